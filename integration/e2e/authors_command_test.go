@@ -100,7 +100,7 @@ func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
 	}
 	a.projector(0, []string{"test", "--run", "adds"}, "1 case passed")
 	a.projector(1, []string{"test", "--run", "nothing"}, "no case has a name that matches")
-	a.projector(2, []string{"test", "--run", "("}, "--run is no regular expression")
+	a.projector(2, []string{"test", "--run", "("}, "--run is not a regular expression")
 	a.projector(0, []string{"check", "counters.yaml", "counters_test.yaml"}, "the projections are right: 1")
 
 	a.write("counters.yaml", strings.Replace(authorsProjection, "n: payload.n", `n: "cel.bind(unused, 1, payload.n)"`, 1))

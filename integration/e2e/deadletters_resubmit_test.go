@@ -146,7 +146,7 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 				t.Errorf("given-up: %s", got)
 			}
 			r := s.resubmit(1, "--yes")
-			why := map[string]string{"broken": "parked in projection counts", "deleted": "the event store has no readable event 1", "": "it is no event"}
+			why := map[string]string{"broken": "parked in projection counts", "deleted": "the event store has no readable event 1", "": "it is not an event"}
 			if r.Removed != 1 || len(r.Kept) != len(why) {
 				t.Errorf("the rest: %+v", r)
 			}

@@ -336,7 +336,7 @@ func TestLogLinesNameTheTrace(t *testing.T) {
 				t.Fatal(err)
 			}
 			for l := range strings.Lines(string(text)) {
-				if strings.Contains(l, "parked an aggregate") {
+				if strings.Contains(l, "aggregate parked") {
 					line = l
 					return true
 				}

@@ -75,7 +75,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	}
 	p.registry.MustRegister(obs.BuildInfo("penstock_projector_build_info", cli.Version()))
 	p.logger.Info().Stringer("admin", admin.Addr()).Int("projections", len(p.projections)).
-		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starts")
+		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starting")
 
 	// The status page also shows how the process stops, so its figures are recorded until
 	// then.
@@ -91,7 +91,7 @@ func (p *Projector) Run(ctx context.Context) error {
 		p.logger.Debug().Err(err).Msg("tracing not stopped cleanly")
 	}
 	if err = errors.Join(err, admin.Stop()); err == nil {
-		p.logger.Info().Msg("projector has stopped")
+		p.logger.Info().Msg("projector stopped")
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (p *Projector) explain(err error) error {
 		return fmt.Errorf("subscription %s of topic %s at %s: %w; check that both exist (AZURE_SERVICEBUS_TOPIC_NAME, AZURE_SERVICEBUS_SUBSCRIPTION_NAME) and are enabled, that the subscription requires sessions, and that the credentials have the right to listen",
 			sb.Subscription, sb.Topic, sb.Host(), err)
 	case errors.Is(err, drain.ErrDrainTimeout):
-		return fmt.Errorf("stop: %w (PENSTOCK_DRAIN_TIMEOUT is %v); nothing is lost, the unfinished events come again", err, p.config.Process.DrainTimeout)
+		return fmt.Errorf("stop: %w (PENSTOCK_DRAIN_TIMEOUT is %v); nothing is lost: the broker delivers the unfinished events again", err, p.config.Process.DrainTimeout)
 	}
 	return err
 }

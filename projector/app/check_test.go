@@ -20,7 +20,7 @@ func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 		"right":          {declared, "", cli.ErrHelp, "and so are its projections: 1"},
 		"wrong":          {strings.Replace(declared, "payload.name", "nobody", 1), "", cli.ErrUsage, "nobody"},
 		"event store":    {declared, "userReadModels", cli.ErrUsage, "is the event store (PENSTOCK_EVENTS_COLLECTION): give the projection another collection"},
-		"Penstock's own": {declared, "parked", cli.ErrUsage, "is parked, which Penstock itself keeps in database penstock"},
+		"Penstock's own": {declared, "parked", cli.ErrUsage, "is parked, a collection in which Penstock keeps its own data in database penstock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

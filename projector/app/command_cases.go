@@ -34,7 +34,7 @@ func (*testCommand) needs() config.Part { return 0 }
 // Validate implements [cli.Validator].
 func (c *testCommand) Validate() error {
 	if _, err := regexp.Compile(c.Run); err != nil {
-		return fmt.Errorf("--run is no regular expression: %w", err)
+		return fmt.Errorf("--run is not a regular expression: %w", err)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func checkSubscription(ctx context.Context, r *preflight.Report, e *environment)
 	name := fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host())
 	switch class := sbus.Classify(err); {
 	case err == nil:
-		r.OK(what, name+" may be listened to")
+		r.OK(what, "the credentials can receive from "+name)
 	case class == sbus.ClassFatal || class == sbus.ClassRefused:
 		r.Fail(what, name+": "+err.Error(), "check both names, that both are enabled, that the subscription requires sessions, and that the credentials may listen (Azure Service Bus Data Receiver)")
 	default:

@@ -24,7 +24,7 @@ import (
 type deadlettersCommands struct {
 	List     deadlettersListCommand     `cmd:"" help:"List the dead letters of the subscription with their aggregates, and what becomes of each. It locks no message."`
 	Resubmit deadlettersResubmitCommand `cmd:"" help:"Bring the read models of the aggregates up to date from the event store, parked ones too, and then remove the dead letters whose event every read model has. Nothing is sent to the topic, because its other subscriptions would get it as well."`
-	Discard  deadlettersDiscardCommand  `cmd:"" help:"Remove dead letters for good. The events stay in the event store, and parked aggregates stay parked."`
+	Discard  deadlettersDiscardCommand  `cmd:"" help:"Remove dead letters permanently. The events stay in the event store, and parked aggregates stay parked."`
 }
 
 // deadlettersFilter are the flags that choose dead letters.
@@ -32,7 +32,7 @@ type deadlettersFilter struct {
 	Reason    string `name:"reason" placeholder:"REASON" help:"Only messages that were dead-lettered for this reason, such as expression or MaxDeliveryCountExceeded."`
 	Aggregate string `name:"aggregate" placeholder:"ID" help:"Only messages of this aggregate."`
 	Sequence  int64  `name:"sequence-number" placeholder:"NUMBER" help:"Only the message with this sequence number."`
-	Limit     int    `name:"limit" default:"1000" help:"How many messages at the front of the queue are looked at, 1 to 10000."`
+	Limit     int    `name:"limit" default:"1000" help:"How many messages at the front of the queue are read, 1 to 10000."`
 }
 
 // maxDeadLetters bounds the messages that a command reads.
@@ -106,7 +106,7 @@ func (f deadlettersFilter) choose(ctx context.Context, e *environment, q deadlet
 		found = append(found, d)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at the dead letters of subscription %s of topic %s: %w", e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic, err)
+		return nil, fmt.Errorf("read the dead letters of subscription %s of topic %s: %w", e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic, err)
 	}
 	known := map[string][]park.Listed{}
 	for i := range found {
@@ -148,7 +148,7 @@ func (d *deadLetter) judge(markers []park.Listed) {
 	d.Parked = slices.Compact(d.Parked)
 	switch {
 	case d.Problem != "":
-		d.Next = "deadletters discard: it is no event"
+		d.Next = "deadletters discard: it is not an event"
 	case len(markers) > 0:
 		d.Next = "parked retry, then it is removed by itself"
 	case slices.Contains(healable(), d.Reason):
@@ -227,7 +227,7 @@ func (c *deadlettersDiscardCommand) run(ctx context.Context, e *environment) err
 				sequences[d.Sequence] = true
 			}
 			removed := 0
-			what := fmt.Sprintf("remove %d dead letters of subscription %s of topic %s for good", len(found), e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
+			what := fmt.Sprintf("permanently remove %d dead letters of subscription %s of topic %s", len(found), e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
 			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 				removing, cancel := mongox.Timeout(ctx, peekTimeout)
 				defer cancel()

@@ -22,7 +22,7 @@ type deadlettersResubmitCommand struct {
 	deadlettersFilter
 	cli.Change
 	cli.Output
-	Wait time.Duration `name:"wait" default:"30s" help:"How long to wait for the projectors to resume parked aggregates. The attempts go on without the command."`
+	Wait time.Duration `name:"wait" default:"30s" help:"How long to wait for the projectors to resume parked aggregates. The attempts continue without the command."`
 }
 
 // Validate implements [cli.Validator].
@@ -71,7 +71,7 @@ func (c *deadlettersResubmitCommand) run(ctx context.Context, e *environment) er
 		var letters []deadLetter
 		for _, d := range found {
 			if d.Problem != "" {
-				result.keep(d, "it is no event: use deadletters discard")
+				result.keep(d, "it is not an event: use deadletters discard")
 				continue
 			}
 			letters = append(letters, d)

@@ -19,7 +19,7 @@ type parkedCommands struct {
 	List    parkedListCommand    `cmd:"" help:"List parked aggregates, the oldest first."`
 	Show    parkedShowCommand    `cmd:"" help:"Show everything about one parked aggregate."`
 	Retry   parkedRetryCommand   `cmd:"" help:"Apply the events of parked aggregates again, from the event store and under the present definition. It does not wait for a next event. If an event fails again, its aggregate is parked again."`
-	Discard parkedDiscardCommand `cmd:"" help:"Accept that aggregates stay parked. Their read models stay as they are, their later events wait in the event store, and they are neither listed nor counted as parked any more. A retry takes them up again."`
+	Discard parkedDiscardCommand `cmd:"" help:"Accept that aggregates stay parked. Their read models stay as they are, their later events wait in the event store, and they are neither listed nor counted as parked any more. A retry resumes them."`
 }
 
 // parkedFilter are the flags that choose parked aggregates.
@@ -87,7 +87,7 @@ func (c *parkedListCommand) run(ctx context.Context, e *environment) error {
 		case total == 0:
 			fmt.Fprintln(e.stderr, "no parked aggregates")
 		case total > int64(len(found)):
-			fmt.Fprintf(e.stderr, "%d of %d parked aggregates; --limit and the other flags choose\n", len(found), total)
+			fmt.Fprintf(e.stderr, "%d of %d parked aggregates are shown; raise --limit, or choose by the other flags\n", len(found), total)
 		}
 		return nil
 	})

@@ -16,7 +16,7 @@ type parkedRetryCommand struct {
 	parkedFilter
 	cli.Change
 	cli.Output
-	Wait time.Duration `name:"wait" default:"30s" help:"How long to wait for the results; 0s means not at all. The attempts go on without the command."`
+	Wait time.Duration `name:"wait" default:"30s" help:"How long to wait for the results; 0s means not at all. The attempts continue without the command."`
 }
 
 // Validate implements [cli.Validator].
@@ -75,7 +75,7 @@ func (c *parkedRetryCommand) report(e *environment, r retried, again []park.List
 	case err != nil:
 		return err
 	case r.Pending > 0 && c.Wait > 0:
-		fmt.Fprintln(e.stderr, "some aggregates are pending: the projectors go on with them, if one runs that has the projection; see \"projector parked list\"")
+		fmt.Fprintln(e.stderr, "some aggregates are pending: the projectors continue with them while a projector with the projection runs; see \"projector parked list\"")
 		return cli.ErrFindings
 	case r.Parked > 0:
 		return cli.ErrFindings
@@ -157,7 +157,7 @@ func (c *parkedDiscardCommand) run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stdout, "%d discarded; \"projector parked list --discarded\" lists them, and \"projector parked retry --discarded\" takes them up again\n", discarded)
+		fmt.Fprintf(e.stdout, "%d discarded; \"projector parked list --discarded\" lists them, and \"projector parked retry --discarded\" resumes them\n", discarded)
 		return nil
 	})
 }

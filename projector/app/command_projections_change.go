@@ -49,7 +49,7 @@ func (n projectionName) changeEntry(ctx context.Context, catalog *generation.Cat
 type projectionsRebuildCommand struct {
 	projectionName
 	cli.Change
-	AllowParked int64 `name:"allow-parked" default:"0" help:"Let this many parked aggregates of the new generation not hold its promotion back. If a generation by the same definition is being built, that one goes on with the new number."`
+	AllowParked int64 `name:"allow-parked" default:"0" help:"Promote the new generation although up to this many of its aggregates are parked. If a generation of the same definition is being built, the number applies to it."`
 }
 
 // Validate implements [cli.Validator].
@@ -93,7 +93,7 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *environment) err
 
 // printBuild prints the state of the build.
 func printBuild(e *environment, entry *generation.Entry) {
-	fmt.Fprintf(e.stdout, "generation %d of projection %s is %s; the projectors go on, and \"projector projections show %s\" shows how far they are\n",
+	fmt.Fprintf(e.stdout, "generation %d of projection %s is %s; the projectors build it, and \"projector projections show %s\" shows their progress\n",
 		entry.Building.Generation, entry.Name, entry.Building.State, entry.Name)
 }
 
@@ -204,7 +204,7 @@ func (c *projectionsCancelCommand) run(ctx context.Context, e *environment) erro
 		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 			_, err := c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
 				if b := old.Building; b != nil && b.Generation != number {
-					return nil, fmt.Errorf("generation %d of projection %s is being built by now: look at it and repeat the command", b.Generation, c.Name)
+					return nil, fmt.Errorf("generation %d of projection %s is being built now: check that one, and repeat the command", b.Generation, c.Name)
 				}
 				return generation.GiveUp(old, author(c.Change))
 			})
@@ -249,7 +249,7 @@ func (c *projectionsRetireCommand) run(ctx context.Context, e *environment) erro
 			return nil, err
 		})
 		if err == nil {
-			fmt.Fprintf(e.stdout, "projection %s is retired; if a projector declares it again, it is built anew\n", c.Name)
+			fmt.Fprintf(e.stdout, "projection %s is retired; a projector that declares it later builds it again\n", c.Name)
 		}
 		return err
 	})
@@ -297,7 +297,7 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 		collections := dropped(entry, found)
 		switch {
 		case entry.RetiredAt == nil && len(entry.Left) == 0:
-			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired; if its projectors are gone for good, run \"projector projections retire %s\"", c.Name, c.Name)
+			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired; if its projectors are gone permanently, run \"projector projections retire %s\"", c.Name, c.Name)
 		case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
 			return fmt.Errorf("projection %s is dropped already", c.Name)
 		case entry.RetiredAt == nil && len(collections) == 0:
@@ -327,7 +327,7 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (map[string]int64, error) {
 	_, err := catalog.Write(ctx, entry, generation.BeginDrop(entry, collections, author(c.Change)))
 	if errors.Is(err, generation.ErrConflict) {
-		return nil, fmt.Errorf("%w since the command looked at it: nothing is deleted; look at projection %s and repeat the command", err, c.Name)
+		return nil, fmt.Errorf("%w since the command looked at it: nothing is deleted; check projection %s, and repeat the command", err, c.Name)
 	}
 	if err != nil {
 		return nil, err

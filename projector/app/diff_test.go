@@ -81,12 +81,12 @@ func TestDiffOfFiles(t *testing.T) {
   + on Closed unset: [rate]
   + on Noted set note: payload.note
   - on Removed delete: true
-  of 7 sampled aggregates that concern it, 3 have another document, 2 have one only then, 0 have none any more
+  of 7 sampled aggregates that concern it, 3 would have a different document, 2 would get a document, 0 would lose their document
     items differs in 3, such as a: 1 -> 2
     lines differs in 1, such as c: ["s"] -> absent
   1 that are parked by the present definition would get further
   1 WOULD BE PARKED that are not now, or earlier than now:
-    1 for expression, such as c at event 2 (Added): inc items: payload.quantity + payload.extra: no such key: extra (where a field may be absent, ask for it as .?field, with .orValue(…) for a default)
+    1 for expression, such as c at event 2 (Added): inc items: payload.quantity + payload.extra: no such key: extra (if a field can be absent, read it as .?field, with .orValue(…) for a default)
   rollout: rebuild: a new generation is built beside the live one
 
 same: unchanged

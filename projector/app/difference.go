@@ -43,7 +43,7 @@ func (p printer) comparison(c *comparison) {
 	case c.Kind == newKind:
 		p.line(1, "%d of the sampled aggregates concern it", c.Aggregates)
 	case c.folds():
-		p.line(1, "of %d sampled aggregates that concern it, %d have another document, %d have one only then, %d have none any more", c.Aggregates, c.Differ, c.Appear, c.Vanish)
+		p.line(1, "of %d sampled aggregates that concern it, %d would have a different document, %d would get a document, %d would lose their document", c.Aggregates, c.Differ, c.Appear, c.Vanish)
 	}
 	for i, f := range c.Fields {
 		if i == shownFields {

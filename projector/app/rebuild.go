@@ -54,7 +54,7 @@ func (j rebuildJobs) State(ctx context.Context, id string) (rebuild.JobState, er
 	found, err := j.store.Get(ctx, id)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		return rebuild.JobState{Failed: true, Reason: "the job is gone"}, nil
+		return rebuild.JobState{Failed: true, Reason: "the job was deleted"}, nil
 	case err != nil:
 		return rebuild.JobState{}, err
 	}

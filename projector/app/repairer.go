@@ -20,7 +20,7 @@ func newRepairer(sequence event.Sequence, reader *eventstore.Reader, registerer 
 	}
 	return passingRepairer{reader, promauto.With(registerer).NewCounter(prometheus.CounterOpts{
 		Name: "penstock_projector_unreadable_events_total",
-		Help: "Events of the event store that break the event contract and were passed over while an aggregate was read, with PENSTOCK_SEQUENCE=increasing. An aggregate that is read again counts them again.",
+		Help: "Events of the event store that break the event contract and were skipped while an aggregate was read, with PENSTOCK_SEQUENCE=increasing. An aggregate that is read again counts them again.",
 	})}
 }
 

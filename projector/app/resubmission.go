@@ -101,7 +101,7 @@ func (r *resubmission) apply(ctx context.Context, letters []deadLetter) (map[int
 func (r *resubmission) lacks(ctx context.Context, d deadLetter) (string, error) {
 	_, err := r.events.Whole(ctx, &event.Event{Keys: event.Keys{AggregateID: d.AggregateID, EventID: d.EventID}, RawAggregateID: d.raw})
 	if errors.Is(err, eventstore.ErrNotFound) {
-		return fmt.Sprintf("the event store has no readable event %d of the aggregate, and read models come from there: restore or correct the event, or use deadletters discard", d.EventID), nil
+		return fmt.Sprintf("the event store has no readable event %d of the aggregate, so no read model can be folded from it: restore or correct the event, or use deadletters discard", d.EventID), nil
 	}
 	return "", err
 }

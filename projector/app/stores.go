@@ -119,7 +119,7 @@ func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 	defer cancel()
 	for _, client := range s.all {
 		if err := client.Disconnect(ctx); err != nil {
-			logger.Debug().Err(err).Msg("disconnect from MongoDB")
+			logger.Debug().Err(err).Msg("MongoDB client not closed cleanly")
 		}
 	}
 }

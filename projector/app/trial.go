@@ -81,7 +81,7 @@ func (t *trial) Deliver(ctx context.Context, numbers []int) error {
 		}
 		for i, r := range results {
 			if r.Verdict != project.Done && r.Verdict != project.Poison {
-				return fmt.Errorf("apply event %d of aggregate %s: the projector does not finish it (verdict %d, missing event %d)", batch[i].EventID, batch[i].AggregateID, r.Verdict, r.Missing)
+				return fmt.Errorf("apply event %d of aggregate %s: the projector does not finish it (result %d, missing event %d)", batch[i].EventID, batch[i].AggregateID, r.Verdict, r.Missing)
 			}
 		}
 		return nil

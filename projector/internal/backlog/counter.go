@@ -72,7 +72,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	case err == nil:
 		c.metrics.counted(sessions, start)
 		if c.failed > 0 {
-			o.Logger.Info().Int("sessions", sessions).Msg("sessions that have messages are counted again")
+			o.Logger.Info().Int("sessions", sessions).Msg("sessions with messages counted again")
 		}
 		c.failed, c.throttled = 0, 0
 		return o.Interval
@@ -88,7 +88,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	c.failed++
 	if c.failed == 1 {
 		// Log only the first failure: a lasting one would fill the log.
-		o.Logger.Warn().Err(err).Msg("sessions that have messages are not counted; retrying. Autoscaling ignores this process meanwhile")
+		o.Logger.Warn().Err(err).Msg("sessions with messages not counted; retrying. Autoscaling ignores this process until then")
 	}
 	return c.wait()
 }

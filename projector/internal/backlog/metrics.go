@@ -31,7 +31,7 @@ type metrics struct {
 var (
 	descSessions = prometheus.NewDesc("penstock_projector_backlog_sessions",
 		"Sessions of the subscription that have messages, held by some process or waiting. Every process counts all of them: take the largest number. "+
-			"At backlog_sessions_limit or above it, there are at least so many. Absent where there is no count of the last three intervals (a minute at least).", nil, nil)
+			"At backlog_sessions_limit or above, there are at least that many. Absent if there is no count of the last three intervals (a minute at least).", nil, nil)
 	descAge = prometheus.NewDesc("penstock_projector_backlog_age_seconds",
 		"Time since the sessions that have messages were last counted. Absent before the first time.", nil, nil)
 )
@@ -45,7 +45,7 @@ func newMetrics(o *Options) *metrics {
 		}, []string{"result"}),
 		limit: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_projector_backlog_sessions_limit",
-			Help: "How far the sessions that have messages are counted.",
+			Help: "Number of sessions with messages at which counting stops (PENSTOCK_BACKLOG_LIMIT).",
 		}),
 		fresh: max(staleAfter*o.Interval, minFresh),
 	}

@@ -72,7 +72,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	}
 	if !c.failing {
 		// Log only the first failure: a lasting one would fill the log.
-		o.Logger.Warn().Err(err).Msg("dead letters not counted; retrying. penstock_projector_dead_letters is absent meanwhile")
+		o.Logger.Warn().Err(err).Msg("dead letters not counted; retrying. penstock_projector_dead_letters is absent until then")
 	}
 	c.failing = true
 	return max(o.Interval, failedWait)

@@ -220,7 +220,7 @@ func TestCounterCountsByReason(t *testing.T) {
 		c := start(t, &broker{sizes: repeat(10, 8), reasons: []string{"expression", "", "by hand", "expression"}})
 		defer c.stop()
 		pass(interval)
-		want := "# HELP penstock_projector_dead_letters Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least so many. Every process counts all of them: take the largest sum of one process. Absent if there is no count of the last three intervals (a minute at least).\n" +
+		want := "# HELP penstock_projector_dead_letters Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least that many. Every process counts all of them: take the largest sum of one process. Absent if there is no count of the last three intervals (a minute at least).\n" +
 			"# TYPE penstock_projector_dead_letters gauge\n" +
 			"penstock_projector_dead_letters{reason=\"TTLExpiredException\"} 0\n" +
 			"penstock_projector_dead_letters{reason=\"expression\"} 4\n" +

@@ -27,7 +27,7 @@ type metrics struct {
 }
 
 var descMessages = prometheus.NewDesc("penstock_projector_dead_letters",
-	"Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least so many. "+
+	"Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least that many. "+
 		"Every process counts all of them: take the largest sum of one process. Absent if there is no count of the last three intervals (a minute at least).", []string{"reason"}, nil)
 
 func newMetrics(o *Options) *metrics {

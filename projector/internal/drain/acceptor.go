@@ -88,7 +88,7 @@ func (a *Acceptor) Run(ctx context.Context) error {
 		if !closed {
 			break
 		}
-		a.options.Logger.Info().Msg("every session is released for the pause")
+		a.options.Logger.Info().Msg("every session released for the pause")
 		drained = true
 	}
 	waitFor(&a.closing, time.Second)
@@ -115,7 +115,7 @@ func (a *Acceptor) round(ctx context.Context) (drained, ended bool) {
 	}
 	<-ctx.Done()
 
-	a.options.Logger.Info().Msg("draining: nothing more is accepted")
+	a.options.Logger.Info().Msg("draining; accepting no more sessions")
 	if waitFor(&slots, a.options.DrainTimeout) {
 		return true, true
 	}

@@ -83,7 +83,7 @@ func (s *session) finish(work context.Context, c *call) {
 		s.heartbeat.Beat()
 	}
 	if len(c.verdicts) != len(c.batch) {
-		s.log.Error().Int("events", len(c.batch)).Int("verdicts", len(c.verdicts)).Msg("number of verdicts differs from the number of events; retrying the events")
+		s.log.Error().Int("events", len(c.batch)).Int("results", len(c.verdicts)).Msg("number of results differs from the number of events; retrying the events")
 		c.verdicts = make([]Verdict, len(c.batch))
 	}
 	if slices.ContainsFunc(c.verdicts, func(v Verdict) bool { return v.Answered }) {

@@ -43,9 +43,9 @@ func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 		slots:          prometheus.NewGauge(prometheus.GaugeOpts(name("session_slots", "Sessions that this process can hold at the same time."))),
 		accepts:        prometheus.NewCounterVec(prometheus.CounterOpts(name("session_accepts_total", "Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.")), []string{"result"}),
 		ends:           prometheus.NewCounterVec(prometheus.CounterOpts(name("session_ends_total", "Sessions that were released, by reason: idle, tenure (others have a turn), overflow (an aggregate that waited had more events than a session holds), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.")), []string{"reason"}),
-		settlements:    prometheus.NewCounterVec(prometheus.CounterOpts(name("settlements_total", "Attempts to settle a message, by operation and result.")), []string{"operation", "result"}),
-		invalid:        prometheus.NewCounter(prometheus.CounterOpts(name("invalid_messages_total", "Messages that are no event; they are in the dead-letter queue."))),
-		reconnects:     prometheus.NewCounter(prometheus.CounterOpts(name("connections_replaced_total", "Connections to the broker that were given up for new ones."))),
+		settlements:    prometheus.NewCounterVec(prometheus.CounterOpts(name("settlements_total", "Attempts to settle a message, by operation (complete or dead_letter) and result: ok, or why the broker did not confirm it.")), []string{"operation", "result"}),
+		invalid:        prometheus.NewCounter(prometheus.CounterOpts(name("invalid_messages_total", "Messages that are not events; they are in the dead-letter queue."))),
+		reconnects:     prometheus.NewCounter(prometheus.CounterOpts(name("connections_replaced_total", "Connections to the broker that were closed and replaced by new ones."))),
 		failing:        prometheus.NewGaugeFunc(prometheus.GaugeOpts(name("aggregates_retrying", "Aggregates of which this process has tried an event again within the last minute, because a store failed or an event is missing.")), failing),
 	}
 	// rate() and increase() miss the first event of a counter that appears with it, so

@@ -88,7 +88,7 @@ func (p *pool) failed(c *pooled, hung bool) {
 		}
 	}
 	p.metrics.reconnects.Inc()
-	p.log.Warn().Bool("hung", hung).Msg("connection to the broker given up for a new one")
+	p.log.Warn().Bool("hung", hung).Msg("connection to the broker replaced")
 }
 
 // stopped records the end of an accept on c that was cancelled.

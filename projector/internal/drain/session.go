@@ -133,7 +133,7 @@ func (s *session) close(pumped, kept <-chan struct{}, closing func(func())) {
 	select {
 	case <-closed:
 	case <-timer.C:
-		s.log.Warn().Msg("session is slow to close, going on without it")
+		s.log.Warn().Msg("session not closed in time; continuing without waiting for it")
 	}
 }
 

@@ -231,7 +231,7 @@ func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error
 		if _, still := promoting[name]; !still {
 			f.Engine.Continue(name)
 			delete(f.paused, name)
-			f.Logger.Info().Str("projection", name).Msg("writes go on after a promotion")
+			f.Logger.Info().Str("projection", name).Msg("writes resumed after a promotion")
 		}
 	}
 	if !f.Registry.Confirm(read) {
@@ -274,7 +274,7 @@ func (f *Follower) retarget(ctx context.Context, entries map[string]*Entry) erro
 		if err := f.Able(t); err != nil {
 			if !f.unable[serving] {
 				f.Logger.Warn().Err(err).Str("projection", t.Projection).Int64("generation", t.Generation).
-					Msg("this pod cannot fold events into a generation; others, or a later sweep, must")
+					Msg("this pod cannot fold events into the generation; other pods or a later sweep do")
 			}
 			f.unable[serving] = true
 			continue
@@ -290,7 +290,7 @@ func (f *Follower) retarget(ctx context.Context, entries map[string]*Entry) erro
 	f.set, f.known = able, true
 	for _, t := range able {
 		f.Logger.Info().Str("projection", t.Projection).Int64("generation", t.Generation).Str("hash", t.Hash).
-			Str("collection", t.Collection).Bool("building", t.Building).Bool("defers", t.Defers).Msg("generation served")
+			Str("collection", t.Collection).Bool("building", t.Building).Bool("defers", t.Defers).Msg("serving a generation")
 	}
 	return nil
 }

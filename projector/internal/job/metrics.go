@@ -23,11 +23,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		jobs: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "penstock_projector_jobs",
-			Help: "Jobs by kind and state, over all processes: each of them reports the same number.",
+			Help: "Jobs by kind (build, sweep, verify, reconcile) and state (planning, running, paused, done, failed, cancelled), over all processes: each of them reports the same number.",
 		}, []string{"kind", "state"}),
 		age: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "penstock_projector_job_progress_age_seconds",
-			Help: "Time since the last progress of the job that is planned or running and has made none for the longest, by kind; 0 if there is no such job.",
+			Help: "Longest time without progress of a job that is planned or running, by kind (build, sweep, verify, reconcile); 0 if there is no such job.",
 		}, []string{"kind"}),
 	}
 	for _, kind := range Kinds() {

@@ -234,7 +234,7 @@ func (r *Runner) work(ctx context.Context, c Claim) {
 	case err == nil:
 		err = jobs.Finish(settling, c, holding.counts())
 	case errors.Is(err, ErrLost):
-		log.Warn().Err(err).Msg("lease of a range lost; another process goes on")
+		log.Warn().Err(err).Msg("lease of a range lost; another process continues")
 		return
 	case errors.Is(err, ErrPaused), errors.Is(err, ErrCancelled):
 		log.Debug().Err(err).Msg("work on a range stopped")

@@ -44,7 +44,7 @@ func (f *fields) within(path string, do func(inner *fields, name string) error) 
 	name, rest, _ := strings.Cut(path, ".")
 	at := f.index(name)
 	if at < 0 || (*f)[at].value.Type != bson.TypeEmbeddedDocument {
-		return fmt.Errorf("update %s: %s is no document", path, name)
+		return fmt.Errorf("update %s: %s is not a document", path, name)
 	}
 	inner, err := fieldsOf((*f)[at].value.Document())
 	if err != nil {

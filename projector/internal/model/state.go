@@ -44,4 +44,4 @@ type Foreign struct {
 // units of this one must no longer be written. Their events are not wrong. The caller
 // must process them again later: the process soon reads of the newer generation in the
 // catalog.
-var ErrSuperseded = errors.New("the generation of the projection is no longer the one that is written")
+var ErrSuperseded = errors.New("another generation of the projection is written now")

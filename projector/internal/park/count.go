@@ -81,7 +81,7 @@ func (s *Store) Run(ctx context.Context) error {
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
-				s.options.Logger.Warn().Err(err).Msg("parked aggregates were not counted")
+				s.options.Logger.Warn().Err(err).Msg("parked aggregates not counted")
 			}
 			continue
 		}

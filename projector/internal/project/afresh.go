@@ -14,7 +14,7 @@ const maxAfresh = 3
 
 // errMoved says that other writers kept moving the watermark while the unit was folded from
 // its first event.
-var errMoved = errors.New("other writers keep moving the read model on")
+var errMoved = errors.New("other processes keep changing the read model")
 
 // afresh folds the unit's events from the first one to the head, or to its watermark if
 // that is higher. It replaces the stored document by the result in one write. It reads the

@@ -90,7 +90,7 @@ func appendValue(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
 		dst, err := appendList(dst, v, depth)
 		return bson.TypeArray, dst, err
 	}
-	return 0, dst, fmt.Errorf("%s has no form in BSON", v.Type().TypeName())
+	return 0, dst, fmt.Errorf("%s cannot be stored as BSON", v.Type().TypeName())
 }
 
 func appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, error) {
@@ -102,7 +102,7 @@ func appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, error) {
 			return dst, fmt.Errorf("map key %v is %s: document fields need a string", key, key.Type().TypeName())
 		}
 		if strings.IndexByte(string(name), 0) >= 0 || !utf8.ValidString(string(name)) {
-			return dst, fmt.Errorf("map key %q is no name of a document field", string(name))
+			return dst, fmt.Errorf("map key %q is not a valid field name", string(name))
 		}
 		keys = append(keys, string(name))
 	}

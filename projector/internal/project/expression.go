@@ -89,7 +89,7 @@ func checkResult(t *cel.Type, want resultKind) error {
 		}
 	default:
 		if kind == types.DurationKind || kind == types.TypeKind {
-			return fmt.Errorf("gives %s, which has no form in BSON", t)
+			return fmt.Errorf("gives %s, which cannot be stored as BSON", t)
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func explain(err error) error {
 	text := err.Error()
 	switch {
 	case strings.HasPrefix(text, "no such key"):
-		return fmt.Errorf("%w (where a field may be absent, ask for it as .?field, with .orValue(…) for a default)", err)
+		return fmt.Errorf("%w (if a field can be absent, read it as .?field, with .orValue(…) for a default)", err)
 	case strings.HasPrefix(text, "no such overload"):
 		return fmt.Errorf("%w (these types do not go together: convert one, or give a field that may be null or absent a default with .?field.orValue(…))", err)
 	case strings.Contains(text, "cost limit exceeded"):

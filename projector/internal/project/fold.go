@@ -152,7 +152,7 @@ func (p *Projection) call(state State, ev *event.Event) (next State, err error) 
 		return nil, nil
 	}
 	if err := next.Validate(); err != nil {
-		return nil, fmt.Errorf("the state is no BSON document: %w", err)
+		return nil, fmt.Errorf("the state is not a BSON document: %w", err)
 	}
 	for r := readFields(next); ; {
 		name, _, ok := r.next()

@@ -77,7 +77,7 @@ func (h *handler) holds(s *scope) (bool, error) {
 	return bool(holds), nil
 }
 
-var errNotBool = errors.New("the result is no bool")
+var errNotBool = errors.New("the result is not a bool")
 
 // evaluate returns the values of the operations; absent if an operation has no effect.
 func (h *handler) evaluate(s *scope) ([]bson.RawValue, error) {

@@ -117,7 +117,7 @@ func readDeclarations(file string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxFile {
-		return nil, fmt.Errorf("the file has %d bytes, more than the %d of any set of projections", info.Size(), maxFile)
+		return nil, fmt.Errorf("the file has %d bytes; at most %d are allowed", info.Size(), maxFile)
 	}
 	return os.ReadFile(file)
 }

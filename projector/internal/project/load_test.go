@@ -87,7 +87,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a name taken in another file: %v", err)
 	}
 	write("c.yaml", strings.Repeat("#", 9<<20))
-	if _, err = project.Load(folder); err == nil || !strings.Contains(err.Error(), "more than the") {
+	if _, err = project.Load(folder); err == nil || !strings.Contains(err.Error(), "are allowed") {
 		t.Errorf("a huge file: %v", err)
 	}
 }

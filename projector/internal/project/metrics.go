@@ -42,7 +42,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"projection", "outcome"}),
 		gaps: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_gaps_total",
-			Help: "Gaps met in an aggregate's events by what was done about them: held, repaired, missing (the event store has a hole too).",
+			Help: "Gaps in an aggregate's events, by result: held (the event waits for its predecessor), repaired (the missing events were read from the event store) or missing (the event store lacks them too).",
 		}, []string{"result"}),
 		age: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "penstock_projector_event_age_seconds",

@@ -123,7 +123,9 @@ func (o *operation) change(old, v bson.RawValue) (bson.RawValue, error) {
 	return old, fmt.Errorf("unknown operator %s", o.op)
 }
 
-func errNotArray(v bson.RawValue) error { return fmt.Errorf("the field is %s, no array", typeName(v)) }
+func errNotArray(v bson.RawValue) error {
+	return fmt.Errorf("the field is %s, not an array", typeName(v))
+}
 
 func pull(old, v bson.RawValue) (bson.RawValue, error) {
 	if old.Type != bson.TypeArray {

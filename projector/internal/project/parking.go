@@ -88,7 +88,7 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		}
 		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Int64("generation", u.Generation).Str("aggregateId", u.AggregateID).
 			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
-			Bool("resumes", u.cause.Reason.Resumes()).EmbedObject(traced.Of(u.AggregateID, u.cause.EventID)).Msg("parked an aggregate; its later events wait in the event store")
+			Bool("resumes", u.cause.Reason.Resumes()).EmbedObject(traced.Of(u.AggregateID, u.cause.EventID)).Msg("aggregate parked; its later events wait in the event store")
 		// Settle all copies of the failed event, unless it came only from the event store.
 		for !u.cause.Reason.Resumes() && !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
 			s := settledPoison
@@ -102,10 +102,10 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 }
 
 // errHeldBack says that an aggregate is not parked yet.
-var errHeldBack = errors.New("the aggregate is not parked: most recent events of this kind fail, so the projection may be wrong")
+var errHeldBack = errors.New("the aggregate is not parked: the majority of the recent events of this kind fail, so the projection may be wrong")
 
 // errReplaced says that another definition may correct the failure.
-var errReplaced = errors.New("the aggregate is not parked: another definition of the projection is to take the place of this one")
+var errReplaced = errors.New("the aggregate is not parked: another definition of the projection is replacing this one")
 
 // judged keeps the units that the judge does not allow to be parked in trouble, and gives
 // the others. It does not ask about a unit that its event has parked before. The judge
@@ -145,7 +145,7 @@ func (b *batch) parkRest(ctx context.Context) {
 		case u.held:
 			u.cause = &Error{
 				Projection: u.Projection, AggregateID: u.AggregateID, EventID: u.watermark + 1, Reason: ReasonMissing,
-				Err: errors.New("neither the topic nor the event store has brought the event"),
+				Err: errors.New("neither the topic nor the event store has the event"),
 			}
 			parking = append(parking, u)
 		case u.trouble == nil, u.contended, u.unparkable:

@@ -98,7 +98,7 @@ func New(d Declaration) (*Projection, error) {
 		problems = append(problems, errors.New("its function Apply is nil"))
 	}
 	if len(d.Version) > maxVersion || !utf8.ValidString(d.Version) {
-		problems = append(problems, fmt.Errorf("its version %q is no text of at most %d bytes", d.Version, maxVersion))
+		problems = append(problems, fmt.Errorf("its version %q is not a text of at most %d bytes", d.Version, maxVersion))
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
@@ -124,7 +124,7 @@ func checkName(name string) error {
 	for _, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r)
 		if !letter || len(name) > maxName {
-			return fmt.Errorf("name %q has something else than 1 to %d letters, digits, dots, - and _", name, maxName)
+			return fmt.Errorf("name %q is not valid: use 1 to %d letters, digits, dots, - and _", name, maxName)
 		}
 	}
 	return nil
@@ -144,11 +144,11 @@ func checkCollection(name string) error {
 	case name == "":
 		return errors.New("the projection has no collection")
 	case slices.Contains(reserved, name):
-		return fmt.Errorf("collection %s is not for read models: Penstock uses it", name)
+		return fmt.Errorf("collection %s is reserved: Penstock uses it itself", name)
 	case underConstruction.MatchString(name):
 		return fmt.Errorf("collection %s has the name of one that Penstock builds and then renames: it must not end in .generation-N or .promotion-N", name)
 	case len(name) > 200 || strings.HasPrefix(name, "system.") || strings.ContainsAny(name, "$\x00"):
-		return fmt.Errorf("collection %q is no name that MongoDB takes: at most 200 bytes, no $, not system.…", name)
+		return fmt.Errorf("collection %q is not a valid collection name: use at most 200 bytes, no $, and not system.…", name)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (d *document) update() bson.Raw {
 // updatable refuses top-level names that would mean something else in an update.
 func updatable(name string) error {
 	if name == "" || name[0] == '$' || strings.Contains(name, ".") {
-		return fmt.Errorf("field %q is no name for a read model: it is empty, starts with $ or has a dot", name)
+		return fmt.Errorf("field %q is not a valid field name: it is empty, starts with $ or has a dot", name)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (p place) disjoint(node *yaml.Node, operations []operation) {
 		for j := range i {
 			a, b := &operations[j], &operations[i]
 			if a.path.overlaps(b.path) {
-				p.problem(node, "%s and %s work on the same value: their order would decide, and there is none", a, b)
+				p.problem(node, "%s and %s change the same value: the result would depend on their order, which is not defined", a, b)
 			}
 		}
 	}

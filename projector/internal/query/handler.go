@@ -73,12 +73,12 @@ func NewHandler(p *Poller, registerer prometheus.Registerer) http.Handler {
 		poller: p, source: p.options.Source, heads: make(chan struct{}, maxHeads),
 		requests: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_applied_requests_total",
-			Help: "Requests whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
+			Help: "Requests to /applied, which ask whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
 		}, []string{"result"}),
 	}
 	promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_projector_applied_waiting_pairs",
-		Help: "Events of aggregates in read models that requests wait for now.",
+		Help: "Events that requests to /applied wait for now, counted once for each read model.",
 	}, func() float64 { return float64(p.Waiting()) })
 	for _, result := range []string{string(Applied), string(ParkedResult), string(Timeout), resultRefused, resultUnavailable} {
 		h.requests.WithLabelValues(result)

@@ -247,7 +247,7 @@ func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
 			t.Errorf("%d keys were asked for twice in one look", s.duplicates)
 		}
 		if err := testutil.GatherAndCompare(s.registry, strings.NewReader(
-			"# HELP penstock_projector_applied_waiting_pairs Events of aggregates in read models that requests wait for now.\n"+
+			"# HELP penstock_projector_applied_waiting_pairs Events that requests to /applied wait for now, counted once for each read model.\n"+
 				"# TYPE penstock_projector_applied_waiting_pairs gauge\n"+
 				"penstock_projector_applied_waiting_pairs 1000\n"), "penstock_projector_applied_waiting_pairs"); err != nil {
 			t.Error(err)

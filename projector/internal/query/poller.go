@@ -194,7 +194,7 @@ func (p *Poller) look(ctx context.Context) bool {
 		}
 	}
 	if failure != nil && ctx.Err() == nil {
-		p.options.Logger.Warn().Err(failure).Msg("read models not looked up for those who wait for an event; retrying")
+		p.options.Logger.Warn().Err(failure).Msg("read models not read for waiting requests; retrying")
 	}
 	return p.decide(waits, found, failure)
 }

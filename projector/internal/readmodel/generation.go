@@ -13,7 +13,7 @@ import (
 )
 
 // errNoGeneration says that a document has an invalid generation.
-var errNoGeneration = errors.New("the document has no valid " + fieldLastGeneration + ": it is no read model of Penstock's")
+var errNoGeneration = errors.New("the document has no valid " + fieldLastGeneration + ": it is not a read model of Penstock")
 
 // generation is the generation of a unit, from 1.
 func generation(u *model.Unit) int64 { return max(u.Generation, model.FirstGeneration) }

@@ -58,7 +58,7 @@ var rejections = map[int]string{
 	16755: "a 2dsphere index cannot read the location",
 	16766: "a hashed index takes no arrays",
 	16804: "a 2d index cannot read the location",
-	17261: "a text index found a language that is no string",
+	17261: "a text index found a language that is not a string",
 	17262: "a text index does not know the language",
 	17280: "KeyTooLong",
 	17419: "the updated document is too large",

@@ -229,7 +229,7 @@ func (s *step) heldBack(ctx context.Context, parked int64) error {
 			return err
 		}
 	}
-	return s.wait(ctx, fmt.Sprintf("%d parked aggregates of the new generation hold its promotion back: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, s.entry.Name, parked))
+	return s.wait(ctx, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, s.entry.Name, parked))
 }
 
 // takeOver makes sure that no other projection has the readers' name. A retired projection

@@ -243,7 +243,7 @@ func (r *Reconciler) step(ctx context.Context, known Record) error {
 	case !progress.Ended:
 		return nil
 	case progress.Failed:
-		r.options.Logger.Warn().Str("projection", p.Name).Str("sweep", known.Sweep).Str("reason", progress.Reason).Msg("sweep ended before it had seen everything")
+		r.options.Logger.Warn().Str("projection", p.Name).Str("sweep", known.Sweep).Str("reason", progress.Reason).Msg("sweep ended before it had read every aggregate")
 		return r.options.Records.End(ctx, p, known.Sweep, false, min(retryFailed, r.options.Interval))
 	}
 	if progress.Folded > 0 {
@@ -275,6 +275,6 @@ func (r *Reconciler) release(ctx context.Context) {
 	ctx, cancel := mongox.Timeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := r.options.Records.Release(ctx); err != nil {
-		r.options.Logger.Debug().Err(err).Msg("lease of the reconciler not given back; it will expire")
+		r.options.Logger.Debug().Err(err).Msg("lease of the reconciler not released; it expires")
 	}
 }

@@ -38,11 +38,11 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return &metrics{
 		events: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_refold_events_total",
-			Help: "Events of the event store that jobs have looked at, by projection and kind of job (build, sweep).",
+			Help: "Events of the event store that jobs have read, by projection and kind of job (build, sweep).",
 		}, []string{"projection", "kind"}),
 		aggregates: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_refold_aggregates_total",
-			Help: "Aggregates that jobs have looked at, by projection, kind of job (build, sweep) and outcome: written, parked, or current (the read model has every event already, or the projection does not concern the aggregate).",
+			Help: "Aggregates that jobs have processed, by projection, kind of job (build, sweep) and outcome: written, parked, or current (the read model has every event already, or the projection does not concern the aggregate).",
 		}, []string{"projection", "kind", "outcome"}),
 		unreadable: factory.NewCounter(prometheus.CounterOpts{
 			Name: "penstock_projector_refold_unreadable_total",

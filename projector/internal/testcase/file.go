@@ -73,7 +73,7 @@ func Read(path string) *File {
 	case err != nil:
 		f.problem(nil, "", "read the file: %v", reasonOf(err))
 	case len(data) > maxFile:
-		f.problem(nil, "", "the file has %d bytes, more than the %d of any set of tests", len(data), maxFile)
+		f.problem(nil, "", "the file has %d bytes; at most %d are allowed", len(data), maxFile)
 	default:
 		f.parse(data)
 	}

@@ -75,7 +75,7 @@ func (r *caseReader) scalar(node *yaml.Node) any {
 		}
 		if strings.Trim(node.Value, "+-0123456789") == "" {
 			// The YAML parser reads an integer that is too large as a double.
-			r.problem(node, r.name, "%s is no 64-bit integer: write {$numberDecimal: \"%s\"} for a Decimal128", node.Value, node.Value)
+			r.problem(node, r.name, "%s is not a 64-bit integer: write {$numberDecimal: \"%s\"} for a Decimal128", node.Value, node.Value)
 		} else if err := node.Decode(&f); err != nil {
 			r.problem(node, r.name, "read a number: %v", err)
 		}

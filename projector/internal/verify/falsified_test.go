@@ -230,7 +230,7 @@ func TestRepairCorrectsEveryReadModelUnderLiveWrites(t *testing.T) {
 			found, _ := w.verify(verify.Params{Repair: true, GraceMillis: 1000})
 			contended := false
 			for id, f := range found {
-				if !f.Repaired && !strings.Contains(f.RepairError, "other writers kept changing") {
+				if !f.Repaired && !strings.Contains(f.RepairError, "other processes kept changing") {
 					rt.Errorf("%s is not repaired: %+v", id, f)
 				}
 				contended = contended || !f.Repaired

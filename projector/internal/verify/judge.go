@@ -147,7 +147,7 @@ func (j *judge) compare() *Finding {
 	case have == nil && want == nil:
 		return nil
 	case have == nil:
-		f := j.finding(Missing, "the watermark says that there is no document as of that event, and the fold has one")
+		f := j.finding(Missing, "the watermark records that there is no document after that event, but the fold has one")
 		f.wrongContent = true
 		return f
 	case want == nil:

@@ -14,7 +14,7 @@ import (
 const maxRepairs = 10
 
 // errContended is returned if other writers were faster at every attempt.
-var errContended = errors.New("other writers kept changing the read model; verify again")
+var errContended = errors.New("other processes kept changing the read model; verify again")
 
 // repair repairs an aggregate's read model, or returns the reason why it could not.
 func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
@@ -29,7 +29,7 @@ func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 			finding = late
 		}
 		if finding.Kind == Extra {
-			return errors.New("nothing is deleted because the event store lacks it")
+			return errors.New("a repair deletes no document for the only reason that its events are missing")
 		}
 		if err := w.repairOnce(ctx, s, a, finding); err != nil {
 			return err

@@ -22,7 +22,7 @@ func (p *pass) documents(ctx context.Context, after string) error {
 		}
 		part := p.begin()
 		for _, id := range odd {
-			f := p.extra(id, "the document's _id is no string: it is no read model of Penstock's")
+			f := p.extra(id, "the document's _id is not a string: it is not a read model of Penstock")
 			if err := p.settle(ctx, aggregate{id: id}, f, part); err != nil {
 				return err
 			}
