@@ -73,7 +73,7 @@ func (o ExternalOptions) problems() []error {
 	case o.ConnectionString == "":
 		problems = append(problems, fmt.Errorf("%s is not set: set it to that of a Service Bus namespace with the claim Manage", busVariable))
 	case err != nil:
-		problems = append(problems, fmt.Errorf("%s is no connection string: %w", busVariable, err))
+		problems = append(problems, fmt.Errorf("%s is not a connection string: %w", busVariable, err))
 	case strings.Contains(connection, "entitypath="):
 		problems = append(problems, fmt.Errorf("%s is of one entity: use one of the whole namespace, every test has a topic of its own", busVariable))
 	case strings.Contains(connection, "usedevelopmentemulator=true") && o.AdminEndpoint == "":

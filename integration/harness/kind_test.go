@@ -53,7 +53,7 @@ func TestLoadExternal(t *testing.T) {
 		}, []string{"PENSTOCK_TEST_MONGODB_URI is not set", "PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING is not set"}},
 		"no connection string": {map[string]string{
 			"PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": "bus.invalid",
-		}, []string{"is no connection string"}},
+		}, []string{"is not a connection string"}},
 		"connection string of one entity": {map[string]string{
 			"PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": good["PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING"] + ";EntityPath=events",
 		}, []string{"of the whole namespace"}},

@@ -206,7 +206,7 @@ func (c *Config) Validate() error {
 
 func checkName(what, name string, longest int) error {
 	if name == "" || len(name) > longest || strings.ContainsAny(name, " $?#\\\"") || strings.Trim(name, "/") != name {
-		return fmt.Errorf("%s: %q is no valid name", what, name)
+		return fmt.Errorf("%s: %q is not a valid name", what, name)
 	}
 
 	return nil

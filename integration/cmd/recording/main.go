@@ -15,8 +15,8 @@ import (
 )
 
 func main() {
-	command := flag.String("command", "make demo", "the `line` that stands at the prompt")
-	speed := flag.Float64("speed", 3, "how many times faster than it was the picture runs")
+	command := flag.String("command", "make demo", "the `line` to show at the prompt")
+	speed := flag.Float64("speed", 3, "how many times faster than the recorded run the picture plays")
 	flag.Parse()
 	if err := record(os.Stdin, os.Stdout, os.Stderr, *command, *speed); err != nil {
 		fmt.Fprintln(os.Stderr, "recording:", err)

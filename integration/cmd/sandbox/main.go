@@ -17,7 +17,7 @@ import (
 
 var info = cli.Info{
 	Name:        "sandbox",
-	Description: "Run events through the whole pipeline on this machine, kill the leader, change a projection while events come, and check every read model.",
+	Description: "Run events through the whole pipeline on this machine, kill the leader, change a projection while events arrive, and check every read model.",
 }
 
 func main() { program.Main(info.Name, run) }

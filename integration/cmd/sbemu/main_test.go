@@ -93,7 +93,7 @@ func TestAllMistakesAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, want := range []string{`value of dedup`, `"nonsense=1"`, "filter needs a subscription", `"a b" is no valid name`, "--tls-certificate"} {
+	for _, want := range []string{`value of dedup`, `"nonsense=1"`, "filter needs a subscription", `"a b" is not a valid name`, "--tls-certificate"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q is not reported:\n%s", want, stderr.String())
 		}

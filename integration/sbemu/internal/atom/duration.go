@@ -14,7 +14,7 @@ var iso8601 = regexp.MustCompile(`^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+
 func parseDuration(s string) (time.Duration, error) {
 	m := iso8601.FindStringSubmatch(s)
 	if m == nil || s == "P" {
-		return 0, fmt.Errorf("%q is no duration", s)
+		return 0, fmt.Errorf("%q is not a duration", s)
 	}
 
 	total := 0.0
@@ -26,7 +26,7 @@ func parseDuration(s string) (time.Duration, error) {
 
 		n, err := strconv.ParseFloat(m[i+1], 64)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no duration: %w", s, err)
+			return 0, fmt.Errorf("%q is not a duration: %w", s, err)
 		}
 
 		total += n * unit

@@ -59,7 +59,7 @@ func (p *parser) not() (node, error) {
 func predicates(nodes ...node) error {
 	for _, n := range nodes {
 		if !isPredicate(n) {
-			return fmt.Errorf("%w: a value is no condition", ErrSyntax)
+			return fmt.Errorf("%w: a value is not a condition", ErrSyntax)
 		}
 	}
 
@@ -70,7 +70,7 @@ func predicates(nodes ...node) error {
 func values(nodes ...node) error {
 	for _, n := range nodes {
 		if isPredicate(n) {
-			return fmt.Errorf("%w: a condition is no value", ErrSyntax)
+			return fmt.Errorf("%w: a condition is not a value", ErrSyntax)
 		}
 	}
 

@@ -222,7 +222,7 @@ func (m *Message) annotation(key string, v *wire.Decoder) error {
 	case annotationScheduled:
 		at, ok := v.Value().(wire.Timestamp)
 		if !ok {
-			return fmt.Errorf("%w: %s is no timestamp", ErrMalformed, key)
+			return fmt.Errorf("%w: %s is not a timestamp", ErrMalformed, key)
 		}
 
 		m.ScheduledAt = time.UnixMilli(int64(at))
