@@ -161,7 +161,7 @@ projector.resources.requests.cpu is not set, and mode hpa measures CPU use again
 projector.autoscaling.keda has no trigger: enable messages, sessions or both
 {{ end }}
 {{- if and (lt (int64 $autoscaling.minReplicas) 1) (not $keda.messages.enabled) }}
-projector.autoscaling.minReplicas is 0 without projector.autoscaling.keda.messages.enabled: no pod would be there to count the sessions that shall wake one
+projector.autoscaling.minReplicas is 0 without projector.autoscaling.keda.messages.enabled: without a running pod, nothing counts the sessions that start the first one
 {{ end }}
 {{- if and $keda.sessions.enabled (not $keda.sessions.serverAddress) }}
 projector.autoscaling.keda.sessions.serverAddress is not set: set it to the address of Prometheus
