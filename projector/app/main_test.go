@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 // server runs the stand-in of MongoDB for the tests that need it.

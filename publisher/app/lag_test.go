@@ -33,7 +33,7 @@ func TestLagCountsFromTheCheckpointDuringAScan(t *testing.T) {
 				}
 				s.store.trim(1)
 				checkpoint["_id"], checkpoint["epoch"] = "events", int64(1)
-				s.checkpoint.doc = checkpoint
+				s.checkpoint.set(t, checkpoint)
 				term := s.lead(t)
 				pass(10 * time.Minute)
 				if lag := lagOf(t, registry); lag < 3*3600+600 || lag > 3*3600+601 {

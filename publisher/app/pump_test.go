@@ -17,7 +17,7 @@ import (
 )
 
 // newPump makes a pump that passes its events to submit.
-func newPump(tb testing.TB, q *quarantined, submit func(publish.Item)) *pump {
+func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 	tb.Helper()
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
@@ -54,9 +54,9 @@ func good(i int) watch.Insert {
 
 func TestAnUnpublishableEventHoldsNothingUp(t *testing.T) {
 	t.Parallel()
-	var q quarantined
+	q := newQuarantined(t)
 	var items []publish.Item
-	p := newPump(t, &q, func(item publish.Item) { items = append(items, item) })
+	p := newPump(t, q, func(item publish.Item) { items = append(items, item) })
 	gone := good(3)
 	gone.Document = nil
 	batch := watch.Batch{
@@ -67,8 +67,8 @@ func TestAnUnpublishableEventHoldsNothingUp(t *testing.T) {
 	if err := p.stream(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	if len(items) != 2 || !q.has(1) || !q.has(3) {
-		t.Fatalf("%d events submitted, in the quarantine are %v", len(items), q.seen)
+	if ids := q.ids(); len(items) != 2 || !ids[1] || !ids[3] {
+		t.Fatalf("%d events submitted, in the quarantine are %v", len(items), ids)
 	}
 	if low, moves := p.watermark.Low(); moves != 0 {
 		t.Errorf("the watermark is at %v before anything is accepted", low)
@@ -85,9 +85,9 @@ func TestAnUnpublishableEventHoldsNothingUp(t *testing.T) {
 
 func TestAnEventWithoutAKeyStandsWhereTheOneBeforeItDid(t *testing.T) {
 	t.Parallel()
-	var q quarantined
+	q := newQuarantined(t)
 	var items []publish.Item
-	p := newPump(t, &q, func(item publish.Item) { items = append(items, item) })
+	p := newPump(t, q, func(item publish.Item) { items = append(items, item) })
 	since := timeOf(7)
 	p.at = checkpoint.Position{Scan: checkpoint.Scan{OperationTime: since}}
 	bad := mustRaw(bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "z"}})
@@ -109,9 +109,8 @@ func TestAnEventWithoutAKeyStandsWhereTheOneBeforeItDid(t *testing.T) {
 // BenchmarkPump measures the cost of an event between the stream and the dispatcher.
 func BenchmarkPump(b *testing.B) {
 	const events = 512
-	var q quarantined
 	tickets := make([]uint64, 0, events)
-	p := newPump(b, &q, func(item publish.Item) { tickets = append(tickets, item.Ticket) })
+	p := newPump(b, newQuarantined(b), func(item publish.Item) { tickets = append(tickets, item.Ticket) })
 	batch := watch.Batch{Token: positionToken(events, 0), Time: timeOf(events)}
 	for i := range events {
 		batch.Inserts = append(batch.Inserts, good(i))

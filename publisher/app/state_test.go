@@ -5,30 +5,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"os"
 	"sync"
+	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
-// checkpointDocument is the collection checkpoints in memory, with one document. It
-// supports the operations of package checkpoint. The stand-in mongoemu cannot replace it:
-// terms run in virtual time, in which sockets do not work, and writes must fail as if the
-// process was dead.
+// server is the MongoDB stand-in of this package's tests.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
+
+// checkpointDocument is the collection checkpoints of a database of its own, with one
+// document and with faults.
 type checkpointDocument struct {
+	*mongotest.Collection
 	mu    sync.Mutex
-	doc   bson.M
-	saves int
 	fault func() error
 	// delay is how long an update takes.
 	delay time.Duration
-	// frozen makes writes fail, as if the process was dead.
+	// frozen makes requests fail, as if the process was dead.
 	frozen bool
+}
+
+func newCheckpointDocument(tb testing.TB) *checkpointDocument {
+	tb.Helper()
+	c := &checkpointDocument{Collection: server.Collection(checkpoint.Checkpoints(server.Database(tb)))}
+	c.Before = c.before
+	return c
 }
 
 func (c *checkpointDocument) freeze(frozen bool) {
@@ -44,116 +55,57 @@ func (c *checkpointDocument) slow(d time.Duration) {
 	c.delay = d
 }
 
-func (c *checkpointDocument) failed(ctx context.Context) error {
+func (c *checkpointDocument) before(ctx context.Context, request string) error {
+	c.mu.Lock()
+	delay := c.delay
+	c.mu.Unlock()
+	if delay > 0 && request == mongotest.UpdateOne {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case c.frozen:
 		return errors.New("the process is dead")
 	case c.fault != nil:
 		return c.fault()
 	}
-	return mongoxtest.CheckNoDeadline(ctx)
-}
-
-func (c *checkpointDocument) FindOne(ctx context.Context, _ any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := c.failed(ctx)
-	if err == nil && c.doc == nil {
-		err = mongo.ErrNoDocuments
-	}
-	if err != nil {
-		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
-	}
-	return mongo.NewSingleResultFromDocument(c.doc, nil, nil)
-}
-
-func (c *checkpointDocument) FindOneAndUpdate(ctx context.Context, filter, update any, _ ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.failed(ctx); err != nil {
-		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
-	}
-	conditions := asMap(filter)
-	if c.doc == nil {
-		c.doc = bson.M{"_id": conditions["_id"]}
-	} else if c.doc["epoch"] != conditions["epoch"] {
-		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
-	}
-	if err := c.apply(asMap(update)); err != nil {
-		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
-	}
-	return mongo.NewSingleResultFromDocument(c.doc, nil, nil)
-}
-
-func (c *checkpointDocument) UpdateOne(ctx context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
-	c.mu.Lock()
-	delay := c.delay
-	c.mu.Unlock()
-	if delay > 0 {
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.failed(ctx); err != nil {
-		return nil, err
-	}
-	for key, want := range asMap(filter) {
-		have := c.doc[key]
-		if bound, ok := want.(bson.M); ok {
-			if have.(int64) > bound["$lte"].(int64) {
-				return &mongo.UpdateResult{}, nil
-			}
-			continue
-		}
-		if have != want {
-			return &mongo.UpdateResult{}, nil
-		}
-	}
-	c.saves++
-	return &mongo.UpdateResult{MatchedCount: 1}, c.apply(asMap(update))
-}
-
-// apply executes $set, $unset and $inc.
-func (c *checkpointDocument) apply(update bson.M) error {
-	for operator, fields := range update {
-		if fields == nil {
-			continue
-		}
-		for key, value := range fields.(bson.M) {
-			switch operator {
-			case "$set":
-				if parent, child, nested := strings.Cut(key, "."); nested {
-					c.doc[parent].(bson.M)[child] = value
-					continue
-				}
-				c.doc[key] = value
-			case "$unset":
-				delete(c.doc, key)
-			case "$inc":
-				was, _ := c.doc[key].(int64)
-				c.doc[key] = was + value.(int64)
-			default:
-				return fmt.Errorf("operator %s", operator)
-			}
-		}
-	}
 	return nil
 }
 
-// field returns a field of the document; nil if it has none of that name.
-func (c *checkpointDocument) field(name string) any {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.doc[name]
+// set stores the document.
+func (c *checkpointDocument) set(t *testing.T, document bson.M) {
+	t.Helper()
+	if err := c.Direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
+		_, err := checkpoints.InsertOne(ctx, document)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func asMap(v any) bson.M {
+// stored returns the document, without faults; nil if there is none.
+func (c *checkpointDocument) stored() bson.M {
+	found, err := c.Documents()
+	switch {
+	case err != nil:
+		panic(fmt.Errorf("read the checkpoint: %w", err))
+	case len(found) == 0:
+		return nil
+	}
+	return asMap(found[0])
+}
+
+// field returns a field of the document; nil if it has none of that name.
+func (c *checkpointDocument) field(name string) any { return c.stored()[name] }
+
+func asMap(raw bson.Raw) bson.M {
 	m := bson.M{}
-	decoder := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(mustRaw(v))))
+	decoder := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(raw)))
 	decoder.DefaultDocumentM()
 	if err := decoder.Decode(&m); err != nil {
 		panic(err)
@@ -161,31 +113,23 @@ func asMap(v any) bson.M {
 	return m
 }
 
-// quarantined is the collection quarantine in memory. It counts how often each document was
-// stored.
-type quarantined struct {
-	mu   sync.Mutex
-	seen map[int32]int
+// quarantined is the collection quarantine of a database of its own.
+type quarantined struct{ *mongotest.Collection }
+
+func newQuarantined(tb testing.TB) quarantined {
+	tb.Helper()
+	return quarantined{server.Collection(server.Database(tb).Collection(quarantine.CollectionName))}
 }
 
-func (q *quarantined) BulkWrite(_ context.Context, models []mongo.WriteModel, _ ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, model := range models {
-		update, ok := model.(*mongo.UpdateOneModel)
-		if !ok {
-			return nil, errors.New("not an update")
-		}
-		if q.seen == nil {
-			q.seen = map[int32]int{}
-		}
-		q.seen[asMap(update.Filter)["_id"].(bson.M)["document"].(int32)]++
+// ids returns the _ids of the documents in the quarantine.
+func (q quarantined) ids() map[int]bool {
+	found, err := q.Documents()
+	if err != nil {
+		panic(fmt.Errorf("read the quarantine: %w", err))
 	}
-	return &mongo.BulkWriteResult{}, nil
-}
-
-func (q *quarantined) has(id int) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.seen[int32(id)] > 0
+	ids := map[int]bool{}
+	for _, record := range found {
+		ids[int(record.Lookup("_id", "document").AsInt64())] = true
+	}
+	return ids
 }

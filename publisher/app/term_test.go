@@ -30,13 +30,14 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// setup is a worker with stores and a topic in memory.
+// setup is a worker with an event store and a topic in memory, and with collections of the
+// MongoDB stand-in.
 type setup struct {
 	worker     *worker
 	store      *eventStore
 	topic      *memoryTopic
 	checkpoint *checkpointDocument
-	quarantine *quarantined
+	quarantine quarantined
 }
 
 // newSetup must be called inside the bubble that uses the setup.
@@ -45,8 +46,8 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 	s := &setup{
 		store:      newEventStore(),
 		topic:      &memoryTopic{random: random},
-		checkpoint: &checkpointDocument{},
-		quarantine: &quarantined{},
+		checkpoint: newCheckpointDocument(t),
+		quarantine: newQuarantined(t),
 	}
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
@@ -170,7 +171,7 @@ func TestATermStopsCleanlyAndTheNextOneResumes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.checkpoint.field("token") == nil || s.checkpoint.field("recovery") != nil {
-			t.Errorf("checkpoint is %v", s.checkpoint.doc)
+			t.Errorf("checkpoint is %v", s.checkpoint.stored())
 		}
 		if got := testutil.ToFloat64(s.worker.scans.WithLabelValues(scanBeginning)); got != 1 {
 			t.Errorf("%v scans", got)
@@ -239,7 +240,7 @@ func TestALostLeaseEndsATermAtOnce(t *testing.T) {
 			t.Errorf("ended after %v", took)
 		}
 		if s.checkpoint.field("token") != nil {
-			t.Errorf("saved %v, though nothing was accepted", s.checkpoint.doc)
+			t.Errorf("saved %v, though nothing was accepted", s.checkpoint.stored())
 		}
 	})
 }

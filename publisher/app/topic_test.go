@@ -130,7 +130,8 @@ func (t *memoryTopic) count() int {
 
 // check compares the topic and the quarantine with the store: no event is lost, and the
 // first occurrences of an aggregate's events are in order.
-func (t *memoryTopic) check(store *eventStore, q *quarantined) error {
+func (t *memoryTopic) check(store *eventStore, q quarantined) error {
+	inQuarantine := q.ids()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	seen, last := map[string]bool{}, map[string]int64{}
@@ -146,7 +147,7 @@ func (t *memoryTopic) check(store *eventStore, q *quarantined) error {
 	}
 	for _, e := range store.log {
 		switch id := event.MessageID(e.aggregate, e.number); {
-		case e.poison && !q.has(e.id):
+		case e.poison && !inQuarantine[e.id]:
 			return fmt.Errorf("event %d is not in the quarantine", e.id)
 		case !e.poison && !seen[id]:
 			return fmt.Errorf("%s is lost", id)

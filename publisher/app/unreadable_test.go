@@ -62,7 +62,7 @@ func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 						t.Errorf("says %q", err)
 					}
 				}
-				if n := len(s.quarantine.seen); n != 0 {
+				if n := len(s.quarantine.ids()); n != 0 {
 					t.Errorf("%d events are in the quarantine", n)
 				}
 

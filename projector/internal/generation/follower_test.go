@@ -164,17 +164,18 @@ func (e engine) Pause(ctx context.Context, name string) error {
 func (e engine) Continue(name string) { e.say("%s continues %s", e.name, name) }
 
 // newMember makes a pod that declares users with the definition hash.
-func (s *shared) newMember(name, hash string, refuse bool, registerer prometheus.Registerer) (*member, *generation.Follower) {
+func (s *shared) newMember(t *testing.T, name, hash string, refuse bool, registerer prometheus.Registerer) (*member, *generation.Follower) {
+	t.Helper()
 	m := &member{shared: s, name: name}
 	declares := []generation.Declared{users(hash)}
-	m.Registry = generation.NewRegistry(&fakeRegistry{update: func(context.Context) error {
+	m.Registry = generation.NewRegistry(newHooked(t, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.broken == nil {
 			s.pods[name] = generation.Registration{Pod: name, Until: time.Now().Add(generation.Lease), Declares: pod(hash).Declares}
 		}
 		return s.broken
-	}}, generation.Registration{Pod: name})
+	}), generation.Registration{Pod: name})
 	return m, generation.NewFollower(generation.FollowerOptions{
 		Pod: name, Catalog: s, Registry: m, Engine: engine{m}, Declares: declares,
 		Able:       func(generation.Target) error { return nil },
@@ -191,7 +192,7 @@ func follow(t *testing.T, test func(s *shared, m *member)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
-		m, f := s.newMember("one", "a", false, nil)
+		m, f := s.newMember(t, "one", "a", false, nil)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -251,13 +252,13 @@ func TestGivenUpDefinitionIsNotBuiltAutomatically(t *testing.T) {
 		s.put(givenUp(t, start(t, live("a"), "b")))
 		var log bytes.Buffer
 		// PENSTOCK_ON_CHANGE=refuse does not make it fail.
-		_, f := s.newMember("one", "b", true, nil)
+		_, f := s.newMember(t, "one", "b", true, nil)
 		f.Logger = zerolog.New(&log)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-		defer stop()
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, stop)
 		if err := f.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -362,7 +363,7 @@ func TestChangedProjectionIsRefused(t *testing.T) {
 	s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
 	s.put(live("a"))
 	registry := prometheus.NewRegistry()
-	_, f := s.newMember("one", "b", true, registry)
+	_, f := s.newMember(t, "one", "b", true, registry)
 	err := f.Start(t.Context())
 	if !errors.Is(err, generation.ErrRefused) || !strings.Contains(err.Error(), "- text of a\n  + text of b") || s.get().Building != nil {
 		t.Errorf("started with %v: %s", err, say(s.get()))

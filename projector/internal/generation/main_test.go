@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 // server is the MongoDB stand-in of this package's tests.

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
@@ -133,14 +134,24 @@ func TestGroupsThatAreAwayAreKnown(t *testing.T) {
 	}
 }
 
-// fakeRegistry answers registrations with the test's function update.
-type fakeRegistry struct {
+// hooked is the collection of the registry, whose updates a test can delay and fail.
+type hooked struct {
 	generation.Collection
-	update func(context.Context) error
+	updates *mongotest.Collection
 }
 
-func (f *fakeRegistry) UpdateOne(ctx context.Context, _, _ any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
-	return &mongo.UpdateResult{}, f.update(ctx)
+// newHooked returns the collection of a database of its own. It calls before for each
+// update, which fails with its error.
+func newHooked(t *testing.T, before func() error) hooked {
+	t.Helper()
+	collection := generation.Open(server.Database(t), generation.RegistryName)
+	updates := server.Collection(collection)
+	updates.Before = func(context.Context, string) error { return before() }
+	return hooked{collection, updates}
+}
+
+func (h hooked) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+	return h.updates.UpdateOne(ctx, filter, update, opts...)
 }
 
 // A pod's trust ends before its registration. It is counted from the start of the last
@@ -150,11 +161,10 @@ func TestTrustEndsBeforeTheRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails error
 		slow := time.Duration(0)
-		f := &fakeRegistry{update: func(context.Context) error {
+		r := generation.NewRegistry(newHooked(t, func() error {
 			<-time.After(slow)
 			return fails
-		}}
-		r := generation.NewRegistry(f, generation.Registration{Pod: "one"})
+		}), generation.Registration{Pod: "one"})
 		trusts := func(want bool) {
 			t.Helper()
 			if err := r.Trusted(); (err == nil) != want || err != nil && !errors.Is(err, generation.ErrUntrusted) {

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 // server is for the tests that fold with the real parts.

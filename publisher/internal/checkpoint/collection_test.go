@@ -3,187 +3,137 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
+	"os"
 	"sync"
+	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
-// collection is a checkpoint.Collection in memory, with the operators that the store uses
-// and with injected faults. The stand-in mongoemu cannot replace it: the tests run in
-// virtual time, in which sockets do not work, and inject faults into single updates: no
-// answer, or a duplicate of an upsert.
+// server is the MongoDB stand-in of this package's tests.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
+
+// collection is the collection checkpoints of a database of its own, with faults.
 type collection struct {
-	mu        sync.Mutex
-	documents map[string]bson.M
-	// err is the error of updates; hang makes them wait for their context.
+	*mongotest.Collection
+	mu sync.Mutex
+	// err is the error of every request; hang makes updates wait for their context.
 	err  error
 	hang bool
-	// duplicates is how many claims fail because another process has inserted the document
-	// first.
-	duplicates int
-	updates    int
-	// afterRead runs after each read, before any change of the documents.
+	// rivals is how many claims another process overtakes: it claims the checkpoint between
+	// the claim's read and its update.
+	rivals  int
+	updates int
+	// afterRead runs after each read.
 	afterRead func()
 }
 
 var (
-	errNetwork   = errors.New("connection reset")
-	errDuplicate = mongo.CommandError{Code: 11000, Name: "DuplicateKey"}
+	errNetwork = errors.New("connection reset")
+	// byStream selects the only checkpoint.
+	byStream = bson.D{{Key: "_id", Value: "events"}}
 )
 
-func newCollection() *collection { return &collection{documents: map[string]bson.M{}} }
+func newCollection(t *testing.T) *collection {
+	t.Helper()
+	c := &collection{Collection: server.Collection(checkpoint.Checkpoints(server.Database(t)))}
+	c.Before, c.After = c.before, c.after
+	return c
+}
 
-// order sets the faults of updates.
+func (c *collection) before(ctx context.Context, request string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch request {
+	case mongotest.UpdateOne:
+		if c.hang {
+			c.mu.Unlock()
+			<-ctx.Done()
+			c.mu.Lock()
+			return ctx.Err()
+		}
+		c.updates++
+	case mongotest.FindOneAndUpdate:
+		if c.rivals > 0 {
+			c.rivals--
+			c.claimByRival()
+		}
+	}
+	return c.err
+}
+
+func (c *collection) after(request string) error {
+	c.mu.Lock()
+	afterRead := c.afterRead
+	c.mu.Unlock()
+	if request == mongotest.FindOne && afterRead != nil {
+		afterRead()
+	}
+	return nil
+}
+
+// claimByRival claims the checkpoint as another process of the same pipeline does.
+func (c *collection) claimByRival() {
+	c.direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
+		_, err := checkpoints.UpdateOne(ctx, byStream, bson.D{
+			{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}},
+			{Key: "$set", Value: bson.D{{Key: "holder", Value: "rival"}, {Key: "identity", Value: pipelineA}}},
+		}, options.UpdateOne().SetUpsert(true))
+		return err
+	})
+}
+
+// direct runs do on the collection without faults.
+func (c *collection) direct(do func(context.Context, *mongo.Collection) error) {
+	if err := c.Direct(do); err != nil {
+		panic(fmt.Errorf("direct access to the checkpoint: %w", err))
+	}
+}
+
+// order sets the faults of requests.
 func (c *collection) order(err error, hang bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err, c.hang = err, hang
 }
 
-// stored returns a copy of the document events, and how many updates there were.
+// stored returns the document events, and how many updates there were.
 func (c *collection) stored() (bson.M, int) {
+	found := bson.M{}
+	c.direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
+		err := checkpoints.FindOne(ctx, byStream).Decode(&found)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return nil
+		}
+		return err
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return toMap(c.documents["events"]), c.updates
+	return found, c.updates
 }
 
-func toMap(v any) bson.M {
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	m := bson.M{}
-	if err := bson.Unmarshal(raw, &m); err != nil {
-		panic(err)
-	}
-	return m
+// set changes fields of the stored document.
+func (c *collection) set(fields bson.D) {
+	c.direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
+		_, err := checkpoints.UpdateOne(ctx, byStream, bson.D{{Key: "$set", Value: fields}}, options.UpdateOne().SetUpsert(true))
+		return err
+	})
 }
 
-func (c *collection) FindOne(_ context.Context, filter any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	document := c.documents[toMap(filter)["_id"].(string)]
-	switch {
-	case c.err != nil:
-		return mongo.NewSingleResultFromDocument(bson.D{}, c.err, nil)
-	case document == nil:
-		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
-	}
-	if c.afterRead != nil {
-		defer c.afterRead()
-	}
-	return mongo.NewSingleResultFromDocument(document, nil, nil)
-}
-
-func (c *collection) FindOneAndUpdate(
-	ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions],
-) *mongo.SingleResult {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	set := options.FindOneAndUpdateOptions{}
-	for _, o := range opts {
-		for _, apply := range o.List() {
-			if err := apply(&set); err != nil {
-				panic(err)
-			}
-		}
-	}
-	err := c.err
-	if c.duplicates > 0 {
-		c.duplicates--
-		err = errDuplicate
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
-	}
-	conditions := toMap(filter)
-	id := conditions["_id"].(string)
-	document := c.documents[id]
-	if epoch, isNumber := conditions["epoch"].(int64); document != nil && (!isNumber || document["epoch"] != epoch) {
-		if set.Upsert != nil && *set.Upsert {
-			return mongo.NewSingleResultFromDocument(bson.D{}, errDuplicate, nil)
-		}
-		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
-	}
-	if document == nil {
-		if set.Upsert == nil || !*set.Upsert {
-			return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
-		}
-		c.documents[id] = bson.M{"_id": id}
-	}
-	c.apply(c.documents[id], update)
-	if set.ReturnDocument == nil || *set.ReturnDocument != options.After {
-		panic("the document before the update is of no use")
-	}
-	return mongo.NewSingleResultFromDocument(c.documents[id], nil, nil)
-}
-
-func (c *collection) UpdateOne(
-	ctx context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions],
-) (*mongo.UpdateResult, error) {
-	c.mu.Lock()
-	hang := c.hang
-	c.mu.Unlock()
-	if hang {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.updates++
-	if c.err != nil {
-		return nil, c.err
-	}
-	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
-		return nil, err
-	}
-	conditions := toMap(filter)
-	document, ok := c.documents[conditions["_id"].(string)]
-	for field, want := range conditions {
-		if bound, isOperator := want.(bson.D); isOperator {
-			value, isNumber := document[field].(int64)
-			ok = ok && isNumber && bound[0].Key == "$lte" && value <= bound[0].Value.(int64)
-			continue
-		}
-		ok = ok && document[field] == want
-	}
-	if !ok {
-		return &mongo.UpdateResult{}, nil
-	}
-	c.apply(document, update)
-	return &mongo.UpdateResult{MatchedCount: 1, ModifiedCount: 1}, nil
-}
-
-func (c *collection) apply(document bson.M, update any) {
-	for operator, fields := range toMap(update) {
-		for _, e := range fields.(bson.D) {
-			switch operator {
-			case "$set":
-				if parent, child, nested := strings.Cut(e.Key, "."); nested {
-					inner := toMap(document[parent])
-					inner[child] = e.Value
-					document[parent] = inner
-					continue
-				}
-				document[e.Key] = e.Value
-			case "$unset":
-				delete(document, e.Key)
-			case "$inc":
-				n, _ := document[e.Key].(int64)
-				document[e.Key] = n + e.Value.(int64)
-			default:
-				panic("no operator " + operator)
-			}
-		}
-	}
+// remove deletes the stored document.
+func (c *collection) remove() {
+	c.direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
+		_, err := checkpoints.DeleteOne(ctx, byStream)
+		return err
+	})
 }
 
 // delayed is a collection whose updates, while on, time out and arrive later.
@@ -199,7 +149,12 @@ func (d *delayed) UpdateOne(
 	if !d.on {
 		return d.collection.UpdateOne(ctx, filter, update, opts...)
 	}
-	d.pending = append(d.pending, func() { _, _ = d.collection.UpdateOne(ctx, filter, update, opts...) })
+	d.pending = append(d.pending, func() {
+		d.direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
+			_, err := checkpoints.UpdateOne(ctx, filter, update, opts...)
+			return err
+		})
+	})
 	return nil, errNetwork
 }
 

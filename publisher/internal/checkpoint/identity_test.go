@@ -31,7 +31,7 @@ func TestOtherPipelineIsRefused(t *testing.T) {
 	} {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
-			c := newCollection()
+			c := newCollection(t)
 			s, _ := newStore(t, c)
 			owner := claim(t, s, "a")
 			here := pipelineA
@@ -61,7 +61,7 @@ func TestSamePipelineIsAccepted(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s, _ := newStore(t, newCollection())
+			s, _ := newStore(t, newCollection(t))
 			claim(t, s, "a")
 			here := pipelineA
 			change(&here)
@@ -79,15 +79,14 @@ func TestSamePipelineIsAccepted(t *testing.T) {
 // Between the read and the update another pipeline may create the checkpoint.
 func TestComparisonIsPartOfTheClaim(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, _ := newStore(t, c)
 	claim(t, s, "a")
 	other := pipelineA
 	other.Topic = "other"
 	c.afterRead = func() {
 		c.afterRead = nil
-		c.documents["events"]["identity"] = toMap(other)
-		c.documents["events"]["epoch"] = int64(7)
+		c.set(bson.D{{Key: "identity", Value: other}, {Key: "epoch", Value: int64(7)}})
 	}
 	if _, err := s.Claim(t.Context(), "b", pipelineA, ""); !errors.Is(err, checkpoint.ErrOtherPipeline) {
 		t.Errorf("claim returned %v", err)
@@ -111,7 +110,7 @@ func TestAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, _ := newStore(t, newCollection())
+			s, _ := newStore(t, newCollection(t))
 			first := claim(t, s, "a")
 			if err := first.Save(t.Context(), checkpoint.Position{Token: token("1")}); err != nil {
 				t.Fatal(err)
@@ -146,9 +145,9 @@ func TestAdoption(t *testing.T) {
 
 func TestCheckpointOfAnEarlierVersionBelongsToItsNextClaim(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, _ := newStore(t, c)
-	c.documents["events"] = bson.M{"_id": "events", "epoch": int64(3), "token": bson.D{{Key: "_data", Value: "82"}}}
+	c.set(bson.D{{Key: "epoch", Value: int64(3)}, {Key: "token", Value: bson.D{{Key: "_data", Value: "82"}}}})
 	if err := s.Check(t.Context(), pipelineA); err != nil {
 		t.Error(err)
 	}
@@ -165,7 +164,7 @@ func TestCheckpointOfAnEarlierVersionBelongsToItsNextClaim(t *testing.T) {
 
 func TestCollectionIsSavedWithThePosition(t *testing.T) {
 	t.Parallel()
-	s, _ := newStore(t, newCollection())
+	s, _ := newStore(t, newCollection(t))
 	c := claim(t, s, "a")
 	scan := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 5, I: 1}}, CollectionUUID: "bb"}
 	if err := c.Save(t.Context(), scan); err != nil {

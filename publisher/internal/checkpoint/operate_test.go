@@ -11,7 +11,7 @@ import (
 
 func TestMoveFencesTheRunningTermAndTheNextOneStartsThere(t *testing.T) {
 	t.Parallel()
-	s, _ := newStore(t, newCollection())
+	s, _ := newStore(t, newCollection(t))
 	if read, err := s.Read(t.Context()); err != nil || read != nil {
 		t.Fatalf("without a checkpoint: %+v, %v", read, err)
 	}

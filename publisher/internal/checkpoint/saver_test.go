@@ -37,7 +37,7 @@ type term struct {
 func newTerm(t *testing.T, config checkpoint.SaverConfig) *term {
 	t.Helper()
 	m := &term{
-		collection: newCollection(),
+		collection: newCollection(t),
 		watermark:  checkpoint.NewWatermark(1 << 20),
 		registry:   prometheus.NewRegistry(),
 		log:        &bytes.Buffer{},

@@ -38,7 +38,7 @@ func token(data string) bson.Raw {
 
 func TestClaimIssuesEpochs(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, _ := newStore(t, c)
 	first := claim(t, s, "a")
 	if first.Epoch != 1 || !first.Position.IsZero() {
@@ -55,17 +55,17 @@ func TestClaimIssuesEpochs(t *testing.T) {
 
 func TestClaimWinsUpsertRaces(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, _ := newStore(t, c)
-	c.duplicates = 3
-	if got := claim(t, s, "a"); got.Epoch != 1 {
-		t.Errorf("claim is epoch %d, want 1", got.Epoch)
+	c.rivals = 3
+	if got := claim(t, s, "a"); got.Epoch != 4 {
+		t.Errorf("claim is epoch %d, want 4: three rivals were faster", got.Epoch)
 	}
-	c.duplicates = 1000
+	c.rivals = 1000
 	if _, err := s.Claim(t.Context(), "a", pipelineA, ""); err == nil || !strings.Contains(err.Error(), "share one lease") {
 		t.Errorf("claim returned %v, want it to give up at last", err)
 	}
-	c.duplicates = 0
+	c.rivals = 0
 	c.order(errNetwork, false)
 	if _, err := s.Claim(t.Context(), "a", pipelineA, ""); !errors.Is(err, errNetwork) {
 		t.Errorf("claim returned %v, want the network's error", err)
@@ -74,7 +74,7 @@ func TestClaimWinsUpsertRaces(t *testing.T) {
 
 func TestSaveIsFenced(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, registry := newStore(t, c)
 	old := claim(t, s, "a")
 	if err := old.Save(t.Context(), checkpoint.Position{Token: token("1")}); err != nil {
@@ -110,7 +110,7 @@ func TestSaveIsFenced(t *testing.T) {
 // A request of an earlier term in the same process must not reach the later term.
 func TestSaveIsFencedWithinAProcess(t *testing.T) {
 	t.Parallel()
-	s, _ := newStore(t, newCollection())
+	s, _ := newStore(t, newCollection(t))
 	old := claim(t, s, "a")
 	claim(t, s, "a")
 	if err := old.Save(t.Context(), checkpoint.Position{Token: token("1")}); !errors.Is(err, checkpoint.ErrFenced) {
@@ -121,10 +121,10 @@ func TestSaveIsFencedWithinAProcess(t *testing.T) {
 // If somebody deletes the checkpoint to start over, epochs begin at 1 again.
 func TestSaveIsFencedAcrossADeletion(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, _ := newStore(t, c)
 	old := claim(t, s, "a")
-	delete(c.documents, "events")
+	c.remove()
 	if err := old.Save(t.Context(), checkpoint.Position{Token: token("1")}); !errors.Is(err, checkpoint.ErrFenced) {
 		t.Errorf("save without a document returned %v, want ErrFenced", err)
 	}
@@ -138,7 +138,7 @@ func TestSaveIsFencedAcrossADeletion(t *testing.T) {
 
 func TestSaveKeepsEveryKindOfPosition(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, _ := newStore(t, c)
 	atTime := checkpoint.Position{ClusterTime: bson.Timestamp{T: 5, I: 6}}
 	atToken := checkpoint.Position{Token: token("1"), ClusterTime: bson.Timestamp{T: 7, I: 8}}
@@ -174,7 +174,7 @@ func TestSaveKeepsEveryKindOfPosition(t *testing.T) {
 
 func TestScanKeepsTheTypeOfItsAggregate(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, _ := newStore(t, c)
 	for _, id := range []any{"u-1", bson.NewObjectID(), int64(7), int32(7), bson.Binary{Subtype: 4, Data: make([]byte, 16)}} {
 		kind, data, err := bson.MarshalValue(id)
@@ -200,7 +200,7 @@ func TestScanKeepsTheTypeOfItsAggregate(t *testing.T) {
 // checkpoint back.
 func TestOvertakenSaveChangesNothing(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := newCollection(t)
 	s, _ := newStore(t, c)
 	a := claim(t, s, "a")
 	late := &delayed{collection: c}
@@ -225,7 +225,7 @@ func TestOvertakenSaveChangesNothing(t *testing.T) {
 
 func TestMetricNames(t *testing.T) {
 	t.Parallel()
-	_, registry := newStore(t, newCollection())
+	_, registry := newStore(t, newCollection(t))
 	if n, err := testutil.GatherAndCount(registry,
 		"penstock_publisher_epoch", "penstock_publisher_checkpoint_age_seconds",
 		"penstock_publisher_checkpoint_saves_total", "penstock_publisher_checkpoint_window_events",

@@ -1,14 +1,18 @@
 package leader_test
 
 import (
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// server is the MongoDB stand-in of this package's tests.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
 // sleep lets virtual time pass, in a goroutine of a synctest bubble.
 func sleep(d time.Duration) {

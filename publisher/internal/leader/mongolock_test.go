@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,114 +12,74 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
-// leaseCollection is a leader.LeaseCollection in memory: equality filters and $set
-// on top-level fields. The stand-in mongoemu cannot take its place: elections run in
-// virtual time, which no socket knows.
-type leaseCollection struct {
-	mu        sync.Mutex
-	documents map[string]bson.M
-	err       error // what every call fails with
-	hang      bool  // calls wait for their context
-	lost      bool  // the next write is done, but its answer is lost
+// leases is the collection leader_leases of a database of its own, with faults.
+type leases struct {
+	*mongotest.Collection
+	mu   sync.Mutex
+	err  error // the error of every request
+	hang bool  // requests wait for their context
+	lost bool  // the next write is executed, but its answer is lost
 }
 
 var errNetwork = errors.New("connection reset")
 
-func newLeaseCollection() *leaseCollection {
-	return &leaseCollection{documents: map[string]bson.M{}}
+func newLeases(t *testing.T) *leases {
+	t.Helper()
+	l := &leases{Collection: server.Collection(leader.Leases(server.Database(t)))}
+	l.Before, l.After = l.before, l.after
+	return l
 }
 
-func toMap(v any) bson.M {
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	var m bson.M
-	if err := bson.Unmarshal(raw, &m); err != nil {
-		panic(err)
-	}
-	return m
-}
-
-func (c *leaseCollection) FindOne(ctx context.Context, filter any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.failed(ctx); err != nil {
-		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
-	}
-	document, ok := c.documents[toMap(filter)["_id"].(string)]
-	if !ok {
-		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
-	}
-	ordered := bson.D{}
-	for _, field := range slices.Sorted(maps.Keys(document)) {
-		ordered = append(ordered, bson.E{Key: field, Value: document[field]})
-	}
-	return mongo.NewSingleResultFromDocument(ordered, nil, nil)
-}
-
-func (c *leaseCollection) InsertOne(ctx context.Context, document any, _ ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.failed(ctx); err != nil {
-		return nil, err
-	}
-	inserted := toMap(document)
-	id := inserted["_id"].(string)
-	if _, ok := c.documents[id]; ok {
-		return nil, mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}
-	}
-	c.documents[id] = inserted
-	return &mongo.InsertOneResult{InsertedID: id}, c.answer()
-}
-
-func (c *leaseCollection) UpdateOne(ctx context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.failed(ctx); err != nil {
-		return nil, err
-	}
-	conditions := toMap(filter)
-	document, ok := c.documents[conditions["_id"].(string)]
-	for field, want := range conditions {
-		ok = ok && document[field] == want
-	}
-	if !ok {
-		return &mongo.UpdateResult{}, nil
-	}
-	for _, e := range toMap(update)["$set"].(bson.D) {
-		document[e.Key] = e.Value
-	}
-	return &mongo.UpdateResult{MatchedCount: 1, ModifiedCount: 1}, c.answer()
-}
-
-func (c *leaseCollection) failed(ctx context.Context) error {
-	switch {
-	case c.err != nil:
-		return c.err
-	case c.hang:
+func (l *leases) before(ctx context.Context, _ string) error {
+	l.mu.Lock()
+	err, hang := l.err, l.hang
+	l.mu.Unlock()
+	if hang {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return mongoxtest.CheckNoDeadline(ctx)
+	return err
 }
 
-func (c *leaseCollection) answer() error {
-	if c.lost {
-		c.lost = false
+func (l *leases) after(request string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost && request != mongotest.FindOne {
+		l.lost = false
 		return errNetwork
 	}
 	return nil
+}
+
+// stored returns the only lease.
+func (l *leases) stored(t *testing.T) bson.M {
+	t.Helper()
+	found, err := l.Documents()
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d leases: %v", len(found), err)
+	}
+	document := bson.M{}
+	if err := bson.Unmarshal(found[0], &document); err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+// change runs do on the collection without faults.
+func (l *leases) change(t *testing.T, do func(context.Context, *mongo.Collection) error) {
+	t.Helper()
+	if err := l.Direct(do); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func record(holder string, renewed time.Time) resourcelock.LeaderElectionRecord {
@@ -138,7 +96,7 @@ func record(holder string, renewed time.Time) resourcelock.LeaderElectionRecord 
 func TestMongoLockThatGetsNoAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		collection := newLeaseCollection()
+		collection := newLeases(t)
 		lock := leader.NewMongoLock(collection, "events", "events", "a")
 		if err := lock.Create(t.Context(), record("a", time.Now())); err != nil {
 			t.Fatal(err)
@@ -165,7 +123,7 @@ func TestMongoLockThatGetsNoAnswer(t *testing.T) {
 
 func TestMongoLockRoundTrip(t *testing.T) {
 	t.Parallel()
-	collection := newLeaseCollection()
+	collection := newLeases(t)
 	lock := leader.NewMongoLock(collection, "events", "events", "a")
 	if lock.Identity() != "a" || lock.Describe() != "leader_leases/events" {
 		t.Errorf("identity %q, description %q", lock.Identity(), lock.Describe())
@@ -195,7 +153,7 @@ func TestMongoLockRoundTrip(t *testing.T) {
 	if bytes.Equal(first, second) || !bytes.Equal(second, third) {
 		t.Error("raw bytes must change with every write and only then")
 	}
-	document := collection.documents["events"]
+	document := collection.stored(t)
 	if document["holder"] != "a" || document["version"] != int64(2) ||
 		document["heartbeat"] != bson.NewDateTimeFromTime(now) ||
 		document["expiry"] != bson.NewDateTimeFromTime(now.Add(15*time.Second)) {
@@ -204,6 +162,7 @@ func TestMongoLockRoundTrip(t *testing.T) {
 	if err := lock.Update(t.Context(), record("", now)); err != nil {
 		t.Fatal(err)
 	}
+	document = collection.stored(t)
 	if document["holder"] != "" || document["expiry"] != bson.NewDateTimeFromTime(now) {
 		t.Errorf("released document is %v", document)
 	}
@@ -212,7 +171,7 @@ func TestMongoLockRoundTrip(t *testing.T) {
 func TestMongoLockCompareAndSwap(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	collection := newLeaseCollection()
+	collection := newLeases(t)
 	a := leader.NewMongoLock(collection, "events", "events", "a")
 	b := leader.NewMongoLock(collection, "events", "events", "b")
 	if err := b.Update(t.Context(), record("b", now)); err == nil {
@@ -250,12 +209,18 @@ func TestMongoLockCompareAndSwap(t *testing.T) {
 	}
 
 	// A lease that was deleted and made anew is another one, at any version.
-	version := collection.documents["events"]["version"].(int64)
-	delete(collection.documents, "events")
+	version := collection.stored(t)["version"]
+	collection.change(t, func(ctx context.Context, c *mongo.Collection) error {
+		_, err := c.DeleteOne(ctx, bson.D{{Key: "_id", Value: "events"}})
+		return err
+	})
 	if err := b.Create(t.Context(), record("b", now)); err != nil {
 		t.Fatal(err)
 	}
-	collection.documents["events"]["version"] = version
+	collection.change(t, func(ctx context.Context, c *mongo.Collection) error {
+		_, err := c.UpdateOne(ctx, bson.D{{Key: "_id", Value: "events"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "version", Value: version}}}})
+		return err
+	})
 	if err := a.Update(t.Context(), record("a", now)); !apierrors.IsConflict(err) {
 		t.Errorf("update of a lease that was made anew returned %v, want Conflict", err)
 	}
@@ -275,7 +240,7 @@ func TestMongoLockCompareAndSwap(t *testing.T) {
 func TestElectionOverMongoLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		collection := newLeaseCollection()
+		collection := newLeases(t)
 		terms := make(chan string, 10)
 		run := func(identity string) (stop func()) {
 			e, err := leader.New(leader.NewMongoLock(collection, "events", "events", identity), leader.DefaultConfig(), leader.Options{})
@@ -318,7 +283,7 @@ func TestElectionOverMongoLock(t *testing.T) {
 // A lease that two streams share would keep the publishers of one standing by for ever.
 func TestLeaseOfAnotherStreamIsRefused(t *testing.T) {
 	t.Parallel()
-	collection := newLeaseCollection()
+	collection := newLeases(t)
 	first := leader.NewMongoLock(collection, "shared", "orders", "a")
 	if err := first.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,68 +14,60 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
-// fakeCollection applies the upserts of the quarantine to documents in memory. The stand-in
-// mongoemu cannot replace it: the waits between retries run in virtual time, in which
-// sockets do not work.
-type fakeCollection struct {
-	faults  []error
-	records map[string]bson.M
-	writes  int
+// server is the MongoDB stand-in of this package's tests.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
+
+// records is the collection quarantine of a database of its own.
+type records struct {
+	*mongotest.Collection
+	// faults are the errors of the next writes.
+	faults []error
+	writes int
 }
 
-func (f *fakeCollection) BulkWrite(ctx context.Context, models []mongo.WriteModel, _ ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
-	f.writes++
-	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
-		return nil, err
-	}
-	if len(f.faults) > 0 {
-		err := f.faults[0]
-		f.faults = f.faults[1:]
-		return nil, err
-	}
-	if f.records == nil {
-		f.records = map[string]bson.M{}
-	}
-	for _, model := range models {
-		update, ok := model.(*mongo.UpdateOneModel)
-		if !ok || update.Upsert == nil || !*update.Upsert {
-			return nil, errors.New("not an upsert")
+func newRecords(t *testing.T) *records {
+	t.Helper()
+	r := &records{Collection: server.Collection(server.Database(t).Collection(quarantine.CollectionName))}
+	r.Before = func(context.Context, string) error {
+		r.writes++
+		if len(r.faults) == 0 {
+			return nil
 		}
-		key, err := bson.MarshalExtJSON(update.Filter, true, false)
+		err := r.faults[0]
+		r.faults = r.faults[1:]
+		return err
+	}
+	return r
+}
+
+// stored returns the records by their _id, as Extended JSON.
+func (r *records) stored(t *testing.T) map[string]bson.M {
+	t.Helper()
+	documents, err := r.Documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bson.M{}
+	for _, document := range documents {
+		record := bson.M{}
+		if err := bson.Unmarshal(document, &record); err != nil {
+			t.Fatal(err)
+		}
+		key, err := bson.MarshalExtJSON(bson.D{{Key: "_id", Value: document.Lookup("_id")}}, true, false)
 		if err != nil {
-			return nil, err
+			t.Fatal(err)
 		}
-		raw, err := bson.Marshal(update.Update)
-		if err != nil {
-			return nil, err
-		}
-		var u struct {
-			SetOnInsert bson.M `bson:"$setOnInsert"`
-			Set         bson.M `bson:"$set"`
-			Inc         bson.M `bson:"$inc"`
-		}
-		if err := bson.Unmarshal(raw, &u); err != nil {
-			return nil, err
-		}
-		record, there := f.records[string(key)]
-		if !there {
-			record = u.SetOnInsert
-			record["seen"] = int64(0)
-			f.records[string(key)] = record
-		}
-		for k, v := range u.Set {
-			record[k] = v
-		}
-		record["seen"] = record["seen"].(int64) + u.Inc["seen"].(int64)
+		found[string(key)] = record
 	}
-	return &mongo.BulkWriteResult{}, nil
+	return found
 }
 
 func id(t *testing.T, v any) bson.RawValue {
@@ -98,9 +91,9 @@ func document(t *testing.T, d bson.D) bson.Raw {
 func TestAnEventThatIsReadAgainIsTheSameRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var c fakeCollection
+		c := newRecords(t)
 		registry := prometheus.NewRegistry()
-		s := quarantine.NewStore(&c, "events", quarantine.Options{Registerer: registry})
+		s := quarantine.NewStore(c, "events", quarantine.Options{Registerer: registry})
 		entry := quarantine.Entry{
 			DocumentID: id(t, "e-1"),
 			Reason:     event.ReasonMissingEventID, Field: "eventId", Detail: "absent",
@@ -116,10 +109,11 @@ func TestAnEventThatIsReadAgainIsTheSameRecord(t *testing.T) {
 		if err := s.Put(t.Context(), 4, entry); err != nil {
 			t.Fatal(err)
 		}
-		if len(c.records) != 2 {
-			t.Fatalf("%d records: %v", len(c.records), c.records)
+		stored := c.stored(t)
+		if len(stored) != 2 {
+			t.Fatalf("%d records: %v", len(stored), stored)
 		}
-		record := c.records[`{"_id":{"stream":"events","document":"e-1"}}`]
+		record := stored[`{"_id":{"stream":"events","document":"e-1"}}`]
 		for key, want := range map[string]any{
 			"reason": "missing_event_id", "field": "eventId", "detail": "absent", "aggregateId": "user-7",
 			"epoch": int64(4), "seen": int64(2),
@@ -132,7 +126,7 @@ func TestAnEventThatIsReadAgainIsTheSameRecord(t *testing.T) {
 		if record["event"] == nil || record["token"] == nil || record["eventOmitted"] != nil {
 			t.Errorf("record is %v", record)
 		}
-		other := c.records[`{"_id":{"stream":"events","document":{"$numberInt":"2"}}}`]
+		other := stored[`{"_id":{"stream":"events","document":{"$numberInt":"2"}}}`]
 		if other["eventOmitted"] != true || other["event"] != nil || other["seen"] != int64(1) {
 			t.Errorf("record without its event is %v", other)
 		}
@@ -156,13 +150,13 @@ penstock_publisher_quarantined_total{reason="wrong_type"} 0
 
 func TestAnEventTooLargeForARecordIsLeftOut(t *testing.T) {
 	t.Parallel()
-	var c fakeCollection
-	s := quarantine.NewStore(&c, "events", quarantine.Options{})
+	c := newRecords(t)
+	s := quarantine.NewStore(c, "events", quarantine.Options{})
 	big := document(t, bson.D{{Key: "payload", Value: strings.Repeat("x", 15<<20)}})
 	if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: id(t, "e"), Reason: event.ReasonTooLarge, Event: big}); err != nil {
 		t.Fatal(err)
 	}
-	if record := c.records[`{"_id":{"stream":"events","document":"e"}}`]; record["eventOmitted"] != true || record["event"] != nil {
+	if record := c.stored(t)[`{"_id":{"stream":"events","document":"e"}}`]; record["eventOmitted"] != true || record["event"] != nil {
 		t.Errorf("record has the event")
 	}
 }
@@ -170,15 +164,14 @@ func TestAnEventTooLargeForARecordIsLeftOut(t *testing.T) {
 func TestTriesAgainWhatPasses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := fakeCollection{faults: []error{
-			mongo.CommandError{Code: 189, Name: "PrimarySteppedDown"}, io.EOF, context.DeadlineExceeded,
-		}}
-		s := quarantine.NewStore(&c, "events", quarantine.Options{})
+		c := newRecords(t)
+		c.faults = []error{mongo.CommandError{Code: 189, Name: "PrimarySteppedDown"}, io.EOF, context.DeadlineExceeded}
+		s := quarantine.NewStore(c, "events", quarantine.Options{})
 		if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: id(t, "e")}); err != nil {
 			t.Fatal(err)
 		}
-		if c.writes != 4 || len(c.records) != 1 {
-			t.Errorf("%d writes, %d records", c.writes, len(c.records))
+		if stored := c.stored(t); c.writes != 4 || len(stored) != 1 {
+			t.Errorf("%d writes, %d records", c.writes, len(stored))
 		}
 
 		c.faults = []error{mongo.CommandError{Code: 13, Message: "not authorized"}}

@@ -26,6 +26,8 @@ type Server struct {
 	Sharded   bool
 	client    *mongo.Client
 	databases atomic.Int64
+	// idle has the workers that execute no request.
+	idle chan worker
 }
 
 // Run builds and starts the stand-in, and others if there are any, runs the tests of m
@@ -69,8 +71,8 @@ func (s *Server) start() (stop func() error, err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("build the MongoDB stand-in: %w\n%s", err, out), remove())
 	}
-	// Its standard input ends with this process, and it ends with that: a test that is
-	// killed leaves no server behind.
+	// The server ends when its standard input does, so a test that is killed leaves no
+	// server behind.
 	server := exec.Command("sh", "-c", `"$@" & cat >/dev/null; kill $!; wait`, "sh", binary, "--address=127.0.0.1:0", fmt.Sprintf("--sharded=%t", s.Sharded))
 	stdin, err := server.StdinPipe()
 	if err != nil {
@@ -96,7 +98,11 @@ func (s *Server) start() (stop func() error, err error) {
 	if err != nil {
 		return nil, errors.Join(err, end())
 	}
-	return func() error { return errors.Join(s.client.Disconnect(context.Background()), end()) }, nil
+	stopWorkers := s.startWorkers()
+	return func() error {
+		stopWorkers()
+		return errors.Join(s.client.Disconnect(context.Background()), end())
+	}, nil
 }
 
 // ignoreExit ignores the exit status of a server that was asked to end.
