@@ -35,15 +35,15 @@ func TestTwoPipelinesSideBySide(t *testing.T) {
 
 	colliding := newRelease(t, both, "invoices", shop.New(2000, 52))
 	colliding.refused(colliding.publisher(), "PENSTOCK_ADOPT_CHECKPOINT=",
-		`checkpoint \"events\" belongs to another pipeline (collection: \"orders\" there, \"invoices\" here; topic: \"orders\" there, \"invoices\" here)`,
+		`checkpoint \"events\" belongs to another pipeline (collection: recorded \"orders\", now \"invoices\"; topic: recorded \"orders\", now \"invoices\")`,
 		"PENSTOCK_STREAM")
 	colliding.refused(colliding.projector(), "PENSTOCK_ADOPT_READ_MODELS=",
-		`read model \"userReadModels\" (topic: \"orders\" there, \"invoices\" here; event store: \"shop.orders\" there, \"shop.invoices\" here)`,
+		`read model \"userReadModels\" (topic: recorded \"orders\", now \"invoices\"; event store: recorded \"shop.orders\", now \"shop.invoices\")`,
 		`projection \"users\" (`, "PENSTOCK_READMODELS_DATABASE")
 
 	// A second pipeline on the first one's subscription would receive some of its events.
 	thief := newRelease(t, both, "orders", shop.New(1, 53), "PENSTOCK_READMODELS_DATABASE=other")
-	thief.refused(thief.projector(), "PENSTOCK_ADOPT_READ_MODELS=", `read models' database: \"readmodels\" there, \"other\" here`)
+	thief.refused(thief.projector(), "PENSTOCK_ADOPT_READ_MODELS=", `read models' database: recorded \"readmodels\", now \"other\"`)
 
 	// The lease of one stream's publishers cannot be used by another stream.
 	lease := newRelease(t, both, "invoices", shop.New(1, 54), "PENSTOCK_STREAM=invoices", "PENSTOCK_LEASE_NAME=shared")

@@ -139,5 +139,5 @@ func TestRebuildTouchesNoOtherPipeline(t *testing.T) {
 	}
 
 	namesake := newSharing(t, servers, "refunds", "tallies")
-	namesake.refused(namesake.projector(), `projection \"tallies\" (topic: \"orders\" there, \"refunds\" here`, "PENSTOCK_ADOPT_READ_MODELS=")
+	namesake.refused(namesake.projector(), `projection \"tallies\" (topic: recorded \"orders\", now \"refunds\"`, "PENSTOCK_ADOPT_READ_MODELS=")
 }

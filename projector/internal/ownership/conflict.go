@@ -40,7 +40,7 @@ func (c Conflict) String() string {
 	var differences []string
 	for _, here := range c.Owner {
 		if recorded := valueOf(c.Recorded, here.Name); recorded != here.Value {
-			differences = append(differences, fmt.Sprintf("%s: %q there, %q here", here.Name, recorded, here.Value))
+			differences = append(differences, fmt.Sprintf("%s: recorded %q, now %q", here.Name, recorded, here.Value))
 		}
 	}
 	return fmt.Sprintf("%s %q (%s)", c.Kind, c.Name.Name, strings.Join(differences, "; "))

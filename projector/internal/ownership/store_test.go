@@ -38,7 +38,7 @@ func TestOtherPipelineIsRefusedAndOwnsNothing(t *testing.T) {
 	}
 	err := take(t, c, names("invoices", "new", "users", "stock"), "")
 	if !errors.Is(err, ownership.ErrOwned) ||
-		!strings.Contains(err.Error(), `projection "users" (topic: "orders" there, "invoices" here), projection "stock"`) {
+		!strings.Contains(err.Error(), `projection "users" (topic: recorded "orders", now "invoices"), projection "stock"`) {
 		t.Errorf("refused with %v", err)
 	}
 	if n, err := c.CountDocuments(t.Context(), bson.D{}); n != 2 || err != nil {

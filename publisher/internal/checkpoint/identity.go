@@ -106,7 +106,7 @@ func newOtherPipelineError(stream string, recorded, here Identity) *OtherPipelin
 func (e *OtherPipelineError) Error() string {
 	fields := make([]string, len(e.Differences))
 	for i, d := range e.Differences {
-		fields[i] = fmt.Sprintf("%s: %q there, %q here", d.Field, d.Recorded, d.Here)
+		fields[i] = fmt.Sprintf("%s: recorded %q, now %q", d.Field, d.Recorded, d.Here)
 	}
 	return fmt.Sprintf("checkpoint %q belongs to another pipeline (%s)", e.Stream, strings.Join(fields, "; "))
 }

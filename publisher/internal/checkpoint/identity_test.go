@@ -37,7 +37,7 @@ func TestOtherPipelineIsRefused(t *testing.T) {
 			here := pipelineA
 			change(&here)
 			err := s.Check(t.Context(), here)
-			if !errors.Is(err, checkpoint.ErrOtherPipeline) || !strings.Contains(err.Error(), "("+field+`: "`) {
+			if !errors.Is(err, checkpoint.ErrOtherPipeline) || !strings.Contains(err.Error(), "("+field+`: recorded "`) {
 				t.Errorf("check returned %v", err)
 			}
 			_, err = s.Claim(t.Context(), "b", here, "")

@@ -77,7 +77,7 @@ func NewStore(collection Collection, stream string, o Options) *Store {
 		stream:     stream,
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_publisher_quarantined_total",
-			Help: "Events that were put into the quarantine instead of being published, by reason; an event that is read again counts again.",
+			Help: "Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large, or refused (by the topic). An event that is read again counts again.",
 		}, []string{"reason"}),
 		logger:  o.Logger,
 		entries: o.Logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: time.Minute}),
