@@ -26,12 +26,6 @@ type Suspended struct {
 	// transient: a conflict on a unique value ([ReasonUnavailable]), or a history that does
 	// not begin at event 1 ([ReasonMissing]).
 	Final bool
-	// Fresh says that the unit is folded from its first event instead of from the stored
-	// document, which may be wrong, up to the head or to its watermark if that is higher.
-	// The result replaces the stored document in one write under the usual guard. A writer
-	// that has loaded the wrong document before can restore it only if the watermark stays
-	// the same.
-	Fresh bool
 	// Failed is the event that parked the unit permanently and is retried on request; 0 if
 	// there is none. If it fails again the judge is not asked, because a retry of many
 	// units must not look like a wrong projection.
@@ -49,6 +43,9 @@ type Resumed struct {
 
 // errNotStored says that the event store lacks an event.
 var errNotStored = errors.New("the event store does not have the event")
+
+// errMoved says that another writer has moved the watermark.
+var errMoved = errors.New("another process has changed the read model")
 
 // Resume applies one page of events to a unit: it reads the events after the unit's
 // watermark from the event store, folds them and writes the result, with the same guard as
@@ -79,9 +76,6 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 
 func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	b.units = []*unit{u}
-	if s.Fresh {
-		return b.afresh(ctx, u, s)
-	}
 	// A state that can never be loaded fails again below, and parks the unit.
 	state := b.look(ctx, u)
 	if u.trouble == nil && u.watermark >= s.Head {
@@ -140,4 +134,75 @@ func (b *batch) stopped(ctx context.Context, u *unit, s Suspended, cause *Error)
 		return b.unavailable(u, s)
 	}
 	return Resumed{Watermark: u.watermark, Cause: cause}
+}
+
+// look returns the state of a unit without its document. If the state cannot be loaded,
+// the unit is in trouble.
+func (b *batch) look(ctx context.Context, u *unit) model.State {
+	states := b.load(ctx, []*unit{u})
+	if u.trouble != nil {
+		return model.State{}
+	}
+	defer b.store.Release(states)
+	state := states[0]
+	u.trouble, u.watermark = state.Unavailable, state.Watermark
+	state.Document = nil
+	return state
+}
+
+// readHistory reads a page of an aggregate's events, beginning with an id. In a strict
+// sequence the page ends before the first hole.
+func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64) ([]*event.Event, *Error) {
+	cause := &Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: from, Reason: ReasonUnavailable}
+	if b.repairer == nil {
+		cause.Err = errors.New("there is no event store to read from")
+		return nil, cause
+	}
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	first := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID}, RawAggregateID: s.RawAggregateID}
+	events, err := b.repairer.Missing(attempt, first, from, until, repairPage)
+	if err != nil {
+		cause.Err = err
+		return nil, cause
+	}
+	if !b.strict {
+		return events, nil
+	}
+	n := 0
+	for n < len(events) && events[n].EventID == from+int64(n) {
+		n++
+	}
+	switch {
+	case n > 0:
+		return events[:n], nil
+	case from == 1 && len(events) > 0 && s.Final:
+		cause.Reason, cause.Err = ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", events[0].EventID)
+	default:
+		cause.Reason, cause.Err = ReasonMissing, errNotStored
+	}
+	return nil, cause
+}
+
+// removeForeign removes the document of an older generation from a unit without a write.
+func (b *batch) removeForeign(ctx context.Context, u *unit, state model.State) {
+	release, err := b.enter(ctx, u.target)
+	if err != nil {
+		u.trouble = err
+		return
+	}
+	defer release()
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	written, err := b.store.Write(attempt, []model.Write{{
+		Unit: u.Unit, Kind: model.MoveWatermark, From: state.Watermark, To: state.Watermark, Foreign: state.Foreign,
+	}})
+	switch {
+	case err != nil:
+		u.trouble = fmt.Errorf("write read models: %w", err)
+	case written[0].Status == model.Stale:
+		u.trouble = errMoved
+	case written[0].Status != model.Applied:
+		u.trouble = fmt.Errorf("remove the document of an older generation of %s in %s: %w", u.AggregateID, u.Projection, written[0].Err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -29,6 +30,17 @@ func (b *bench) resume(t *testing.T, s project.Suspended, watermark int64, reaso
 	}
 	if r.Watermark != watermark || got != reason {
 		t.Errorf("came to %d, %v; want %d, %q", r.Watermark, r.Cause, watermark, reason)
+	}
+}
+
+// stored stores a read model of aggregate one in counts.
+func (b *bench) stored(t *testing.T, watermark int64, document string) {
+	t.Helper()
+	u := unitOf("counts", "one")
+	b.marks[u] = watermark
+	delete(b.documents, u)
+	if document != "" {
+		b.documents[u] = rawOf(t, document)
 	}
 }
 
@@ -122,4 +134,80 @@ func TestResumeDoesNotJudgeAnEventThatParkedTheUnitBefore(t *testing.T) {
 	if len(j.bad) != 1 {
 		t.Errorf("judged %v", j.bad)
 	}
+}
+
+// TestAHistoryThatDoesNotBeginAtOneParks checks that a unit without a read model skips no
+// event, and waits for event 1 until the history is final.
+func TestAHistoryThatDoesNotBeginAtOneParks(t *testing.T) {
+	t.Parallel()
+	j := &judge{good: map[string]int{}}
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Judge = j })
+	s := suspended(4)
+	b.resume(t, s, 0, project.ReasonMissing)
+	b.history.events = events(t, "one", "3 Add", "4 Add")
+	b.resume(t, s, 0, project.ReasonMissing)
+	if len(b.parking.parked) > 0 {
+		t.Errorf("parked %v", b.parking.parked)
+	}
+	s.Final = true
+	b.resume(t, s, 0, project.ReasonHistory)
+	b.expectParked(t, "counts", "one", project.ReasonHistory, 1, 4)
+	b.expect(t, "counts", "one", 0, "nil")
+	if project.ReasonHistory.Resumes() || len(j.bad) > 0 {
+		t.Errorf("judged %v", j.bad)
+	}
+	// A later gap may still be closed.
+	b = newBench(t, twoProjections)
+	b.history.events = events(t, "one", "1 Add", "3 Add")
+	b.stored(t, 1, `{"n":9}`)
+	b.resume(t, s, 1, project.ReasonMissing)
+	b.expect(t, "counts", "one", 1, `{"n":9}`)
+}
+
+// TestResumeOfAGeneration checks that a unit is resumed in the requested generation, if
+// that is a target and its projection is not paused.
+func TestResumeOfAGeneration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newRebuild(t, true)
+		b.history.events = events(t, "one", "1 Add", "2 Add")
+		s := suspended(2)
+		s.Generation = 2
+		b.resume(t, s, 2, "")
+		b.expectMarks(t, 0, 2)
+		s.Generation = 3
+		if _, err := b.Resume(t.Context(), s); !errors.Is(err, model.ErrSuperseded) {
+			t.Errorf("resumed a generation that is no target: %v", err)
+		}
+		s.Generation = 0
+		if err := b.Pause(t.Context(), "counts"); err != nil {
+			t.Fatal(err)
+		}
+		b.resume(t, s, 0, project.ReasonUnavailable)
+		b.Continue("counts")
+		b.resume(t, s, 2, "")
+		b.expectMarks(t, 2, 2)
+		if len(b.parking.parked) > 0 {
+			t.Errorf("parked %v", b.parking.parked)
+		}
+	})
+}
+
+// TestACaughtUpUnitLosesAForeignDocument checks that the document of an older generation
+// is removed even if there is no event to write.
+func TestACaughtUpUnitLosesAForeignDocument(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.stored(t, 4, "")
+	b.resume(t, suspended(4), 4, "")
+	if len(b.writes) > 0 {
+		t.Errorf("wrote %+v", b.writes)
+	}
+	b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
+	b.resume(t, suspended(4), 4, "")
+	if len(b.writes) != 1 || b.writes[0][0].Kind != model.MoveWatermark || b.writes[0][0].Foreign != b.foreign || b.writes[0][0].To != 4 {
+		t.Errorf("wrote %+v", b.writes)
+	}
+	b.onWrite = failing(model.Stale)
+	b.resume(t, suspended(4), 4, project.ReasonUnavailable)
 }
