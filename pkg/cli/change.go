@@ -12,10 +12,12 @@ import (
 	"strings"
 )
 
-// Change are the flags of a command that changes something. Embed it.
+// Change are the flags of a command that changes something. Embed it. If the command's
+// Validate demands a reason, embed it with the tag set:"why=required", which says so in the
+// help.
 type Change struct {
 	Yes bool   `name:"yes" help:"Make the change without asking. Required if there is no terminal, as in kubectl exec without -it."`
-	Why string `name:"why" placeholder:"TEXT" help:"Reason for the change, for the audit."`
+	Why string `name:"why" placeholder:"TEXT" help:"Reason for the change, for the audit; ${why}."`
 	Who string `name:"who" env:"PENSTOCK_WHO" placeholder:"NAME" help:"Name of the person, for the audit; the default is the user of this process. The host is appended: in a cluster it is the pod."`
 }
 

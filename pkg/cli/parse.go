@@ -140,6 +140,7 @@ func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error)
 		kong.Name(info.Name),
 		kong.Description(info.Description),
 		kong.Writers(stdout, stderr),
+		kong.Vars{"why": "optional"},
 		kong.Embed(&struct {
 			Version bool `help:"Print the version."`
 		}{}),

@@ -32,8 +32,8 @@ type Subject struct {
 
 // Request has the flags of a command that pauses. Embed it.
 type Request struct {
-	cli.Change
-	Wait time.Duration `name:"wait" default:"40s" help:"How long to wait until the work has ended; 0s means not at all."`
+	cli.Change `set:"why=required"`
+	Wait       time.Duration `name:"wait" default:"40s" help:"How long to wait until the work has ended; 0s means not at all."`
 }
 
 // Validate implements [cli.Validator].

@@ -194,7 +194,7 @@ func (c *deadlettersListCommand) run(ctx context.Context, e *environment) error 
 
 type deadlettersDiscardCommand struct {
 	deadlettersFilter
-	cli.Change
+	cli.Change `set:"why=required"`
 }
 
 // Validate implements [cli.Validator].

@@ -124,7 +124,7 @@ func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, 
 
 type parkedDiscardCommand struct {
 	parkedFilter
-	cli.Change
+	cli.Change `set:"why=required"`
 }
 
 // Validate implements [cli.Validator].

@@ -273,7 +273,7 @@ func (c *projectionsRetireCommand) undeclared(ctx context.Context, s *stores, pi
 
 type projectionsDropCommand struct {
 	projectionName
-	cli.Change
+	cli.Change `set:"why=required"`
 }
 
 // Validate implements [cli.Validator].

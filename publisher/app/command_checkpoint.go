@@ -53,8 +53,8 @@ func (c *checkpointShowCommand) run(ctx context.Context, e *environment) error {
 }
 
 type checkpointSetCommand struct {
-	cli.Change
-	Where string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned."`
+	cli.Change `set:"why=required"`
+	Where      string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned."`
 }
 
 // Validate implements [cli.Validator].
@@ -108,7 +108,9 @@ func positionOf(where config.StartPoint, now bson.Timestamp) (to checkpoint.Posi
 	return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}, ""
 }
 
-type checkpointResetCommand struct{ cli.Change }
+type checkpointResetCommand struct {
+	cli.Change `set:"why=required"`
+}
 
 // Validate implements [cli.Validator].
 func (c *checkpointResetCommand) Validate() error {

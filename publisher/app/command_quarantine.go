@@ -166,7 +166,7 @@ func (c *quarantineShowCommand) run(ctx context.Context, e *environment) error {
 
 type quarantineDiscardCommand struct {
 	quarantineFilter
-	cli.Change
+	cli.Change `set:"why=required"`
 }
 
 // Validate implements [cli.Validator].

@@ -18,6 +18,14 @@ func TestCommandsRefuseWrongFlags(t *testing.T) {
 		"AZURE_SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://shop.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=k",
 		"PENSTOCK_EVENTS_DATABASE":           "shop", "PENSTOCK_STATE_DATABASE": "penstock",
 	}
+	parse := func(args []string) (stdout, stderr string, err error) {
+		var out, problems bytes.Buffer
+		_, err = parseLine(args, func(name string) (string, bool) {
+			value, ok := environ[name]
+			return value, ok
+		}, &out, &problems)
+		return out.String(), problems.String(), err
+	}
 	for line, want := range map[string]string{
 		"status":                           "",
 		"pause":                            "--why is not set",
@@ -45,13 +53,16 @@ func TestCommandsRefuseWrongFlags(t *testing.T) {
 		"republish --from=monday --to=2026-01-02T00:00:00Z":                 "--from",
 		"audit --limit=0":                                                   "--limit is 0",
 	} {
-		var stderr bytes.Buffer
-		_, err := parseLine(strings.Fields(line), func(name string) (string, bool) {
-			value, ok := environ[name]
-			return value, ok
-		}, &bytes.Buffer{}, &stderr)
-		if want == "" && err != nil || want != "" && (!errors.Is(err, cli.ErrUsage) || !strings.Contains(stderr.String(), want)) {
-			t.Errorf("%s: %v\n%s", line, err, &stderr)
+		_, problems, err := parse(strings.Fields(line))
+		if want == "" && err != nil || want != "" && (!errors.Is(err, cli.ErrUsage) || !strings.Contains(problems, want)) {
+			t.Errorf("%s: %v\n%s", line, err, problems)
+		}
+		if want != "--why is not set" {
+			continue
+		}
+		help, _, err := parse(append(strings.Fields(line), "--help"))
+		if !errors.Is(err, cli.ErrHelp) || !strings.Contains(strings.Join(strings.Fields(help), " "), "for the audit; required.") {
+			t.Errorf("the help of %s does not say that --why is required: %v\n%s", line, err, help)
 		}
 	}
 }
