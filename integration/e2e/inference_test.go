@@ -65,7 +65,7 @@ events:
 		if err := os.WriteFile(file, append(section, projections...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		check := exec.CommandContext(t.Context(), suite.services.Projector, "--check-projections")
+		check := exec.CommandContext(t.Context(), suite.services.Projector, "check")
 		check.Env = append(os.Environ(), "MONGODB_URI="+uri, "PENSTOCK_PROJECTIONS="+file,
 			"AZURE_SERVICEBUS_CONNECTION_STRING=Endpoint=sb://localhost;SharedAccessKeyName=k;SharedAccessKey=c2VjcmV0;UseDevelopmentEmulator=true",
 			"AZURE_SERVICEBUS_TOPIC_NAME=events", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME=projector")

@@ -60,7 +60,7 @@ func TestProjectionsAreCheckedInTheImage(t *testing.T) {
 	}
 	for projections, want := range map[string]int{clocks: 0, strings.Replace(clocks, "timestamp.", "nobody.", 1): 2} {
 		c.write(t, "etc/penstock/projections/clocks.yaml", projections, 0o444)
-		if code, says := c.run(t, env, "--check-projections"); code != want {
+		if code, says := c.run(t, env, "check"); code != want {
 			t.Errorf("the check exits %d, not %d, and says %s", code, want, says)
 		}
 	}

@@ -27,7 +27,7 @@ func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 			env := environment(t, test.projections)
 			env["PENSTOCK_EVENTS_COLLECTION"] = test.events
 			var out bytes.Buffer
-			_, err := app.ParseOptions([]string{"--check-projections"},
+			_, err := app.ParseOptions([]string{"check"},
 				func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)
 			if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
 				t.Errorf("ends with %v and says %q", err, out.String())

@@ -112,25 +112,7 @@ func (p *program) ValidateFor(chosen any) error {
 	if !ok {
 		return nil // a group without its command, which is reported
 	}
-	c = p.instead(c)
-	err := p.ValidateParts(c.needs())
-	if v, ok := c.(cli.Validator); ok && any(c) != chosen {
-		err = errors.Join(err, v.Validate())
-	}
-	return err
-}
-
-// instead returns the command that a flag of the service stands for.
-func (p *program) instead(c command) command {
-	if _, ok := c.(*runCommand); ok {
-		switch {
-		case p.Config.Projections.InferEvents != 0:
-			return &inferCommand{Events: p.Config.Projections.InferEvents, setting: "--infer-events"}
-		case p.Config.Projections.Check:
-			return &checkCommand{}
-		}
-	}
-	return c
+	return p.ValidateParts(c.needs())
 }
 
 // parseLine reads the command line, and the projections if the command needs them. It
@@ -147,7 +129,7 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 	if !ok {
 		return line{}, usage
 	}
-	l := line{config: p.Config, command: p.instead(c), path: chosen.Path}
+	l := line{config: p.Config, command: c, path: chosen.Path}
 	path, needed := l.config.Projections.Path, l.command.needs()&config.PartProjections != 0
 	if needed {
 		var err error

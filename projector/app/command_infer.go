@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -14,14 +13,11 @@ import (
 // of projections.
 type inferCommand struct {
 	Events int `arg:"" optional:"" default:"1000" help:"How many of the oldest and how many of the newest events are read."`
-
-	// setting is the service's flag that stands for the command, if it was used.
-	setting string
 }
 
 // Validate implements [cli.Validator].
 func (c *inferCommand) Validate() error {
-	return config.CheckSample(cmp.Or(c.setting, "<events>"), c.Events)
+	return config.CheckSample("<events>", c.Events)
 }
 
 func (c *inferCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }

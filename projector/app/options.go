@@ -36,8 +36,8 @@ type Options struct {
 // inCode are projections in Go that run beside those of the configured file or folder; with
 // them, the file or folder is optional. ParseOptions prints help and problems, those of
 // projections with file and line; the error is then [cli.ErrHelp] or [cli.ErrUsage]. With
-// --check-projections, it only checks them. Arguments that name another command than run
-// are an error: [Main] runs those.
+// the command check and no paths, it only checks them. Arguments that name another command
+// than run are an error: [Main] runs those.
 func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode ...*Projection) (Options, error) {
 	line, err := parseLine(args, environ, stdout, stderr, inCode)
 	if err != nil {

@@ -70,8 +70,6 @@ func (c *Config) SessionIdle() time.Duration { return cmp.Or(c.Sessions.Idle, c.
 // Projections has the settings of the read models.
 type Projections struct {
 	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
-	Check         bool          `name:"check-projections" help:"Check the configuration and the projections, connect to nothing, and exit: with status 0 if everything is valid, otherwise with status 2 and a list of every problem."`
-	InferEvents   int           `name:"infer-events" placeholder:"N" help:"Read the N oldest and the N newest events of the event store, print the section events of a projections file with the fields and types of their payloads, and exit. It connects to the event store only, so it needs only the settings of the event store and its documents."`
 	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises about the event ids of an aggregate: they are 1, 2, 3 and so on, so that a missing id is a gap (strict), or they only increase (increasing). With increasing a lost message cannot be detected, so with the receiver sdk the messages of a session are received one by one, with one round trip each."`
 	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
 	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying can take up to twice as much in addition. A read model that is larger than this is loaded alone."`
@@ -80,6 +78,11 @@ type Projections struct {
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for writes of other sessions, to share a round trip with them. A write does not wait if there are no others."`
 
 	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Code to take over projections, read models or the subscription of another pipeline. The projector prints it when it refuses to start. It allows that one takeover and has no effect afterwards."`
+
+	// Check and InferEvents are former flags that have become commands. They are refused with
+	// the command that replaces them.
+	Check       bool   `name:"check-projections" hidden:""`
+	InferEvents string `name:"infer-events" hidden:""`
 
 	// InCode is set if projections in Go are registered. Path may be empty then.
 	InCode bool `kong:"-"`

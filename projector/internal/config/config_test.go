@@ -147,15 +147,18 @@ func TestHelpExplainsEverything(t *testing.T) {
 	}
 }
 
-func TestInferringEventsNeedsOnlyTheEventStore(t *testing.T) {
+func TestFormerFlagsNameTheirCommands(t *testing.T) {
 	t.Parallel()
-	for arg, want := range map[string]string{"10": "", "-1": "--infer-events is -1: use 1 to 1000000"} {
+	for arg, want := range map[string]string{
+		"--check-projections": `--check-projections is the command check now: run "projector check"`,
+		"--infer-events=10":   `--infer-events is the command infer now: run "projector infer 10"`,
+	} {
 		var c config.Config
 		var problems bytes.Buffer
-		env := map[string]string{"MONGODB_URI": "mongodb://localhost/?replicaSet=rs0"}
-		err := cli.Parse(&c, cli.Info{Name: "projector"}, []string{"--infer-events=" + arg}, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard, &problems)
-		if (err == nil) != (want == "") || !strings.Contains(problems.String(), want) {
-			t.Errorf("--infer-events %s: %v, %s", arg, err, problems.String())
+		env := minimal()
+		err := cli.Parse(&c, cli.Info{Name: "projector"}, []string{arg}, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard, &problems)
+		if !errors.Is(err, cli.ErrUsage) || !strings.Contains(problems.String(), want) || !strings.Contains(problems.String(), "1 problem") {
+			t.Errorf("%s: %v, %s", arg, err, problems.String())
 		}
 	}
 }

@@ -29,9 +29,6 @@ const (
 // Validate returns all problems of the service's configuration in one error. Each problem
 // is a line that starts with the variable and ends with the remedy.
 func (c *Config) Validate() error {
-	if c.Projections.InferEvents != 0 {
-		return errors.Join(c.ValidateParts(PartMongoDB|PartFields), CheckSample("--infer-events", c.Projections.InferEvents))
-	}
 	return c.ValidateParts(PartAll)
 }
 
@@ -53,6 +50,8 @@ func (s ServiceBus) validate() error {
 
 func (s Projections) validate() error {
 	var p problems
+	p.require(!s.Check, "--check-projections is the command check now: run \"projector check\"")
+	p.require(s.InferEvents == "", "--infer-events is the command infer now: run \"projector infer %s\"", s.InferEvents)
 	p.require(s.Path != "" || s.InCode, "PENSTOCK_PROJECTIONS is not set: set it to the YAML file of the projections, or to the folder of several")
 	p.require(s.Adopt == "" || len(s.Adopt) == 12 && strings.Trim(s.Adopt, "0123456789abcdef") == "",
 		"PENSTOCK_ADOPT_READ_MODELS is %q: use the code of 12 characters that the projector prints when it refuses to start, or unset it", s.Adopt)
