@@ -19,7 +19,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkReadByStruct is what a first version would do.
+// BenchmarkReadByStruct measures the simple way: decode into a struct.
 func BenchmarkReadByStruct(b *testing.B) {
 	doc := marshal(b, order())
 	b.SetBytes(int64(len(doc)))

@@ -33,7 +33,7 @@ func marshal(tb testing.TB, v any) bson.Raw {
 	return raw
 }
 
-// encodeJSON gives the JSON body of doc.
+// encodeJSON returns the JSON body of doc.
 func encodeJSON(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -125,8 +125,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestCanonicalEqualsDecoded holds that an event of the store, made canonical, is the
-// one that came over the topic.
+// TestCanonicalEqualsDecoded checks that the canonical form of an event in the store
+// equals the event that a consumer decodes.
 func TestCanonicalEqualsDecoded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -152,7 +152,8 @@ func TestCanonicalEqualsDecoded(t *testing.T) {
 	}
 }
 
-// widen gives doc with every int32 as an int64 and one NaN for all, by the driver.
+// widen returns doc with every int32 as an int64 and all NaN values as one, by means of
+// the driver.
 func widen(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
 	var d bson.D
 	if err := bson.Unmarshal(doc, &d); err != nil {
@@ -188,7 +189,7 @@ func widenValue(v any) any {
 	return v
 }
 
-// What extended JSON cannot hold exactly travels as BSON.
+// A document that extended JSON cannot represent exactly is sent as BSON.
 func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 	t.Parallel()
 	deep := bson.D{}
@@ -196,7 +197,8 @@ func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 		deep = bson.D{{Key: "d", Value: deep}}
 	}
 	for name, doc := range map[string]any{
-		// The driver sorts the options and adds the length: these are written by hand.
+		// The driver sorts the options and adds the length, so these documents are
+		// written by hand.
 		"unsorted regex options":        bson.Raw("\x0d\x00\x00\x00\x0bp\x00a\x00xi\x00\x00"),
 		"old binary without its length": bson.Raw("\x13\x00\x00\x00\x05p\x00\x06\x00\x00\x00\x02abcdef\x00"),
 		"short old binary":              bson.Raw("\x0f\x00\x00\x00\x05p\x00\x02\x00\x00\x00\x02ab\x00"),
@@ -233,8 +235,7 @@ func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 	}
 }
 
-// A wrapper key is data at the top level and behind another key, in both
-// directions.
+// At the top level and behind another key, a wrapper key is data, in both directions.
 func TestWrapperKeysInDataRoundTrip(t *testing.T) {
 	t.Parallel()
 	doc := marshal(t, bson.D{
@@ -351,7 +352,7 @@ func TestDecodeContentType(t *testing.T) {
 	}
 }
 
-// Documents that nest without end must not exhaust the stack.
+// Deeply nested documents must not exhaust the stack.
 func TestDecodeDeepBSON(t *testing.T) {
 	t.Parallel()
 	const levels = 1 << 20

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// FuzzRead holds that Read never panics, that what it refuses is a ContractError,
-// and that what it accepts has valid keys.
+// FuzzRead checks that Read never panics, that its errors are ContractErrors, and that
+// accepted documents have valid keys.
 func FuzzRead(f *testing.F) {
 	for _, doc := range []any{
 		order(), bson.D{}, bson.D{{Key: "aggregateId", Value: bson.NewObjectID()}, {Key: "eventId", Value: 1.0}, {Key: "eventType", Value: "A"}},
@@ -62,8 +62,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzDecodeJSON holds that a JSON body never panics, and that what is accepted is
-// valid and what the driver makes of it.
+// FuzzDecodeJSON checks that no JSON body causes a panic, and that an accepted body gives
+// a valid event that equals the driver's.
 func FuzzDecodeJSON(f *testing.F) {
 	for _, body := range []string{
 		`{}`, `{"a":1,"b":[1.5,-2e10,null,true,{"c":"\u00fc\n"}]}`, `{"a":{"$oid":"0123456789abcdef01234567"}}`,
@@ -104,8 +104,8 @@ func FuzzDecodeJSON(f *testing.F) {
 	})
 }
 
-// FuzzDecodeBSON holds that a BSON body never panics, and that what is accepted is
-// valid and can be encoded.
+// FuzzDecodeBSON checks that no BSON body causes a panic, and that an accepted body gives
+// a valid event that can be encoded.
 func FuzzDecodeBSON(f *testing.F) {
 	f.Add([]byte(marshal(f, order())))
 	f.Add([]byte(marshal(f, bson.D{{Key: "c", Value: bson.CodeWithScope{Code: "x", Scope: bson.D{{Key: "a", Value: 1}}}}})))

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// textGen draws text with what needs escaping in JSON: quotes, control characters,
+// textGen draws text with characters that JSON must escape: quotes, control characters,
 // the line separators, characters beyond the basic plane.
 func textGen() *rapid.Generator[string] {
 	return rapid.OneOf(
@@ -21,7 +21,7 @@ func textGen() *rapid.Generator[string] {
 	)
 }
 
-// keyGen draws a field name that is neither a wrapper's nor holds a NUL.
+// keyGen draws a field name that is no wrapper key and has no NUL.
 func keyGen() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.StringMatching(`[a-zA-Z_][a-zA-Z0-9_. ]{0,12}`),
@@ -29,7 +29,7 @@ func keyGen() *rapid.Generator[string] {
 	)
 }
 
-// leafGen draws a value of every BSON type but documents and arrays.
+// leafGen draws a value of any BSON type except documents and arrays.
 func leafGen() *rapid.Generator[any] {
 	objectID := rapid.Custom(func(t *rapid.T) bson.ObjectID {
 		return bson.ObjectID(rapid.SliceOfN(rapid.Byte(), 12, 12).Draw(t, "oid"))

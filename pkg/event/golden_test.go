@@ -17,12 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden is what a message of testdata/<case>.json must be. Consumers in other
-// languages, and messages that lie in a topic during an upgrade, depend on it.
+// golden is the expected message of testdata/<case>.json. Consumers in other languages,
+// and messages that are in a topic during an upgrade, depend on it.
 type golden struct {
 	// Source is the event document in canonical extended JSON.
 	Source json.RawMessage `json:"source"`
-	// ClaimCheck and Buckets choose how it is encoded.
+	// ClaimCheck and Buckets are options of the encoding.
 	ClaimCheck bool `json:"claimCheck,omitempty"`
 	Buckets    int  `json:"buckets,omitempty"`
 
@@ -64,7 +64,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// encodeGolden fills what comes out of g's source.
+// encodeGolden fills in the results for g's source.
 func encodeGolden(t *testing.T, g *golden) {
 	t.Helper()
 	var doc bson.Raw
@@ -105,7 +105,7 @@ func encodeGolden(t *testing.T, g *golden) {
 	}
 }
 
-// decodeGolden reads the golden bodies back.
+// decodeGolden decodes the golden bodies.
 func decodeGolden(t *testing.T, g golden) {
 	t.Helper()
 	body, err := hex.DecodeString(g.BSON)

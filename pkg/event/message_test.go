@@ -40,7 +40,7 @@ func TestMessageID(t *testing.T) {
 	}
 }
 
-// No two events share a message id, and every id fits.
+// No two events have the same message id, and every id fits the limit.
 func TestMessageIDsDiffer(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -83,7 +83,8 @@ func TestSessionKeys(t *testing.T) {
 	}
 }
 
-// The bucket of an aggregate never changes: events in flight would lose their order.
+// The bucket of an aggregate must never change, because events in flight would lose their
+// order.
 func TestBucketsAreStable(t *testing.T) {
 	t.Parallel()
 	keys, err := event.NewSessionKeys(event.SessionPerBucket, 64)
@@ -103,7 +104,7 @@ func TestBucketsAreStable(t *testing.T) {
 	}
 }
 
-// Ids that differ in their last characters only spread evenly, for any number of
+// Ids that differ only in their last characters are spread evenly over any number of
 // buckets.
 func TestBucketsAreEven(t *testing.T) {
 	t.Parallel()
@@ -120,7 +121,7 @@ func TestBucketsAreEven(t *testing.T) {
 			}
 			mean := float64(ids) / float64(buckets)
 			for key, n := range counts {
-				// Five standard deviations of a fair draw.
+				// The bound is five standard deviations of a uniform distribution.
 				if d := math.Abs(float64(n) - mean); d > 5*math.Sqrt(mean) {
 					t.Errorf("%d buckets, %s: %s has %d, the mean is %.0f", buckets, format, key, n, mean)
 				}
@@ -186,8 +187,8 @@ func TestEncodeClaimCheck(t *testing.T) {
 			t.Error("other fields are gone")
 		}
 	}
-	// Neither a second payload nor another large field gets through, the longest keys
-	// do.
+	// A claim check contains neither a second payload nor another large field, but the
+	// longest keys.
 	long := strings.Repeat("k", event.MaxKeyBytes)
 	large := append(with("aggregateId", long),
 		bson.E{Key: "payload", Value: "second"},
@@ -206,7 +207,7 @@ func TestEncodeClaimCheck(t *testing.T) {
 		t.Errorf("got %s", body)
 	}
 
-	// Without a payload nothing is left out; a broken document is refused.
+	// Without a payload nothing is omitted; a broken document is refused.
 	plain := marshal(t, with("payload", nil))
 	if ev, err = reader(t).Read(plain); err != nil {
 		t.Fatal(err)
@@ -324,7 +325,7 @@ func TestCloudEvents(t *testing.T) {
 		}
 		delete(properties, name)
 	}
-	// Everything else is as without them.
+	// All other properties are the same as without CloudEvents.
 	if !maps.Equal(properties, plain.Properties()) || m.MessageID != plain.MessageID || m.ContentType != plain.ContentType || !bytes.Equal(m.Body, plain.Body) {
 		t.Errorf("got %v, want %v", properties, plain.Properties())
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// order is an ordinary event of a shop.
+// order is an ordinary event of the shop.
 func order() bson.D {
 	return bson.D{
 		{Key: "_id", Value: bson.ObjectID{1, 2, 3}},
@@ -47,7 +47,7 @@ func reader(tb testing.TB) *event.Reader {
 	return r
 }
 
-// with gives the order with one field changed; without it where value is absent.
+// with returns the order with one field changed, or without the field if value is absent.
 func with(name string, value any) bson.D {
 	doc := order()
 	for i := range doc {
@@ -191,7 +191,7 @@ func TestReadRefuses(t *testing.T) {
 		if ev.Document == nil || !strings.Contains(err.Error(), string(c.reason)) || !strings.Contains(err.Error(), c.field) {
 			t.Errorf("%s %v: event %+v, error %q", c.field, c.value, ev, err)
 		}
-		// The keys that are right are there, for the quarantine.
+		// The keys that could be read are returned, for the quarantine.
 		if c.field != "eventId" && ev.EventID != 7 || c.field != "aggregateId" && ev.AggregateID != "order-4711" {
 			t.Errorf("%s %v: keys %+v", c.field, c.value, ev.Keys)
 		}
@@ -208,7 +208,7 @@ func TestReadIntegralDoubles(t *testing.T) {
 	}
 }
 
-// Cutting a document anywhere is malformed, never a panic or an event.
+// A document that is cut anywhere is malformed. It causes no panic and is no event.
 func TestReadMalformed(t *testing.T) {
 	t.Parallel()
 	doc := marshal(t, order())
@@ -227,8 +227,8 @@ func TestReadMalformed(t *testing.T) {
 	}
 }
 
-// Whatever stands around the contract's fields, they are read as the driver reads
-// them.
+// Whatever other fields a document has, the contract's fields are read as the driver
+// reads them.
 func TestReadIgnoresOtherFields(t *testing.T) {
 	t.Parallel()
 	r := reader(t)

@@ -13,15 +13,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
-// newServer is the real driver with a server that gives these replies, in the shape of
-// those recorded from a real replica set.
+// newServer starts a server that returns these replies, and connects the driver to it.
+// The replies have the form of replies recorded from a real replica set.
 func newServer(t *testing.T, replies ...bson.D) (*mongoxtest.Server, *mongo.Collection) {
 	t.Helper()
 	s := mongoxtest.NewServer(t, replies...)
 	return s, s.Client.Database("shop").Collection("events")
 }
 
-// newReader reads that collection with the default field names.
+// newReader makes a reader of that collection with the default field names.
 func newReader(t *testing.T, events *mongo.Collection) *eventstore.Reader {
 	t.Helper()
 	r, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())

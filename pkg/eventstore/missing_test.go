@@ -62,8 +62,8 @@ func TestMissingStopsBeforeAnEventThatBreaksTheContract(t *testing.T) {
 	}
 }
 
-// Events that break the contract count neither as events nor towards the limit: none
-// means that no readable event follows.
+// Events that break the contract count neither as events nor towards the limit. An empty
+// result means that no readable event follows.
 func TestReadableSkipsEventsThatBreakTheContract(t *testing.T) {
 	t.Parallel()
 	broken := func(id int) bson.D { return bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}} }
@@ -111,8 +111,7 @@ func TestWholeReadsTheEventOfAClaimCheck(t *testing.T) {
 	}
 }
 
-// A server that has stopped answering does not keep the reader that wants to close
-// its cursor.
+// If a server has stopped answering, closing the cursor does not delay the reader.
 func TestMissingDoesNotWaitForTheCursorToClose(t *testing.T) {
 	t.Parallel()
 	broken := bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: 2}}

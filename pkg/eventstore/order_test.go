@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The order is the server's: a wrong one would drop events that a scan has passed.
+// The order must be the server's: with another one, a scan would skip events.
 func TestCompareHasTheOrderOfTheIndex(t *testing.T) {
 	t.Parallel()
 	id := func(hex string) bson.ObjectID {

@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// counted is the answer to a count.
+// counted is the reply to a count.
 func counted(n int64) bson.D { return bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: n}} }
 
 func TestSplitOfALargeStoreReadsASample(t *testing.T) {
@@ -27,7 +27,7 @@ func TestSplitOfALargeStoreReadsASample(t *testing.T) {
 	}
 }
 
-// TestSplitReadsAllKeysIfTheSampleFails: the server's random cursor can give up on a
+// TestSplitReadsAllKeysIfTheSampleFails: the server's random cursor can fail on a
 // collection.
 func TestSplitReadsAllKeysIfTheSampleFails(t *testing.T) {
 	t.Parallel()

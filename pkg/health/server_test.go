@@ -102,7 +102,7 @@ func get(t *testing.T, url string) (status int, body string, err error) {
 	return response.StatusCode, string(text), errors.Join(err, response.Body.Close())
 }
 
-// A server that is stopped right after its start leaves nothing behind.
+// A server that is stopped right after its start leaves no goroutine behind.
 func TestServerStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
@@ -131,7 +131,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// A request that does not end is cut off when the server stops.
+// When the server stops, a request that does not end is aborted.
 func TestServerStopsARequestThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})

@@ -12,7 +12,7 @@ func TestEventStoreMustNotBeACollectionOfPenstock(t *testing.T) {
 	for name, test := range map[string]struct {
 		collection string
 		change     func(*mongox.ReadModelsConfig)
-		// variable is the one whose other value would help; empty: nothing is wrong.
+		// variable names the setting that must change; empty if nothing is wrong.
 		variable string
 	}{
 		"events":                              {"events", nil, ""},

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// duplicate is a duplicate key as a server of version 8 reports it.
+// duplicate is a duplicate key error in the form of a server of version 8.
 func duplicate(index int, field string) mongo.WriteError {
 	raw, err := bson.Marshal(bson.D{{Key: "index", Value: int32(index)}, {Key: "code", Value: int32(11000)}, {Key: "keyPattern", Value: bson.D{{Key: field, Value: int32(1)}}}})
 	if err != nil {
@@ -33,7 +33,7 @@ func bulk(concern *mongo.WriteConcernError, errs ...mongo.WriteError) mongo.Bulk
 	return e
 }
 
-// poolClearedError is what the driver returns where a pool was cleared; its type is not
+// poolClearedError is the driver's error after a pool was cleared; its type is not
 // exported.
 type poolClearedError struct{}
 

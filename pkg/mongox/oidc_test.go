@@ -16,15 +16,16 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// The connection string of docs/install.md sends the token of the file that the chart
-// names, and no password.
+// The connection string of docs/install.md makes the driver send the token of the file
+// that the chart names, and no password.
 func TestWorkloadTokenLogsIn(t *testing.T) {
 	const token = "header.claims.signature"
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// As outside Azure's workload identity, whose token goes first.
+	// The environment is that outside Azure's workload identity, whose token would be
+	// preferred.
 	t.Setenv("AZURE_FEDERATED_TOKEN_FILE", "")
 	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file)
 	server := newLoginServer(t)
@@ -46,7 +47,7 @@ func TestWorkloadTokenLogsIn(t *testing.T) {
 	}
 }
 
-// loginServer answers a driver's handshake, its login and its pings.
+// loginServer answers the handshake, the login and the pings of a driver.
 type loginServer struct {
 	address string
 	tokens  chan string
@@ -67,7 +68,8 @@ func newLoginServer(t *testing.T) *loginServer {
 			if err != nil {
 				return
 			}
-			// A connection ends with its client, which the test disconnects first.
+			// A connection ends with its client, which the test disconnects before the
+			// server stops.
 			go s.serve(conn)
 		}
 	}()
@@ -141,7 +143,7 @@ func (s *loginServer) answer(command bson.Raw) bson.D {
 	}
 }
 
-// reply is an answer in the form of the request.
+// reply is an answer with the id of its request.
 func reply(opcode uint32, request, document []byte) []byte {
 	var body []byte
 	answer := uint32(opMsg)

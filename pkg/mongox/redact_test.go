@@ -34,7 +34,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// Whatever a password holds, it is not shown.
+// A password is never shown, whatever characters it has.
 func TestRedactHidesPasswords(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
-// TestDirectConnectionToASecondaryIsReported: the driver reads from whatever server a
-// direct connection leads to. The member may become the primary, so this is no refusal.
+// TestDirectConnectionToASecondaryIsReported: over a direct connection, the driver reads
+// from any server. The member may become the primary, so the error is not
+// ErrNoReplicaSet.
 func TestDirectConnectionToASecondaryIsReported(t *testing.T) {
 	t.Parallel()
 	ok := bson.D{{Key: "ok", Value: 1}}

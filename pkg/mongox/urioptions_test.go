@@ -20,8 +20,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 )
 
-// samples are a value of each option that the driver takes and that is not its
-// default, and what becomes of it.
+// samples have for each option of the driver a value that is not its default, and the
+// expected treatment.
 var samples = map[string]struct {
 	value string
 	want  Treatment
@@ -97,8 +97,8 @@ func TestEveryOptionOfTheDriverHasARule(t *testing.T) {
 		if _, known := driverOptions[strings.ToLower(name)]; !known {
 			t.Errorf("%s is not decided", name)
 		}
-		// The driver looks a mongodb+srv host up; only an option that needs the scheme
-		// is tried with it, by the driver's own message.
+		// The driver resolves a mongodb+srv host, so only an option that needs the scheme
+		// is tested with it, by the driver's own error message.
 		parsed, err := connstring.Parse("mongodb://host/?" + name + "=" + sample.value)
 		if err != nil {
 			if strings.HasPrefix(name, "srv") && strings.Contains(err.Error(), "non-SRV URI") {
@@ -115,12 +115,13 @@ func TestEveryOptionOfTheDriverHasARule(t *testing.T) {
 		for i := range fields.NumField() {
 			if !value.Field(i).IsZero() {
 				left[fields.Field(i).Name] = false
-				// A value that is its type's zero shows by the field beside it.
+				// A value that is the zero value of its type shows in the field next to
+				// it.
 				left[strings.TrimSuffix(fields.Field(i).Name, "Set")] = false
 			}
 		}
 	}
-	// w takes a number or a tag, and each has its field.
+	// w takes a number or a tag, and each has its own field.
 	if parsed, err := connstring.Parse("mongodb://host/?w=tag"); err == nil && parsed.WString == "tag" {
 		left["WString"] = false
 	}
@@ -151,7 +152,7 @@ func TestOptionsAreTreatedByTheirRules(t *testing.T) {
 	}
 }
 
-// TestGuaranteesHoldForEveryURI looks at the options that the driver gets.
+// TestGuaranteesHoldForEveryURI checks the options that the driver gets.
 func TestGuaranteesHoldForEveryURI(t *testing.T) {
 	t.Parallel()
 	const hostile = "mongodb://host/?timeoutMS=5000&retryWrites=false&retryReads=false&w=1&journal=false&readConcernLevel=local" +
@@ -221,7 +222,7 @@ func TestAPlainURIIsNotReported(t *testing.T) {
 	}
 }
 
-// TestOptionsAreDocumented holds the page against the code.
+// TestOptionsAreDocumented compares the page with the code.
 func TestOptionsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "mongodb.md"))

@@ -25,7 +25,7 @@ func onTheWire(t *testing.T, m *amqp.Message) *amqp.Message {
 	return read
 }
 
-// annotated is a message as the SDK hands it to go-amqp.
+// annotated is a message in the form in which the SDK passes it to go-amqp.
 func annotated(m *azservicebus.AMQPAnnotatedMessage) *amqp.Message {
 	return &amqp.Message{
 		Annotations: amqp.Annotations(m.MessageAnnotations), ApplicationProperties: m.ApplicationProperties, Data: m.Body.Data,
@@ -33,8 +33,8 @@ func annotated(m *azservicebus.AMQPAnnotatedMessage) *amqp.Message {
 	}
 }
 
-// TestAnnotatedMessageEqualsTheMessageOfTheSDK checks one after the other in the same
-// memory: what a message leaves behind must not be in the next one.
+// TestAnnotatedMessageEqualsTheMessageOfTheSDK checks several messages one after the
+// other in the same memory: no message may contain data of an earlier one.
 func TestAnnotatedMessageEqualsTheMessageOfTheSDK(t *testing.T) {
 	t.Parallel()
 	var a sbus.Annotated
@@ -62,7 +62,7 @@ func TestAnnotatedMessageEqualsTheMessageOfTheSDK(t *testing.T) {
 	}
 }
 
-// TestAnnotatedAllocatesNothing is what it is for.
+// TestAnnotatedAllocatesNothing checks the purpose of the type.
 func TestAnnotatedAllocatesNothing(t *testing.T) {
 	var a sbus.Annotated
 	m := &event.Message{Keys: event.Keys{AggregateID: "a", EventID: 3, EventType: "T", AggregateType: "Order"}, MessageID: "a/3", SessionKey: "a"}

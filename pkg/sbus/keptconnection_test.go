@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// line is a connection by its number; the closed ones are in a list.
+// line is a connection with a number; the list has the closed ones.
 type line struct {
 	number int
 	closed *[]int

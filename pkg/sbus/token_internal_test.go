@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// The signature is that of `openssl dgst -sha256 -hmac` over the same two lines.
+// The expected signature is that of `openssl dgst -sha256 -hmac` over the same two lines.
 func TestSignatureOfAKnownString(t *testing.T) {
 	t.Parallel()
 	const want = "SharedAccessSignature sr=amqps%3a%2f%2forders.servicebus.windows.net%2fevents&sig=WUJtdFAvb9vdm2evpgJfgiR1Y%2F%2B%2BLHWcQtIovTZ34Gs%3D&se=1700000000&skn=send"
@@ -61,7 +61,7 @@ func TestSignatureOfTheConnectionStringDoesNotExpire(t *testing.T) {
 	}
 }
 
-// scoped is a credential that remembers what it was asked for.
+// scoped is a credential that records the requested scopes.
 type scoped struct{ asked []string }
 
 func (c *scoped) GetToken(_ context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// serveWebSocket starts a server that echoes binary messages of a subprotocol, and gives
-// its host and whom to trust.
+// serveWebSocket starts a server that echoes binary messages of a subprotocol, and
+// returns its host and a TLS configuration that trusts it.
 func serveWebSocket(t *testing.T, protocols ...string) (host string, trust *tls.Config) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

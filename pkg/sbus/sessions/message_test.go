@@ -31,7 +31,7 @@ func TestMessageHasTheFieldsOfTheSDKsMessage(t *testing.T) {
 	}
 }
 
-// The SDK panics where an annotation has another type than it expects.
+// The SDK panics if an annotation has an unexpected type.
 func TestMessageOfUnexpectedTypesDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	m := convert(&amqp.Message{

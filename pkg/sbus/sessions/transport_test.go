@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// recorder is a socket that takes as long for a write as a test wants.
+// recorder is a socket whose writes take as long as a test chooses.
 type recorder struct {
 	net.Conn
 	mu     sync.Mutex
@@ -74,8 +74,8 @@ func TestTransportWritesWaitingFramesTogether(t *testing.T) {
 	})
 }
 
-// A context's deadline becomes that of a write in go-amqp, and a late write would end the
-// connection for everybody.
+// go-amqp uses a context's deadline for its write, and a late write would end the
+// connection for all sessions.
 func TestTransportIgnoresDeadlinesOfWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
