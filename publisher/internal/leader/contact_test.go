@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
-// failing is a lock whose reads fail while there is an error.
+// failing is a lock whose reads fail while err is set.
 type failing struct {
 	memoryLock
 	mu  sync.Mutex
@@ -83,7 +83,7 @@ func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {
 	})
 }
 
-// An uninstall can take the service account away before the pods have stopped.
+// An uninstall can delete the service account before the pods have stopped.
 func TestForbiddenReleaseIsNotAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

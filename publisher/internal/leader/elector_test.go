@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
-// candidate is an elector on a memoryLock, running.
+// candidate is a running elector on a memoryLock.
 type candidate struct {
 	*leader.Elector
 	identity string
@@ -48,7 +48,7 @@ func start(t *testing.T, store *lockStore, work leader.Work) *candidate {
 	return c
 }
 
-// quiet is a context in which client-go logs nothing.
+// quiet returns a context in which client-go logs nothing.
 func quiet() context.Context { return klog.NewContext(context.Background(), logr.Discard()) }
 
 // untilDone is work that does nothing and stops at once.
@@ -66,13 +66,13 @@ func (c *candidate) finish(t *testing.T) {
 	}
 }
 
-// leads tells, by its value, whether the candidate's work runs.
+// leads reports, by the metric, whether the candidate's work runs.
 func (c *candidate) leads(t *testing.T) bool {
 	t.Helper()
 	return c.metric(t, "penstock_publisher_leader", "") == 1
 }
 
-// ended is how many terms of the candidate ended for that reason.
+// ended returns how many terms of the candidate ended for this reason.
 func (c *candidate) ended(t *testing.T, reason string) int {
 	t.Helper()
 	return int(c.metric(t, "penstock_publisher_terms_total", reason))
@@ -170,7 +170,7 @@ func TestStopOfACandidate(t *testing.T) {
 	}
 }
 
-// A stop must not hang on a lock store that cannot be reached.
+// A stop must not wait for a lock store that cannot be reached.
 func TestStopWithoutContactToTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 			}
 			return errors.New("stream is broken")
 		})
-		// Alone, it tries again, ever more seldom.
+		// Without a standby, it retries with a growing pause.
 		pass(2 * time.Minute)
 		if len(failures) < 4 {
 			t.Fatalf("work was tried %d times, want 4", len(failures))
@@ -236,7 +236,7 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 		}
 		failing.finish(t)
 
-		// With a standby, that one leads next.
+		// With a standby, the standby leads next.
 		failing = start(t, store, func(context.Context, *leader.Term) error { return errors.New("stream is broken") })
 		pass(time.Second)
 		standby := start(t, store, untilDone)
@@ -250,8 +250,8 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 	})
 }
 
-// A restarted process has the same name and must wait all the same: with one
-// identity for both, it would lead at once.
+// A restarted process has the same pod name, but must wait like any other candidate. If
+// both had one identity, it would lead at once.
 func TestRestartedPodIsANewCandidate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// settle waits for a leader and then for a moment at random, so that the fault comes
-// at any time between two renewals.
+// settle waits for a leader and then for a random time, so that the fault occurs at any
+// time between two renewals.
 func settle(e *episode) (int, error) {
 	first, ok := e.await(time.Minute)
 	if !ok {
@@ -60,8 +60,8 @@ func handovers(e *episode) outcome {
 	return o
 }
 
-// losses takes the leader's contact to the lock store away, in one of three ways,
-// for good or for some time, in which case it may keep the lease.
+// losses cuts the leader's connection to the lock store in one of three ways, permanently
+// or for some time. If the outage is short, the leader may keep the lease.
 func losses(e *episode) outcome {
 	first, err := settle(e)
 	if err != nil {
@@ -70,7 +70,8 @@ func losses(e *episode) outcome {
 	return e.lose(first)
 }
 
-// commonLosses is losses where the standbys may lose their contact too, for a while.
+// commonLosses is losses, in which the standbys may also lose their connection for a
+// while.
 func commonLosses(e *episode) outcome {
 	first, err := settle(e)
 	if err != nil {
@@ -80,8 +81,8 @@ func commonLosses(e *episode) outcome {
 	return e.lose(first)
 }
 
-// deletionWithLosses removes the lock while standbys may be out of contact, and then
-// loses the leader.
+// deletionWithLosses removes the lock while standbys may be disconnected, and then
+// disconnects the leader.
 func deletionWithLosses(e *episode) outcome {
 	first, err := settle(e)
 	if err != nil {
@@ -93,7 +94,7 @@ func deletionWithLosses(e *episode) outcome {
 	return e.lose(first)
 }
 
-// loseStandbys takes some standbys their contact, for a while.
+// loseStandbys disconnects some standbys for a while.
 func (e *episode) loseStandbys(first int) {
 	for number, p := range e.processes {
 		if number != first && e.rng.IntN(2) == 0 {
@@ -123,8 +124,8 @@ func (e *episode) lose(first int) outcome {
 	return o
 }
 
-// deletions removes the lock several times, at any moment. The leader makes it anew
-// and goes on leading, also where a candidate looks first.
+// deletions removes the lock several times, at any moment. The leader creates it again
+// and continues to lead, also if a candidate reads the lock first.
 func deletions(e *episode) outcome {
 	if _, err := settle(e); err != nil {
 		return outcome{err: err}
@@ -138,7 +139,7 @@ func deletions(e *episode) outcome {
 	return outcome{}
 }
 
-// chaos lets every link come and go at random for three minutes.
+// chaos connects and disconnects every link at random for three minutes.
 func chaos(e *episode) outcome {
 	if _, err := settle(e); err != nil {
 		return outcome{err: err}

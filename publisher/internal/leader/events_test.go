@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
-// A stop does not wait for an API server that hangs, and leaves nothing behind that
-// still sends.
+// A stop does not wait for an API server that hangs, and leaves no goroutine that still
+// sends.
 func TestStopDropsEventsThatItHasNoTimeToSend(t *testing.T) {
 	t.Parallel()
 	server := newLeaseServer(t)
@@ -36,7 +36,7 @@ func TestStopDropsEventsThatItHasNoTimeToSend(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	events.Close(ctx)
-	// Nobody writes to it any more.
+	// No goroutine writes to it any more.
 	if got := strings.Count(log.String(), "Kubernetes event not recorded"); got != 3 {
 		t.Errorf("%d events are told of, want all 3:\n%s", got, log.String())
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// scriptedLock answers with what a test put into it.
+// scriptedLock returns the answers that a test has set.
 type scriptedLock struct {
 	holder  string
 	renewed time.Time
@@ -80,7 +80,7 @@ func newHeldGuard(t *testing.T, lock *scriptedLock) *guard {
 	return g
 }
 
-// client-go's release reads the record, ignores whose it is, and overwrites it.
+// The release of client-go reads the record, ignores its holder, and overwrites it.
 func TestGuardRefusesToReleaseTheLeaseOfAnotherHolder(t *testing.T) {
 	t.Parallel()
 	lock := &scriptedLock{}
@@ -153,7 +153,7 @@ func TestGuardBoundsEachRequest(t *testing.T) {
 			"create": func() error { return g.Create(t.Context(), renewal) },
 			"update": func() error { return g.Update(t.Context(), renewal) },
 		} {
-			// It is time to renew.
+			// A renewal is due.
 			<-time.After(DefaultConfig().RetryPeriod)
 			begun := time.Now()
 			if err := request(); !errors.Is(err, context.DeadlineExceeded) {
@@ -172,7 +172,7 @@ func TestGuardBoundsEachRequest(t *testing.T) {
 			time.Since(begun) != DefaultConfig().RequestTimeout {
 			t.Errorf("release returned %v after %v", err, time.Since(begun))
 		}
-		// Trust is over by now: a term must not begin on it.
+		// Trust has expired by now, so a term must not begin.
 		if g.begin() {
 			t.Error("work may begin on a renewal that is too old")
 		}
@@ -194,7 +194,7 @@ func TestSpacingGrowsAndStartsOverAfterALongTerm(t *testing.T) {
 	}
 }
 
-// The elector asks once in PollPeriod.
+// The elector sends a request in each PollPeriod.
 func TestGuardRenewsOnceInARetryPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestGuardRenewsOnceInARetryPeriod(t *testing.T) {
 	})
 }
 
-// The elector compares bytes in which a Lease's times have no fractions of seconds.
+// The elector compares bytes, in which the times of a Lease have no fractions of seconds.
 func TestGuardDistinguishesRenewalsWithinOneSecond(t *testing.T) {
 	t.Parallel()
 	second := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -24,8 +24,8 @@ func TestStuckWorkerEndsRunWithoutARelease(t *testing.T) {
 			within: config.StopTimeout,
 		},
 		"after a loss": {
-			// Before any other process can lead: counted from the last renewal, which is
-			// up to RetryPeriod ago.
+			// The bound is the time when another process can lead: it counts from the
+			// last renewal, which is up to RetryPeriod ago.
 			cause:  func(c *candidate) { c.link.set(silent) },
 			within: config.LeaseDuration,
 		},
@@ -98,7 +98,7 @@ func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
 		if c.ended(t, "trust_expired") != 1 {
 			t.Error("metric does not tell of it")
 		}
-		// The contact returns, and with it the leadership, by a new elector.
+		// When the connection returns, a new elector can lead again.
 		c.link.set(connected)
 		pass(time.Minute)
 		if !c.leads(t) {
@@ -217,7 +217,7 @@ func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 			return nil
 		})
 		pass(time.Minute)
-		// As by hand, with kubectl edit.
+		// An operator changes the holder by kubectl edit.
 		record, version, _ := store.read()
 		record.HolderIdentity = "somebody"
 		if _, err := store.write(record, version); err != nil {
@@ -267,7 +267,7 @@ func TestLeaderCreatesADeletedLockAgain(t *testing.T) {
 	})
 }
 
-// deadlocked never answers a renewal, and heeds no context.
+// deadlocked never answers a renewal, and ignores the context.
 type deadlocked struct {
 	memoryLock
 	on      chan struct{} // closed when renewals begin to hang
@@ -304,7 +304,7 @@ func TestADeadlockedElectorEndsRun(t *testing.T) {
 			t.Errorf("heart beat %d times in a minute, want one for every request", beats)
 		}
 		close(lock.on)
-		// The term ends by trust, and then the elector is waited for in vain.
+		// The term ends when trust expires. Then Run waits for the elector in vain.
 		if err := <-result; !errors.Is(err, leader.ErrElectorStuck) {
 			t.Errorf("Run returned %v, want ErrElectorStuck", err)
 		}

@@ -26,7 +26,7 @@ import (
 // leaseServer is an API server that has one Lease.
 type leaseServer struct {
 	*httptest.Server
-	// arrived receives for every request.
+	// arrived gets a value for every request.
 	arrived chan struct{}
 
 	mu          sync.Mutex
@@ -47,7 +47,7 @@ func newLeaseServer(t *testing.T) *leaseServer {
 	return s
 }
 
-// hangNext makes the next request wait until what it returns is closed.
+// hangNext makes the next request wait until the returned channel is closed.
 func (s *leaseServer) hangNext() chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	// Clients send protobuf and read what they are given.
+	// Clients send protobuf, and read the content type that they get.
 	var lease coordinationv1.Lease
 	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &lease); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -174,7 +174,7 @@ func TestKubernetesLockBoundsItsRequests(t *testing.T) {
 	}
 }
 
-// What follows a request that hung must not wait on its connection.
+// The requests after one that hung must not wait on its connection.
 func TestKubernetesLockReplacesAHangingConnection(t *testing.T) {
 	t.Parallel()
 	server := newLeaseServer(t)

@@ -13,14 +13,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lockStore is a lock's one record, with compare-and-swap as the API server has it.
+// lockStore is the record of one lock, with compare-and-swap like that of the API server.
 type lockStore struct {
 	mu      sync.Mutex
 	record  *resourcelock.LeaderElectionRecord
 	version int
-	// onWrite, if not nil, sees every accepted write; set by watch.
+	// onWrite, if not nil, is called for every accepted write; watch sets it.
 	onWrite func(resourcelock.LeaderElectionRecord)
-	// conflicts is how many releases to refuse as conflicts.
+	// conflicts is how many releases are refused as conflicts.
 	conflicts int
 }
 
@@ -46,14 +46,14 @@ func (s *lockStore) holder() string {
 	return record.HolderIdentity
 }
 
-// remove takes the record away, as somebody who deletes a Lease does.
+// remove deletes the record, like an operator who deletes a Lease.
 func (s *lockStore) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record = nil
 }
 
-// write stores record over version; version 0 creates.
+// write stores record if the version matches; version 0 creates it.
 func (s *lockStore) write(record resourcelock.LeaderElectionRecord, version int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *lockStore) write(record resourcelock.LeaderElectionRecord, version int)
 	return s.version, nil
 }
 
-// contact is the state of the way between a process and the lock store.
+// contact is the state of the connection between a process and the lock store.
 type contact int
 
 const (
@@ -90,7 +90,7 @@ const (
 	deaf
 )
 
-// link is one process's way to the lock store.
+// link is one process's connection to the lock store.
 type link struct {
 	mu      sync.Mutex
 	state   contact
@@ -114,7 +114,7 @@ func (l *link) get() contact {
 	return l.state
 }
 
-// delay is the latency of one direction: mostly short, at times all there is.
+// delay is a random delay of one direction: mostly short, sometimes the full latency.
 func (l *link) delay() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,8 +133,8 @@ func (l *link) chance(p float64) bool {
 
 var errRefused = errors.New("connection refused")
 
-// call carries a request to the store and its answer back. A request whose caller
-// went away may arrive all the same.
+// call carries a request to the store and returns its answer. A request whose caller has
+// stopped waiting may still arrive.
 func (l *link) call(ctx context.Context, request func() error) error {
 	switch l.get() {
 	case silent:

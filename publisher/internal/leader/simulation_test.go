@@ -33,13 +33,13 @@ type episode struct {
 	timeline []span
 }
 
-// span is the time for which a process's work ran.
+// span is the time during which a process's work ran.
 type span struct {
 	process    int
 	begin, end time.Time // end is zero while it runs
 }
 
-// process is one candidate: a publisher of which only the work's span is left.
+// process is one candidate: a publisher that is reduced to the time span of its work.
 type process struct {
 	link *link
 	stop context.CancelFunc
@@ -60,8 +60,8 @@ func penstock(ctx context.Context, lock resourcelock.Interface, config leader.Co
 	return e.Run(ctx, work)
 }
 
-// plainClientGo is what client-go's example does: the work ends with the context of
-// OnStartedLeading.
+// plainClientGo does what the example of client-go does: the work ends with the context
+// of OnStartedLeading.
 func plainClientGo(ctx context.Context, lock resourcelock.Interface, config leader.Config, work leader.Work) error {
 	e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            lock,
@@ -95,7 +95,7 @@ func (e *episode) upTo(longest time.Duration) time.Duration {
 	return time.Duration(e.rng.Int64N(int64(longest) + 1))
 }
 
-// start starts a candidate under a number of its own.
+// start starts a new candidate.
 func (e *episode) start(run campaign) {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	number := len(e.processes)
@@ -150,7 +150,7 @@ func (e *episode) end(number int) {
 	}
 }
 
-// crash ends a process as SIGKILL does: its work ends at once, nothing is released.
+// crash ends a process like SIGKILL: its work ends at once, and nothing is released.
 func (e *episode) crash(number int) {
 	p := e.processes[number]
 	p.mu.Lock()
@@ -185,8 +185,8 @@ func (e *episode) finish() error {
 	return errors.Join(errs...)
 }
 
-// overlap returns the longest time for which two processes worked at once, negative
-// where there always was a gap between them: then it is the shortest gap.
+// overlap returns the longest time for which two processes worked at the same time. If
+// there was always a gap between them, it returns the shortest gap as a negative value.
 func (e *episode) overlap() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -212,7 +212,7 @@ func (e *episode) overlap() time.Duration {
 	return worst
 }
 
-// outcome is what an episode came to.
+// outcome is the result of an episode.
 type outcome struct {
 	overlap  time.Duration
 	takeover time.Duration // zero if nobody took over
@@ -281,8 +281,9 @@ func (y *tally) String() string {
 		y.longest.Seconds(), y.overlaps, separation)
 }
 
-// TestTermsNeverOverlapInAnySimulatedFault measures failover in virtual time. Each episode
-// elects among three candidates and then meets one fault; no two terms may ever overlap.
+// TestTermsNeverOverlapInAnySimulatedFault measures failover in virtual time. Each
+// episode has an election among three candidates and then one fault. No two terms may
+// ever overlap.
 func TestTermsNeverOverlapInAnySimulatedFault(t *testing.T) {
 	t.Parallel()
 	standard := leader.DefaultConfig()
@@ -305,7 +306,8 @@ func TestTermsNeverOverlapInAnySimulatedFault(t *testing.T) {
 		{"crash 6/4/1", brisk, 1000, crashes, 9 * time.Second},
 		{"graceful handover 6/4/1", brisk, 1000, handovers, 3 * time.Second},
 		{"loss of contact 6/4/1", brisk, 1000, losses, 0},
-		// Renewals less than a second apart, which a Lease's time does not tell apart.
+		// Renewals are less than a second apart, so the times in a Lease do not
+		// distinguish them.
 		{"loss of contact 3/2/0.5", hectic, 1000, losses, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -335,8 +337,8 @@ func TestTermsNeverOverlapInAnySimulatedFault(t *testing.T) {
 	}
 }
 
-// TestTermsOverlapWithPlainClientGo shows that the measurement above can see an overlap:
-// client-go alone, with ReleaseOnCancel, has them.
+// TestTermsOverlapWithPlainClientGo shows that the measurement above can detect an
+// overlap: client-go alone, with ReleaseOnCancel, has overlaps.
 func TestTermsOverlapWithPlainClientGo(t *testing.T) {
 	t.Parallel()
 	var sum tally

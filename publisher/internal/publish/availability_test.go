@@ -18,7 +18,7 @@ import (
 
 var errNotFound = &publish.SendError{Fault: publish.FaultFatal, Broken: true, Err: errors.New("amqp:not-found")}
 
-// failover is a topic that answers not-found to everything from one time to another.
+// failover is a topic that answers every request with not-found during an interval.
 func failover(from, to time.Time) *broker {
 	gone := func() bool { return !time.Now().Before(from) && time.Now().Before(to) }
 	b := newBroker(func([]*event.Message) answer {
@@ -90,7 +90,8 @@ func TestFailoverDoesNotEndTheTerm(t *testing.T) {
 	})
 }
 
-// TestLastingRefusalEndsTheTerm after the configured time, on connecting as on sending.
+// TestLastingRefusalEndsTheTerm checks that a refusal that lasts for the configured time
+// ends the term, for connects and for sends.
 func TestLastingRefusalEndsTheTerm(t *testing.T) {
 	t.Parallel()
 	for name, connects := range map[string]bool{"connecting": false, "sending": true} {
@@ -120,7 +121,8 @@ func TestLastingRefusalEndsTheTerm(t *testing.T) {
 	}
 }
 
-// TestRefusalAtTheStartEndsTheTermAtOnce: no topic of that name has ever answered.
+// TestRefusalAtTheStartEndsTheTermAtOnce checks a topic that has never accepted anything:
+// its name is wrong.
 func TestRefusalAtTheStartEndsTheTermAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,8 +137,8 @@ func TestRefusalAtTheStartEndsTheTermAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefusalsWithPausesBetweenThemDoNotAddUp: what lasts is what counts, not what comes
-// again.
+// TestRefusalsWithPausesBetweenThemDoNotAddUp checks that only an uninterrupted refusal
+// counts, not refusals with a success between them.
 func TestRefusalsWithPausesBetweenThemDoNotAddUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,7 +158,8 @@ func TestRefusalsWithPausesBetweenThemDoNotAddUp(t *testing.T) {
 	})
 }
 
-// TestTermsShareTheAvailability: another term does not begin the time anew.
+// TestTermsShareTheAvailability checks that a new term does not restart the time of a
+// refusal.
 func TestTermsShareTheAvailability(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

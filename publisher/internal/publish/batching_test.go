@@ -41,7 +41,8 @@ func TestBatchesByPolicy(t *testing.T) {
 				if _, sends, _ := b.count(); sends != test.sends {
 					t.Errorf("%d sends, want %d", sends, test.sends)
 				}
-				// Different keys go in parallel, one key's sends one after another.
+				// The sends of different keys run concurrently, those of one key one
+				// after another.
 				if took := time.Since(start); took > 3*time.Second {
 					t.Errorf("took %v, want 3 s at most", took)
 				}
@@ -108,7 +109,7 @@ penstock_publisher_batching_degraded_total %v
 	}
 }
 
-// TestTooLargeBatchIsHalved where the link did not say so beforehand.
+// TestTooLargeBatchIsHalved covers a link that did not announce its limit.
 func TestTooLargeBatchIsHalved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,8 +135,8 @@ func TestTooLargeBatchIsHalved(t *testing.T) {
 	})
 }
 
-// TestBatchSizeFollowsTheSizeThatTheLinkAccepts so that little is encoded and cut again,
-// once the first batches have taught what fits.
+// TestBatchSizeFollowsTheSizeThatTheLinkAccepts checks that after the first batches few
+// events are encoded for a batch that they do not fit into.
 func TestBatchSizeFollowsTheSizeThatTheLinkAccepts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// answer is what the fake broker does with one send.
+// answer is the result of one send.
 type answer struct {
 	after time.Duration // until it answers
 	fits  int           // how many of the messages one broker message holds; 0 means all
 	fault *publish.SendError
-	// stored says that a send that fails has reached the topic all the same, that
-	// much after the failure.
+	// stored is set if a failing send nevertheless reaches the topic, this long after the
+	// failure.
 	stored      bool
 	storedAfter time.Duration
 }
@@ -38,12 +38,12 @@ type send struct {
 	answer answer
 }
 
-// broker is a topic that answers as a test wants, and checks what the dispatcher
-// promises of unacknowledged sends.
+// broker is a topic whose answers a test chooses. It checks that no key has two
+// unacknowledged sends.
 type broker struct {
 	// answer decides each send; calls are serial.
 	answer func(messages []*event.Message) answer
-	// connect, where set, decides each connection.
+	// connect, if set, returns the result of each connect.
 	connect func(n int) error
 
 	mu       sync.Mutex
@@ -183,7 +183,7 @@ func (c *brokerConn) Close(context.Context) error {
 	return nil
 }
 
-// encoder makes messages of the keys alone.
+// encoder makes messages that have only the keys.
 type encoder struct {
 	session func(aggregateID string) string
 	fail    func(ev *event.Event) error
@@ -211,7 +211,7 @@ func (e encoder) EncodeClaimCheck(ev *event.Event, epoch int64) (event.Message, 
 
 func own(aggregateID string) string { return aggregateID }
 
-// harness is a dispatcher over a broker, with what it has handed back.
+// harness is a dispatcher over a broker, with the results that it has reported.
 type harness struct {
 	*publish.Dispatcher
 	broker *broker
@@ -222,7 +222,7 @@ type harness struct {
 	ran         chan error
 }
 
-// newHarness makes one; change adapts the options.
+// newHarness makes a harness; change changes the options.
 func newHarness(t *testing.T, b *broker, change func(*publish.Options)) *harness {
 	t.Helper()
 	h := &harness{broker: b, acked: map[uint64]int{}, quarantined: map[uint64]error{}, ran: make(chan error, 1)}
@@ -275,7 +275,7 @@ func item(aggregate string, id int64) publish.Item {
 	}
 }
 
-// finish drains and checks that everything went well.
+// finish drains the dispatcher and checks that nothing failed.
 func (h *harness) finish(t *testing.T) {
 	t.Helper()
 	if err := h.Drain(t.Context()); err != nil {
@@ -300,8 +300,8 @@ func (h *harness) ackedEvents() int {
 	return len(h.acked)
 }
 
-// checkOrder says how the topic breaks the promise of order: the first
-// occurrences of an aggregate's events rise by one, but for those skipped.
+// checkOrder returns how the topic violates the order. The first occurrences of an
+// aggregate's events must have consecutive ids, except for skipped ones.
 func checkOrder(topic []event.Message, skipped func(aggregate string, id int64) bool) error {
 	last := map[string]int64{}
 	for i, m := range topic {

@@ -69,8 +69,8 @@ func TestEventLargerThanTheBoundIsSentAlone(t *testing.T) {
 	})
 }
 
-// TestQueuedEventsLeaveAsTheNextBatch: what arrives behind an unacknowledged send
-// of its key is coalesced.
+// TestQueuedEventsLeaveAsTheNextBatch checks that events that arrive during an
+// unacknowledged send of their key are sent together.
 func TestQueuedEventsLeaveAsTheNextBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestFatalErrorsEndTheTerm(t *testing.T) {
 	}
 }
 
-// TestSessionKeyThatDiffersFromTheLaneEndsTheTerm: with other keys in the messages than in
-// the lanes, order would be lost in silence.
+// TestSessionKeyThatDiffersFromTheLaneEndsTheTerm covers an encoder that returns other
+// keys than the lanes have. Otherwise the order would be lost without an error.
 func TestSessionKeyThatDiffersFromTheLaneEndsTheTerm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,8 @@ func TestEndOfTheContextDropsEventsInFlight(t *testing.T) {
 	})
 }
 
-// inflightIs holds the metrics of what is in flight to a number of events of the same size.
+// inflightIs compares the metrics of the events in flight with a number of events of the
+// same size.
 func inflightIs(t *testing.T, registry prometheus.Gatherer, events int) {
 	t.Helper()
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
@@ -246,8 +247,8 @@ func TestOptionsAreCheckedAtOnce(t *testing.T) {
 	}
 }
 
-// TestTermsShareTheirMetrics: each term has its own dispatcher, the process one
-// set of metrics.
+// TestTermsShareTheirMetrics checks that the dispatchers of several terms use one set of
+// metrics.
 func TestTermsShareTheirMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

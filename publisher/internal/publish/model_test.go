@@ -68,10 +68,10 @@ func drawScenario(t *rapid.T) scenario {
 	return s
 }
 
-// TestOrderUnderFaults drives random workloads through random trouble, in virtual
-// time: latencies, lost connections whose sends arrive or not or later,
-// throttling, refused batches, events that are refused, too large or not encodable, an
-// early end.
+// TestOrderUnderFaults runs random workloads with random faults in virtual time:
+// latencies, lost connections whose sends arrive, arrive late or are lost, throttling,
+// refused batches, events that are refused, too large or cannot be encoded, and an early
+// end.
 func TestOrderUnderFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScenario(rt)
@@ -189,8 +189,8 @@ func (s scenario) run(t *testing.T) error {
 		problems = append(problems, fmt.Errorf("drain: %w; run: %w", drainErr, runErr))
 	}
 
-	// Whatever is acknowledged is on the topic or in the quarantine by now; what was
-	// sent in vain may still arrive.
+	// All acknowledged events are on the topic or in the quarantine now. Events whose
+	// sends failed may still arrive.
 	onTopic := map[string]bool{}
 	for _, m := range topic.stored() {
 		onTopic[m.MessageID] = true
@@ -219,7 +219,7 @@ func (s scenario) run(t *testing.T) error {
 	return errors.Join(problems...)
 }
 
-// answer is the broker's: strict about what the topic takes, else random.
+// answer is the broker's answer: it enforces the topic's rules, and is random otherwise.
 func (s scenario) answer(random *rand.Rand, kinds map[string]string, messages []*event.Message) answer {
 	a := ok(time.Duration(1+random.IntN(20)) * time.Millisecond)
 	keys := map[string]bool{}
@@ -279,8 +279,7 @@ func (s scenario) answer(random *rand.Rand, kinds map[string]string, messages []
 	return a
 }
 
-// mixedFault is how a partitioned topic's refusal of a batch of several keys is
-// understood.
+// mixedFault is the fault by which a partitioned topic refuses a batch of several keys.
 func (scenario) mixedFault(random *rand.Rand) publish.Fault {
 	if random.IntN(2) == 0 {
 		return publish.FaultRefused

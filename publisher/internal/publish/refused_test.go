@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// refusing answers messages of bad keys with bad, batches that hold one too, and
-// others after a millisecond.
+// refusing answers with bad if a message has a bad key, also in a batch with others. It
+// accepts other messages after a millisecond.
 func refusing(bad answer, spoils func(m *event.Message) bool) func([]*event.Message) answer {
 	return func(messages []*event.Message) answer {
 		for _, m := range messages {
@@ -29,7 +29,7 @@ func refusing(bad answer, spoils func(m *event.Message) bool) func([]*event.Mess
 
 func isBad(m *event.Message) bool { return strings.HasPrefix(m.SessionKey, "bad-") }
 
-// feed submits events of the key until ctx ends, and gives how many.
+// feed submits events of the key until ctx ends, and returns their number.
 func (h *harness) feed(ctx context.Context, key string, every time.Duration) int64 {
 	id := int64(0)
 	for ; ctx.Err() == nil; id++ {
@@ -41,7 +41,7 @@ func (h *harness) feed(ctx context.Context, key string, every time.Duration) int
 	return id
 }
 
-// ended waits for the end of Run, and for that reason.
+// ended waits for the end of Run, and checks its error.
 func (h *harness) ended(t *testing.T, want error) {
 	t.Helper()
 	if err := <-h.ran; !errors.Is(err, want) {
@@ -51,7 +51,7 @@ func (h *harness) ended(t *testing.T, want error) {
 
 const killsLinks = "kills links"
 
-// badFaults are the ways in which the topic may fail an event for good.
+// badFaults are the ways in which the topic can permanently refuse an event.
 func badFaults() map[string]answer {
 	return map[string]answer{
 		"refused":   fails(publish.FaultRefused),
@@ -61,8 +61,8 @@ func badFaults() map[string]answer {
 	}
 }
 
-// TestBadKeysDoNotSlowDownAHealthyKey runs as many bad keys as there are sends beside
-// one healthy key.
+// TestBadKeysDoNotSlowDownAHealthyKey has as many bad keys as concurrent sends, and one
+// healthy key.
 func TestBadKeysDoNotSlowDownAHealthyKey(t *testing.T) {
 	t.Parallel()
 	const sends, minutes = 16, 5
@@ -91,7 +91,7 @@ func TestBadKeysDoNotSlowDownAHealthyKey(t *testing.T) {
 					if err := checkOrder(b.stored(), nothing); err != nil {
 						t.Error(err)
 					}
-					// At the start one send may have to turn out to be slow.
+					// At the start, one send may have to be recognised as slow.
 					late := submitted - int64(len(b.stored()))
 					if late > 2 {
 						t.Errorf("%d of %d events of the healthy key are not on the topic", late, submitted)
@@ -119,8 +119,8 @@ func TestBadKeysDoNotSlowDownAHealthyKey(t *testing.T) {
 	}
 }
 
-// TestMessagesThatBreakTheConnectionAreQuarantined: each send of theirs ends those of the
-// others on its connection.
+// TestMessagesThatBreakTheConnectionAreQuarantined covers messages whose sends also fail
+// the other sends of their connection.
 func TestMessagesThatBreakTheConnectionAreQuarantined(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []publish.Batching{publish.BatchingOff, publish.BatchingMixed} {
@@ -148,8 +148,8 @@ func TestMessagesThatBreakTheConnectionAreQuarantined(t *testing.T) {
 	}
 }
 
-// TestRefusedEventIsQuarantinedAndItsKeyContinues, for each policy and fault: the event
-// with the reason, and no other.
+// TestRefusedEventIsQuarantinedAndItsKeyContinues checks for each policy and fault that
+// only the refused event is quarantined, with the reason.
 func TestRefusedEventIsQuarantinedAndItsKeyContinues(t *testing.T) {
 	t.Parallel()
 	for fault, bad := range badFaults() {
@@ -196,7 +196,8 @@ func TestRefusedEventIsQuarantinedAndItsKeyContinues(t *testing.T) {
 	}
 }
 
-// TestNothingIsQuarantinedWhileEverythingIsRefused: then the events are not the reason.
+// TestNothingIsQuarantinedWhileEverythingIsRefused: if the topic refuses everything, the
+// events are not the reason.
 func TestNothingIsQuarantinedWhileEverythingIsRefused(t *testing.T) {
 	t.Parallel()
 	for fault, bad := range badFaults() {
@@ -236,8 +237,8 @@ func TestNothingIsQuarantinedWhileEverythingIsRefused(t *testing.T) {
 	}
 }
 
-// TestTopicThatRefusesEveryEventEndsTheTerm after the configured time, and nothing is in
-// the quarantine.
+// TestTopicThatRefusesEveryEventEndsTheTerm checks that the term ends after the
+// configured time, with an empty quarantine.
 func TestTopicThatRefusesEveryEventEndsTheTerm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -263,7 +264,7 @@ func TestTopicThatRefusesEveryEventEndsTheTerm(t *testing.T) {
 	})
 }
 
-// TestRefusedEventDoesNotStopTheOnlyKey although no other key shows that the
+// TestRefusedEventDoesNotStopTheOnlyKey: there is no other key whose events show that the
 // topic works.
 func TestRefusedEventDoesNotStopTheOnlyKey(t *testing.T) {
 	t.Parallel()
@@ -283,8 +284,8 @@ func TestRefusedEventDoesNotStopTheOnlyKey(t *testing.T) {
 	}
 }
 
-// TestTooManyRefusedEventsEndTheTerm: a topic that refuses a large part of the events
-// is at fault itself, and the checkpoint must not pass them.
+// TestTooManyRefusedEventsEndTheTerm: if a topic refuses a large part of the events, the
+// topic is at fault, and the checkpoint must not pass them.
 func TestTooManyRefusedEventsEndTheTerm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -312,7 +313,7 @@ func TestTooManyRefusedEventsEndTheTerm(t *testing.T) {
 	})
 }
 
-// TestRefusalsDoNotReplaceConnections: an answer is no reason to connect again.
+// TestRefusalsDoNotReplaceConnections: a refusal is an answer, so the connection works.
 func TestRefusalsDoNotReplaceConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

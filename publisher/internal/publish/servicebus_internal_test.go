@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// TestSendErrors judges errors as the SDK v1.11 hands them over with its retries
-// off.
+// TestSendErrors classifies errors in the form in which the SDK v1.11 returns them
+// without its retries.
 func TestSendErrors(t *testing.T) {
 	t.Parallel()
 	partitioned := func(what string) error {
@@ -31,7 +31,8 @@ func TestSendErrors(t *testing.T) {
 		{"busy disposition", &amqp.Error{Condition: "com.microsoft:server-busy"}, 5, SendError{Fault: FaultBusy}},
 		{"busy detach", &amqp.LinkError{RemoteErr: &amqp.Error{Condition: "com.microsoft:server-busy"}}, 5, SendError{Fault: FaultBusy, Broken: true}},
 		{"full topic", &amqp.Error{Condition: amqp.ErrCondResourceLimitExceeded}, 1, SendError{Fault: FaultBusy}},
-		// It may have come with a detach: the SDK shows both alike.
+		// The refusal may have come with a detach: the SDK returns the same error for
+		// both.
 		{"service timeout", &azservicebus.Error{Code: azservicebus.CodeTimeout}, 1, SendError{Fault: FaultTransient, Broken: true}},
 		{"our timeout", fmt.Errorf("send: %w", context.DeadlineExceeded), 1, SendError{Fault: FaultTransient, Broken: true}},
 		{"no credit in time", &azservicebus.Error{Code: azservicebus.CodeConnectionLost}, 1, SendError{Fault: FaultDisconnected, Broken: true}},
@@ -59,8 +60,8 @@ func TestSendErrors(t *testing.T) {
 	}
 }
 
-// TestRefusalOnALinkThatALargeMessageEnded: what is sent on it afterwards is refused as too
-// large, whatever its size.
+// TestRefusalOnALinkThatALargeMessageEnded: later sends on that link fail as too large,
+// whatever their size.
 func TestRefusalOnALinkThatALargeMessageEnded(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

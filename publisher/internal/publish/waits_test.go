@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// answers gives the answers in turn, and ok from then on.
+// answers returns the given answers one after another, and then ok.
 func answers(first ...answer) func([]*event.Message) answer {
 	return func([]*event.Message) answer {
 		if len(first) == 0 {
@@ -70,8 +70,8 @@ func TestRepeatedBusyRepliesLengthenTheWait(t *testing.T) {
 	})
 }
 
-// TestRefusalsInFlightProlongTheWait: each refusal asks for its own 2 s, and many
-// of one burst slow down no more than one.
+// TestRefusalsInFlightProlongTheWait: each refusal requires its own 2 s, but a burst of
+// refusals reduces the rate only once.
 func TestRefusalsInFlightProlongTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,8 @@ func TestOtherConnectionsContinueDuringAReconnect(t *testing.T) {
 	})
 }
 
-// TestOutageIsLoggedInSamples: an outage affects every lane, and is not logged for each.
+// TestOutageIsLoggedInSamples: an outage affects every lane, but must not log a line for
+// each.
 func TestOutageIsLoggedInSamples(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,8 +248,8 @@ func TestUnreachableBrokerIsRetried(t *testing.T) {
 	})
 }
 
-// TestThrottledNamespaceIsUsedFully sends a backlog to a namespace that grants credits per
-// second, as the standard tier does. It wants most credits used, with few refusals.
+// TestThrottledNamespaceIsUsedFully sends a backlog to a namespace that grants credits
+// per second, as the standard tier does. Most credits must be used, with few refusals.
 func TestThrottledNamespaceIsUsedFully(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -306,8 +307,8 @@ func testThrottled(t *testing.T, policy publish.Batching, perSecond int) {
 	}
 }
 
-// TestRateLimitEndsAfterTheThrottling: the limit rises while it is used, until there is
-// none.
+// TestRateLimitEndsAfterTheThrottling: the limit rises while it is used, until it is
+// removed.
 func TestRateLimitEndsAfterTheThrottling(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -32,8 +32,8 @@ func (e stored) compare(f stored) int {
 	return cmp.Or(cmp.Compare(e.aggregate, f.aggregate), cmp.Compare(e.number, f.number))
 }
 
-// fakeStore is an event store in memory: a log in the order of commits, and the
-// index over it. What is in the log when a page is read is visible to that page.
+// fakeStore is an event store in memory: a log in the order of commits, and its index. A
+// page contains the events that are in the log when the page is read.
 type fakeStore struct {
 	mu     sync.Mutex
 	log    []stored
@@ -135,7 +135,7 @@ func (c *fakeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 
 func (c *fakeCursor) Close(context.Context) error { return nil }
 
-// collect keeps what a scan hands over.
+// collect records what a scan passes to its handler.
 type collect struct {
 	mu  sync.Mutex
 	got []stored
@@ -150,10 +150,10 @@ func (c *collect) handle(_ context.Context, documents []bson.Raw) error {
 	return nil
 }
 
-// TestScanReadsAPrefixOfEachAggregateInOrder is what the seam to the stream stands on:
-// whatever is inserted meanwhile, and however often the scan is interrupted, the
-// first occurrences of an aggregate's events are 1…k, and whatever was there at
-// the noted time is among them.
+// TestScanReadsAPrefixOfEachAggregateInOrder checks what the stream that follows a scan
+// relies on. Events are inserted during the scan, and the scan is interrupted at random.
+// The first occurrences of an aggregate's events are always 1 to k, and include every
+// event from before the noted time.
 func TestScanReadsAPrefixOfEachAggregateInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

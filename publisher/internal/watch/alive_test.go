@@ -104,8 +104,8 @@ func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 		run := start(t, store, atStart, watch.Options{PrefetchBytes: 64 << 10, Metrics: watch.NewMetrics(registry), Beat: beat.beat}, r)
 		pass(20 * time.Minute)
 		synctest.Wait()
-		// 1,000 bytes and overheads an event, three events a batch, and the batch that
-		// waits for room.
+		// Each event takes 1,000 bytes and its overhead. A batch has three events, and
+		// one batch waits for memory.
 		if read := counter(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
 			t.Errorf("read %v events ahead, want what 64 KiB hold", read)
 		}

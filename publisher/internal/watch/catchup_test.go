@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// TestSlowSourceIsReadToItsEnd: a server that scans a long oplog answers when it has
-// found something, however long that takes.
+// TestSlowSourceIsReadToItsEnd covers a server that scans a long oplog before it answers,
+// however long that takes.
 func TestSlowSourceIsReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -44,8 +44,8 @@ func TestSlowSourceIsReadToItsEnd(t *testing.T) {
 	})
 }
 
-// TestRequestWaitsWhileServerAnswersPings: only a connection that is dead by
-// itself is given up, after an allowance that doubles.
+// TestRequestWaitsWhileServerAnswersPings: only the request of a dead connection is
+// abandoned, after a timeout that doubles.
 func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 		if longest := beat.pause(); longest > 2*time.Second {
 			t.Errorf("no beat for %v, though the server answers pings", longest)
 		}
-		// At once, after 4 min, and after 8 min more.
+		// The requests begin at once, after 4 min, and after 8 min more.
 		if n := len(store.opened()); n != 3 {
 			t.Errorf("opened %d times in 20 min, want 3", n)
 		}
@@ -73,8 +73,8 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 	})
 }
 
-// TestRequestEndsIfServerAnswersNoPings: without an answer to pings, nothing is worth
-// waiting for.
+// TestRequestEndsIfServerAnswersNoPings: if the server answers no ping, there is no
+// reason to wait for it.
 func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 	})
 }
 
-// TestStreamFarBehindIsNotReopened: mongos answers every second, with a position that
-// stands while the slowest shard scans its oplog.
+// TestStreamFarBehindIsNotReopened: mongos answers every second. The position in its
+// answers does not change while the slowest shard scans its oplog.
 func TestStreamFarBehindIsNotReopened(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 		if caughtUp() != 1 {
 			t.Error("not caught up at the end of the stream")
 		}
-		// The handler stops for minutes: the stream is behind, however fast it reads.
+		// The handler blocks for minutes, so the stream is behind, however fast it reads.
 		block := make(chan struct{})
 		r.mu.Lock()
 		r.block = block
@@ -185,7 +185,7 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 // of 0 until the first reply.
 func TestLagStartsFromTheCheckpoint(t *testing.T) {
 	t.Parallel()
-	// The clock of a bubble starts here.
+	// The virtual clock starts at this time.
 	hoursAgo := bson.Timestamp{T: uint32(time.Date(1999, 12, 31, 21, 0, 0, 0, time.UTC).Unix()), I: 1}
 	ofToken, err := bson.Marshal(bson.M{"_data": fmt.Sprintf("82%08X%08X2B0229296E04", hoursAgo.T, 1)})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// fakeStore is an event store in memory whose change streams behave like the
-// server's. Tests script its faults. It stands for the [watch.Source], not for the driver:
-// silence and catching up take minutes of virtual time, which no socket knows.
+// fakeStore is an event store in memory whose change streams behave like the server's.
+// Tests choose its faults. It replaces the [watch.Source] and not the server, because
+// silence and catching up take minutes of virtual time, in which sockets cannot be used.
 type fakeStore struct {
 	mu      sync.Mutex
 	log     []bson.M
@@ -44,7 +44,8 @@ func newFakeStore() *fakeStore {
 
 var epoch = time.Unix(1_700_000_000, 0)
 
-// token is the position after n changes and some noops, as opaque as the server's.
+// token is the resume token after n changes and some noops. Like the server's, it is
+// opaque.
 func token(n, noops int) bson.Raw {
 	data := binary.BigEndian.AppendUint32(nil, uint32(n))
 	data = binary.BigEndian.AppendUint32(data, uint32(noops))
@@ -82,21 +83,21 @@ func (s *fakeStore) append(operation string, fields bson.M) {
 	s.grown = make(chan struct{})
 }
 
-// opened is how often, and as what, streams were opened.
+// opened returns the kind of each stream that was opened.
 func (s *fakeStore) opened() []watch.Shape {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.shapes)
 }
 
-// fetched is how many documents were read by their keys.
+// fetched returns how many documents were read by their keys.
 func (s *fakeStore) fetched() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fetches
 }
 
-// with changes the store.
+// with changes the store under its lock.
 func (s *fakeStore) with(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +276,7 @@ func (f *fakeStream) Close(context.Context) error {
 	return nil
 }
 
-// recorder is a handler that keeps what it gets.
+// recorder is a handler that stores the batches that it gets.
 type recorder struct {
 	mu      sync.Mutex
 	ids     []int64
@@ -312,7 +313,7 @@ func (r *recorder) handle(ctx context.Context, batch watch.Batch) error {
 	return r.err
 }
 
-// last is the position after everything that was handled.
+// last is the position after everything that the handler has processed.
 func (r *recorder) last() watch.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()

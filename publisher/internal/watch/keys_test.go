@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// TestPrefetchBoundsDocumentsReadByTheirKeys: a change that carries its key alone is
-// small, and the document that is read for it is not.
+// TestPrefetchBoundsDocumentsReadByTheirKeys: a change event with only its key is small,
+// but the document that is read for it can be large.
 func TestPrefetchBoundsDocumentsReadByTheirKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestPrefetchBoundsDocumentsReadByTheirKeys(t *testing.T) {
 		run := start(t, store, atStart, watch.Options{PrefetchBytes: limit}, r)
 		pass(time.Minute)
 		synctest.Wait()
-		// What fits, and the document that waits for room.
+		// The documents that fit, and the document that waits for memory.
 		if most := limit/size + 1; store.fetched() > most {
 			t.Errorf("%d documents of 256 KiB were read ahead, want at most %d with a bound of 1 MiB", store.fetched(), most)
 		}

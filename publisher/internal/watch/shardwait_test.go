@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// TestIdleShardHasItsOwnMetric: a shard without writes holds the stream back
-// for some seconds. That is neither lag, nor does the lag show it.
+// TestIdleShardHasItsOwnMetric: a shard without writes delays the stream by some seconds.
+// That is no lag, and the lag does not show it.
 func TestIdleShardHasItsOwnMetric(t *testing.T) {
 	t.Parallel()
 	const wait, lag = "penstock_publisher_stream_shard_wait_seconds", "penstock_publisher_stream_lag_seconds"
@@ -30,7 +30,7 @@ func TestIdleShardHasItsOwnMetric(t *testing.T) {
 		if got := gauge(t, registry, lag); got > 1.5 {
 			t.Errorf("lag is %v s, though everything is read that can be", got)
 		}
-		// The shard has made its entry.
+		// The shard has written its noop entry.
 		store.with(func() { store.behind = 0 })
 		pass(2 * time.Second)
 		synctest.Wait()

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// newServer is the real driver with a server that gives these replies, in the shape of
-// those recorded from a real replica set.
+// newServer starts a server that returns these replies, and connects the driver to it.
+// The replies have the form of replies recorded from a real replica set.
 func newServer(t *testing.T, replies ...bson.D) (*mongoxtest.Server, *mongo.Collection) {
 	t.Helper()
 	s := mongoxtest.NewServer(t, replies...)
@@ -158,8 +158,8 @@ func TestALargeReplyIsCutIntoChunks(t *testing.T) {
 	}
 }
 
-// TestKeptEventDoesNotRetainItsBatch: what waits for its acknowledgement counts by its
-// own size, and may be one of many.
+// TestKeptEventDoesNotRetainItsBatch: an event that waits for its acknowledgement counts
+// with its own size, so it must not keep its whole batch in memory.
 func TestKeptEventDoesNotRetainItsBatch(t *testing.T) {
 	t.Parallel()
 	const events, oneOf = 2048, 16

@@ -23,14 +23,14 @@ import (
 
 var atStart = watch.Position{Time: bson.Timestamp{T: uint32(epoch.Unix()), I: 1}}
 
-// running is a watcher that runs in a bubble.
+// running is a watcher that runs in virtual time.
 type running struct {
 	*recorder
 	cancel context.CancelCauseFunc
 	result chan error
 }
 
-// beats keeps when the last beat was, and the longest time without one.
+// beats records the time of the last heartbeat, and the longest interval between two.
 type beats struct{ at, longest atomic.Int64 }
 
 func (b *beats) beat() {
@@ -40,7 +40,7 @@ func (b *beats) beat() {
 	}
 }
 
-// pause is the longest time without a beat since the first.
+// pause returns the longest interval without a heartbeat since the first one.
 func (b *beats) pause() time.Duration {
 	return max(time.Duration(b.longest.Load()), b.ago())
 }
@@ -62,7 +62,7 @@ func (r *running) stop() error {
 	return <-r.result
 }
 
-// end ends the watcher, which must not have ended by itself.
+// end stops the watcher, which must still be running.
 func (r *running) end(t *testing.T) {
 	t.Helper()
 	if err := r.stop(); !errors.Is(err, errEnough) {
@@ -76,7 +76,7 @@ func (r *running) seen() []int64 {
 	return slices.Clone(r.ids)
 }
 
-// pass lets time pass in a bubble.
+// pass advances the virtual time.
 func pass(d time.Duration) { <-time.After(d) }
 
 // numbers are 1 to n.
@@ -312,8 +312,8 @@ func TestWatcherEndsWithItsHandler(t *testing.T) {
 	})
 }
 
-// TestWatcherLosesAndReordersNothing lets a stream break in every way, and terms end
-// and resume from what was handled.
+// TestWatcherLosesAndReordersNothing makes a stream fail in every way. Terms end, and
+// resume at the last position that was handled.
 func TestWatcherLosesAndReordersNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
