@@ -16,11 +16,11 @@ import (
 const (
 	// benchAggregates have four events each.
 	benchAggregates = 50_000
-	// benchWorkers are ranges at once, as of several pods.
+	// benchWorkers is the number of ranges that run concurrently, as on several pods.
 	benchWorkers = 4
 )
 
-// eachRange works on the ranges of a plan, some at once.
+// eachRange works on the ranges of a plan, some of them concurrently.
 func eachRange(tb testing.TB, ranges []Range, work func(ctx context.Context, r Range) error) time.Duration {
 	tb.Helper()
 	start := time.Now()
@@ -45,10 +45,10 @@ func eachRange(tb testing.TB, ranges []Range, work func(ctx context.Context, r R
 	return time.Since(start)
 }
 
-// BenchmarkBuild folds 200,000 events at 4 an aggregate into a new generation, through the
-// wire protocol and the stand-in for MongoDB. raw-events/s is the limit of the same
-// data: a loop that reads the events of the same ranges and inserts one document for
-// each aggregate in bulks, and folds nothing.
+// BenchmarkBuild folds 200,000 events, four of each aggregate, into a new generation,
+// through the wire protocol and the stand-in for MongoDB. raw-events/s is the upper
+// limit: the rate of a loop that reads the events of the same ranges and inserts one
+// document for each aggregate in bulks, without folding.
 func BenchmarkBuild(b *testing.B) {
 	const events = 4 * benchAggregates
 	p := newParts(b, 2)

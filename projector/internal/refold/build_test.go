@@ -27,7 +27,7 @@ func newWorkers(t *testing.T, w *fakeStores, set ...func(*Options)) *Workers {
 	return workers
 }
 
-// build builds one range, which is everything.
+// build builds one range with all events.
 func build1(t *testing.T, w *fakeStores, set ...func(*Options)) map[string]int64 {
 	t.Helper()
 	s := &saver{saves: -1}
@@ -122,8 +122,8 @@ func TestBuildParksAggregatesThatCannotBeFolded(t *testing.T) {
 	wantCounts(t, counts, map[string]int64{CountParked: 6, CountUnreadable: 1, CountAggregates: 7})
 }
 
-// TestBuildContinuesAHistoryThatBeginsInTheReadModel: only the part that is missing has to
-// be in the event store.
+// TestBuildContinuesAHistoryThatBeginsInTheReadModel: the event store needs only the
+// events that the read model lacks.
 func TestBuildContinuesAHistoryThatBeginsInTheReadModel(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores(historyOf("a", 5)[2:]...)
@@ -176,13 +176,14 @@ func TestBuildEndsIfMostAggregatesFail(t *testing.T) {
 	if !errors.Is(err, ErrMostlyFailing) {
 		t.Errorf("ended with %v", err)
 	}
-	// What is in flight when it ends is bounded.
+	// The work in flight at the end is bounded.
 	if n := len(w.parked); n < failedAtLeast || n > 200 {
 		t.Errorf("%d aggregates are parked", n)
 	}
 }
 
-// TestBuildKeepsNoEventsOfALongHistory folds an aggregate that is larger than any bound.
+// TestBuildKeepsNoEventsOfALongHistory folds an aggregate that is larger than any memory
+// bound.
 func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores(append(historyOf("a", 5000), historyOf("b", 1)...)...)
@@ -204,7 +205,7 @@ func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
 	}
 }
 
-// watchedTarget sees what its folds are given.
+// watchedTarget records the events that its folds get.
 type watchedTarget struct {
 	*fakeStores
 	add func([]*event.Event)
@@ -270,8 +271,8 @@ func TestUnknownGenerationIsLeftToOtherProcesses(t *testing.T) {
 	}
 }
 
-// TestBuildEndsWithItsContext: every goroutine has ended when Build returns, which the
-// package's leak check holds.
+// TestBuildEndsWithItsContext: when Build returns, all its goroutines have ended. The
+// package's leak check verifies that.
 func TestBuildEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores()
@@ -330,7 +331,7 @@ func (s *checkedSaver) Save(_ context.Context, position eventstore.Position, _ m
 	return nil
 }
 
-// alwaysLive is a stream that never rests.
+// alwaysLive is a live stream that always has events.
 type alwaysLive struct{}
 
 func (alwaysLive) Active() bool { return true }
@@ -357,9 +358,9 @@ func TestBuildWritesSmallGroupsWhileLiveEventsFlow(t *testing.T) {
 	}
 }
 
-// TestBuildOfSparseEventTypesSavesItsProgress holds that a build goes on, and saves how far
-// it is, where no event concerns the projection for long: nothing times out, and a range
-// that is taken over does not begin anew.
+// TestBuildOfSparseEventTypesSavesItsProgress checks that a build continues and saves its
+// position if no event concerns the projection for a long time. Nothing times out, and
+// another worker continues a range at its saved position.
 func TestBuildOfSparseEventTypesSavesItsProgress(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores(historyOf("zz", 2)...)

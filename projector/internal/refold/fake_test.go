@@ -22,7 +22,7 @@ const (
 	typeGood = "Good"
 	// typePoison cannot be folded.
 	typePoison = "Poison"
-	// aggregateType is the one that the target concerns.
+	// aggregateType is the aggregate type of the target.
 	aggregateType = "Order"
 )
 
@@ -56,8 +56,8 @@ func byPosition(a, b stored) int {
 type fakeStores struct {
 	mu     sync.Mutex
 	events []stored
-	// models has for each aggregate the ids that were applied, in order; watermarks its
-	// last event. A watermark without a model is a side watermark.
+	// models has the applied ids of each aggregate in their order. watermarks has the
+	// last event of each. A watermark without a model is a side watermark.
 	models     map[string]string
 	watermarks map[string]int64
 	// foreign are documents of older generations under an aggregate's id.
@@ -68,9 +68,9 @@ type fakeStores struct {
 	reader  *event.Reader
 	// requests counts loads and writes.
 	requests int
-	// unknown, if set, makes the next writes happen without an answer.
+	// unknown is the number of next writes that are executed but not answered.
 	unknown int
-	// rejected aggregates are refused by the store, whatever is written.
+	// rejected are the aggregates whose writes the store rejects.
 	rejected map[string]bool
 	strict   bool
 }
@@ -95,14 +95,15 @@ func historyOf(aggregate string, n int64) []stored {
 	return events
 }
 
-// sorted is the index at this moment.
+// sorted returns the current index.
 func (w *fakeStores) sorted() []stored {
 	index := slices.Clone(w.events)
 	slices.SortStableFunc(index, byPosition)
 	return index
 }
 
-// place orders a position among events: before (-1) or after (1) those of its aggregate.
+// place compares a position with the events of its aggregate: before them (-1) or after
+// them (1).
 func before(p eventstore.Position, e stored) bool {
 	id := p.AggregateID.StringValue()
 	if id != e.aggregate {
@@ -160,7 +161,7 @@ func (w *fakeStores) Heads(_ context.Context, from, until eventstore.Position, _
 	return &fakeHeads{fakeCursor{fakeStores: w, from: from, until: until}}, w.hook()
 }
 
-// fakeCursor sees what is stored when a page is read.
+// fakeCursor reads the events that are stored when a page is read.
 type fakeCursor struct {
 	fakeStores  *fakeStores
 	from, until eventstore.Position
@@ -225,7 +226,7 @@ func rawID(id string) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// Target serves generation 2 of the projection orders.
+// Target returns generation 2 of the projection orders.
 func (w *fakeStores) Target(projection string, generation int64) (Target, error) {
 	if projection != "orders" || generation != 2 {
 		return nil, fmt.Errorf("%s %d: %w", projection, generation, ErrUnknownTarget)
@@ -356,7 +357,7 @@ func (w *fakeStores) Park(_ context.Context, markers []model.Marker) error {
 	return nil
 }
 
-// Follow is the engine's part: one event at a time.
+// Follow does what the engine does, one event at a time.
 func (w *fakeStores) Follow(_ context.Context, unit model.Unit, raw bson.RawValue, head int64) (Followed, error) {
 	if err := w.hook(); err != nil {
 		return Followed{}, err
@@ -395,8 +396,8 @@ func (w *fakeStores) Follow(_ context.Context, unit model.Unit, raw bson.RawValu
 	return Followed{Watermark: v, EventID: v + 1, Failure: errors.New("the event store does not have the event"), Reason: reasonMissing}, nil
 }
 
-// deliver is the live stream: it applies an event that follows the watermark of a unit
-// that is not parked, and leaves any other to the refold.
+// deliver does what the live stream does. It applies an event that follows the watermark
+// of a unit that is not parked, and leaves all others to the refold.
 func (w *fakeStores) deliver(e stored) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -411,7 +412,7 @@ func (w *fakeStores) deliver(e stored) {
 	w.watermarks[e.aggregate] = e.id
 }
 
-// expected is the independent fold of an aggregate, and the event that it is parked at.
+// expected folds an aggregate independently, and returns the event at which it is parked.
 func (w *fakeStores) expected(aggregate string) (fold string, parkedAt int64) {
 	concerned := false
 	v := int64(0)
@@ -466,11 +467,11 @@ func (w *fakeStores) check() error {
 	return nil
 }
 
-// saver keeps the position of a range.
+// saver stores the position of a range.
 type saver struct {
 	mu sync.Mutex
 	r  Range
-	// saves counts down to the one that fails; negative means none.
+	// saves counts down to the save that fails; negative means that none fails.
 	saves  int
 	stored bool
 }

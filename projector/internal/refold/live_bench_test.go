@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// liveRate is how many live events a second there are, over liveSessions.
+	// liveRate is the number of live events per second in liveSessions sessions.
 	liveRate     = 400
 	liveSessions = 8
-	// liveFor is how long each measurement lasts.
+	// liveFor is the duration of each measurement.
 	liveFor = 6 * time.Second
 )
 
-// BenchmarkLiveLag measures how long a live event takes to its durable read model: alone,
-// while a build runs that yields to live events, and while one runs that does not. factor
-// is how much the build that yields makes of the median and of the 95th percentile. The
-// bound that docs/history.md states is 2 for the median.
+// BenchmarkLiveLag measures the time from a live event to its durable read model: without
+// a build, beside a build that yields to live events, and beside one that does not.
+// factor is the ratio of the lag beside the build that yields to the lag without a build,
+// for the median and for the 95th percentile. docs/history.md states a bound of 2 for the
+// median.
 func BenchmarkLiveLag(b *testing.B) {
 	p := newParts(b, 2)
 	p.load(b, benchAggregates)
@@ -51,8 +52,8 @@ func percentile(lags []time.Duration, percent int) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// live projects live events for a while and gives how long each took. With a build, it
-// runs beside them for the whole time: it begins anew whenever it has ended.
+// live projects live events for a while and returns the time of each. A build, if given,
+// runs beside them for the whole time: it is started again whenever it has ended.
 func (p *parts) live(b *testing.B, activity *Activity, build int) []time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), liveFor)
@@ -111,7 +112,7 @@ func (p *parts) live(b *testing.B, activity *Activity, build int) []time.Duratio
 	return lags
 }
 
-// project is the path of a live event: load, fold, write.
+// project does what a projector does for a live event: load, fold, write.
 func (p *parts) project(ctx context.Context, id string) error {
 	document, err := bson.Marshal(bson.D{
 		{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: "Order"}, {Key: "eventId", Value: int64(1)},

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
-// server is for the tests that fold with the real parts.
+// server is for the tests with the real event store and read models.
 var server mongotest.Server
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m)) }

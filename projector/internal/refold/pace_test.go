@@ -28,15 +28,15 @@ func TestPaceBoundsTheRateOfAllWorkers(t *testing.T) {
 			})
 		}
 		workers.Wait()
-		// The first second's events may come at once.
+		// The work of the first second may be done at once.
 		if took, want := time.Since(start), 40*512*time.Second/1000-time.Second; took < want || took > want+time.Second {
 			t.Errorf("took %v, want %v", took, want)
 		}
 	})
 }
 
-// TestPaceTakesPagesLargerThanTheRate: a page is more than what a low rate allows in a
-// second.
+// TestPaceTakesPagesLargerThanTheRate: a page may have more events than a low rate allows
+// in a second.
 func TestPaceTakesPagesLargerThanTheRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,8 @@ func TestPaceYieldsToLiveEvents(t *testing.T) {
 		var activity Activity
 		p := NewPace(PaceOptions{Live: &activity, Rest: 3})
 		const page = 10 * time.Millisecond
-		// work is how long workers work in some seconds, and at most how many at once.
+		// work returns how long workers work within some seconds, and how many of them
+		// work concurrently.
 		work := func(during time.Duration, live bool) (worked time.Duration, atOnce int) {
 			ctx, cancel := context.WithTimeout(t.Context(), during)
 			defer cancel()

@@ -46,7 +46,7 @@ projections:
         set: {status: "'paid'", paidAt: timestamp}
 `
 
-// newParts opens a database of the test's own, with the index of the event store.
+// newParts opens a new database with the index of the event store.
 func newParts(tb testing.TB, generation int64) *parts {
 	tb.Helper()
 	database := server.Database(tb)
@@ -150,7 +150,7 @@ func (p *parts) load(tb testing.TB, n int) {
 
 // order is a history of four events.
 func order(i int) []any {
-	// Neighbours in time are not neighbours in the index.
+	// Events that were stored one after another are not next to each other in the index.
 	id := fmt.Sprintf("order-%08x", uint32(i)*2654435761)
 	doc := func(n int64, kind string, payload bson.D) bson.D {
 		return bson.D{

@@ -23,8 +23,8 @@ func serial(hook func() error) func() error {
 
 // TestAnyInterleavingEndsWithTheFold builds a generation from random histories while a
 // live stream writes it, and then sweeps it until nothing is behind. Workers are killed
-// at saves and between requests, and others go on. At the end every read model equals the
-// independent fold, and what cannot be folded is parked.
+// at saves and between requests, and others continue. At the end every read model equals
+// the independent fold, and every aggregate that cannot be folded is parked.
 func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -36,7 +36,7 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 		insert := func(name string, what int) stored {
 			last[name]++
 			if last[name] == 1 && what == 0 {
-				// The history begins later.
+				// The history does not begin at event 1.
 				last[name] = 3
 			}
 			e := stored{aggregate: name, aggregateType: aggregateType, id: last[name], kind: typeGood}
@@ -48,7 +48,8 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 			case what == 2 && !ended[name]:
 				e.broken = true
 			}
-			// One fault for each aggregate is enough to say what must become of it.
+			// Each aggregate has at most one fault, so that the expected result is
+			// unambiguous.
 			ended[name] = ended[name] || e.kind == typePoison || e.broken
 			return e
 		}
@@ -58,8 +59,8 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(rt, "before") {
 			w.events = append(w.events, draw("stored"))
 		}
-		// Events that are stored while the work runs, and deliveries of any event to the
-		// live stream, at the requests of the work.
+		// During the requests of the work, events are stored, and the live stream gets
+		// any of the events.
 		type action struct {
 			insert  *stored
 			deliver int
@@ -144,7 +145,7 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 		run(workers.Build)
 		for sweeps := 1; ; sweeps++ {
 			if sweeps > 20 {
-				// An empty store makes no requests that could use them up.
+				// Over an empty store, no request uses up the planned actions.
 				actions, killAt = nil, nil
 			}
 			quiet := len(actions) == 0 && len(killAt) == 0
@@ -162,7 +163,7 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 	})
 }
 
-// TestWorkIsGivenToExactlyOneRange: a plan's ranges are apart.
+// TestRangesOfAPlanDoNotOverlap checks that each event is in exactly one range.
 func TestRangesOfAPlanDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores()

@@ -13,7 +13,7 @@ import (
 )
 
 // TestBuildOverTheWireProtocolEqualsTheFold folds a store over the wire protocol, and
-// compares each document with the fold of its events in one piece.
+// compares each document with the fold of all its events at once.
 func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []int64{1, 2} {
@@ -95,9 +95,10 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 	}
 }
 
-// TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer holds that a document which a
-// writer of an older generation made of an aggregate that the target's events have deleted
-// goes, that a document of the target's own stays, and that the watermarks stay.
+// TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer: a writer of an older
+// generation has created a document for an aggregate that the target's events have
+// deleted. The sweep removes that document. The target's own documents and the watermarks
+// stay.
 func TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer(t *testing.T) {
 	t.Parallel()
 	p := newParts(t, 2)

@@ -49,9 +49,9 @@ func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
 	}
 }
 
-// TestSweepWaitsTheGracePeriodOnlyAFewTimes: aggregates that are behind all over the store
-// cost a process with one worker the grace a few times, and not once for each of many
-// ranges.
+// TestSweepWaitsTheGracePeriodOnlyAFewTimes: if aggregates in all parts of the store are
+// behind, a process with one worker waits the grace period a few times, and not once for
+// each of many ranges.
 func TestSweepWaitsTheGracePeriodOnlyAFewTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,9 +78,9 @@ func TestSweepWaitsTheGracePeriodOnlyAFewTimes(t *testing.T) {
 	})
 }
 
-// TestSweepRemovesForeignDocuments holds that a sweep sees a document of an older generation
-// also where the watermark is at the head, where the events are none of the projection's,
-// and where the aggregate is parked, and that nothing else is touched.
+// TestSweepRemovesForeignDocuments checks that a sweep finds a document of an older
+// generation also if the watermark is at the head, if the events are not those of the
+// projection, and if the aggregate is parked. The sweep changes nothing else.
 func TestSweepRemovesForeignDocuments(t *testing.T) {
 	t.Parallel()
 	customer := historyOf("customer", 2)
@@ -111,8 +111,8 @@ func TestSweepRemovesForeignDocuments(t *testing.T) {
 	}
 }
 
-// TestSweepWaitsTheGracePeriodForTheStream: an event that arrives within the grace is no
-// work of the sweep.
+// TestSweepWaitsTheGracePeriodForTheStream: the sweep does not fold an event that the
+// stream delivers within the grace period.
 func TestSweepWaitsTheGracePeriodForTheStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,8 +174,8 @@ func TestSweepReadsManyAbsentAggregatesInOneQuery(t *testing.T) {
 	}
 }
 
-// TestSweepIgnoresTrailingEventsThatBreakTheContract: nothing can be folded of them, so an
-// aggregate that has only them before it is at its head.
+// TestSweepIgnoresTrailingEventsThatBreakTheContract: such events cannot be folded, so an
+// aggregate that lacks only them is at its head.
 func TestSweepIgnoresTrailingEventsThatBreakTheContract(t *testing.T) {
 	t.Parallel()
 	events := historyOf("a", 4)
@@ -192,8 +192,8 @@ func TestSweepIgnoresTrailingEventsThatBreakTheContract(t *testing.T) {
 	}
 }
 
-// TestContinuedRangeCountsEachAggregateOnce: another worker goes on from the saved position
-// with the saved counts.
+// TestContinuedRangeCountsEachAggregateOnce: another worker continues at the saved
+// position with the saved counts.
 func TestContinuedRangeCountsEachAggregateOnce(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores()
