@@ -47,7 +47,7 @@ func TestAStopEndsTheElectionCleanly(t *testing.T) {
 	})
 }
 
-func TestWhatIsForAnOperatorEndsTheProcess(t *testing.T) {
+func TestFatalErrorOfATermEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
@@ -100,7 +100,7 @@ func TestTermsAreTimedByTheConfiguration(t *testing.T) {
 }
 
 // Nothing listens at this MongoDB address, and the publisher would wait for it.
-func TestAnElectionThatCannotBeHadIsToldFirst(t *testing.T) {
+func TestMissingElectionSettingIsReportedBeforeConnecting(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	environ := map[string]string{
 		"MONGODB_URI":                        "mongodb://127.0.0.1:1/?replicaSet=rs0",

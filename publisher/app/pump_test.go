@@ -52,7 +52,7 @@ func good(i int) watch.Insert {
 	})
 }
 
-func TestAnUnpublishableEventHoldsNothingUp(t *testing.T) {
+func TestUnpublishableEventDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	q := newQuarantined(t)
 	var items []publish.Item
@@ -83,7 +83,7 @@ func TestAnUnpublishableEventHoldsNothingUp(t *testing.T) {
 	}
 }
 
-func TestAnEventWithoutAKeyStandsWhereTheOneBeforeItDid(t *testing.T) {
+func TestEventWithoutAKeyKeepsThePreviousScanPosition(t *testing.T) {
 	t.Parallel()
 	q := newQuarantined(t)
 	var items []publish.Item

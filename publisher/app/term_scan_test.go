@@ -40,7 +40,7 @@ func TestALostHistoryIsScanned(t *testing.T) {
 	})
 }
 
-func TestALeaderThatIsKilledAfterItsScanSparesTheNextOne(t *testing.T) {
+func TestScanIsNotRepeatedAfterItsLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
@@ -70,7 +70,7 @@ func TestALeaderThatIsKilledAfterItsScanSparesTheNextOne(t *testing.T) {
 	})
 }
 
-func TestALeaderThatIsKilledDuringItsScanIsContinued(t *testing.T) {
+func TestNextLeaderContinuesAnInterruptedScan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())

@@ -192,7 +192,7 @@ func TestATermStopsCleanlyAndTheNextOneResumes(t *testing.T) {
 	})
 }
 
-func TestAStopDrainsWhatIsInFlight(t *testing.T) {
+func TestStopDrainsEventsInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())

@@ -105,8 +105,8 @@ func TestAdoption(t *testing.T) {
 		here checkpoint.Identity
 		uuid string
 	}{
-		"of another topic goes on at the position":     {otherTopic, "aa"},
-		"of another collection leaves nothing to rely": {otherCollection, ""},
+		"another topic continues at the position": {otherTopic, "aa"},
+		"another collection":                      {otherCollection, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -98,7 +98,7 @@ func (m *term) finish(t *testing.T) {
 	}
 }
 
-func TestSaverSavesEverySecondWhatHasChanged(t *testing.T) {
+func TestSaverSavesChangesEverySecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newTerm(t, checkpoint.SaverConfig{})
@@ -169,7 +169,7 @@ func TestSaverSavesAfterManyEvents(t *testing.T) {
 }
 
 // After a crash, the work between two saves is repeated, and repeating a scan is expensive.
-func TestSaverSavesAtOnceWhereAScanEndsOrBegins(t *testing.T) {
+func TestSaverSavesAtOnceWhenAScanBeginsOrEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newTerm(t, checkpoint.SaverConfig{Interval: time.Hour})

@@ -198,7 +198,7 @@ func TestScanKeepsTheTypeOfItsAggregate(t *testing.T) {
 
 // A save that the server carries out after a later one of the same term must not move the
 // checkpoint back.
-func TestOvertakenSaveChangesNothing(t *testing.T) {
+func TestLateSaveChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCollection(t)
 	s, _ := newStore(t, c)

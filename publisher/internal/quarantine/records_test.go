@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
-func TestDocumentTextIsWhatPeopleType(t *testing.T) {
+func TestDocumentTextHasTheFormOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	oid, err := bson.ObjectIDFromHex("65a0b1c2d3e4f5a6b7c8d9e0")
 	if err != nil {

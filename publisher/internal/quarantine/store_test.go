@@ -88,7 +88,7 @@ func document(t *testing.T, d bson.D) bson.Raw {
 	return raw
 }
 
-func TestAnEventThatIsReadAgainIsTheSameRecord(t *testing.T) {
+func TestRepeatedEventHasOneRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newRecords(t)
@@ -148,7 +148,7 @@ penstock_publisher_quarantined_total{reason="wrong_type"} 0
 	})
 }
 
-func TestAnEventTooLargeForARecordIsLeftOut(t *testing.T) {
+func TestRecordOfALargeEventOmitsTheEvent(t *testing.T) {
 	t.Parallel()
 	c := newRecords(t)
 	s := quarantine.NewStore(c, "events", quarantine.Options{})
@@ -161,7 +161,7 @@ func TestAnEventTooLargeForARecordIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestTriesAgainWhatPasses(t *testing.T) {
+func TestTransientErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newRecords(t)

@@ -27,7 +27,7 @@ func (s *setup) fill(aggregates int, events int64) {
 
 // The scan takes 8 s. The oplog reaches back 1 s while events are inserted before and after
 // the scan's position.
-func TestScanOutlivesTheOplog(t *testing.T) {
+func TestScanLongerThanTheOplogEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
@@ -60,7 +60,7 @@ func TestScanOutlivesTheOplog(t *testing.T) {
 
 // The scan continues at its position after every loss, also across restarts. It ends
 // although every term is shorter than a scan.
-func TestScanGoesOnAfterLossesAndRestarts(t *testing.T) {
+func TestScanContinuesAfterLossesAndRestarts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
@@ -201,7 +201,7 @@ func losing(t *testing.T, random *rand.Rand, terms int) error {
 	return s.topic.check(s.store, s.quarantine)
 }
 
-func TestCoversTheScannedPart(t *testing.T) {
+func TestLapCoversTheScannedPart(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, random())
 	tm := &term{worker: s.worker}
@@ -213,11 +213,11 @@ func TestCoversTheScannedPart(t *testing.T) {
 		wrapped  bool
 		want     string
 	}{
-		"nothing yet":              {"", "", false, ""},
-		"first lap":                {"c", "", false, "abc"},
-		"lap after a loss":         {"d", "b", false, "bcd"},
-		"lap that begins again":    {"", "b", true, "bcde"},
-		"lap that is nearly round": {"a", "c", true, "acde"},
+		"nothing scanned":             {"", "", false, ""},
+		"first lap":                   {"c", "", false, "abc"},
+		"lap after a loss":            {"d", "b", false, "bcd"},
+		"lap that begins again":       {"", "b", true, "bcde"},
+		"lap that is nearly complete": {"a", "c", true, "acde"},
 	} {
 		var got strings.Builder
 		scan := checkpoint.Scan{Lap: &checkpoint.Lap{Wrapped: test.wrapped}}
