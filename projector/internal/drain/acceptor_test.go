@@ -104,7 +104,7 @@ func TestDrainsManySessionsInOrder(t *testing.T) {
 
 // If a round trip to the broker is longer than a session may be idle, sessions must not
 // be released before their first message arrives.
-func TestDrainsOverALongWay(t *testing.T) {
+func TestDrainsWithLongRoundTrips(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestDrainsOverALongWay(t *testing.T) {
 }
 
 // The answer that there is no session also arrives from a broker with long round trips.
-func TestConnectsToAFarBrokerWhenIdle(t *testing.T) {
+func TestConnectsWithLongRoundTripsWhenIdle(t *testing.T) {
 	t.Parallel()
 	for _, rtt := range []time.Duration{time.Millisecond, 49 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond} {
 		t.Run(rtt.String(), func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 	})
 }
 
-func TestIdleSessionsMakeRoom(t *testing.T) {
+func TestIdleSessionsReleaseTheirSlots(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -312,7 +312,7 @@ func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 	})
 }
 
-func TestRefusalEndsAStartAndNothingLater(t *testing.T) {
+func TestRefusalEndsOnlyAStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		refusal := func() error { return &azservicebus.Error{Code: azservicebus.CodeUnauthorizedAccess} }

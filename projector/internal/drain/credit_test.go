@@ -22,7 +22,7 @@ func sized(tb testing.TB, aggregate string, id int64, size int) []byte {
 }
 
 // One large message in a thousand hardly reduces the credit that sessions grant.
-func TestRareLargeMessagesLeaveTheCreditAlone(t *testing.T) {
+func TestRareLargeMessagesHardlyReduceTheCredit(t *testing.T) {
 	t.Parallel()
 	const sessions, perSession = 4, 3000
 	mean := func(t *testing.T, large int) (mean float64) {

@@ -10,7 +10,7 @@ import (
 
 // A gap is given up after the gap timeout, even if each tenure is shorter and begins with
 // another event than the last one of the previous tenure.
-func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
+func TestGapTimeoutCountsAcrossTenures(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -30,7 +30,7 @@ func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 
 // A gap is given up after the gap timeout, even if its session is accepted again only
 // after the time for which the process remembers a store's failure.
-func TestGapTimeGoesOnWhileOtherSessionsHaveTheirTurn(t *testing.T) {
+func TestGapTimeoutCountsWhileOtherSessionsAreDrained(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()

@@ -72,7 +72,7 @@ func TestPodsSeeEachOther(t *testing.T) {
 	}
 }
 
-func TestExpiredRegistrationsAreNotAliveAndGo(t *testing.T) {
+func TestExpiredRegistrationsAreNotAliveAndAreDeleted(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	r := registry(db, "one", "p")
@@ -100,7 +100,7 @@ func TestExpiredRegistrationsAreNotAliveAndGo(t *testing.T) {
 
 // The registry stores a group with the declarations of its last pod. While none of its
 // pods is alive, Away returns the group.
-func TestGroupsThatAreAwayAreKnown(t *testing.T) {
+func TestRegistryReturnsGroupsWithoutAlivePods(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	register := func(pod, group string, declares ...string) *generation.Registry {

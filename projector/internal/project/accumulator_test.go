@@ -39,10 +39,10 @@ func drawFunc(t *rapid.T) *project.Projection {
 	return p
 }
 
-// TestAccumulatorInPartsIsTheFold checks that a fold in parts writes the same as the fold
-// of all events at once, up to the event that fails or the event after which it must
+// TestAccumulatorInPartsEqualsTheFold checks that a fold in parts writes the same as the
+// fold of all events at once, up to the event that fails or the event after which it must
 // stop.
-func TestAccumulatorInPartsIsTheFold(t *testing.T) {
+func TestAccumulatorInPartsEqualsTheFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProjection(t)

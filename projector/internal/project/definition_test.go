@@ -28,7 +28,7 @@ projections:
         delete: true
 `
 
-func TestDefinitionIgnoresWhatMeansNothing(t *testing.T) {
+func TestDefinitionIgnoresDifferencesWithoutMeaning(t *testing.T) {
 	t.Parallel()
 	want := parseOne(t, defined)
 	for name, yaml := range map[string]string{
@@ -47,15 +47,15 @@ projections:
 events:
   Registered: {properties: {age: {type: integer}, name: {type: string}}, type: object}
 `,
-		"quoting":                strings.ReplaceAll(defined, "payload.name != 'a b'", `"payload.name != 'a b'"`),
-		"block text":             strings.ReplaceAll(defined, "payload.name != 'a b'", "|\n          payload.name\n            != 'a b'"),
-		"spaces in expressions":  strings.ReplaceAll(defined, "payload.age + 1", "payload . age+1 "),
-		"comment of CEL":         strings.ReplaceAll(defined, "payload.age + 1", `"payload.age // of the user\n + 1"`),
-		"annotations of schema":  strings.ReplaceAll(defined, "{type: integer}", "{type: integer, description: in years}"),
-		"required":               strings.ReplaceAll(defined, "{type: object, properties", "{type: object, required: [name], properties"),
-		"a field nobody asks":    strings.ReplaceAll(defined, "{type: integer}}", "{type: integer}, more: {type: string}}"),
-		"schema of another type": strings.ReplaceAll(defined, "events:", "events:\n  Other: {type: object}"),
-		"one more projection's":  strings.ReplaceAll(defined, "  Registered: {type", "  Left: {type: object, properties: {why: {type: string}}}\n  Registered: {type"),
+		"quoting":                         strings.ReplaceAll(defined, "payload.name != 'a b'", `"payload.name != 'a b'"`),
+		"block text":                      strings.ReplaceAll(defined, "payload.name != 'a b'", "|\n          payload.name\n            != 'a b'"),
+		"spaces in expressions":           strings.ReplaceAll(defined, "payload.age + 1", "payload . age+1 "),
+		"comment of CEL":                  strings.ReplaceAll(defined, "payload.age + 1", `"payload.age // of the user\n + 1"`),
+		"annotations of schema":           strings.ReplaceAll(defined, "{type: integer}", "{type: integer, description: in years}"),
+		"required":                        strings.ReplaceAll(defined, "{type: object, properties", "{type: object, required: [name], properties"),
+		"a field that no expression uses": strings.ReplaceAll(defined, "{type: integer}}", "{type: integer}, more: {type: string}}"),
+		"schema of another type":          strings.ReplaceAll(defined, "events:", "events:\n  Other: {type: object}"),
+		"schema of another projection":    strings.ReplaceAll(defined, "  Registered: {type", "  Left: {type: object, properties: {why: {type: string}}}\n  Registered: {type"),
 	} {
 		if p := parseOne(t, yaml); p.Definition() != want.Definition() || p.Hash() != want.Hash() {
 			t.Errorf("%s changes the definition:\n%s", name, strings.Join(project.Difference(want.Definition(), p.Definition()), "\n"))
@@ -90,7 +90,7 @@ func TestDefinitionShowsEveryChangeOfMeaning(t *testing.T) {
 
 // A schema makes CEL choose the operator for integers. An event with a double instead of
 // an integer shows the difference.
-func TestSchemaCountsWhereItChoosesAnOperator(t *testing.T) {
+func TestSchemaIsPartOfTheDefinitionIfItChoosesAnOperator(t *testing.T) {
 	t.Parallel()
 	without := "projections: [{name: p, collection: c, on: {E: {set: {n: %}}}}]"
 	schema := "events: {E: {type: object, properties: {n: {type: integer}, m: {type: integer}}}}\n"
@@ -207,7 +207,7 @@ func TestDefinitionOfGo(t *testing.T) {
 	}
 }
 
-func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestCompileRefusesUnknownDefinitions(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "{}", `{"semantics":2,"name":"p","collection":"c","on":{}}`, `{"semantics":1,"name":"p","collection":"c","on":{"E":{"set":{"a":"b +"}}}}`} {
 		if _, err := project.Compile(text); err == nil {
@@ -227,7 +227,7 @@ func TestDifference(t *testing.T) {
 
 // The hash of a definition is stored. If a new version of Penstock computes another hash,
 // its rollout rebuilds every read model.
-func TestHashesAreKept(t *testing.T) {
+func TestHashesStayTheSameAcrossVersions(t *testing.T) {
 	t.Parallel()
 	p := parseOne(t, defined)
 	const text = `{"aggregateType":"User","collection":"userReadModels","events":{"Registered":{"properties":{"age":{"type":"integer"},"name":{"type":"string"}},"type":"object"}},"name":"users","on":{"Left":{"delete":true},"Registered":{"set":{"address.city":"payload.name+' x'","age":"payload.age+1","name":"payload.name"},"unset":["left","right"],"when":"payload.name!='a b'"}},"semantics":1}`

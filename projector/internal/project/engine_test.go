@@ -126,9 +126,9 @@ penstock_projector_events_total{outcome="deferred",projection="things"} 0
 	}
 }
 
-// TestWhatConcernsNobody checks that an event of another aggregate type causes no
-// request.
-func TestWhatConcernsNobody(t *testing.T) {
+// TestEventOfAnotherAggregateTypeCausesNoRequest checks that an event of another aggregate
+// type causes no request.
+func TestEventOfAnotherAggregateTypeCausesNoRequest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, aggregateType: Other, on: {Add: {inc: {n: 1}}}}]`)
 	b.process(t, events(t, "one", "7 Add"), project.Hold, "done")
@@ -235,10 +235,10 @@ func TestPoisonParksOneUnit(t *testing.T) {
 	b.process(t, events(t, "one", "2 Bad"), project.Hold, "poison")
 }
 
-// TestParkedAndPassed checks that a unit whose watermark is beyond the event at which it
-// was parked continues. This happens if a unique index rejected the event once, and a
-// later delivery could apply it.
-func TestParkedAndPassed(t *testing.T) {
+// TestUnitBeyondItsParkedEventContinues checks that a unit whose watermark is beyond the
+// event at which it was parked continues. This happens if a unique index rejected the event
+// once, and a later delivery could apply it.
+func TestUnitBeyondItsParkedEventContinues(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	taken := true
@@ -284,9 +284,9 @@ func TestIncreasingSequence(t *testing.T) {
 	}
 }
 
-// TestRejectedEventIsFound checks that in a batch that MongoDB rejects, the engine finds
-// the failing event and applies those before it.
-func TestRejectedEventIsFound(t *testing.T) {
+// TestRejectedEventOfABatchIsFound checks that in a batch that MongoDB rejects, the engine
+// finds the failing event and applies those before it.
+func TestRejectedEventOfABatchIsFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	refused := errors.New("Document failed validation")
@@ -387,9 +387,9 @@ func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 	})
 }
 
-// TestEndOfContext checks that events which are not durable when the context ends are
-// pending, and the others are done.
-func TestEndOfContext(t *testing.T) {
+// TestEndOfContextLeavesUnwrittenEventsPending checks that events which are not durable
+// when the context ends are pending, and the others are done.
+func TestEndOfContextLeavesUnwrittenEventsPending(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
 	lockLost := errors.New("lock lost")
@@ -407,9 +407,9 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// TestUnheardSuccessCounts checks that a write whose reply was lost counts as applied,
-// not as a duplicate.
-func TestUnheardSuccessCounts(t *testing.T) {
+// TestWriteWithALostReplyCountsAsApplied checks that a write whose reply was lost counts as
+// applied, not as a duplicate.
+func TestWriteWithALostReplyCountsAsApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
@@ -465,7 +465,7 @@ func TestNewEngine(t *testing.T) {
 }
 
 // A write of this call shows that the store works; a duplicate does not.
-func TestAnsweredIsWhatThisCallWrote(t *testing.T) {
+func TestOnlyWritesOfThisCallCountAsAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	evs := events(t, "one", "1 Add", "2 Other")

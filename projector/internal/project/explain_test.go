@@ -28,9 +28,9 @@ projections:
       Removed: {delete: true}
 `
 
-// TestExplainNamesWhatRan checks for each event which expressions are reported, with
-// which fields, and how the document changed.
-func TestExplainNamesWhatRan(t *testing.T) {
+// TestExplainReportsTheExpressionsThatRan checks for each event which expressions are
+// reported, with which fields, and how the document changed.
+func TestExplainReportsTheExpressionsThatRan(t *testing.T) {
 	t.Parallel()
 	other := eventOf(t, 5, "Added", `{"quantity":1}`)
 	other.AggregateType = "Other"
@@ -114,8 +114,8 @@ func TestExplainNamesWhatRan(t *testing.T) {
 	}
 }
 
-// TestExplainFoldsAsAdd checks that explaining changes nothing about the fold.
-func TestExplainFoldsAsAdd(t *testing.T) {
+// TestExplainDoesNotChangeTheFold checks that explaining changes nothing about the fold.
+func TestExplainDoesNotChangeTheFold(t *testing.T) {
 	t.Parallel()
 	p := parseOne(t, explained)
 	one, all := p.Begin(nil, 0), p.Begin(nil, 0)

@@ -190,8 +190,8 @@ func TestAbsentParts(t *testing.T) {
 	}
 }
 
-// TestPayloadThatIsNoDocument checks that a payload may be any value.
-func TestPayloadThatIsNoDocument(t *testing.T) {
+// TestPayloadCanBeAnyValue checks that a payload may be any value.
+func TestPayloadCanBeAnyValue(t *testing.T) {
 	t.Parallel()
 	p := on(t, `{set: {a: payload}}`)
 	ev := eventOf(t, 1, "E", "")

@@ -19,7 +19,7 @@ func TestOperators(t *testing.T) {
 		// after is the state, or "error: " and a part of the message.
 		after string
 	}{
-		{"set on nothing", `{set: {a: "1"}}`, "", `{}`, `{"a":1}`},
+		{"set without a document", `{set: {a: "1"}}`, "", `{}`, `{"a":1}`},
 		{"set keeps other fields", `{set: {a: "'x'"}}`, `{"b":2,"a":1}`, `{}`, `{"b":2,"a":"x"}`},
 		{"set nested makes documents", `{set: {a.b.c: "true"}}`, "", `{}`, `{"a":{"b":{"c":true}}}`},
 		{"set nested keeps neighbours", `{set: {a.b: "2"}}`, `{"a":{"x":1,"b":1}}`, `{}`, `{"a":{"x":1,"b":2}}`},
@@ -40,7 +40,7 @@ func TestOperators(t *testing.T) {
 		{"set a huge uint", `{set: {a: "18446744073709551615u"}}`, "", `{}`, "error: exceeds a 64-bit integer"},
 		{"unset", `{unset: [a, x.y, z.q]}`, `{"a":1,"b":2,"x":{"y":1,"z":2},"z":3}`, `{}`, `{"b":2,"z":3,"x":{"z":2}}`},
 		{"unset absent", `{unset: a}`, `{"b":2}`, `{}`, `{"b":2}`},
-		{"unset on nothing", `{unset: a}`, "", `{}`, "nil"},
+		{"unset without a document", `{unset: a}`, "", `{}`, "nil"},
 		{"inc from nothing", `{inc: {n: payload.q}}`, "", `{"q":5}`, `{"n":5}`},
 		{"inc int32 gives int64", `{inc: {n: "2"}}`, `{"n":{"$numberInt":"5"}}`, `{}`, `{"n":7}`},
 		{"inc by a double", `{inc: {n: "0.5"}}`, `{"n":5}`, `{}`, `{"n":5.5}`},
@@ -50,15 +50,15 @@ func TestOperators(t *testing.T) {
 		{"inc an int by a decimal", `{inc: {n: payload.q}}`, `{"n":5}`, `{"q":{"$numberDecimal":"0.10"}}`, `{"n":{"$numberDecimal":"5.10"}}`},
 		{"inc a decimal by a double", `{inc: {n: "0.1"}}`, `{"n":{"$numberDecimal":"0.2"}}`, `{}`, `{"n":{"$numberDecimal":"0.3"}}`},
 		{"inc a decimal rounds to 34 digits", `{inc: {n: payload.q}}`, `{"n":{"$numberDecimal":"1000000000000000000000000000000000"}}`, `{"q":{"$numberDecimal":"0.5"}}`, `{"n":{"$numberDecimal":"1000000000000000000000000000000000"}}`},
-		{"inc a decimal over the top", `{inc: {n: payload.q}}`, `{"n":{"$numberDecimal":"9.999999999999999999999999999999999E+6144"}}`, `{"q":{"$numberDecimal":"9E+6144"}}`, "error: inc n: the result exceeds a Decimal128"},
+		{"inc a decimal overflows", `{inc: {n: payload.q}}`, `{"n":{"$numberDecimal":"9.999999999999999999999999999999999E+6144"}}`, `{"q":{"$numberDecimal":"9E+6144"}}`, "error: inc n: the result exceeds a Decimal128"},
 		{"inc a decimal NaN", `{inc: {n: "1"}}`, `{"n":{"$numberDecimal":"NaN"}}`, `{}`, `{"n":{"$numberDecimal":"NaN"}}`},
 		{"inc a decimal infinity", `{inc: {n: "1"}}`, `{"n":{"$numberDecimal":"-Infinity"}}`, `{}`, `{"n":{"$numberDecimal":"-Infinity"}}`},
 		{"inc nested", `{inc: {a.n: "1"}}`, "", `{}`, `{"a":{"n":1}}`},
 		{"inc a text", `{inc: {n: "1"}}`, `{"n":"5"}`, `{}`, "error: inc n: the field is string, not a number"},
 		{"inc null", `{inc: {n: "1"}}`, `{"n":null}`, `{}`, "error: the field is null"},
 		{"inc by a text", `{inc: {n: payload.q}}`, "", `{"q":"5"}`, "error: the value is string"},
-		{"inc over the top", `{inc: {n: "1"}}`, `{"n":{"$numberLong":"9223372036854775807"}}`, `{}`, "error: exceeds a 64-bit integer"},
-		{"inc below the bottom", `{inc: {n: "-1"}}`, `{"n":{"$numberLong":"-9223372036854775808"}}`, `{}`, "error: exceeds a 64-bit integer"},
+		{"inc overflows", `{inc: {n: "1"}}`, `{"n":{"$numberLong":"9223372036854775807"}}`, `{}`, "error: exceeds a 64-bit integer"},
+		{"inc underflows", `{inc: {n: "-1"}}`, `{"n":{"$numberLong":"-9223372036854775808"}}`, `{}`, "error: exceeds a 64-bit integer"},
 		{"push makes an array", `{push: {a: payload}}`, "", `{"x":1}`, `{"a":[{"x":1}]}`},
 		{"push appends", `{push: {a: "3"}}`, `{"a":[1,2]}`, `{}`, `{"a":[1,2,3]}`},
 		{"push a list as one element", `{push: {a: "[3, 4]"}}`, `{"a":[1]}`, `{}`, `{"a":[1,[3,4]]}`},
@@ -86,7 +86,7 @@ func TestOperators(t *testing.T) {
 		{"min of a decimal NaN", `{min: {a: payload.q}}`, `{"a":-5}`, `{"q":{"$numberDecimal":"NaN"}}`, `{"a":{"$numberDecimal":"NaN"}}`},
 		{"max of an absent decimal", `{max: {a: payload.q}}`, "", `{"q":{"$numberDecimal":"1.1"}}`, `{"a":{"$numberDecimal":"1.1"}}`},
 		{"pull equal decimals", `{pull: {a: payload.q}}`, `{"a":[{"$numberDecimal":"1.10"},2,1.1]}`, `{"q":{"$numberDecimal":"1.1"}}`, `{"a":[2,1.1]}`},
-		{"when a field of nothing", `{when: state.status != 'shipped', set: {a: "1"}}`, "", `{}`, `{"a":1}`},
+		{"when reads a field of an absent document", `{when: state.status != 'shipped', set: {a: "1"}}`, "", `{}`, `{"a":1}`},
 		{"max of texts", `{max: {a: "'b'"}}`, `{"a":"a"}`, `{}`, `{"a":"b"}`},
 		{"max of dates", `{max: {a: "timestamp('2026-01-01T00:00:00Z')"}}`, `{"a":{"$date":"2025-01-01T00:00:00Z"}}`, `{}`, `{"a":{"$date":"2026-01-01T00:00:00Z"}}`},
 		{"max of a text and a number", `{max: {a: "1"}}`, `{"a":"a"}`, `{}`, "error: long and string have no order"},
@@ -158,8 +158,8 @@ projections:
 		kind                 model.Kind
 		written              string
 	}{
-		{"nothing concerns it", "", "Other,Other", model.MoveWatermark, ""},
-		{"nothing concerns its document", `{"a":1}`, "Other", model.Update, "nil"},
+		{"no event concerns it", "", "Other,Other", model.MoveWatermark, ""},
+		{"no event concerns its document", `{"a":1}`, "Other", model.Update, "nil"},
 		{"created", "", "Set,Push,Push", model.Create, `{"a":1,"list":[2,3]}`},
 		{"changed", `{"a":5,"b":1}`, "Set", model.Update, `{"$set":{"a":1}}`},
 		{"changed to the same", `{"a":{"$numberLong":"3"},"b":1}`, "Set,Set,Set", model.Update, `nil`},
@@ -173,7 +173,7 @@ projections:
 		{"deleted and made again", `{"a":1,"b":2,"list":[7]}`, "Delete,Push", model.Update, `{"$set":{"list":[2]},"$unset":{"a":"","b":""}}`},
 		{"deleted and made the same again", `{"a":{"$numberLong":"2"}}`, "Delete,Set", model.Update, `nil`},
 		{"made and deleted", "", "Set,Delete", model.Erase, ""},
-		{"deleted what is not there", "", "Delete", model.MoveWatermark, ""},
+		{"deleted an absent document", "", "Delete", model.MoveWatermark, ""},
 		{"made, deleted and made", "", "Set,Delete,Push", model.Create, `{"list":[3]}`},
 	}
 	for _, test := range tests {

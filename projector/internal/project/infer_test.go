@@ -73,9 +73,9 @@ events:
 	}
 }
 
-// TestInferredSchemaTakesItsEvents checks that the section that is inferred from events
+// TestInferredSchemaAcceptsItsEvents checks that the section that is inferred from events
 // is valid, and that projections of every field of the events compile and run.
-func TestInferredSchemaTakesItsEvents(t *testing.T) {
+func TestInferredSchemaAcceptsItsEvents(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var i project.Inference

@@ -88,9 +88,9 @@ func TestParkUnavailableEventStore(t *testing.T) {
 	b.expectParked(t, "p", "one", project.ReasonUnavailable, 7, 7)
 }
 
-// TestResumedInBetween checks that an event is applied if its unit was resumed between
-// the read of the list and the acknowledgement.
-func TestResumedInBetween(t *testing.T) {
+// TestEventOfAUnitResumedMeanwhileIsApplied checks that an event is applied if its unit was
+// resumed between the read of the list and the acknowledgement.
+func TestEventOfAUnitResumedMeanwhileIsApplied(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}}}]`)
 	u := model.Unit{Projection: "counts", Generation: 1, Collection: "counts", AggregateID: "one"}
@@ -294,9 +294,9 @@ func TestUniqueValuesChangeHands(t *testing.T) {
 	}
 }
 
-// TestUniqueValueThatStaysParks checks that a lasting conflict parks the aggregate at the
+// TestLastingUniqueConflictParks checks that a lasting conflict parks the aggregate at the
 // event with the conflict, and the aggregate stays parked.
-func TestUniqueValueThatStaysParks(t *testing.T) {
+func TestLastingUniqueConflictParks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, owned)
 	b.onWrite = b.unique

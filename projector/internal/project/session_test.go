@@ -48,7 +48,7 @@ func added(tb testing.TB, id int64) *event.Event {
 	return eventOf(tb, id, "Added", `{"n":1}`)
 }
 
-func TestSessionLoadsNothingThatItHasWritten(t *testing.T) {
+func TestSessionDoesNotLoadTheStatesThatItWrote(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
@@ -71,7 +71,7 @@ func TestSessionLoadsNothingThatItHasWritten(t *testing.T) {
 	}
 }
 
-func TestSessionKeepsTheYoungestStatesWithinItsBytes(t *testing.T) {
+func TestSessionKeepsTheNewestStatesWithinItsBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1000) // two states
@@ -99,7 +99,7 @@ func TestSessionKeepsTheYoungestStatesWithinItsBytes(t *testing.T) {
 	}
 }
 
-func TestSessionLoadsWhatAnotherWriterHasMoved(t *testing.T) {
+func TestSessionLoadsStatesThatAnotherWriterMoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	mine, other := b.Session(1<<20), b.Session(1<<20)
@@ -111,7 +111,7 @@ func TestSessionLoadsWhatAnotherWriterHasMoved(t *testing.T) {
 	}
 }
 
-func TestSessionLoadsWhatWasReplacedAtTheSameWatermark(t *testing.T) {
+func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
@@ -125,7 +125,7 @@ func TestSessionLoadsWhatWasReplacedAtTheSameWatermark(t *testing.T) {
 	}
 }
 
-func TestAggregateThatIsNotNewIsLoaded(t *testing.T) {
+func TestKnownAggregateIsLoaded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	done(t, b.Session(0), added(t, 1), added(t, 2))
@@ -140,9 +140,9 @@ func TestAggregateThatIsNotNewIsLoaded(t *testing.T) {
 	}
 }
 
-// TestFailureCountsOnlyOnWhatIsStored checks that a failure on an assumed state parks
+// TestFailureOnAnAssumedStateParksNothing checks that a failure on an assumed state parks
 // nothing.
-func TestFailureCountsOnlyOnWhatIsStored(t *testing.T) {
+func TestFailureOnAnAssumedStateParksNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
@@ -156,7 +156,7 @@ func TestFailureCountsOnlyOnWhatIsStored(t *testing.T) {
 	}
 }
 
-func TestReplacedTargetKeepsNothing(t *testing.T) {
+func TestSessionKeepsNoStatesOfAReplacedTarget(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)

@@ -123,9 +123,9 @@ func TestStarterIsAFileThatWorks(t *testing.T) {
 	}
 }
 
-// TestStarterTakesAnyEvents checks that the file compiles for any events in the event
+// TestStarterCompilesForAnyEvents checks that the file compiles for any events in the event
 // store.
-func TestStarterTakesAnyEvents(t *testing.T) {
+func TestStarterCompilesForAnyEvents(t *testing.T) {
 	t.Parallel()
 	var inference project.Inference
 	if _, err := inference.Starter("first.yaml"); err == nil {

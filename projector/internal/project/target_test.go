@@ -103,13 +103,13 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 		mark          int64
 		deferred      int
 	}{
-		"one page":                  {first: 501, stored: 501, defers: true, verdict: "done", mark: 501},
-		"more than a page":          {first: 502, stored: 502, defers: true, verdict: "done", deferred: 1},
-		"more pages, not deferring": {first: 1700, stored: 1700, verdict: "done", mark: 1700},
-		"the store lacks one":       {first: 9, stored: 5, defers: true, verdict: "done", deferred: 1},
-		"lacks one, not deferring":  {first: 9, stored: 5, verdict: "held6", mark: 5},
-		"the store fails":           {first: 3, stored: 3, defers: true, fails: true, verdict: "done", deferred: 1},
-		"fails, not deferring":      {first: 3, stored: 3, fails: true, verdict: "pending"},
+		"one page":                           {first: 501, stored: 501, defers: true, verdict: "done", mark: 501},
+		"more than a page":                   {first: 502, stored: 502, defers: true, verdict: "done", deferred: 1},
+		"more pages, not deferring":          {first: 1700, stored: 1700, verdict: "done", mark: 1700},
+		"the store lacks one":                {first: 9, stored: 5, defers: true, verdict: "done", deferred: 1},
+		"the store lacks one, not deferring": {first: 9, stored: 5, verdict: "held6", mark: 5},
+		"the store fails":                    {first: 3, stored: 3, defers: true, fails: true, verdict: "done", deferred: 1},
+		"the store fails, not deferring":     {first: 3, stored: 3, fails: true, verdict: "pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,9 +156,9 @@ func outcomes(t *testing.T, registry *prometheus.Registry, outcome string) int {
 	return -1
 }
 
-// TestABuildingGenerationDoesNotHoldUpTheLiveOne checks that errors of a shadow
+// TestBuildingGenerationDoesNotDelayTheLiveOne checks that errors of a shadow
 // collection delay no event while the build job runs, and keep events pending afterwards.
-func TestABuildingGenerationDoesNotHoldUpTheLiveOne(t *testing.T) {
+func TestBuildingGenerationDoesNotDelayTheLiveOne(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"load", "write", "conflict", "list"} {
 		for _, defers := range []bool{true, false} {
@@ -190,9 +190,9 @@ func TestABuildingGenerationDoesNotHoldUpTheLiveOne(t *testing.T) {
 	}
 }
 
-// TestPoisonInABuildingGenerationParksThereAlone checks that for a definition that
+// TestPoisonInABuildingGenerationParksOnlyThere checks that for a definition that
 // readers do not see yet, no message is dead-lettered and the judge is not asked.
-func TestPoisonInABuildingGenerationParksThereAlone(t *testing.T) {
+func TestPoisonInABuildingGenerationParksOnlyThere(t *testing.T) {
 	t.Parallel()
 	j := &judge{good: map[string]int{}}
 	b := newRebuild(t, true, func(o *project.Options) { o.Judge = j })
@@ -212,10 +212,10 @@ func TestPoisonInABuildingGenerationParksThereAlone(t *testing.T) {
 	}
 }
 
-// TestABuildingGenerationOfIncreasingIDsReadsTheStore checks that a building generation,
+// TestBuildingGenerationOfIncreasingIDsReadsTheStore checks that a building generation,
 // and a unit that a stale writer has changed, get missing events that their watermark
 // does not reveal.
-func TestABuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
+func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 	t.Parallel()
 	increasing := func(o *project.Options) { o.Sequence = event.SequenceIncreasing }
 	stored := []string{"3 Add", "8 Add", "12 Other", "20 Add"}
@@ -273,10 +273,10 @@ func elementsOf(t *testing.T, array bson.RawArray) []bson.RawValue {
 	return values
 }
 
-// TestAPauseWaitsForWhatIsUnderWay checks that Pause returns when no write is in flight,
+// TestPauseWaitsForRunningWrites checks that Pause returns when no write is in flight,
 // and that the projection's read models are neither loaded nor written until Continue,
 // while other projections continue.
-func TestAPauseWaitsForWhatIsUnderWay(t *testing.T) {
+func TestPauseWaitsForRunningWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, twoProjections)
@@ -398,19 +398,19 @@ func TestDrainedWaitsForEarlierCalls(t *testing.T) {
 	})
 }
 
-// TestAUnitOfAReplacedTargetIsNotWritten checks that a running batch does not write a
+// TestUnitOfAReplacedTargetIsNotWritten checks that a running batch does not write a
 // target after it was replaced, and still writes a target that stays.
-func TestAUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
+func TestUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		next          []project.Target
 		verdict       string
 		first, second int64
 	}{
-		"the same":       {rebuild(t, true), "done", 1, 1},
-		"no longer both": {rebuild(t, true)[:1], "pending", 1, 0},
-		"promoted":       {[]project.Target{{Projection: rebuild(t, true)[1].Projection, Generation: 2}}, "pending", 0, 0},
-		"caught up":      {rebuild(t, false), "pending", 1, 0},
+		"same target":        {rebuild(t, true), "done", 1, 1},
+		"one target removed": {rebuild(t, true)[:1], "pending", 1, 0},
+		"promoted":           {[]project.Target{{Projection: rebuild(t, true)[1].Projection, Generation: 2}}, "pending", 0, 0},
+		"caught up":          {rebuild(t, false), "pending", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -52,9 +52,9 @@ func TestSlowProjectionDelaysNoOther(t *testing.T) {
 	b.expect(t, "things", "one", 2, `{"last":2}`)
 }
 
-// TestLoadsAsMemoryHasRoom checks that a batch whose documents exceed the memory bound is
-// processed in pages: each page is written and released before the next one is loaded.
-func TestLoadsAsMemoryHasRoom(t *testing.T) {
+// TestLargeBatchIsLoadedInPages checks that a batch whose documents exceed the memory bound
+// is processed in pages: each page is written and released before the next one is loaded.
+func TestLargeBatchIsLoadedInPages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
 	b.room = 2

@@ -15,7 +15,7 @@ import (
 
 // A server that has stopped answering does not keep the group whose transaction it
 // should abort: the others of its collection wait behind it.
-func TestAbortIsNotWaitedForWithoutEnd(t *testing.T) {
+func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	t.Parallel()
 	server := mongoxtest.NewServer(t,
 		bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 0}, {Key: "nModified", Value: 0}},
@@ -43,7 +43,7 @@ func TestAbortIsNotWaitedForWithoutEnd(t *testing.T) {
 
 // The driver takes a deadline for the wish to try again until then, without a pause.
 // The engine's own attempts have pauses.
-func TestTroubleIsNotAnsweredWithAStorm(t *testing.T) {
+func TestFailingServerCausesNoRetryStorm(t *testing.T) {
 	t.Parallel()
 	trouble := bson.D{
 		{Key: "ok", Value: 0}, {Key: "code", Value: 89}, {Key: "errmsg", Value: "a shard does not answer"},

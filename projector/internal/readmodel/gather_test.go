@@ -88,7 +88,7 @@ func ask(t *testing.T, g *gatherer[string, string], after time.Duration, items .
 	return call.Wait
 }
 
-func TestLoneItemGoesAtOnce(t *testing.T) {
+func TestSingleItemIsSentAtOnce(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
 		t.Helper()
@@ -101,7 +101,7 @@ func TestLoneItemGoesAtOnce(t *testing.T) {
 	})
 }
 
-func TestCompanyGathers(t *testing.T) {
+func TestConcurrentItemsAreGrouped(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
 		t.Helper()
@@ -187,7 +187,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // A server that hangs must not fill the queue with what its callers have long given up
 // and ask again.
-func TestWhatWasGivenUpIsNotCarriedOut(t *testing.T) {
+func TestCancelledItemIsNotSent(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
 		t.Helper()
@@ -211,7 +211,7 @@ func TestWhatWasGivenUpIsNotCarriedOut(t *testing.T) {
 	})
 }
 
-func TestEndOfGatherer(t *testing.T) {
+func TestGathererEndsWithItsCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, g := newGroups(time.Hour)

@@ -122,11 +122,11 @@ func testProjections() ([]*project.Projection, error) {
 	return append(declared, inGo), err
 }
 
-// TestAnyDeliveryComesToTheFold is the promise of the read models: whatever batches
+// TestAnyDeliveryEndsWithTheFold is the promise of the read models: whatever batches
 // events come in, however often, on however many pods that do not know of each
 // other, with commands lost and replies lost and pods crashing with writes under
 // way, each read model is what the events make of it one by one.
-func TestAnyDeliveryComesToTheFold(t *testing.T) {
+func TestAnyDeliveryEndsWithTheFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScenario(rt)

@@ -14,10 +14,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// TestCreationUnderAnErase is the race that the write to the watermark in a
+// TestCreationConflictsWithAConcurrentErase is the race that the write to the watermark in a
 // creation's transaction is for: the creation has begun before the erase, and
 // commits after it. Merely reading the watermark would let both through.
-func TestCreationUnderAnErase(t *testing.T) {
+func TestCreationConflictsWithAConcurrentErase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
@@ -41,10 +41,10 @@ func TestCreationUnderAnErase(t *testing.T) {
 	})
 }
 
-// TestLoadUnderADelete is the race that the second look of the loader is for: the
-// document is not there yet when it is looked for, and its delete has raised the
+// TestLoadDuringADeleteFindsTheWatermark is the race that the second look of the loader is
+// for: the document is not there yet when it is looked for, and its delete has raised the
 // watermark and then died when that is looked for.
-func TestLoadUnderADelete(t *testing.T) {
+func TestLoadDuringADeleteFindsTheWatermark(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
@@ -133,9 +133,9 @@ func TestRefusedDocuments(t *testing.T) {
 	})
 }
 
-// TestUnheardReplies holds that an operation whose fate is unknown says so, and
-// that loading tells.
-func TestUnheardReplies(t *testing.T) {
+// TestLostRepliesAreReportedAsUnknown holds that an operation whose fate is unknown says
+// so, and that loading tells.
+func TestLostRepliesAreReportedAsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)

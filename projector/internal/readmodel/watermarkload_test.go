@@ -19,9 +19,9 @@ func (noPages) page(context.Context, string, bson.Raw, int, int) ([]bson.Raw, bo
 	return nil, false, errors.New("whole documents were read")
 }
 
-// TestWatermarksAreThoseOfLoad compares both for units in every state, over more than a
+// TestWatermarksEqualThoseOfLoad compares both for units in every state, over more than a
 // page and two collections.
-func TestWatermarksAreThoseOfLoad(t *testing.T) {
+func TestWatermarksEqualThoseOfLoad(t *testing.T) {
 	t.Parallel()
 	// The fake compares every document with every key, which on a busy machine takes
 	// longer than a group may. In virtual time, work takes no time.

@@ -77,7 +77,7 @@ func TestWatermarksOfManyUnitsTakeOneQueryForEachCollection(t *testing.T) {
 
 // The watermark is never higher than what a reader finds afterwards: a delete raises the
 // side watermark first, and the document, which has just been created here, goes later.
-func TestWatermarkOfADocumentThatIsAboutToGo(t *testing.T) {
+func TestWatermarkIsNotTooHighDuringADelete(t *testing.T) {
 	t.Parallel()
 	db := &queries{database: newFakeDatabase(1)}
 	units := []model.Unit{{Projection: "users", Collection: "users", AggregateID: "u"}}
