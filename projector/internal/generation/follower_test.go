@@ -40,8 +40,8 @@ func (s *shared) say(format string, args ...any) {
 	s.log = append(s.log, fmt.Sprintf(format, args...))
 }
 
-// told returns the calls of the engines since the last call of told.
-func (s *shared) told() string {
+// calls returns the calls of the engines since the last call of calls.
+func (s *shared) calls() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	said := strings.Join(s.log, "; ")
@@ -222,12 +222,12 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 		expect := func(want string) {
 			t.Helper()
 			<-time.After(3 * time.Second)
-			if told := s.told(); told != want {
-				t.Errorf("the engine was told %q, want %q", told, want)
+			if calls := s.calls(); calls != want {
+				t.Errorf("the engine got %q, want %q", calls, want)
 			}
 		}
-		if told := s.told(); told != "one sets users 1 in userReadModels" || m.Trusted() != nil {
-			t.Errorf("at the start the engine was told %q; trusted: %v", told, m.Trusted())
+		if calls := s.calls(); calls != "one sets users 1 in userReadModels" || m.Trusted() != nil {
+			t.Errorf("at the start the engine got %q; trusted: %v", calls, m.Trusted())
 		}
 		s.join("two", "b")
 		building := prepared(start(t, s.get(), "b"))
@@ -262,8 +262,8 @@ func TestGivenUpDefinitionIsNotBuiltAutomatically(t *testing.T) {
 		if err := f.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if told := s.told(); told != "one sets users 1 in userReadModels" || say(s.get()) != "live 1 a garbage 2" {
-			t.Errorf("the engine was told %q, and the catalog has %s", told, say(s.get()))
+		if calls := s.calls(); calls != "one sets users 1 in userReadModels" || say(s.get()) != "live 1 a garbage 2" {
+			t.Errorf("the engine got %q, and the catalog has %s", calls, say(s.get()))
 		}
 		if n := strings.Count(log.String(), "declared definition not built"); n != 1 {
 			t.Errorf("%d lines say so:\n%s", n, log.String())
@@ -278,13 +278,13 @@ func TestPodThatCannotPauseInTimeRetries(t *testing.T) {
 		s.join("two", "b")
 		s.put(in(prepared(start(t, s.get(), "b")), generation.Promoting))
 		<-time.After(5 * time.Second)
-		if told := s.told(); strings.Contains(told, "pauses") || m.Trusted() != nil || strings.Contains(told, "generation-2") {
-			t.Errorf("the engine was told %q before it had paused", told)
+		if calls := s.calls(); strings.Contains(calls, "pauses") || m.Trusted() != nil || strings.Contains(calls, "generation-2") {
+			t.Errorf("the engine got %q before it had paused", calls)
 		}
 		m.slow.Store(0)
 		<-time.After(2 * time.Second)
-		if told := s.told(); !strings.Contains(told, "one pauses users") {
-			t.Errorf("the engine was told %q", told)
+		if calls := s.calls(); !strings.Contains(calls, "one pauses users") {
+			t.Errorf("the engine got %q", calls)
 		}
 	})
 }
@@ -306,10 +306,10 @@ func TestPodWithAnExpiredRegistrationReadsTheCatalogBeforeItIsTrusted(t *testing
 		s.mu.Unlock()
 		s.put(generation.Promote(start(t, s.get(), "b"), by))
 		s.join("two", "b")
-		s.told()
+		s.calls()
 		<-time.After(10 * time.Second)
-		if told := s.told(); told != "one sets users 2 in userReadModels" || m.Trusted() != nil {
-			t.Errorf("the engine was told %q; trusted: %v", told, m.Trusted())
+		if calls := s.calls(); calls != "one sets users 2 in userReadModels" || m.Trusted() != nil {
+			t.Errorf("the engine got %q; trusted: %v", calls, m.Trusted())
 		}
 	})
 }
@@ -326,8 +326,8 @@ func TestProjectionIsRetiredAfterALease(t *testing.T) {
 		if s.old().RetiredAt == nil || s.old().Live == nil {
 			t.Errorf("not retired: %+v", s.old())
 		}
-		if told := s.told(); !strings.HasSuffix(told, "one sets users 1 in userReadModels") {
-			t.Errorf("the engine was told %q", told)
+		if calls := s.calls(); !strings.HasSuffix(calls, "one sets users 1 in userReadModels") {
+			t.Errorf("the engine got %q", calls)
 		}
 	})
 }
@@ -345,8 +345,8 @@ func TestProjectionOfAnAbsentGroupIsNotRetired(t *testing.T) {
 		if s.old().RetiredAt != nil {
 			t.Error("retired while its pods were away")
 		}
-		if told := s.told(); !strings.Contains(told, "old 1 in old") {
-			t.Errorf("the engine was told %q", told)
+		if calls := s.calls(); !strings.Contains(calls, "old 1 in old") {
+			t.Errorf("the engine got %q", calls)
 		}
 		s.mu.Lock()
 		s.pods["back"] = generation.Registration{Pod: "back", Group: "other", Until: time.Now().Add(24 * time.Hour)}
