@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestOthersAreWhatNeitherThisProcessNorItsChildrenUsed(t *testing.T) {
+func TestOthersExcludeThisProcessAndItsChildren(t *testing.T) {
 	second := func(at, spent, own float64) processorTime {
 		seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 		return processorTime{at: time.Unix(0, 0).Add(seconds(at)), spent: seconds(spent), own: seconds(own)}
@@ -42,7 +42,7 @@ func TestTimeOfEndedChildrenIsOwnTime(t *testing.T) {
 	}
 }
 
-func TestMostOthersNamesTheRow(t *testing.T) {
+func TestRowWithTheMostCPUOfOthersIsNamed(t *testing.T) {
 	r := &Report{Rows: []Row{{Name: "a", Others: []float64{1, 3}}, {Name: "b", Others: []float64{7, 0}}, {Name: "failed"}}}
 	if percent, row := r.mostOthers(); percent != 7 || row != "b" {
 		t.Errorf("%v in %s", percent, row)
