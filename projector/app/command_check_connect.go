@@ -199,10 +199,10 @@ func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err
 		}
 	}
 	status, forward := p.Status, p.ForwardTo
-	judge(p.RequiresSession != nil && *p.RequiresSession, r.Fail, "the subscription does not require sessions", "create another one: it can be set only then")
+	judge(p.RequiresSession != nil && *p.RequiresSession, r.Fail, "the subscription does not require sessions", "create another subscription: the property can be set only at its creation")
 	judge(status == nil || *status == admin.EntityStatusActive, r.Fail, fmt.Sprintf("its status is %v", statusText(status)), "set it to Active")
 	judge(forward == nil || *forward == "", r.Fail, "it forwards its messages, so there are none to receive", "remove ForwardTo")
-	judge(p.MaxDeliveryCount == nil || *p.MaxDeliveryCount >= fewDeliveries, r.Warn, fmt.Sprintf("MaxDeliveryCount is %d", count(p.MaxDeliveryCount)), "use 10 or more: a pod that is killed delivers its messages once more")
+	judge(p.MaxDeliveryCount == nil || *p.MaxDeliveryCount >= fewDeliveries, r.Warn, fmt.Sprintf("MaxDeliveryCount is %d", count(p.MaxDeliveryCount)), "use 10 or more: if a pod is killed, the broker delivers its messages once more")
 	if fine {
 		r.OK(what, "requires sessions")
 	}

@@ -150,11 +150,11 @@ func (d *deadLetter) judge(markers []park.Listed) {
 	case d.Problem != "":
 		d.Next = "deadletters discard: it is not an event"
 	case len(markers) > 0:
-		d.Next = "parked retry, then it is removed by itself"
+		d.Next = "parked retry; the message is removed by itself after that"
 	case slices.Contains(healable(), d.Reason):
-		d.Next = "it is removed by itself once every read model has the event (PENSTOCK_RECONCILE)"
+		d.Next = "none: the message is removed by itself when every read model has the event (PENSTOCK_RECONCILE)"
 	default:
-		d.Next = "deadletters resubmit or discard: its reason is not one of Penstock or of the broker"
+		d.Next = "deadletters resubmit or discard: neither Penstock nor the broker uses its reason"
 	}
 }
 

@@ -244,7 +244,7 @@ func (c *comparison) rolloutOver(entry *generation.Entry, refuse bool) (text str
 	case entry.Wanted() == hash:
 		return "nothing", false
 	case entry.Live != nil && entry.Live.Hash == hash:
-		return fmt.Sprintf("cancel: generation %d, which is %s by another definition, is given up when no pod declares it any more", b.Generation, b.State), false
+		return fmt.Sprintf("cancel: generation %d (another definition, %s) is given up when no pod declares it any more", b.Generation, b.State), false
 	}
 	text = fmt.Sprintf("rebuild: generation %d is built beside the live one", entry.Generations+1)
 	if b := entry.Building; b != nil {

@@ -186,7 +186,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job
 		cancelling, cancel := mongox.Timeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer cancel()
 		if _, err := jobs.Cancel(cancelling, created.ID, "the command was interrupted"); err != nil {
-			e.logger.Warn().Err(err).Str("job", created.ID).Msg("job not cancelled; cancel it by the command jobs cancel")
+			e.logger.Warn().Err(err).Str("job", created.ID).Msg("job not cancelled; run \"projector jobs cancel\" for it")
 		}
 		return verified{}, context.Cause(ctx)
 	}

@@ -181,7 +181,7 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 		{"without data", entry(nil, nil), one, false, "backfill: ", true},
 		{"the same", entry(one, nil), one, false, "nothing", false},
 		{"being built", entry(one, two), two, false, "nothing: generation 4 has this definition and is catching up", false},
-		{"back to the live one", entry(one, two), one, false, "cancel: generation 4, which is catching up by another definition, is given up", false},
+		{"back to the live one", entry(one, two), one, false, "cancel: generation 4 (another definition, catching up) is given up", false},
 		{"changed", entry(one, nil), two, false, "rebuild: generation 5 is built beside the live one", true},
 		{"changed during a build", entry(one, two), three, false, "rebuild: generation 5 is built instead of generation 4, which is catching up", true},
 		{"rolled back", entry(two, nil, one), one, false, "rebuild: generation 5 is built beside the live one; the projection has had this definition before, so this begins when no pod declares the present one any more", true},

@@ -71,10 +71,10 @@ func (j messageJudge) Bad(messageID string, err error) bool {
 func (j messageJudge) setting(err error) string {
 	if broken, ok := errors.AsType[*event.ContractError](err); ok && broken.Field != "" {
 		if variable := j.config.Fields.Variable(broken.Field); variable != "" {
-			return fmt.Sprintf("%s, which is %q and must be as the publisher has it", variable, broken.Field)
+			return fmt.Sprintf("%s, which is %q and must be the same as in the publisher", variable, broken.Field)
 		}
 	}
-	return "PENSTOCK_FIELD_*, which must be as the publisher has it"
+	return "PENSTOCK_FIELD_*, which must be the same as in the publisher"
 }
 
 // handlerJudge judges events that a projection cannot apply.
