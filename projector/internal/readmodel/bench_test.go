@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// distant is a database that only takes time: what is measured is the grouping.
+// distant is a database whose requests only take time, because the benchmark measures the
+// grouping.
 type distant struct {
 	latency time.Duration
 	calls   atomic.Int64
@@ -58,8 +59,8 @@ func (d *distant) transaction(ctx context.Context, do func(context.Context) erro
 	return d.wait(ctx)
 }
 
-// BenchmarkWriter measures operations a second against a database 1 ms away: one by
-// one, as a first version would write, and grouped, for numbers of sessions.
+// BenchmarkWriter measures operations per second against a database that is 1 ms away:
+// one by one, and grouped for several numbers of sessions.
 func BenchmarkWriter(b *testing.B) {
 	document, err := bson.Marshal(bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: "some value"}, {Key: "b", Value: int64(5)}}}})
 	if err != nil {

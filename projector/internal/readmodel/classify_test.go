@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// TestPermanentCodes holds that codes which say that a document will never do are not
-// retried, and that the two tables do not contradict each other.
+// TestPermanentCodes checks that codes which mean that a document can never be stored are
+// not retried, and that the two tables do not contradict each other.
 func TestPermanentCodes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{17262, 17261, 16766, 13026, 13027, 66, 72, 166, 121, 16755, 22, 53, 56, 61, 201, 283, 378} {
@@ -22,7 +22,8 @@ func TestPermanentCodes(t *testing.T) {
 			t.Errorf("code %d: %+v", code, r)
 		}
 	}
-	// Rights, a missing collection, a full disk, an election: not the document's doing.
+	// Missing rights, a missing collection, a full disk and an election are not caused by
+	// the document.
 	for _, code := range []int{13, 18, 26, 8000, 14031, 189, 112, 50, 64} {
 		if r := judge(mongo.WriteError{Code: code}); r.Status != model.Unknown {
 			t.Errorf("code %d: %+v", code, r)
@@ -35,8 +36,8 @@ func TestPermanentCodes(t *testing.T) {
 	}
 }
 
-// TestRefusedCommandIsHalved holds that an operation for whose sake the server
-// refuses the whole command is found, and the others are carried out.
+// TestRefusedCommandIsHalved checks that the operation because of which the server
+// refuses a whole command is found, and that the others are carried out.
 func TestRefusedCommandIsHalved(t *testing.T) {
 	t.Parallel()
 	for _, deletes := range []bool{false, true} {
@@ -61,7 +62,8 @@ func TestRefusedCommandIsHalved(t *testing.T) {
 				if i == 5 {
 					want = model.Rejected
 				}
-				// The others may have been there already: the command failed, not the write.
+				// The others may have been stored before, because the command failed and
+				// not the write.
 				if r.Status != want && (want != model.Applied || r.Status != model.Stale) {
 					t.Errorf("operation %d (deletes: %v): %+v", i, deletes, r)
 				}
@@ -70,8 +72,8 @@ func TestRefusedCommandIsHalved(t *testing.T) {
 	}
 }
 
-// fussy refuses a command that holds a bad document, as a server does that cannot read
-// the command.
+// fussy refuses a whole command if it holds a bad document, like a server that cannot
+// read the command.
 type fussy struct{ *fakeDatabase }
 
 func (f fussy) insert(ctx context.Context, collection string, documents []bson.Raw) error {

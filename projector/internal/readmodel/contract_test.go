@@ -108,7 +108,7 @@ func (s testStore) expect(t *testing.T, k model.Unit, watermark int64, document 
 	return state.Document
 }
 
-// testContract holds a database to what the guards rest on.
+// testContract checks that a database behaves as the guards require.
 func testContract(t *testing.T, db database) {
 	t.Helper()
 	t.Run("Update", func(t *testing.T) {
@@ -129,7 +129,7 @@ func testContract(t *testing.T, db database) {
 		if ignored := s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(fieldLastUpdatedAt).Time(); !ignored.Equal(changed) {
 			t.Errorf("an ignored event moved the time of the last change from %s to %s", changed, ignored)
 		}
-		// Too old, too new, and from nothing.
+		// The guards are too old, too new, and for an absent document.
 		s.apply(t, model.Stale,
 			model.Write{Unit: k, Kind: model.Update, From: 6, To: 8, Update: rawOf(t, `{"$set":{"a":8}}`)})
 		s.apply(t, model.Stale,
@@ -137,7 +137,7 @@ func testContract(t *testing.T, db database) {
 		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":8}`)})
 		s.apply(t, model.Stale, model.Write{Unit: keyOf("nowhere"), Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":8}}`)})
 		s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`)
-		// To the same watermark by someone else: the same events.
+		// Another writer has reached the same watermark, by the same events.
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 8, To: 9, Update: rawOf(t, `{"$set":{"a":8}}`)})
 	})
 	t.Run("UpdateKeys", func(t *testing.T) {
@@ -170,7 +170,7 @@ func testContract(t *testing.T, db database) {
 		}
 		s.expect(t, keyOf("mixed-2"), 7, `{"i":2,"n":1}`)
 		s.expect(t, keyOf("mixed-3"), 1, `{"i":3}`)
-		// Half of these are there already.
+		// Half of these exist already.
 		for i := range create {
 			if i%2 == 0 {
 				create[i].AggregateID = fmt.Sprintf("mixed-new-%d", i)
@@ -195,7 +195,7 @@ func testContract(t *testing.T, db database) {
 		s.expect(t, k, 6, "")
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 6, To: 7, Document: rawOf(t, `{}`)})
 		s.expect(t, k, 7, "{}")
-		// Of two projections, each has its own.
+		// Each of two projections has its own watermark.
 		other := k
 		other.Projection, other.Collection = "q", "others"
 		s.expect(t, other, 0, "")
@@ -209,7 +209,7 @@ func testContract(t *testing.T, db database) {
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Delete, From: 1, To: 3})
 		s.expect(t, k, 3, "")
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Delete, From: 1, To: 3})
-		// A writer from before the delete cannot bring the document back.
+		// A writer that loaded the document before the delete cannot bring it back.
 		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
 		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":1}`)})
 		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":1}}`)})
@@ -219,7 +219,7 @@ func testContract(t *testing.T, db database) {
 		s.expect(t, k, 5, `{"a":5}`)
 	})
 	t.Run("Creations", func(t *testing.T) {
-		// Among many creations in one transaction, some are stale in either way.
+		// Among many creations in one transaction, some are stale, in both ways.
 		s := newTestStore(t, db)
 		var operations []model.Write
 		want := map[int]model.Status{}
@@ -301,7 +301,7 @@ func testContract(t *testing.T, db database) {
 		s.expect(t, k, 0, "")
 	})
 	t.Run("Race", func(t *testing.T) {
-		// Many writers that do not know of each other, on one key, over its life.
+		// Many writers change one key, from its creation to its deletion.
 		k := deletable("race")
 		var writers sync.WaitGroup
 		for range 8 {
@@ -339,8 +339,8 @@ func testContract(t *testing.T, db database) {
 	})
 }
 
-// TestContractOnServer holds that the commands mean to a server what they mean to the
-// fake database, on which the property tests rest.
+// TestContractOnServer checks that a server carries out the commands like the fake
+// database, on which the property tests run.
 func TestContractOnServer(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// A server that has stopped answering does not keep the group whose transaction it
-// should abort: the others of its collection wait behind it.
+// If a server has stopped answering, the abort of a transaction must not delay its group
+// for long, because the other groups of the collection wait behind it.
 func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	t.Parallel()
 	server := mongoxtest.NewServer(t,
@@ -41,8 +41,8 @@ func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	}
 }
 
-// The driver takes a deadline for the wish to try again until then, without a pause.
-// The engine's own attempts have pauses.
+// If a context has a deadline, the driver retries until then without a pause. The
+// engine's own attempts have pauses.
 func TestFailingServerCausesNoRetryStorm(t *testing.T) {
 	t.Parallel()
 	trouble := bson.D{

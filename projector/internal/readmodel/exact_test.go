@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// testExact holds the guard of a state that was kept since its write: it matches exactly
-// the document that the write left, not another one with the same watermark.
+// testExact checks the guard of a state that was kept since its write: it matches exactly
+// the document that the write left, and no other document with the same watermark.
 func testExact(t *testing.T, db database) {
 	t.Helper()
 	s, k := newTestStore(t, db), keyOf("exact")
@@ -41,7 +41,8 @@ func testExact(t *testing.T, db database) {
 	if next.Status != model.Applied || next.UpdatedAt <= made.UpdatedAt || next.UpdatedAt != loaded().UpdatedAt {
 		t.Fatalf("an exact update gave %+v, and the document says %d", next, loaded().UpdatedAt)
 	}
-	// Only the watermark moves: the time of the last change stays, and still is exact.
+	// If only the watermark moves, the time of the last change stays, and the guard is
+	// still exact.
 	moved := writeOne(model.Write{Kind: model.Update, From: 2, To: 3, UpdatedAt: next.UpdatedAt, Exact: true})
 	if moved.Status != model.Applied || moved.UpdatedAt != next.UpdatedAt || moved.UpdatedAt != loaded().UpdatedAt {
 		t.Fatalf("a moved watermark gave %+v, and the document says %d", moved, loaded().UpdatedAt)
@@ -51,21 +52,21 @@ func testExact(t *testing.T, db database) {
 			t.Errorf("an exact update of a document from %d, not %d, is %v", moved.UpdatedAt, at, got.Status)
 		}
 	}
-	// A document from the future gets later times, too.
+	// A document with a time in the future gets later times, too.
 	const ahead = 1 << 44
 	if got := update(3, ahead, false); got.Status != model.Applied || got.UpdatedAt != ahead+1 || loaded().UpdatedAt != ahead+1 {
 		t.Errorf("the update of a document from %d gave %+v, and the document says %d", ahead, got, loaded().UpdatedAt)
 	}
-	// Another writer brought the document to where this write leads: it is applied, but
-	// its time is the other's.
+	// Another writer has moved the document to the watermark of this write. The write
+	// counts as applied, but the time is that of the other write.
 	if got := update(3, ahead, false); got.Status != model.Applied || got.UpdatedAt != 0 {
 		t.Errorf("a write that another one has made gave %+v", got)
 	}
 }
 
-// TestKeptStateIsStaleAfterARepair holds that a document that a repair has put in the
-// place of another one, at the same watermark, always has a later time, even if the clock
-// of the repair is behind. A guard on the watermark alone would match it.
+// TestKeptStateIsStaleAfterARepair checks that a document that a repair has replaced at
+// the same watermark always has a later time, even if the repair's clock is behind. A
+// guard on the watermark alone would match it.
 func TestKeptStateIsStaleAfterARepair(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)

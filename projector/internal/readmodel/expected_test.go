@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// expected is what a projection must come to.
+// expected is the expected state of a projection.
 type expected struct {
 	document  map[string]any
 	watermark int64
 	parked    int64
 }
 
-// foldOrders is the projection orders once more, written by hand.
+// foldOrders is the projection orders, written a second time by hand.
 func foldOrders(history []*event.Event) expected {
 	var e expected
 	for _, ev := range history {
@@ -112,7 +112,7 @@ func foldJournal(history []*event.Event) expected {
 	return e
 }
 
-// totals is the state of the projection in Go: it comes and goes with every second
+// totals is the state of the projection in Go. It is created and deleted by every second
 // event of a kind.
 type totals struct {
 	Events int64   `bson:"events"`
@@ -163,7 +163,7 @@ func unitOf(name, aggregate string) model.Unit {
 	return model.Unit{Projection: name, Generation: 1, Collection: name, AggregateID: aggregate, Deletes: name != "journal"}
 }
 
-// compare holds every read model and watermark against the expected.
+// compare compares every read model and watermark with the expected ones.
 func (s *scenario) compare(documentsOf func(collection string) map[string]bson.Raw, parking *memoryParking) error {
 	for name, fold := range folds {
 		documents, sides := documentsOf(name), documentsOf(watermarksCollection)
@@ -181,8 +181,9 @@ func (s *scenario) compare(documentsOf func(collection string) map[string]bson.R
 	return nil
 }
 
-// compareRefused holds, where documents were refused, every read model against the
-// events up to its watermark, and what is behind against the list of the parked.
+// compareRefused is for runs in which documents were refused. It compares every read
+// model with the events up to its watermark, and the units that are behind with the
+// parked list.
 func (s *scenario) compareRefused(documentsOf func(collection string) map[string]bson.Raw, parking *memoryParking) error {
 	for name, fold := range folds {
 		documents, sides := documentsOf(name), documentsOf(watermarksCollection)
@@ -204,7 +205,7 @@ func (s *scenario) compareRefused(documentsOf func(collection string) map[string
 	return nil
 }
 
-// either gives the document where there is one.
+// either returns the document if there is one.
 func either(document, side bson.Raw) bson.Raw {
 	if document != nil {
 		return document
@@ -212,7 +213,7 @@ func either(document, side bson.Raw) bson.Raw {
 	return side
 }
 
-// compare holds a read model, or else the watermark beside it, against e.
+// compare compares a read model, or the side watermark if there is none, with e.
 func (e expected) compare(document, side bson.Raw) error {
 	exists := document != nil
 	document = either(document, side)

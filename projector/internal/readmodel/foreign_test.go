@@ -17,7 +17,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// setAsideAll gives every read model generation 0, as a repair does that ends there.
+// setAsideAll gives every read model generation 0, like a repair that stops after this
+// step.
 func setAsideAll(t *rapid.T, db *fakeDatabase) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -39,7 +40,7 @@ func setAsideAll(t *rapid.T, db *fakeDatabase) {
 	}
 }
 
-// wholeHistory is the event store of a scenario, with pages that are large enough.
+// wholeHistory is the event store of a scenario, with pages that hold a whole history.
 type wholeHistory struct{ *scenario }
 
 func (w wholeHistory) Missing(_ context.Context, _ *event.Event, from, to int64, _ int) ([]*event.Event, error) {
@@ -60,9 +61,9 @@ func (f *fakeDatabase) inTransaction() bool {
 	return false
 }
 
-// TestForeignDocumentIsReplacedInOneStep holds, for ids that only increase, that no writer
-// sees an aggregate without its document while another writer puts the right one in the
-// place of a foreign one. It would apply its event to nothing, and no gap would show.
+// TestForeignDocumentIsReplacedInOneStep checks, for ids that only increase, that no
+// writer sees an aggregate without its document while another writer replaces a foreign
+// one. Such a writer would apply its event to nothing, and no gap would show that.
 func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -76,7 +77,8 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 		applied := rapid.IntRange(1, len(history)-1).Draw(rt, "applied")
 		db := newFakeDatabase(s.seed)
 		parking := &memoryParking{parked: make(map[model.Unit]int64)}
-		// Only one step is atomic, so a history of several pages is written alone.
+		// Only one step is atomic, so a history of several pages is written without other
+		// writers.
 		concurrent := rapid.Bool().Draw(rt, "concurrent")
 		var store project.Repairer = s
 		if concurrent {
@@ -95,12 +97,13 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 			}
 			return e
 		}
-		// try ends with an error for rt's goroutine: rapid ends a check in no other.
+		// try returns an error for rt's goroutine, because rapid allows only that
+		// goroutine to fail a check.
 		try := func(e *project.Engine, events []*event.Event) error {
 			for range 20 {
 				results, err := e.Process(rt.Context(), events, project.Repair)
 				for errors.Is(err, project.ErrContended) {
-					// Another goroutine's transaction is open, and ends by itself.
+					// The transaction of another goroutine is open, and ends by itself.
 					runtime.Gosched()
 					results, err = e.Process(rt.Context(), events, project.Repair)
 				}
@@ -122,8 +125,9 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 		process(first, history[:applied])
 		setAsideAll(rt, db)
 
-		// The second engine gets the same session's events before one of the first one's
-		// requests arrives, but not inside a transaction, for whose end it would wait.
+		// The second engine gets the same session's events before a request of the first
+		// one arrives, but not inside a transaction, because it would wait for the end of
+		// the transaction.
 		before := rapid.Int64Range(1, 12).Draw(rt, "before request")
 		until := rapid.IntRange(applied+1, len(history)).Draw(rt, "until")
 		var requests atomic.Int64

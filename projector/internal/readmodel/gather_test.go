@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// groups records what a gatherer carries out.
+// groups records the groups that a gatherer sends.
 type groups struct {
 	mu    sync.Mutex
 	start time.Time
@@ -70,7 +70,7 @@ func gathering(t *testing.T, took time.Duration, test func(t *testing.T, seen *g
 	})
 }
 
-// ask has one call a moment after another.
+// ask starts a call after a delay.
 func ask(t *testing.T, g *gatherer[string, string], after time.Duration, items ...string) func() {
 	t.Helper()
 	var call sync.WaitGroup
@@ -105,14 +105,15 @@ func TestConcurrentItemsAreGrouped(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
 		t.Helper()
-		// The first goes alone, the rest gathers behind it and goes as soon as it can.
+		// The first item is sent alone. The later ones are grouped behind it and sent as
+		// soon as possible.
 		waits := []func(){ask(t, g, 0, "a1")}
 		for i := 2; i <= 5; i++ {
 			waits = append(waits, ask(t, g, time.Duration(i)*time.Millisecond, fmt.Sprintf("a%d", i)))
 		}
-		// Four were together: three wait the window for a fourth.
+		// The last group had four items, so three wait the window for a fourth.
 		waits = append(waits, ask(t, g, 25*time.Millisecond, "a6"), ask(t, g, 25*time.Millisecond+100, "a7"), ask(t, g, 26*time.Millisecond, "a8"))
-		// Three now: as soon as they are here, they go.
+		// The last group had three items, so three are sent as soon as they are there.
 		for i := range 3 {
 			waits = append(waits, ask(t, g, 50*time.Millisecond+time.Duration(i)*time.Microsecond, fmt.Sprintf("a%d", 10+i)))
 		}
@@ -185,8 +186,8 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
-// A server that hangs must not fill the queue with what its callers have long given up
-// and ask again.
+// While a server hangs, the queue must not fill with items whose callers have stopped
+// waiting and asked again.
 func TestCancelledItemIsNotSent(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
@@ -202,7 +203,7 @@ func TestCancelledItemIsNotSent(t *testing.T) {
 		last := ask(t, g, 0, "a4", "a5", "a6")
 		first()
 		last()
-		// All of the queue is free again.
+		// The whole queue is free again.
 		ask(t, g, 0, "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8")()
 		want := []string{"0s a [a1]", "1ms b [b2]", "10ms a [a4 a5 a6]", "20ms c [c1 c2 c3]", "30ms c [c4 c5 c6]", "40ms c [c7 c8]"}
 		if !slices.Equal(seen.list, want) {

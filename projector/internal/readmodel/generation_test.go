@@ -47,8 +47,8 @@ func generationTwo(deletes bool) project.Func {
 	}
 }
 
-// testGenerations holds what becomes of single loads and writes if a document of another
-// generation is there.
+// testGenerations checks the results of single loads and writes if there is a document of
+// another generation.
 func testGenerations(t *testing.T, db database) {
 	t.Helper()
 	s := newTestStore(t, db)
@@ -68,12 +68,12 @@ func testGenerations(t *testing.T, db database) {
 		return model.Write{Unit: u, Kind: model.Create, From: from, To: to, Document: rawOf(t, `{"a":1}`), Foreign: foreign}
 	}
 
-	// The first generation can be named or not.
+	// The first generation can be 0 or 1.
 	s.apply(t, model.Applied, create(of("first", 0), 0, 3, nil))
 	if raw := s.expect(t, of("first", 1), 3, `{"a":1}`); raw.Lookup(fieldLastGeneration).Type != 0 {
 		t.Errorf("a document of the first generation names it: %s", raw)
 	}
-	// An older generation sees that there is a newer one, and changes nothing.
+	// An older generation reports the newer one, and changes nothing.
 	s.apply(t, model.Applied, create(of("newer", 2), 0, 5, nil))
 	if state := load(of("newer", 1)); !errors.Is(state.Unavailable, model.ErrSuperseded) {
 		t.Errorf("the older generation loads %+v", state)
@@ -85,7 +85,7 @@ func testGenerations(t *testing.T, db database) {
 	if raw := s.expect(t, of("newer", 2), 5, `{"a":1}`); raw.Lookup(fieldLastGeneration).AsInt64() != 2 {
 		t.Errorf("the document of the second generation is %s", raw)
 	}
-	// To a newer generation, an older document is absent: the side watermark counts.
+	// To a newer generation, an older document is absent, and the side watermark counts.
 	older, newer := of("older", 1), of("older", 3)
 	s.apply(t, model.Applied, create(older, 0, 7, nil), model.Write{Unit: newer, Kind: model.MoveWatermark, To: 4})
 	state := load(newer)
@@ -98,19 +98,19 @@ func testGenerations(t *testing.T, db database) {
 	s.expect(t, older, 7, `{"a":1}`)
 	s.apply(t, model.Applied, create(newer, 4, 8, state.Foreign))
 	s.expect(t, newer, 8, `{"a":1}`)
-	// A delete is done although an older generation has put a document in the place.
+	// A delete is applied although an older generation has created a document.
 	again := of("again", 2)
 	s.apply(t, model.Applied, create(of("again", 1), 0, 2, nil))
 	s.apply(t, model.Applied, model.Write{Unit: again, Kind: model.Delete, From: 3, To: 4})
 	if state := load(again); state.Watermark != 4 || state.Foreign == nil {
 		t.Errorf("after the delete, the newer generation loads %+v", state)
 	}
-	// The foreign document goes although there is no event to fold.
+	// The foreign document is removed although there is no event to fold.
 	s.apply(t, model.Applied, model.Write{Unit: again, Kind: model.MoveWatermark, From: 4, To: 4, Foreign: &model.Foreign{Generation: 1, Watermark: 2}})
 	if state := load(again); state.Watermark != 4 || state.Foreign != nil {
 		t.Errorf("after the removal, the newer generation loads %+v", state)
 	}
-	// A document that names no generation that there can be.
+	// The document has an impossible generation.
 	if err := db.insert(t.Context(), "things", []bson.Raw{rawOf(t, `{"_id":"generations-odd","lastEventId":1,"lastGeneration":"two"}`)}); err != nil {
 		t.Fatal(err)
 	}
@@ -119,8 +119,8 @@ func testGenerations(t *testing.T, db database) {
 	}
 }
 
-// TestForgetDeletesOneGeneration holds that the watermarks of one generation of one
-// projection go, and no others.
+// TestForgetDeletesOneGeneration checks that the watermarks of one generation of one
+// projection are deleted, and no others.
 func TestForgetDeletesOneGeneration(t *testing.T) {
 	t.Parallel()
 	for _, forgotten := range []int64{1, 2} {
@@ -158,8 +158,8 @@ func TestForgetDeletesOneGeneration(t *testing.T) {
 	}
 }
 
-// rebuilt is a projection with two generations, of which the second is built in a shadow
-// collection and then promoted, and the pods that write both.
+// rebuilt is a projection with two generations, and the pods that write both. The second
+// generation is built in a shadow collection and then promoted.
 type rebuilt struct {
 	db        *fakeDatabase
 	histories [][]*event.Event
@@ -170,16 +170,16 @@ type rebuilt struct {
 
 const shadow = "things.generation-2"
 
-// writer is a pod: it loads and folds in one step, and writes in another, so that any
-// number of things happen in between, as if it had been stopped.
+// writer is a pod. It loads and folds in one step and writes in another, so that any
+// number of things can happen in between, as if it had been suspended.
 type writer struct {
 	testStore
-	// stale pods do not learn of the promotion.
+	// stale pods do not read of the promotion.
 	stale bool
 	held  map[model.Unit]model.Write
 }
 
-// units are what the pod writes for an aggregate.
+// units returns the units that the pod writes for an aggregate.
 func (r *rebuilt) units(w *writer, aggregate string) []model.Unit {
 	unit := model.Unit{Projection: "p", Collection: "things", AggregateID: aggregate, Deletes: r.folds[1].Deletes()}
 	second := unit
@@ -191,8 +191,8 @@ func (r *rebuilt) units(w *writer, aggregate string) []model.Unit {
 	return []model.Unit{unit, second}
 }
 
-// step takes a unit one step on: it folds the next events of the history after its
-// watermark, most at a time, or writes what it has folded.
+// step takes a unit one step further: it folds the next events after its watermark, at
+// most `most` of them, or writes the result of the last fold.
 func (r *rebuilt) step(t *rapid.T, w *writer, u model.Unit, history []*event.Event, most int) {
 	if held, ok := w.held[u]; ok {
 		delete(w.held, u)
@@ -233,7 +233,7 @@ func (r *rebuilt) step(t *rapid.T, w *writer, u model.Unit, history []*event.Eve
 	}
 }
 
-// second is the documents of the second generation under the live name.
+// second returns the documents of the second generation under the live name.
 func (r *rebuilt) second() map[string]bson.Raw {
 	found := r.db.documents("things")
 	maps.DeleteFunc(found, func(_ string, document bson.Raw) bool {
@@ -243,8 +243,8 @@ func (r *rebuilt) second() map[string]bson.Raw {
 	return found
 }
 
-// promote puts the shadow in the place of the live collection. The pods that take part
-// have nothing under way.
+// promote replaces the live collection by the shadow. The pods that take part have no
+// write in flight.
 func (r *rebuilt) promote(t *rapid.T, writers []*writer) {
 	for _, w := range writers {
 		if w.stale {
@@ -261,10 +261,10 @@ func (r *rebuilt) promote(t *rapid.T, writers []*writer) {
 	r.promoted = true
 }
 
-// TestGenerationsDoNotTouchEachOther has pods write before, during and after a promotion,
-// some of which never learn of it. A stale pod changes no document of the new
-// generation. What it creates under the live name is folded anew at the aggregate's next
-// event.
+// TestGenerationsDoNotTouchEachOther lets pods write before, during and after a
+// promotion. Some of the pods never read of it. A stale pod changes no document of the
+// new generation. If it creates a document under the live name, the aggregate's next
+// event replaces that document.
 func TestGenerationsDoNotTouchEachOther(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -306,7 +306,7 @@ func TestGenerationsDoNotTouchEachOther(t *testing.T) {
 	})
 }
 
-// compare holds an aggregate against the fold of its whole history.
+// compare compares an aggregate with the fold of its whole history.
 func (r *rebuilt) compare(t *rapid.T, u model.Unit, history []*event.Event) {
 	fold := r.folds[2].Fold(nil, history)
 	document, side := r.db.documents("things")[u.AggregateID], r.db.documents(watermarksCollection)["p/"+u.AggregateID+"/2"]

@@ -57,15 +57,15 @@ projections:
 // kinds are the types of events, with weights that let documents live a while.
 var kinds = []string{"Created", "ItemAdded", "ItemAdded", "ItemAdded", "ItemRemoved", "Cancelled", "Noted", "Broken"}
 
-// scenario is a history and how badly the world treats its delivery.
+// scenario is a history, and the faults of its delivery.
 type scenario struct {
 	seed       uint64
 	histories  [][]*event.Event
 	pods       int
 	lost       float64
 	unanswered float64
-	// refused is the chance that a document is refused, as by a unique index: not always
-	// the same one.
+	// refused is the probability that a document is refused, as by a unique index. It is
+	// drawn for each attempt.
 	refused  float64
 	crash    bool
 	sequence event.Sequence
@@ -122,10 +122,10 @@ func testProjections() ([]*project.Projection, error) {
 	return append(declared, inGo), err
 }
 
-// TestAnyDeliveryEndsWithTheFold is the promise of the read models: whatever batches
-// events come in, however often, on however many pods that do not know of each
-// other, with commands lost and replies lost and pods crashing with writes under
-// way, each read model is what the events make of it one by one.
+// TestAnyDeliveryEndsWithTheFold checks the guarantee of the read models. Events come in
+// any batches, any number of times, on any number of pods that do not know each other.
+// Commands and replies are lost, and pods crash with writes in flight. In the end, each
+// read model equals the fold of its events.
 func TestAnyDeliveryEndsWithTheFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -138,15 +138,15 @@ func TestAnyDeliveryEndsWithTheFold(t *testing.T) {
 	})
 }
 
-// topic keeps what is not acknowledged yet.
+// topic keeps the events that are not acknowledged.
 type topic struct {
 	mu     sync.Mutex
 	acked  []map[int64]bool
 	random *rand.Rand
 }
 
-// take gives a batch of an aggregate: from its first open event on, some of the
-// done ones again, and sometimes with a hole.
+// take returns a batch of an aggregate: the events from the first unacknowledged one on,
+// with some earlier ones repeated, and sometimes with a hole.
 func (q *topic) take(s *scenario) []*event.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -202,11 +202,11 @@ func (q *topic) acknowledge(s *scenario, events []*event.Event, results []projec
 	}
 }
 
-// memoryParking is the list of parked units, durable at once.
+// memoryParking is the parked list in memory.
 type memoryParking struct {
 	mu     sync.Mutex
 	parked map[model.Unit]int64
-	// moves says that a unit may pass the event that it was parked at.
+	// moves says that a unit may pass the event at which it was parked.
 	moves bool
 }
 
@@ -220,7 +220,7 @@ func (p *memoryParking) Parked(_ context.Context, units []model.Unit) ([]model.P
 	return parked, nil
 }
 
-// errNotTaken refuses units that would have to be resumed: nothing here does.
+// errNotTaken refuses units that must be resumed, because nothing resumes them here.
 var errNotTaken = errors.New("only what can never be applied is parked here")
 
 func (p *memoryParking) Park(_ context.Context, parked []model.Marker) error {
@@ -240,7 +240,7 @@ func (p *memoryParking) Park(_ context.Context, parked []model.Marker) error {
 
 func (p *memoryParking) Advance(context.Context, []model.Head) error { return nil }
 
-// Missing makes the history the event store.
+// Missing reads the history as the event store.
 func (s *scenario) Missing(_ context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
 	var found []*event.Event
 	for _, history := range s.histories {
@@ -255,7 +255,7 @@ func (s *scenario) Missing(_ context.Context, ev *event.Event, from, to int64, l
 
 var errCrash = errors.New("the pod crashes")
 
-// play delivers until everything is acknowledged, and compares.
+// play delivers until every event is acknowledged, and compares.
 func (s *scenario) play() error {
 	db := newFakeDatabase(s.seed)
 	db.latency = 5 * time.Millisecond
@@ -278,7 +278,7 @@ func (s *scenario) play() error {
 	if err := s.compareRefused(db.documents, parking); err != nil || s.sequence != event.SequenceStrict {
 		return err
 	}
-	// An operator deletes the markers: then each aggregate's next event is enough.
+	// An operator deletes the markers. Then each aggregate's next event is sufficient.
 	refused = 0
 	next := s.unsent()
 	for a, history := range s.histories {
@@ -302,7 +302,7 @@ func (s *scenario) unsent() []map[int64]bool {
 	return acked
 }
 
-// deliver has pods work until everything is acknowledged.
+// deliver runs pods until every event is acknowledged.
 func (s *scenario) deliver(db database, acked []map[int64]bool) (*memoryParking, error) {
 	parking := &memoryParking{parked: make(map[model.Unit]int64), moves: s.refused > 0}
 	queue := &topic{acked: acked, random: rand.New(rand.NewPCG(s.seed, 2))}
@@ -323,7 +323,7 @@ func (s *scenario) deliver(db database, acked []map[int64]bool) (*memoryParking,
 	return parking, <-failures
 }
 
-// pod is a projector's life, which may end early.
+// pod runs a projector, which may end early.
 func (s *scenario) pod(db database, parking *memoryParking, queue *topic) error {
 	projections, err := testProjections()
 	if err != nil {
@@ -364,7 +364,7 @@ func (s *scenario) pod(db database, parking *memoryParking, queue *topic) error 
 				queue.mu.Unlock()
 				results, err := engine.Process(ctx, batch, gaps)
 				if err != nil && ctx.Err() == nil {
-					// The caller of the engine backs off.
+					// The caller of the engine retries with a pause.
 					<-time.After(time.Millisecond)
 				}
 				queue.acknowledge(s, batch, results)

@@ -26,8 +26,7 @@ func newLoads(t *testing.T, db database, o LoaderOptions) *Loader {
 	return l
 }
 
-// inMemory counts the bytes of documents from the page that brought them to their
-// release.
+// inMemory counts the bytes of documents from the reading of their page to their release.
 type inMemory struct {
 	database
 	mu        sync.Mutex
@@ -53,9 +52,9 @@ func (m *inMemory) release(states []model.State) {
 	}
 }
 
-// TestLoadedDocumentsAreBoundedInBytes holds that large documents are not in memory by
-// the hundred, whatever the number of callers, and that every caller gets all of its
-// own in the end. Callers that give up keep nothing.
+// TestLoadedDocumentsAreBoundedInBytes checks that the memory for large documents is
+// bounded, whatever the number of callers, and that every caller gets all its documents
+// in the end. Callers that give up keep no memory.
 func TestLoadedDocumentsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	for _, impatient := range []bool{false, true} {
@@ -130,8 +129,8 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 	}
 }
 
-// TestCollectionsAreIndependent holds that neither a collection that cannot be read nor
-// one that does not answer keeps the keys of others.
+// TestCollectionsAreIndependent checks that a collection that cannot be read, or does not
+// answer, does not delay the keys of other collections.
 func TestCollectionsAreIndependent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

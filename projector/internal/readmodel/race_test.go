@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// TestCreationConflictsWithAConcurrentErase is the race that the write to the watermark in a
-// creation's transaction is for: the creation has begun before the erase, and
-// commits after it. Merely reading the watermark would let both through.
+// TestCreationConflictsWithAConcurrentErase covers the race for which a creation's
+// transaction writes to the watermark. The creation begins before the erase and commits
+// after it. If the transaction only read the watermark, both would succeed.
 func TestCreationConflictsWithAConcurrentErase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,10 +41,11 @@ func TestCreationConflictsWithAConcurrentErase(t *testing.T) {
 	})
 }
 
-// TestLoadDuringADeleteFindsTheWatermark is the race that the second look of the loader is
-// for: the document is not there yet when it is looked for, and its delete has raised the
-// watermark and then died when that is looked for.
-func TestLoadDuringADeleteFindsTheWatermark(t *testing.T) {
+// TestLoadDuringADeleteFindsTheDocument covers the race for which the loader reads
+// documents twice. The first read finds none. Before the read of the side watermarks, the
+// document is created, and a delete raises the side watermark and then ends without
+// removing the document.
+func TestLoadDuringADeleteFindsTheDocument(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
@@ -76,8 +77,8 @@ func writeError(code int, message, keyPattern string) mongo.WriteError {
 	return e
 }
 
-// TestRefusedDocuments holds that what the server refuses for good is rejected
-// alone, in every way of writing.
+// TestRefusedDocuments checks that only the operation that the server permanently refuses
+// is rejected, in every way of writing.
 func TestRefusedDocuments(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,8 +134,8 @@ func TestRefusedDocuments(t *testing.T) {
 	})
 }
 
-// TestLostRepliesAreReportedAsUnknown holds that an operation whose fate is unknown says
-// so, and that loading tells.
+// TestLostRepliesAreReportedAsUnknown checks that an operation with an unknown result is
+// reported as such, and that loading then shows the result.
 func TestLostRepliesAreReportedAsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +173,8 @@ func TestLostRepliesAreReportedAsUnknown(t *testing.T) {
 	})
 }
 
-// TestForeignDocument holds that a document without a watermark is no read model.
+// TestForeignDocument checks that a document without a watermark is not accepted as a
+// read model.
 func TestForeignDocument(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// TestOpenTransactionBlocksOnlyItsOwnAggregates holds that a creation that was never
-// finished, because its projector was killed, delays the group of another aggregate by
-// a second once, and holds up the aggregates it concerns only.
+// TestOpenTransactionBlocksOnlyItsOwnAggregates covers a creation that never ends because
+// its projector was killed. It delays the group of another aggregate once, by a second,
+// and blocks only its own aggregates.
 func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 				neighbours = append(neighbours, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
 			}
 		}
-		// The killed projector's transaction: it has begun to write, and nothing ends it.
+		// The killed projector's transaction has begun to write, and nothing ends it.
 		stuck := deletable("stuck")
 		killed, begun := make(chan struct{}), make(chan struct{})
 		ended := make(chan error, 1)

@@ -19,12 +19,12 @@ func (noPages) page(context.Context, string, bson.Raw, int, int) ([]bson.Raw, bo
 	return nil, false, errors.New("whole documents were read")
 }
 
-// TestWatermarksEqualThoseOfLoad compares both for units in every state, over more than a
-// page and two collections.
+// TestWatermarksEqualThoseOfLoad compares both functions for units in every state, over
+// more than a page and two collections.
 func TestWatermarksEqualThoseOfLoad(t *testing.T) {
 	t.Parallel()
-	// The fake compares every document with every key, which on a busy machine takes
-	// longer than a group may. In virtual time, work takes no time.
+	// The fake compares every document with every key. On a busy machine, that takes
+	// longer than a group may. In virtual time, it takes no time.
 	synctest.Test(t, testWatermarksAreThoseOfLoad)
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// queries counts the queries, and runs between before each of them.
+// queries counts the queries, and calls between before each of them.
 type queries struct {
 	database
 	count   atomic.Int64
@@ -61,7 +61,7 @@ func TestWatermarksOfManyUnitsTakeOneQueryForEachCollection(t *testing.T) {
 	}
 	units := []model.Unit{
 		unit("document", 0), unit("deleted", 0), unit("absent", 0), unit("broken", 0),
-		// A document of a newer generation is none of the first one's.
+		// The first generation has no watermark from a document of a newer generation.
 		unit("second", 0), unit("second", 2),
 		// A document of an older generation does not count for a newer one.
 		unit("document", 2), unit("deleted", 2),
@@ -75,8 +75,9 @@ func TestWatermarksOfManyUnitsTakeOneQueryForEachCollection(t *testing.T) {
 	}
 }
 
-// The watermark is never higher than what a reader finds afterwards: a delete raises the
-// side watermark first, and the document, which has just been created here, goes later.
+// The watermark is never higher than a later read finds. A delete raises the side
+// watermark first, and removes the document later. Here the document has just been
+// created.
 func TestWatermarkIsNotTooHighDuringADelete(t *testing.T) {
 	t.Parallel()
 	db := &queries{database: newFakeDatabase(1)}
