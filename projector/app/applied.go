@@ -64,11 +64,11 @@ func (a *applied) Projections() []string {
 	return names
 }
 
-// lookTimeout bounds one call of Look.
-const lookTimeout = 10 * time.Second
+// lookupTimeout bounds one call of LookUp.
+const lookupTimeout = 10 * time.Second
 
-func (a *applied) Look(ctx context.Context, keys []query.Key) ([]query.Status, error) {
-	ctx, cancel := mongox.Timeout(ctx, lookTimeout)
+func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status, error) {
+	ctx, cancel := mongox.Timeout(ctx, lookupTimeout)
 	defer cancel()
 	live := make(map[string]liveProjection)
 	for _, p := range a.live() {

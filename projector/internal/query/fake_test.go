@@ -24,8 +24,8 @@ type source struct {
 	statuses map[query.Key]query.Status
 	heads    map[string]int64
 	err      error
-	// looks are the numbers of keys of the lookups.
-	looks []int
+	// lookups are the numbers of keys of the lookups.
+	lookups []int
 	// duplicates counts keys that were asked for twice in one lookup.
 	duplicates int
 }
@@ -36,10 +36,10 @@ func newSource() *source {
 
 func (s *source) Projections() []string { return s.names }
 
-func (s *source) Look(_ context.Context, keys []query.Key) ([]query.Status, error) {
+func (s *source) LookUp(_ context.Context, keys []query.Key) ([]query.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.looks = append(s.looks, len(keys))
+	s.lookups = append(s.lookups, len(keys))
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -74,13 +74,13 @@ func (s *source) fail(err error) {
 	s.err = err
 }
 
-// looked returns and clears the lookups so far.
-func (s *source) looked() []int {
+// takeLookups returns and clears the lookups so far.
+func (s *source) takeLookups() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	looks := s.looks
-	s.looks = nil
-	return looks
+	lookups := s.lookups
+	s.lookups = nil
+	return lookups
 }
 
 // service is a handler with a poller that runs until the test ends.

@@ -199,10 +199,10 @@ func TestRequestOfADisconnectedClientIsDropped(t *testing.T) {
 			t.Errorf("%d pairs are still waited for", n)
 		}
 		<-time.After(time.Second)
-		s.looked()
+		s.takeLookups()
 		<-time.After(time.Minute)
-		if looks := s.looked(); len(looks) > 0 {
-			t.Errorf("%d looks although nobody waits", len(looks))
+		if lookups := s.takeLookups(); len(lookups) > 0 {
+			t.Errorf("%d lookups although nobody waits", len(lookups))
 		}
 	})
 }
@@ -226,7 +226,7 @@ func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
 			})
 		}
 		<-time.After(time.Second)
-		s.looked()
+		s.takeLookups()
 		if n := s.poller.Waiting(); n != waits {
 			t.Errorf("%d pairs are waited for, want %d", n, waits)
 		}
@@ -234,17 +234,17 @@ func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
 			t.Errorf("beyond the bound: %d %q", code, says)
 		}
 		<-time.After(period)
-		looks := s.looked()
-		if most := int(period/interval) + 1; len(looks) > most || len(looks) == 0 {
-			t.Errorf("%d looks in %v, want at most %d", len(looks), period, most)
+		lookups := s.takeLookups()
+		if most := int(period/interval) + 1; len(lookups) > most || len(lookups) == 0 {
+			t.Errorf("%d lookups in %v, want at most %d", len(lookups), period, most)
 		}
-		for _, keys := range looks {
+		for _, keys := range lookups {
 			if keys != waits/2 {
-				t.Fatalf("a look asked for %d keys, want %d", keys, waits/2)
+				t.Fatalf("a lookup asked for %d keys, want %d", keys, waits/2)
 			}
 		}
 		if s.duplicates > 0 {
-			t.Errorf("%d keys were asked for twice in one look", s.duplicates)
+			t.Errorf("%d keys were asked for twice in one lookup", s.duplicates)
 		}
 		if err := testutil.GatherAndCompare(s.registry, strings.NewReader(
 			"# HELP penstock_projector_applied_waiting_pairs Events that requests to /applied wait for now, counted once for each read model.\n"+
@@ -277,9 +277,9 @@ func TestKeysOfALookupAreBounded(t *testing.T) {
 			group.Go(func() { s.get(t.Context(), t, target.String()) })
 		}
 		group.Wait()
-		for _, keys := range s.looked() {
+		for _, keys := range s.takeLookups() {
 			if keys > 1000 {
-				t.Errorf("a look asked for %d keys", keys)
+				t.Errorf("a lookup asked for %d keys", keys)
 			}
 		}
 	})

@@ -50,14 +50,14 @@ func TestMemoryOfAThousandWaitingRequestsIsBounded(t *testing.T) {
 		runtime.Gosched()
 	}
 	begin := time.Now()
-	s.looked()
-	var looks []int
-	for len(looks) < 20 && t.Context().Err() == nil {
-		looks = append(looks, s.looked()...)
+	s.takeLookups()
+	var lookups []int
+	for len(lookups) < 20 && t.Context().Err() == nil {
+		lookups = append(lookups, s.takeLookups()...)
 		runtime.Gosched()
 	}
-	if took := time.Since(begin); len(looks) > int(took/interval)+1 {
-		t.Errorf("%d looks in %v, one each %v is enough", len(looks), took, interval)
+	if took := time.Since(begin); len(lookups) > int(took/interval)+1 {
+		t.Errorf("%d lookups in %v, one each %v is enough", len(lookups), took, interval)
 	}
 	bytes, routines := (memory()-before)/waits, float64(runtime.NumGoroutine()-goroutines)/waits
 	t.Logf("a wait costs %d bytes and %.1f goroutines", bytes, routines)

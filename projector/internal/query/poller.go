@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// maxLook bounds the keys of one lookup.
-const maxLook = 1000
+// maxLookup bounds the keys of one lookup.
+const maxLookup = 1000
 
 // ErrBusy is returned if more requests or pairs wait than the process allows.
 var ErrBusy = errors.New("too many requests wait; retry later")
@@ -33,7 +33,7 @@ type PollerOptions struct {
 	Logger zerolog.Logger
 }
 
-// Poller looks up the pairs of all waiting requests together. Make it with [NewPoller].
+// Poller lookups up the pairs of all waiting requests together. Make it with [NewPoller].
 type Poller struct {
 	options PollerOptions
 	// wake tells Run that a request waits.
@@ -70,7 +70,7 @@ func NewPoller(o PollerOptions) *Poller {
 	return &Poller{options: o, wake: make(chan struct{}, 1), waits: make(map[*wait]struct{})}
 }
 
-// Run looks up pairs until ctx ends. Then every waiting request gets [ErrStopping].
+// Run lookups up pairs until ctx ends. Then every waiting request gets [ErrStopping].
 func (p *Poller) Run(ctx context.Context) error {
 	defer p.stop()
 	for {
@@ -79,7 +79,7 @@ func (p *Poller) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		for p.look(ctx) {
+		for p.lookUp(ctx) {
 			select {
 			case <-time.After(p.options.Interval):
 			case <-ctx.Done():
@@ -106,7 +106,7 @@ func (p *Poller) Await(ctx context.Context, pairs []Pair, timeout time.Duration)
 		case <-w.decided:
 			return p.known(w)
 		case <-over.C:
-			if p.endAtNextLook(w) {
+			if p.endAtNextLookup(w) {
 				return p.known(w)
 			}
 		case <-ctx.Done():
@@ -115,9 +115,9 @@ func (p *Poller) Await(ctx context.Context, pairs []Pair, timeout time.Duration)
 	}
 }
 
-// endAtNextLook reports whether there was a lookup for the wait. If not, the first one
+// endAtNextLookup reports whether there was a lookup for the wait. If not, the first one
 // will end it.
-func (p *Poller) endAtNextLook(w *wait) bool {
+func (p *Poller) endAtNextLookup(w *wait) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.last = true
@@ -172,9 +172,9 @@ func (p *Poller) Waiting() int {
 	return p.pairs
 }
 
-// look looks up the pairs of all waiting requests, and reports whether requests still
+// look lookups up the pairs of all waiting requests, and reports whether requests still
 // wait.
-func (p *Poller) look(ctx context.Context) bool {
+func (p *Poller) lookUp(ctx context.Context) bool {
 	waits, keys := p.wanted()
 	if len(waits) == 0 {
 		return false
@@ -182,9 +182,9 @@ func (p *Poller) look(ctx context.Context) bool {
 	found := make(map[Key]Status, len(keys))
 	var failure error
 	for len(keys) > 0 {
-		part := keys[:min(len(keys), maxLook)]
+		part := keys[:min(len(keys), maxLookup)]
 		keys = keys[len(part):]
-		statuses, err := p.options.Source.Look(ctx, part)
+		statuses, err := p.options.Source.LookUp(ctx, part)
 		if err != nil {
 			failure = err
 			continue

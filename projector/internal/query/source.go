@@ -31,8 +31,8 @@ type Parked struct {
 type Source interface {
 	// Projections returns the names of the projections that requests can use.
 	Projections() []string
-	// Look returns the status of each key, in the order of keys.
-	Look(ctx context.Context, keys []Key) ([]Status, error)
+	// LookUp returns the status of each key, in the order of keys.
+	LookUp(ctx context.Context, keys []Key) ([]Status, error)
 	// Head returns the last event of an aggregate in the event store; 0 if there is none.
 	Head(ctx context.Context, aggregateID string) (int64, error)
 }
