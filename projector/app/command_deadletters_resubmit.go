@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -23,6 +24,10 @@ type deadlettersResubmitCommand struct {
 	cli.Change
 	cli.Output
 	Wait time.Duration `name:"wait" default:"30s" help:"How long to wait for the projectors to resume parked aggregates. The attempts continue without the command."`
+}
+
+func (c *deadlettersResubmitCommand) needs() config.Part {
+	return c.deadlettersFilter.needs() | config.PartHistory
 }
 
 // Validate implements [cli.Validator].

@@ -34,7 +34,7 @@ type verifyCommand struct {
 }
 
 func (*verifyCommand) needs() config.Part {
-	return config.PartMongoDB | config.PartProjections | config.PartFields
+	return config.PartMongoDB | config.PartProjections | config.PartFields | config.PartHistory
 }
 
 // Validate implements [cli.Validator].
@@ -124,7 +124,7 @@ func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d
 	}
 	parked := park.NewStore(s.parked, park.Options{Logger: e.logger})
 	err = e.withReadModels(ctx, s, func(store readModels) error {
-		worker, err := newVerifier(e.config, s, d, store, parked, findings, nil, e.logger)
+		worker, err := newVerifier(e.config, s, d, store, parked, findings, commandPace(e.config), e.logger)
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func newResubmission(ctx context.Context, e *environment, s *stores, store readM
 		return nil, err
 	}
 	// The command prints the findings, so the verifier does not log them.
-	v, err := newVerifier(e.config, s, newDefinitions(s, e.config, e.inCode), store, parked, r.found, nil, zerolog.Nop())
+	v, err := newVerifier(e.config, s, newDefinitions(s, e.config, e.inCode), store, parked, r.found, commandPace(e.config), zerolog.Nop())
 	r.worker = v.worker
 	return r, err
 }

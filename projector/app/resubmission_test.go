@@ -29,6 +29,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 	s := &stores{readModels: db, parked: db.Collection(park.CollectionName), events: db.Collection("events")}
 	var c config.Config
 	c.Fields, c.Projections.Sequence = event.DefaultFields(), string(event.SequenceStrict)
+	c.History.RefoldRate = 60
 	e := &environment{config: c, logger: zerolog.Nop()}
 	parked := park.NewStore(s.parked, park.Options{})
 	if _, err := s.events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
@@ -88,9 +89,15 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		kept, err := r.apply(t.Context(), letters)
 		if err != nil {
 			return err
+		}
+		// Each of the 30 aggregates has two events, which are read at least three times: to
+		// find, to fold and to look again. The first 60 events are read at once.
+		if took := time.Since(began); took < 2*time.Second {
+			t.Errorf("at least 180 events were read in %v at 60 events per second", took)
 		}
 		for _, d := range letters {
 			if got := kept[d.Sequence]; why[d.AggregateID] == "" && got != "" || !strings.Contains(got, why[d.AggregateID]) {

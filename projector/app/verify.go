@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -147,8 +148,8 @@ type verifier struct{ worker *verify.Worker }
 
 var _ job.Worker = verifier{}
 
-// newVerifier makes the worker of the kind verify. wait limits the rate; nil for no limit.
-func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, wait func(context.Context, int) error, logger zerolog.Logger) (verifier, error) {
+// newVerifier makes the worker of the kind verify. pace limits the rate.
+func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (verifier, error) {
 	events, err := eventstore.NewReader(s.events, c.Fields, logger)
 	if err != nil {
 		return verifier{}, err
@@ -157,7 +158,7 @@ func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store,
 		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.readModels), Parking: parked,
 		Listing: verify.NewDatabase(s.readModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
-		Wait:   wait, Logger: logger,
+		Wait:   waiting(pace), Logger: logger,
 		Subject: func(ctx context.Context, name string, number int64) (verify.Subject, error) {
 			p, collection, err := d.find(ctx, name, number)
 			if err != nil {

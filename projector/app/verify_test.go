@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -53,7 +54,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		{"a command of the pipeline", newCommandDefinitions(s, invoices, projections), true},
 		{"a command of another pipeline", newCommandDefinitions(s, orders, projections), false},
 	} {
-		worker, err := newVerifier(orders, s, test.d, readModels{loader, writer}, park.NewStore(s.parked, park.Options{}), verify.NewFindingStore(s.state()), nil, zerolog.Nop())
+		worker, err := newVerifier(orders, s, test.d, readModels{loader, writer}, park.NewStore(s.parked, park.Options{}), verify.NewFindingStore(s.state()), refold.NewPace(refold.PaceOptions{}), zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}

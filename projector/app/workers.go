@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
@@ -34,7 +35,7 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := newVerifier(c, s, newDefinitions(s, c, p.projections), store, parked, verify.NewFindingStore(s.state()), waiting(pace), p.logger)
+	verifier, err := newVerifier(c, s, newDefinitions(s, c, p.projections), store, parked, verify.NewFindingStore(s.state()), pace, p.logger)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +50,12 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 type refoldStore struct {
 	readModels
 	*readmodel.Repairer
+}
+
+// commandPace is the rate of a command, which is a process of its own. It does not see the
+// live events of the pods, so it does not yield to them.
+func commandPace(c config.Config) *refold.Pace {
+	return refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate)})
 }
 
 // waiting applies the rate to work that is done page by page.

@@ -17,6 +17,8 @@ type aggregate struct {
 	// raw are the BSON values of the id in the event store: usually one, several if the
 	// ids differ only in type, none if the store does not have the aggregate.
 	raw []bson.RawValue
+	// read is the number of documents that were read and are not counted for the rate yet.
+	read int
 }
 
 // load loads the state of one unit. The caller releases it.

@@ -91,7 +91,7 @@ func (s *scan) next(ctx context.Context) (histories []history, after eventstore.
 	}
 	for _, ev := range s.pending[:n] {
 		if len(histories) == 0 || histories[len(histories)-1].id != ev.AggregateID {
-			histories = append(histories, history{aggregate: aggregate{ev.AggregateID, []bson.RawValue{ev.RawAggregateID}}, cut: cut})
+			histories = append(histories, history{aggregate: aggregate{id: ev.AggregateID, raw: []bson.RawValue{ev.RawAggregateID}}, cut: cut})
 		}
 		h := &histories[len(histories)-1]
 		h.events = append(h.events, ev)
@@ -124,10 +124,9 @@ func (p *pass) events(ctx context.Context, from, until eventstore.Position) erro
 		if len(histories) == 0 {
 			return p.finish(ctx)
 		}
-		if p.options.Wait != nil {
-			if err := p.options.Wait(ctx, read); err != nil {
-				return err
-			}
+		p.owed += read
+		if err := p.pay(ctx); err != nil {
+			return err
 		}
 		part := p.begin()
 		part.end = position{Events: after}
@@ -186,15 +185,18 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 // batch first, because a repair loads too.
 func (p *pass) confirm(ctx context.Context, a aggregate, part *part) error {
 	finding, late, err := p.look(ctx, p.subject, &a)
+	p.owe(&a)
 	switch {
 	case err != nil:
 		return err
 	case finding != nil:
-		return p.settle(ctx, a, finding, part)
+		if err := p.settle(ctx, a, finding, part); err != nil {
+			return err
+		}
 	case late != nil:
 		p.later(a, late.Head, part)
 	}
-	return nil
+	return p.pay(ctx)
 }
 
 // judgeAll judges the loaded read models. It returns the aggregates with a finding, and

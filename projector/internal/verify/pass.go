@@ -33,6 +33,8 @@ type pass struct {
 	parts []*part
 	late  []*lateLook
 	saved time.Time
+	// owed is the number of events that were read and for which pay has not waited yet.
+	owed int
 }
 
 // part is a part of a range. Its counts and its end are saved together.
@@ -60,6 +62,24 @@ func newPass(w *Worker, j Job, s *Subject, params Params, at position, counts ma
 	return p
 }
 
+// owe counts the events of an aggregate that were read alone.
+func (p *pass) owe(a *aggregate) {
+	p.owed += a.read
+	a.read = 0
+}
+
+// pay waits as long as the rate limit demands for the events that were read. Nothing pays
+// between reading an aggregate and writing it: during a wait, live writers would move its
+// watermark, and the write would match nothing.
+func (p *pass) pay(ctx context.Context) error {
+	n := p.owed
+	p.owed = 0
+	if n == 0 || p.options.Wait == nil {
+		return nil
+	}
+	return p.options.Wait(ctx, n)
+}
+
 // begin appends the next part.
 func (p *pass) begin() *part {
 	part := &part{counts: make(map[string]int64)}
@@ -69,7 +89,11 @@ func (p *pass) begin() *part {
 
 // advance checks the late aggregates that are due, and saves the settled parts.
 func (p *pass) advance(ctx context.Context) error {
-	if err := p.lookAgain(ctx); err != nil {
+	err := p.lookAgain(ctx)
+	if err == nil {
+		err = p.pay(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	for len(p.late) > maxLate {
@@ -89,6 +113,9 @@ func (p *pass) finish(ctx context.Context) error {
 		if err := p.save(ctx, false); err != nil {
 			return err
 		}
+	}
+	if err := p.pay(ctx); err != nil {
+		return err
 	}
 	return p.save(ctx, true)
 }
@@ -149,7 +176,12 @@ func (p *pass) lookAgain(ctx context.Context) error {
 			left = append(left, l)
 			continue
 		}
-		finding, late, err := p.look(ctx, p.subject, &l.aggregate)
+		err := p.pay(ctx)
+		var finding, late *Finding
+		if err == nil {
+			finding, late, err = p.look(ctx, p.subject, &l.aggregate)
+			p.owe(&l.aggregate)
+		}
 		if err != nil {
 			p.late = append(left, p.late[i:]...)
 			return err
@@ -187,6 +219,7 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 	part.counts[string(f.Kind)]++
 	if p.params.Repair && f.Kind != Parked {
 		err := p.repair(ctx, p.subject, &a)
+		p.owe(&a)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

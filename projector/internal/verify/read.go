@@ -29,7 +29,7 @@ func (w *Worker) readFrom(ctx context.Context, a *aggregate, from, to int64, eac
 		}
 	}()
 	for _, raw := range a.raw {
-		r, err := w.read(ctx, raw, from)
+		r, err := w.read(ctx, raw, from, &a.read)
 		if err != nil {
 			return fmt.Errorf("read the events of %s: %w", a.id, err)
 		}
@@ -64,20 +64,22 @@ func (w *Worker) readFrom(ctx context.Context, a *aggregate, from, to int64, eac
 // reading reads one history.
 type reading struct {
 	events Events
+	// count counts the documents that were read.
+	count *int
 	// cursor is nil after the end.
 	cursor eventstore.Cursor
 	page   []*event.Event
 }
 
-// read starts reading a history at an event id.
-func (w *Worker) read(ctx context.Context, raw bson.RawValue, from int64) (*reading, error) {
+// read starts reading a history at an event id, and counts the documents.
+func (w *Worker) read(ctx context.Context, raw bson.RawValue, from int64, count *int) (*reading, error) {
 	t, id, err := bson.MarshalValue(from)
 	if err != nil {
 		return nil, fmt.Errorf("encode an event id: %w", err)
 	}
 	first := eventstore.Position{AggregateID: raw, EventID: bson.RawValue{Type: t, Value: id}}
 	cursor, err := w.options.Events.Open(ctx, first, eventstore.After(raw), bson.Timestamp{})
-	return &reading{events: w.options.Events, cursor: cursor}, err
+	return &reading{events: w.options.Events, count: count, cursor: cursor}, err
 }
 
 // peek returns the next event without taking it; nil after the last.
@@ -94,6 +96,7 @@ func (r *reading) peek(ctx context.Context) (*event.Event, error) {
 		if err != nil {
 			return nil, err
 		}
+		*r.count += len(documents)
 		for _, document := range documents {
 			if ev, err := r.events.Read(document); err == nil {
 				r.page = append(r.page, &ev)

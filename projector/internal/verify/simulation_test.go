@@ -46,6 +46,8 @@ type simulation struct {
 	from verify.Events
 	// still keeps live writers from finishing while the worker waits.
 	still bool
+	// limit is the worker's rate limit; nil for none.
+	limit func(ctx context.Context, events int) error
 }
 
 // stored is the document or the side watermark of an aggregate.
@@ -348,7 +350,7 @@ func cmpEvents(first, second verify.Events) verify.Events {
 // worker returns a worker that verifies the simulation. While it waits, live writers finish.
 func (w *simulation) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
-		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Ranges: 3,
+		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Wait: w.limit, Ranges: 3,
 		Subject: func(context.Context, string, int64) (verify.Subject, error) {
 			return verify.Subject{
 				Unit:     w.unit(""),

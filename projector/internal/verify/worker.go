@@ -115,8 +115,9 @@ type Options struct {
 	Subject func(ctx context.Context, projection string, generation int64) (Subject, error)
 	// Strict is set if the event ids of an aggregate are 1, 2, 3, … without a gap.
 	Strict bool
-	// Wait is called after each batch is read, with the number of its events. It waits as
-	// long as the rate limit demands; nil means no limit.
+	// Wait is called after events were read, with their number: after each batch, and after
+	// each aggregate that was read again to confirm a finding or to repair. It waits as long
+	// as the rate limit demands; nil means no limit.
 	Wait func(ctx context.Context, events int) error
 	// Ranges is the number of event ranges into which a job is split; default 16.
 	Ranges int

@@ -344,6 +344,53 @@ func (s *stopping) Save(ctx context.Context, position bson.Raw, counts map[strin
 	return nil
 }
 
+// TestEveryReadEventCountsForTheRate checks that the rate limit covers the verification of
+// one aggregate, and the events that are read again to confirm a finding and to repair.
+func TestEveryReadEventCountsForTheRate(t *testing.T) {
+	t.Parallel()
+	w := history(t, 10)
+	waited := 0
+	w.limit = func(_ context.Context, events int) error {
+		waited += events
+		return nil
+	}
+	w.still = true
+	if w.verify(verify.Params{Aggregate: "007"}); waited != 3 {
+		t.Errorf("waited for %d events of one aggregate, want 3", waited)
+	}
+	w.change("007", func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
+	waited = 0
+	if w.verify(verify.Params{GraceMillis: 1000}); waited != 30+3 {
+		t.Errorf("waited for %d events of all aggregates and of a finding, want 33", waited)
+	}
+	// A repair looks at the aggregate before and after it folds the events.
+	waited = 0
+	if found, _ := w.verify(verify.Params{GraceMillis: 1000, Repair: true}); !found["007"].Repaired || waited != 33+3*3 {
+		t.Errorf("waited for %d events with a repair, want 42; found %+v", waited, found)
+	}
+	// An aggregate that is behind is looked at twice, and then repaired.
+	w.append("007", "Add", "A", 1, 0)
+	waited = 0
+	if found, _ := w.verify(verify.Params{Aggregate: "007", Repair: true, GraceMillis: 1}); !found["007"].Repaired || waited < 2*4+3*4-3 {
+		t.Errorf("waited for %d events of an aggregate that was behind, want at least 17; found %+v", waited, found)
+	}
+	stop := errors.New("stop")
+	w.limit = func(context.Context, int) error { return stop }
+	params, err := bson.Marshal(verify.Params{Aggregate: "007"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := verify.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: params}
+	worker := w.worker()
+	ranges, _, err := worker.Plan(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Work(t.Context(), j, verify.Range{Bounds: ranges[0]}, &saved{}); !errors.Is(err, stop) {
+		t.Errorf("the error of the limit is lost: %v", err)
+	}
+}
+
 // TestLongHistoryIsReadPageByPage verifies an aggregate whose events do not fit into a
 // batch, between two others.
 func TestLongHistoryIsReadPageByPage(t *testing.T) {
