@@ -1,8 +1,12 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"image/color"
+	"image/png"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -57,6 +61,21 @@ func (d statusData) rows(table string) (lines []string) {
 	return lines
 }
 
+// statusPage reads the data of a process's status page. It is empty if the process does not
+// answer.
+func (s *scenario) statusPage(p *harness.Process) (d statusData) {
+	s.t.Helper()
+	response, err := fetch(s.t.Context(), "http://"+p.Admin+"/status/data")
+	if err != nil {
+		return d
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&d); err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
 // Both services show the stages of the events under load, the problems, and the state that
 // all pods share. The pages work in a browser behind a proxy that adds a path prefix.
 func TestStatusPages(t *testing.T) {
@@ -71,17 +90,7 @@ func TestStatusPages(t *testing.T) {
 	}
 
 	publisher, projector := s.started[0], s.started[1]
-	read := func(p *harness.Process) (d statusData) {
-		response, err := fetch(ctx, "http://"+p.Admin+"/status/data")
-		if err != nil {
-			return d
-		}
-		defer response.Body.Close()
-		if err := json.NewDecoder(response.Body).Decode(&d); err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
+	read := s.statusPage
 	// Every figure gets a value during a load, so none names a metric that does not exist.
 	s.await("the figures of the publisher", func() bool { return complete(read(publisher)) })
 	s.await("the quarantined event on the page", func() bool {
@@ -175,9 +184,27 @@ func inBrowser(t *testing.T, browser string, p *harness.Process) {
 			t.Errorf("the browser complains about the page of %s: %s", p.Name, line)
 		}
 	}
-	if folder := os.Getenv(screenshots); folder != "" {
-		name := filepath.Join(folder, "status-"+strings.TrimRight(p.Name, "-0123456789"))
-		open("--screenshot=" + name + ".png")
-		open("--screenshot="+name+"-dark.png", "--force-dark-mode")
+	folder := cmp.Or(os.Getenv(screenshots), t.TempDir())
+	name := filepath.Join(folder, "status-"+strings.TrimRight(p.Name, "-0123456789"))
+	open("--screenshot=" + name + ".png")
+	open("--screenshot="+name+"-dark.png", "--force-dark-mode")
+	if light, dark := brightness(t, name+".png"), brightness(t, name+"-dark.png"); light < 0.8 || dark > 0.2 {
+		t.Errorf("the background of the page of %s has the brightness %.2f in the light theme, %.2f in the dark one", p.Name, light, dark)
 	}
+}
+
+// brightness returns the brightness of a picture's background: from 0, black, to 1, white.
+func brightness(t *testing.T, file string) float64 {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	picture, err := png.Decode(f)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	gray := color.Gray16Model.Convert(picture.At(2, 2)).(color.Gray16)
+	return float64(gray.Y) / math.MaxUint16
 }
