@@ -33,6 +33,7 @@ func (a author) projector(code int, args []string, says ...string) {
 	if c.ProcessState == nil {
 		a.t.Fatal(err)
 	}
+	ran.add(suite.services.Projector, args, c.ProcessState.ExitCode())
 	if got := c.ProcessState.ExitCode(); got != code {
 		a.t.Errorf("projector %s: status %d, want %d\n%s", strings.Join(args, " "), got, code, out)
 	}
@@ -155,4 +156,5 @@ func TestTestCommandWatches(t *testing.T) {
 	if err := c.Wait(); err != nil {
 		t.Errorf("interrupted, it ends with %v", err)
 	}
+	ran.add(c.Path, c.Args[1:], c.ProcessState.ExitCode())
 }

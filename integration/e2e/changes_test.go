@@ -305,6 +305,9 @@ func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 	s.projectorCommand(0, "projections", "rebuild", "tallies", "--yes", "--why=tested", "--projections="+file)
 	// The projector with the old file builds it, although no projector declares the new
 	// definition yet.
+	if stdout, _ := s.projectorCommand(0, "projections", "watch", "tallies"); !strings.Contains(stdout, "generation 2") || !strings.HasSuffix(stdout, " is live\n") {
+		t.Errorf("the rebuild was followed with\n%s", stdout)
+	}
 	s.live("tallies", 2)
 	s.startProjector(2)
 	s.await("the new definition declared", func() bool {

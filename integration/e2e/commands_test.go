@@ -21,6 +21,7 @@ func command(t *testing.T, program string, env []string, args ...string) (code i
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+	ran.add(program, args, c.ProcessState.ExitCode())
 	return c.ProcessState.ExitCode(), out.String(), problems.String()
 }
 

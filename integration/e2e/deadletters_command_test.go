@@ -61,6 +61,9 @@ func TestDeadLettersAreListedAndDiscarded(t *testing.T) {
 	if len(found) != 1 || found[0].AggregateID != "one" || found[0].EventID != 2 || found[0].EventType != "Counted" || len(found[0].Parked) != 1 || found[0].Parked[0] != "counts" || !strings.HasPrefix(found[0].Next, "parked retry") {
 		t.Fatalf("listed %+v", found)
 	}
+	if n := len(list("--limit=1")); n != 1 {
+		t.Errorf("%d messages listed, want 1", n)
+	}
 	if stdout, _ := run(0, "deadletters", "list"); !strings.Contains(stdout, "2 Counted") || strings.Count(stdout, "expression") != 2 {
 		t.Errorf("the table is\n%s", stdout)
 	}

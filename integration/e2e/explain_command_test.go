@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 // explained is the output of the command explain for a projection.
 type explained struct {
 	Projection, Origin      string
+	AggregateID             string
 	Generation, LastEventID int64
 	Steps                   []struct {
 		EventID            int64
@@ -44,6 +46,33 @@ type differing struct {
 	}
 	Aggregates, Events int64
 	Rollout            struct{ Builds, StoreEvents, Reads, Pods int64 }
+}
+
+// export writes the events of the store to a file, as mongoexport does, and returns its
+// path.
+func (s *scenario) export() string {
+	s.t.Helper()
+	cursor, err := s.events.Find(s.t.Context(), bson.D{})
+	var documents []bson.Raw
+	if err == nil {
+		err = cursor.All(s.t.Context(), &documents)
+	}
+	var lines []byte
+	for _, document := range documents {
+		var line []byte
+		if err == nil {
+			line, err = bson.MarshalExtJSON(document, false, false)
+			lines = append(append(lines, line...), '\n')
+		}
+	}
+	path := filepath.Join(s.t.TempDir(), "events.ndjson")
+	if err == nil {
+		err = os.WriteFile(path, lines, 0o600)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return path
 }
 
 // TestExplainAndDiffAgreeWithTheService checks that the commands agree with the projector
@@ -87,6 +116,12 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 	if len(listed) != 1 || wrong.Parked == nil || listed[0]["eventId"] != float64(wrong.Parked.EventID) || listed[0]["reason"] != wrong.Parked.Reason || listed[0]["error"] != wrong.Parked.Error {
 		t.Errorf("explained %+v, parked is %v", wrong.Parked, listed)
 	}
+	if first := explain("--aggregate=right", "--first=2"); len(first.Steps) != 2 || first.LastEventID != 2 || first.Document["n"] != 5.0 {
+		t.Errorf("the first two events: %+v", first)
+	}
+	if last := explain("--aggregate=right", "--last=1"); len(last.Steps) != 1 || last.Steps[0].EventID != 4 || last.LastEventID != 4 {
+		t.Errorf("the last event: %+v", last)
+	}
 	if stdout, _ := s.projectorCommand(0, "explain", "--aggregate=wrong", "--until=1"); !strings.Contains(stdout, "the document after event 1; later events were not read:") {
 		t.Errorf("the first event alone:\n%s", stdout)
 	}
@@ -120,6 +155,27 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 	}
 	if p := d.Projections[0]; p.Kind != "changed" || p.Differ != 2 || p.Parks != 1 || len(p.Parking) != 1 || p.Parking[0].AggregateID != "right" || p.Rollout != "rebuild: generation 2 is built beside the live one" {
 		t.Errorf("the changed definition: %+v", p)
+	}
+	// The same events in a file give the same answers without any server.
+	exported := s.export()
+	offline := func(code int, into any, args ...string) {
+		t.Helper()
+		got, stdout, stderr := command(t, suite.services.Projector, []string{"PENSTOCK_PROJECTIONS=" + file(countsProjection)}, append(args, "--from="+exported, "--output=json")...)
+		if err := json.Unmarshal([]byte(stdout), into); err != nil || got != code {
+			t.Fatalf("projector %s: status %d, %v\n%s%s", strings.Join(args, " "), got, err, stdout, stderr)
+		}
+	}
+	for _, online := range []explained{right, wrong} {
+		var results []explained
+		offline(0, &results, "explain", "--aggregate="+online.AggregateID)
+		if len(results) != 1 || !reflect.DeepEqual(results[0].Steps, online.Steps) || !reflect.DeepEqual(results[0].Parked, online.Parked) || !reflect.DeepEqual(results[0].Document, online.Document) {
+			t.Errorf("explained from a file %+v, from the store %+v", results, online)
+		}
+	}
+	var filed differing
+	offline(1, &filed, "diff", file(countsProjection), file(changed))
+	if p := d.Projections[0]; len(filed.Projections) != 1 || filed.Aggregates != d.Aggregates || filed.Events != d.Events || filed.Projections[0].Differ != p.Differ || filed.Projections[0].Parks != p.Parks {
+		t.Errorf("the difference of a file's aggregates %+v, of the store's %+v", filed, d)
 	}
 	if d := diff(1, file(countsProjection), file(changed), "--sample=1"); d.Aggregates != 1 || d.Projections[0].Aggregates != 1 {
 		t.Errorf("two files: %+v", d)

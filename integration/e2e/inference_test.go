@@ -43,6 +43,7 @@ func TestInferredSchemaRefusesAnUnknownField(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, problems.String())
 	}
+	ran.add(infer.Path, infer.Args[1:], infer.ProcessState.ExitCode())
 	const want = `# Inferred from 3 events. Events that were not among them may have other fields and types.
 events:
   # events seen: 3

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -29,16 +30,37 @@ func run(m *testing.M) (status int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	closeSuite, err := open(ctx)
 	stop()
+	ctx = context.WithoutCancel(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	status = m.Run()
+	if status == 0 && whole() {
+		missing, err := notRun(ctx)
+		if err != nil {
+			missing = append(missing, err.Error())
+		}
+		for _, problem := range missing {
+			fmt.Fprintln(os.Stderr, "no test runs it through the program:", problem)
+			status = 1
+		}
+	}
 	if err := closeSuite(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = max(status, 1)
 	}
 	return status
+}
+
+// whole reports whether all tests have run. Some run on the stand-ins only.
+func whole() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
+			return false
+		}
+	}
+	return suite.kind == harness.KindEmbedded && !testing.Short()
 }
 
 // open selects the backends and builds the services. The returned function removes both.

@@ -12,7 +12,7 @@ import (
 var (
 	inline  = regexp.MustCompile("`([^`\n]+)`")
 	called  = regexp.MustCompile(`(?:^|[\s/])(projector|publisher) ([a-z].*)$`)
-	flag    = regexp.MustCompile(`^--[a-z-]+`)
+	option  = regexp.MustCompile(`^--[a-z-]+`)
 	verb    = regexp.MustCompile(`^[a-z-]+$`)
 	helpful = regexp.MustCompile(`^(\$ )?(kubectl|az|helm|/?projector|/?publisher) |^(db|sh|rs)\.`)
 )
@@ -75,7 +75,7 @@ func TestPagesNameCommandsThatExist(t *testing.T) {
 				continue
 			}
 			for _, w := range words {
-				if name := flag.FindString(w); name != "" && !strings.Contains(usage+help(found[1], nil), name) {
+				if name := option.FindString(w); name != "" && !strings.Contains(usage+help(found[1], nil), name) {
 					t.Errorf("%s: %s: the command has no flag %s", page, code, name)
 				}
 			}

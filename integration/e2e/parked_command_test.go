@@ -97,6 +97,9 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 			if n := listed("--projection=counts", "--reason=expression"); n != 3 {
 				t.Errorf("%d listed, want 3", n)
 			}
+			if n := listed("--limit=2"); n != 2 {
+				t.Errorf("%d listed, want 2", n)
+			}
 			if n := listed("--older-than=1h") + listed("--projection=orders") + listed("--reason=missing") + listed("--aggregate=z"); n != 0 {
 				t.Errorf("%d listed by flags that match nothing", n)
 			}
@@ -112,7 +115,7 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 			if _, stderr := s.projectorCommand(1, "parked", "retry"); !strings.Contains(stderr, "retry 3 parked aggregates (3 in counts by reason expression)") || !strings.Contains(stderr, "repeat it with --yes") {
 				t.Errorf("without --yes: %s", stderr)
 			}
-			if stdout, _ := s.projectorCommand(1, "parked", "retry", "--aggregate=a", "--yes"); !strings.HasPrefix(stdout, "0 resumed, 1 parked again, 0 pending\n") {
+			if stdout, _ := s.projectorCommand(1, "parked", "retry", "--aggregate=a", "--yes", "--wait=1m"); !strings.HasPrefix(stdout, "0 resumed, 1 parked again, 0 pending\n") {
 				t.Errorf("a retry of an event that fails: %s", stdout)
 			}
 
@@ -146,6 +149,9 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 				t.Errorf("b: %s: events of a discarded aggregate are lost", got)
 			}
 
+			if n := len(s.projectorList("audit", "--limit=1")); n != 1 {
+				t.Errorf("%d changes listed, want 1", n)
+			}
 			var changes []string
 			for _, e := range s.projectorList("audit") {
 				changes = append(changes, fmt.Sprint(strings.Split(e["who"].(string), "@")[0], " ", e["command"], " ", e["outcome"], " ", e["why"], " ", e["counts"]))

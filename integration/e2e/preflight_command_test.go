@@ -57,6 +57,10 @@ func TestPreflightNamesWhatIsMissing(t *testing.T) {
 			}
 		}
 	}
+	// The oplog of a new server is short.
+	if found := run("publisher", 0)["oplog"]; found.State != "warning" || !strings.Contains(found.Detail, "it reaches back ") {
+		t.Errorf("the oplog: %+v", found)
+	}
 	names, err := s.state.ListCollectionNames(t.Context(), bson.D{})
 	if err != nil || len(names) != 0 {
 		t.Errorf("the checks have made the collections %v, %v", names, err)

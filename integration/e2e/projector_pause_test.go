@@ -30,8 +30,11 @@ func TestProjectorsArePaused(t *testing.T) {
 	}
 	command(2, "pause", "--yes")
 	command(1, "resume", "--yes")
-	if out := command(0, "pause", "--yes", "--why=a migration"); !strings.Contains(string(out.Stdout), "is paused; stopped: ") {
+	if out := command(0, "pause", "--yes", "--why=a migration", "--wait=1m", "--who=eve"); !strings.Contains(string(out.Stdout), "is paused; stopped: ") {
 		t.Errorf("pause printed %s", out.Stdout)
+	}
+	if out := command(0, "audit"); !strings.Contains(string(out.Stdout), "eve@") {
+		t.Errorf("the audit has\n%s", out.Stdout)
 	}
 	active := func(name string) float64 { return s.metric(name, "penstock_projector_sessions_active") }
 	if n := active("projector-0"); n != 0 {

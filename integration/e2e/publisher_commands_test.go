@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,12 +101,20 @@ func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 		t.Errorf("the status is %+v", before)
 	}
 
+	var shown struct {
+		Stream, Position string
+		Epoch            int64
+	}
+	if s.publisherJSON(0, &shown, "checkpoint", "show"); shown.Stream != "events" || shown.Position != before.Checkpoint.Position || shown.Epoch != before.Checkpoint.Epoch {
+		t.Errorf("the checkpoint is %+v", shown)
+	}
+
 	// While it is paused, it keeps the lease, is ready, and publishes nothing.
 	s.publisherCommand(2, "pause", "--yes")
 	if _, stderr := s.publisherCommand(1, "pause", "--why=the topic moves"); !strings.Contains(stderr, "repeat it with --yes") {
 		t.Errorf("without --yes: %s", stderr)
 	}
-	if stdout, _ := s.publisherCommand(0, "pause", "--why=the topic moves", "--yes", "--who=ada"); !strings.Contains(stdout, "stream events is paused; stopped: "+leader+"_") {
+	if stdout, _ := s.publisherCommand(0, "pause", "--why=the topic moves", "--yes", "--who=ada", "--wait=1m"); !strings.Contains(stdout, "stream events is paused; stopped: "+leader+"_") {
 		t.Errorf("pause printed %q", stdout)
 	}
 	s.publisherCommand(1, "pause", "--why=again", "--yes")
@@ -160,6 +169,17 @@ func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 	s.publisherCommand(0, "checkpoint", "set", "beginning", "--yes", "--why=lost topic")
 	s.insert(counted("c", 1, one))
 	s.await("a later term", func() bool { return s.epoch() >= epoch+2 })
+	// The status pages name who leads, and the term that the command has ended.
+	s.await("the ended term on a status page", func() bool {
+		leads, ended := false, false
+		for _, process := range s.Running() {
+			page := s.statusPage(process)
+			leads = leads || slices.Contains(page.rows("Leadership of stream events"), "this process leads")
+			terms := page.rows("Last terms of this process")
+			ended = ended || len(terms) > 0 && strings.Contains(terms[0], " work_failed ") && strings.Contains(terms[0], "later term")
+		}
+		return leads && ended
+	})
 	s.await("the read models", func() bool {
 		return s.count("a") == "n=2 after event 2" && s.count("b") == "n=1 after event 1" && s.count("c") == "n=1 after event 1"
 	})
@@ -177,6 +197,9 @@ resume done <nil>
 checkpoint set done test data
 pause done the topic moves`; got != want {
 		t.Errorf("the audit has\n%s\nwant\n%s", got, want)
+	}
+	if s.publisherJSON(0, &entries, "audit", "--limit=2"); len(entries) != 2 || entries[0]["command"] != "checkpoint reset" {
+		t.Errorf("the last two changes are %v", entries)
 	}
 }
 

@@ -43,6 +43,9 @@ func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 	if found := list("--aggregate=a"); len(found) != 1 || found[0].Document != "broken-a" || found[0].Reason != "missing_event_type" || found[0].EventID != 2 {
 		t.Errorf("listed %+v", found)
 	}
+	if n := len(list("--limit=2")); n != 2 {
+		t.Errorf("%d listed, want 2", n)
+	}
 	if n := len(list("--reason=refused")) + len(list("--older-than=1h")) + len(list("--document=broken-z")); n != 0 {
 		t.Errorf("%d listed by flags that match nothing", n)
 	}
@@ -70,7 +73,10 @@ func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 	if _, stderr := s.publisherCommand(1, "quarantine", "republish"); !strings.Contains(stderr, "publish 2 events of the quarantine (broken-a, missing_event_type; broken-b, missing_event_type); 1 more stay there") || !strings.Contains(stderr, "repeat it with --yes") {
 		t.Errorf("without --yes: %s", stderr)
 	}
-	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "2 published, 1 stay in the quarantine\n") {
+	if stdout, _ := s.publisherCommand(0, "quarantine", "republish", "--aggregate=a", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "1 published, 0 stay in the quarantine\n") {
+		t.Errorf("republish of one aggregate: %s", stdout)
+	}
+	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "1 published, 1 stay in the quarantine\n") {
 		t.Errorf("republish: %s", stdout)
 	}
 	s.await("two more events on the topic", func() bool { return s.published() == 8 })
@@ -83,7 +89,7 @@ func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 	}
 	s.publisherCommand(1, "quarantine", "discard", "--yes", "--why=again")
 	var entries []map[string]any
-	if s.publisherJSON(0, &entries, "audit", "--command=quarantine"); len(entries) != 2 || entries[0]["command"] != "quarantine discard" || entries[1]["why"] != "corrected" {
+	if s.publisherJSON(0, &entries, "audit", "--command=quarantine"); len(entries) != 3 || entries[0]["command"] != "quarantine discard" || entries[1]["why"] != "corrected" {
 		t.Errorf("the audit has %v", entries)
 	}
 }

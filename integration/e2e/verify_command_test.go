@@ -142,10 +142,16 @@ func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 			t.Errorf("differences of still-01: %+v", f.Differences)
 		}
 	}
+	if _, v := s.verify(1, "--projection=ledgers", "--limit=2"); len(v.Findings) != 2 || v.Counts["different"] < 3 {
+		t.Errorf("the first two findings are %+v, of %v", v.Findings, v.Counts)
+	}
+	if _, v := s.verify(0, "--aggregate=still-06", "--sample=100%"); v.Counts["aggregates"] != 1 {
+		t.Errorf("one aggregate that is right: %+v", v)
+	}
 	if found, _ := s.verify(1, "--aggregate=still-01"); !maps.Equal(found, map[string]string{"still-01": "different"}) {
 		t.Errorf("found %v for one aggregate", found)
 	}
-	if stdout, _ := s.projectorCommand(0, "jobs", "list", "--kind=verify"); strings.Count(stdout, " done ") != 3 {
+	if stdout, _ := s.projectorCommand(0, "jobs", "list", "--kind=verify"); strings.Count(stdout, " done ") != 5 {
 		t.Errorf("the jobs are\n%s", stdout)
 	}
 
