@@ -65,6 +65,8 @@ type Chosen struct {
 	// Command points to the command's struct, which is filled; nil if the program has
 	// no commands.
 	Command any
+	// Variables are the environment variables of the configuration and of all commands.
+	Variables []string
 }
 
 // ParseCommand is [Parse] for a program with commands: it also returns the chosen one.
@@ -86,6 +88,9 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 		p.validators = append(p.validators, selected{s, chosen.Command})
 	}
 	p.validate()
+	for _, flag := range p.flags {
+		chosen.Variables = append(chosen.Variables, flag.Envs...)
+	}
 	return chosen, p.report()
 }
 

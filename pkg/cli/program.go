@@ -31,6 +31,9 @@ type Program struct {
 	// Command is the path of the command that Run runs instead of the service. Its error is
 	// printed as a line on stderr and not logged.
 	Command string
+	// Variables are the environment variables that the program knows. The service logs a
+	// warning for each variable that is probably one of them, misspelt.
+	Variables []string
 }
 
 // ErrFindings is the error of a command that has already printed its findings. The process
@@ -58,6 +61,11 @@ func Main(name string, prepare func(args []string, environ func(string) (string,
 	// Another signal after the first has its default effect.
 	context.AfterFunc(ctx, stop)
 
+	if program.Command == "" {
+		for _, m := range misspelt(os.Environ(), program.Variables) {
+			program.Logger.Warn().Str("variable", m.variable).Msg(m.variable + " is not known; did you mean " + m.meant + "?")
+		}
+	}
 	err = program.Run(ctx)
 	switch {
 	case errors.Is(err, ErrFindings):

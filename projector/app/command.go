@@ -97,6 +97,8 @@ type line struct {
 	command     command
 	path        string
 	projections []*Projection
+	// variables are all variables of the program.
+	variables []string
 }
 
 // program is the command line: the configuration, which every command takes, and the
@@ -129,7 +131,7 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 	if !ok {
 		return line{}, usage
 	}
-	l := line{config: p.Config, command: c, path: chosen.Path}
+	l := line{config: p.Config, command: c, path: chosen.Path, variables: chosen.Variables}
 	path, needed := l.config.Projections.Path, l.command.needs()&config.PartProjections != 0
 	if needed {
 		var err error
@@ -159,7 +161,7 @@ func Main(inCode ...*Projection) int {
 			if err != nil {
 				return cli.Program{}, err
 			}
-			return cli.Program{Run: New(o).Run, Logger: o.Logger}, nil
+			return cli.Program{Run: New(o).Run, Logger: o.Logger, Variables: l.variables}, nil
 		}
 		logger, err := obs.NewLogger(stderr, l.config.Process.Log)
 		if err != nil {

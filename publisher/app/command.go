@@ -76,6 +76,8 @@ type line struct {
 	config  config.Config
 	command command
 	path    string
+	// variables are all variables of the program.
+	variables []string
 }
 
 // program is the command line: the configuration, which every command takes, and the
@@ -102,7 +104,7 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 		return line{}, err
 	}
 	c, _ := chosen.Command.(command)
-	return line{config: p.Config, command: c, path: chosen.Path}, nil
+	return line{config: p.Config, command: c, path: chosen.Path, variables: chosen.Variables}, nil
 }
 
 // options returns the options of a command that logs to out.
@@ -124,7 +126,7 @@ func Main() int {
 		if err != nil {
 			return cli.Program{}, err
 		}
-		program, out := cli.Program{}, stdout
+		program, out := cli.Program{Variables: l.variables}, stdout
 		if _, service := l.command.(*runCommand); !service {
 			// Only the command's result goes to stdout.
 			program.Command, out = l.path, stderr

@@ -7,6 +7,8 @@ import (
 
 	"cel.dev/cel-go/common/ast"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 const (
@@ -54,7 +56,7 @@ func (p place) adviseOnType(node *yaml.Node, eventType string) {
 	// OrderPaidEvent and OrderPlacedEvent are three edits apart, and both are right.
 	best, least := "", min(2, len(eventType)/8)+1
 	for _, name := range sortedKeys(p.declared) {
-		if d := editDistance(strings.ToLower(eventType), strings.ToLower(name)); d < least {
+		if d := similar.Distance(strings.ToLower(eventType), strings.ToLower(name)); d < least {
 			best, least = name, d
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"cel.dev/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 // maxSchemaDepth bounds the nesting of a schema, because an alias in YAML can refer to a
@@ -254,7 +256,7 @@ func (s *schema) names() []string { return sortedKeys(s.fields) }
 func (s *schema) suggestion(field string) string {
 	best, least := "", len(field)/3+2
 	for _, name := range s.names() {
-		d := editDistance(strings.ToLower(field), strings.ToLower(name))
+		d := similar.Distance(strings.ToLower(field), strings.ToLower(name))
 		if len(field) >= 4 && strings.HasPrefix(strings.ToLower(name), strings.ToLower(field[:len(field)-1])) {
 			d = min(d, least-1)
 		}
@@ -266,27 +268,4 @@ func (s *schema) suggestion(field string) string {
 		return fmt.Sprintf("%s has no field %s: did you mean %s?", s.name, field, best)
 	}
 	return fmt.Sprintf("%s has no field %s, only %s", s.name, field, strings.Join(s.names(), ", "))
-}
-
-// editDistance returns the smallest number of insertions, deletions and replacements of
-// characters that turn a into b.
-func editDistance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range x {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range y {
-			replaced := diagonal
-			if x[i] != y[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(y)]
 }

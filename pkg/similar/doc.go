@@ -1,0 +1,2 @@
+// Package similar compares names, to suggest the right name for a misspelt one.
+package similar
