@@ -338,10 +338,10 @@ func adoption(t *testing.T, process *harness.Process, setting string) string {
 	return found[len(found)-1]
 }
 
-// TestPublishingGoesOnInAnotherNamespace checks that losing a Service Bus namespace with
+// TestPublishingContinuesInAnotherNamespace checks that losing a Service Bus namespace with
 // messages in it loses no event. Both services refuse the new namespace until they are told
 // to adopt it. The read models and other subscribers then get the lost events.
-func TestPublishingGoesOnInAnotherNamespace(t *testing.T) {
+func TestPublishingContinuesInAnotherNamespace(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: two namespaces")
 	}

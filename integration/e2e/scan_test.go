@@ -15,7 +15,7 @@ import (
 // A publisher is killed during its scan, and then its oplog is lost. Its successor
 // continues the scan at its position, and also finds the events that were stored before
 // that position meanwhile.
-func TestScanGoesOnAfterTheOplogIsLost(t *testing.T) {
+func TestScanContinuesAfterTheOplogIsLost(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: the broker must be slow, and the oplog is lost when the test says so")
 	}

@@ -77,9 +77,9 @@ func TestSessionsNeedOneRoundTripForEachStep(t *testing.T) {
 	})
 }
 
-// TestSessionsKeepWhatArrivesBetweenCalls: with leftover credit, messages arrive between
-// two calls. They stay in order and count no delivery. See TestLeftoverCredit.
-func TestSessionsKeepWhatArrivesBetweenCalls(t *testing.T) {
+// TestSessionsKeepMessagesThatArriveBetweenCalls: with leftover credit, messages arrive
+// between two calls. They stay in order and count no delivery. See TestLeftoverCredit.
+func TestSessionsKeepMessagesThatArriveBetweenCalls(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 		s := e.sender(e.client(), "events")

@@ -83,7 +83,7 @@ func TestParseReportsEachMistakeOnce(t *testing.T) {
 }
 
 // A setting has the same effect as a flag and as a variable.
-func TestParseReadsFlagsAndVariablesAlike(t *testing.T) {
+func TestFlagsAndVariablesHaveTheSameEffect(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.SampledFrom([]string{"host", "port", "ratio", "level", "secret"}).Draw(rt, "name")
