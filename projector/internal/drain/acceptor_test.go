@@ -165,7 +165,7 @@ func TestStopsFastWhenIdle(t *testing.T) {
 	})
 }
 
-func TestFinishesWhatItHasReceived(t *testing.T) {
+func TestStopFinishesReceivedMessages(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()

@@ -235,7 +235,7 @@ func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attem
 // Events behind a gap that exceed a session's bound come again after its release.
 // Meanwhile no later event of the aggregate overtakes them, even if the handler would not
 // detect it.
-func TestNothingOvertakesWhatWasForgotten(t *testing.T) {
+func TestLaterEventsDoNotOvertakeReleasedEvents(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-func TestRenewsTheLock(t *testing.T) {
+func TestSessionRenewsItsLock(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -44,13 +44,13 @@ func TestRenewsTheLock(t *testing.T) {
 	})
 }
 
-func TestLostLockEndsTheWork(t *testing.T) {
+func TestLostLockEndsTheSession(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*fakeBroker){
-		"broker says so": func(b *fakeBroker) {
+		"broker reports it": func(b *fakeBroker) {
 			b.renewErr = func() error { return &azservicebus.Error{Code: azservicebus.CodeLockLost} }
 		},
-		"not renewed": func(b *fakeBroker) { b.renewErr = func() error { return errors.New("somehow") } },
+		"renewal refused": func(b *fakeBroker) { b.renewErr = func() error { return errors.New("somehow") } },
 		"renewal hangs": func(b *fakeBroker) {
 			b.renewErr = func() error { pause(context.Background(), time.Minute); return nil }
 		},
@@ -101,7 +101,7 @@ func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ drain.A
 	return make([]drain.Verdict, len(batch))
 }
 
-func TestDeadLetters(t *testing.T) {
+func TestInvalidAndPoisonMessagesAreDeadLettered(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -141,7 +141,7 @@ func TestGapIsRepaired(t *testing.T) {
 	})
 }
 
-func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
+func TestLastingGapDelaysNoOtherAggregate(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -192,7 +192,7 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 	})
 }
 
-func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
+func TestEachRepeatedDeliveryIsSettled(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -211,7 +211,7 @@ func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 
 // If a slow broker must settle more messages than are settled at once, the last
 // settlements have as much time as the first.
-func TestSettlementsThatWaitHaveTheirTime(t *testing.T) {
+func TestWaitingSettlementsKeepTheirFullTimeout(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -229,7 +229,7 @@ func TestSettlementsThatWaitHaveTheirTime(t *testing.T) {
 
 // If the broker answers no settlement of a session, the waiting settlements do not time
 // out one after another. The session ends soon, and its messages come again.
-func TestUnansweredSettlementsAreGivenUpTogether(t *testing.T) {
+func TestUnansweredSettlementsTimeOutTogether(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -282,7 +282,7 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 
 // If the handler is slower than the broker, the SDK must not repeatedly release messages
 // for which the inbox has no room.
-func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
+func TestSlowHandlerReceivesNoMoreMessages(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -340,12 +340,12 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 
 // While the store is down, the waiting messages are bounded too, both for many events and
 // for one that comes repeatedly.
-func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
+func TestMessagesThatWaitForTheStoreAreBounded(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 14
 	for name, id := range map[string]func(i int) int64{
-		"many events":        func(i int) int64 { return int64(i) + 1 },
-		"the same few again": func(i int) int64 { return int64(i)%8 + 1 },
+		"many events":           func(i int) int64 { return int64(i) + 1 },
+		"few events repeatedly": func(i int) int64 { return int64(i)%8 + 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -384,7 +384,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 }
 
 // Large events behind a gap leave room for the other aggregates.
-func TestGapOfLargeEventsHoldsUpNobodyElse(t *testing.T) {
+func TestGapOfLargeEventsDelaysNoOtherAggregate(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -444,7 +444,7 @@ func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 	})
 }
 
-func TestSuspectMessagesGoBackAtTheEndOfTheSession(t *testing.T) {
+func TestSuspectMessagesReturnToTheBrokerAtTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()

@@ -104,7 +104,7 @@ func TestFailingAggregateDelaysNoOther(t *testing.T) {
 
 // A session whose only aggregate fails is released at the end of its tenure with
 // unsettled messages, so that another session gets the slot.
-func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
+func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
@@ -178,7 +178,7 @@ func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt dr
 
 // An aggregate whose document conflicts with another one is given up in time even if
 // nothing else is written, because the rejection shows that the store works.
-func TestLoneConflictIsGivenUp(t *testing.T) {
+func TestSingleConflictIsGivenUpInTime(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()

@@ -173,7 +173,7 @@ func TestRangesAreClaimedOnceAndTheLastOneCompletesTheJob(t *testing.T) {
 	}
 }
 
-func TestExpiredRangeIsTakenOverWhereItWasSaved(t *testing.T) {
+func TestExpiredRangeContinuesAtItsSavedPosition(t *testing.T) {
 	t.Parallel()
 	for name, s := range both(t) {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestReturnedRangeIsClaimedAtOnce(t *testing.T) {
 	}
 }
 
-func TestPausedJobIsLeftAloneAndResumesWhereItWasSaved(t *testing.T) {
+func TestPausedJobResumesAtItsSavedPosition(t *testing.T) {
 	t.Parallel()
 	for name, s := range both(t) {
 		t.Run(name, func(t *testing.T) {

@@ -133,9 +133,9 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestWhatIsWritten checks the write for each sequence of creating, changing and deleting
-// a document.
-func TestWhatIsWritten(t *testing.T) {
+// TestWriteOfEachSequenceOfChanges checks the write for each sequence of creating, changing
+// and deleting a document.
+func TestWriteOfEachSequenceOfChanges(t *testing.T) {
 	t.Parallel()
 	p := parseOne(t, `
 projections:

@@ -104,9 +104,9 @@ func TestResumeParksAtAPoisonEvent(t *testing.T) {
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 }
 
-// TestResumeWhereIDsOnlyIncrease checks that missing ids are no gap if ids only increase,
-// and that the unit's marker delays nothing.
-func TestResumeWhereIDsOnlyIncrease(t *testing.T) {
+// TestResumeSkipsMissingIDsIfIDsOnlyIncrease checks that missing ids are no gap if ids only
+// increase, and that the unit's marker delays nothing.
+func TestResumeSkipsMissingIDsIfIDsOnlyIncrease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections, func(o *project.Options) { o.Sequence = event.SequenceIncreasing })
 	b.history.events = events(t, "one", "10 Add", "20 Add", "40 Add")
@@ -136,9 +136,9 @@ func TestResumeDoesNotJudgeAnEventThatParkedTheUnitBefore(t *testing.T) {
 	}
 }
 
-// TestAHistoryThatDoesNotBeginAtOneParks checks that a unit without a read model skips no
+// TestHistoryThatDoesNotBeginAtOneIsParked checks that a unit without a read model skips no
 // event, and waits for event 1 until the history is final.
-func TestAHistoryThatDoesNotBeginAtOneParks(t *testing.T) {
+func TestHistoryThatDoesNotBeginAtOneIsParked(t *testing.T) {
 	t.Parallel()
 	j := &judge{good: map[string]int{}}
 	b := newBench(t, twoProjections, func(o *project.Options) { o.Judge = j })
@@ -193,9 +193,9 @@ func TestResumeOfAGeneration(t *testing.T) {
 	})
 }
 
-// TestACaughtUpUnitLosesAForeignDocument checks that the document of an older generation
-// is removed even if there is no event to write.
-func TestACaughtUpUnitLosesAForeignDocument(t *testing.T) {
+// TestForeignDocumentOfACaughtUpUnitIsRemoved checks that the document of an older
+// generation is removed even if there is no event to write.
+func TestForeignDocumentOfACaughtUpUnitIsRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.stored(t, 4, "")
