@@ -22,12 +22,11 @@ resource "azurerm_user_assigned_identity" "service" {
 resource "azurerm_federated_identity_credential" "service" {
   for_each = local.services
 
-  name                = "penstock-${each.key}"
-  resource_group_name = data.azurerm_resource_group.this.name
-  parent_id           = azurerm_user_assigned_identity.service[each.key].id
-  issuer              = data.azurerm_kubernetes_cluster.this.oidc_issuer_url
-  subject             = "system:serviceaccount:${var.kubernetes_namespace}:${local.prefix}-${each.key}"
-  audience            = ["api://AzureADTokenExchange"]
+  name                      = "penstock-${each.key}"
+  user_assigned_identity_id = azurerm_user_assigned_identity.service[each.key].id
+  issuer                    = data.azurerm_kubernetes_cluster.this.oidc_issuer_url
+  subject                   = "system:serviceaccount:${var.kubernetes_namespace}:${local.prefix}-${each.key}"
+  audience                  = ["api://AzureADTokenExchange"]
 }
 
 resource "azurerm_role_assignment" "service" {

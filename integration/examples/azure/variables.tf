@@ -28,6 +28,11 @@ variable "messaging_units" {
   type        = number
   default     = 1
   description = "Messaging units of a Premium namespace. docs/scaling.md says how many a load needs."
+
+  validation {
+    condition     = contains([1, 2, 4, 8, 16], var.messaging_units)
+    error_message = "Use 1, 2, 4, 8 or 16."
+  }
 }
 
 variable "kubernetes_namespace" {
