@@ -48,13 +48,14 @@ func capacity() row {
 }
 
 func (b *bench) measureCapacity(ctx context.Context) (_ measured, err error) {
+	// More events than can be stored in the time.
+	w := shop.New(int(b.scale.capacityFor.Seconds()*20_000), 1)
+	touchMemory(len(w.Events) / 2)
 	e, o, err := b.newLoaded(ctx)
 	if err != nil {
 		return measured{}, err
 	}
 	defer func() { err = errors.Join(err, o.stop(), e.close()) }()
-	// More events than can be stored in the time.
-	w := shop.New(int(b.scale.capacityFor.Seconds()*20_000), 1)
 	m, err := e.underLoad(ctx, o, w.Events, func(elapsed time.Duration, shown int) int {
 		if elapsed > b.scale.capacityFor {
 			return -1
@@ -74,6 +75,9 @@ func latencyAt(percent int) row {
 					return reading{}, err
 				}
 			}
+			rate := b.capacity * float64(percent) / 100
+			w := shop.New(int(rate*(b.scale.warmUp+b.scale.latencyFor).Seconds()), 1)
+			touchMemory(len(w.Events))
 			e, o, err := b.newLoaded(ctx)
 			if err != nil {
 				return reading{}, err
@@ -83,9 +87,7 @@ func latencyAt(percent int) row {
 			if err := e.measureHops(ctx, &r); err != nil {
 				return reading{}, err
 			}
-			rate := b.capacity * float64(percent) / 100
 			o.warm(b.scale.warmUp)
-			w := shop.New(int(rate*(b.scale.warmUp+b.scale.latencyFor).Seconds()), 1)
 			m, err := e.underLoad(ctx, o, w.Events, func(elapsed time.Duration, _ int) int { return int(rate * elapsed.Seconds()) })
 			if err != nil {
 				return reading{}, err
