@@ -26,11 +26,14 @@ func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 			t.Parallel()
 			env := environment(t, test.projections)
 			env["PENSTOCK_EVENTS_COLLECTION"] = test.events
-			var out bytes.Buffer
-			_, err := app.ParseOptions([]string{"check"},
-				func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)
-			if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
-				t.Errorf("ends with %v and says %q", err, out.String())
+			// The flag is the command's form in the init container of earlier charts.
+			for _, form := range []string{"check", "--check-projections"} {
+				var out bytes.Buffer
+				_, err := app.ParseOptions([]string{form},
+					func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)
+				if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
+					t.Errorf("%s ends with %v and says %q", form, err, out.String())
+				}
 			}
 		})
 	}

@@ -131,6 +131,9 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 	if !ok {
 		return line{}, usage
 	}
+	if _, service := c.(*runCommand); service && p.Config.Projections.Check {
+		c = &checkCommand{}
+	}
 	l := line{config: p.Config, command: c, path: chosen.Path, variables: chosen.Variables}
 	path, needed := l.config.Projections.Path, l.command.needs()&config.PartProjections != 0
 	if needed {

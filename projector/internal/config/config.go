@@ -79,9 +79,10 @@ type Projections struct {
 
 	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Code to take over projections, read models or the subscription of another pipeline. The projector prints it when it refuses to start. It allows that one takeover and has no effect afterwards."`
 
-	// Check and InferEvents are former flags that have become commands. They are refused with
-	// the command that replaces them.
-	Check       bool   `name:"check-projections" hidden:""`
+	// Check is the former form of the command check. The init container of earlier charts
+	// uses it, and their pods may have an image of this version.
+	Check bool `name:"check-projections" hidden:""`
+	// InferEvents is a former flag. It is refused with the command that replaces it.
 	InferEvents string `name:"infer-events" hidden:""`
 
 	// InCode is set if projections in Go are registered. Path may be empty then.

@@ -50,7 +50,6 @@ func (s ServiceBus) validate() error {
 
 func (s Projections) validate() error {
 	var p problems
-	p.require(!s.Check, "--check-projections is the command check now: run \"projector check\"")
 	p.require(s.InferEvents == "", "--infer-events is the command infer now: run \"projector infer %s\"", s.InferEvents)
 	p.require(s.Path != "" || s.InCode, "PENSTOCK_PROJECTIONS is not set: set it to the YAML file of the projections, or to the folder of several")
 	p.require(s.Adopt == "" || len(s.Adopt) == 12 && strings.Trim(s.Adopt, "0123456789abcdef") == "",
