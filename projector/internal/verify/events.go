@@ -124,8 +124,8 @@ func (p *pass) events(ctx context.Context, from, until eventstore.Position) erro
 		if len(histories) == 0 {
 			return p.finish(ctx)
 		}
-		p.owed += read
-		if err := p.pay(ctx); err != nil {
+		p.readSinceWait += read
+		if err := p.waitForRate(ctx); err != nil {
 			return err
 		}
 		part := p.begin()
@@ -185,7 +185,7 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 // batch first, because a repair loads too.
 func (p *pass) confirm(ctx context.Context, a aggregate, part *part) error {
 	finding, late, err := p.look(ctx, p.subject, &a)
-	p.owe(&a)
+	p.countRead(&a)
 	switch {
 	case err != nil:
 		return err
@@ -196,7 +196,7 @@ func (p *pass) confirm(ctx context.Context, a aggregate, part *part) error {
 	case late != nil:
 		p.later(a, late.Head, part)
 	}
-	return p.pay(ctx)
+	return p.waitForRate(ctx)
 }
 
 // judgeAll judges the loaded read models. It returns the aggregates with a finding, and

@@ -33,8 +33,8 @@ type pass struct {
 	parts []*part
 	late  []*lateLook
 	saved time.Time
-	// owed is the number of events that were read and for which pay has not waited yet.
-	owed int
+	// readSinceWait is the number of events that were read since waitForRate last waited.
+	readSinceWait int
 }
 
 // part is a part of a range. Its counts and its end are saved together.
@@ -62,18 +62,18 @@ func newPass(w *Worker, j Job, s *Subject, params Params, at position, counts ma
 	return p
 }
 
-// owe counts the events of an aggregate that were read alone.
-func (p *pass) owe(a *aggregate) {
-	p.owed += a.read
+// countRead counts the events of an aggregate that were read alone.
+func (p *pass) countRead(a *aggregate) {
+	p.readSinceWait += a.read
 	a.read = 0
 }
 
-// pay waits as long as the rate limit demands for the events that were read. Nothing pays
-// between reading an aggregate and writing it: during a wait, live writers would move its
-// watermark, and the write would match nothing.
-func (p *pass) pay(ctx context.Context) error {
-	n := p.owed
-	p.owed = 0
+// waitForRate waits as long as the rate limit demands for the events that were read. It is
+// not called between reading an aggregate and writing it: during a wait, live writers would
+// move its watermark, and the write would match nothing.
+func (p *pass) waitForRate(ctx context.Context) error {
+	n := p.readSinceWait
+	p.readSinceWait = 0
 	if n == 0 || p.options.Wait == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (p *pass) begin() *part {
 func (p *pass) advance(ctx context.Context) error {
 	err := p.lookAgain(ctx)
 	if err == nil {
-		err = p.pay(ctx)
+		err = p.waitForRate(ctx)
 	}
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (p *pass) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.pay(ctx); err != nil {
+	if err := p.waitForRate(ctx); err != nil {
 		return err
 	}
 	return p.save(ctx, true)
@@ -176,11 +176,11 @@ func (p *pass) lookAgain(ctx context.Context) error {
 			left = append(left, l)
 			continue
 		}
-		err := p.pay(ctx)
+		err := p.waitForRate(ctx)
 		var finding, late *Finding
 		if err == nil {
 			finding, late, err = p.look(ctx, p.subject, &l.aggregate)
-			p.owe(&l.aggregate)
+			p.countRead(&l.aggregate)
 		}
 		if err != nil {
 			p.late = append(left, p.late[i:]...)
@@ -219,7 +219,7 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 	part.counts[string(f.Kind)]++
 	if p.params.Repair && f.Kind != Parked {
 		err := p.repair(ctx, p.subject, &a)
-		p.owe(&a)
+		p.countRead(&a)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -61,7 +61,7 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 			// The read model may have changed since it was listed, and the finding needs
 			// its watermark.
 			finding, late, err := p.look(ctx, p.subject, &a)
-			p.owe(&a)
+			p.countRead(&a)
 			if err != nil {
 				return err
 			}
