@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
@@ -135,15 +134,7 @@ func TestRepeatedLossesAreExplainedAndSaved(t *testing.T) {
 // publisher at random moments of scans that take far longer than a term.
 func TestEveryEventIsPublishedThroughLosses(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		seed := rapid.Uint64().Draw(rt, "seed")
-		terms := rapid.IntRange(1, 8).Draw(rt, "terms")
-		var problem error
-		synctest.Test(t, func(t *testing.T) { problem = losing(t, rand.New(rand.NewPCG(seed, 11)), terms) })
-		if problem != nil {
-			rt.Fatal(problem)
-		}
-	})
+	checkTerms(t, 11, 8, losing)
 }
 
 func losing(t *testing.T, random *rand.Rand, terms int) error {

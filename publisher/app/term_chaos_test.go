@@ -19,11 +19,17 @@ import (
 // late. The terms cover scans, streams and the transitions between them.
 func TestNothingIsLostOrOutOfOrder(t *testing.T) {
 	t.Parallel()
+	checkTerms(t, 7, 6, chaos)
+}
+
+// checkTerms runs a scenario in virtual time, with random choices and with 1 to most terms.
+func checkTerms(t *testing.T, stream uint64, most int, scenario func(t *testing.T, random *rand.Rand, terms int) error) {
+	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
-		terms := rapid.IntRange(1, 6).Draw(rt, "terms")
+		terms := rapid.IntRange(1, most).Draw(rt, "terms")
 		var problem error
-		synctest.Test(t, func(t *testing.T) { problem = chaos(t, rand.New(rand.NewPCG(seed, 7)), terms) })
+		synctest.Test(t, func(t *testing.T) { problem = scenario(t, rand.New(rand.NewPCG(seed, stream)), terms) })
 		if problem != nil {
 			// Log the problem: goroutines run in another order when rapid repeats the run,
 			// and then rapid reports a flaky test instead of the problem.
