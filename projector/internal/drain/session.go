@@ -147,6 +147,8 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 	var end ending
 	for work.Err() == nil {
 		now := time.Now()
+		// Read once for each turn: if the pump ends later in this turn, await must see that.
+		received := isClosed(pumped)
 		s.admit(work, now)
 		if end == "" {
 			if end = s.over(stop, now); end != "" {
@@ -155,14 +157,14 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 			}
 		}
 		s.startCalls(work, now)
-		if end != "" && s.finished(pumped, now) {
+		if end != "" && s.finished(received, now) {
 			s.giveBack(work)
 			return end
 		}
 		if end != "" && end != endStopped && now.Sub(s.ended) >= endGrace {
 			s.cancelCalls()
 		}
-		s.await(work, stop, pumped, now)
+		s.await(work, stop, pumped, received, now)
 	}
 	return endLost
 }
@@ -243,11 +245,12 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 	return ""
 }
 
-// finished reports whether a session that ends has nothing left to do for healthy lanes. It
-// does not wait for a pump that hangs in the SDK: the broker delivers what that pump still
-// receives again. If lanes in trouble leave no room, the inbox stays full.
-func (s *session) finished(pumped <-chan struct{}, now time.Time) bool {
-	return (isClosed(pumped) || now.Sub(s.ended) >= closeTimeout) &&
+// finished reports whether a session that ends has nothing left to do for healthy lanes.
+// received says that the pump has ended. A pump that hangs in the SDK is not waited for:
+// the broker delivers what it still receives again. If lanes in trouble leave no room, the
+// inbox stays full.
+func (s *session) finished(received bool, now time.Time) bool {
+	return (received || now.Sub(s.ended) >= closeTimeout) &&
 		(s.inbox.len() == 0 || s.lanes.room().none()) &&
 		!s.healthy() && !s.lanes.fresh(now)
 }
@@ -258,8 +261,9 @@ const maxIdleCheck = 200 * time.Millisecond
 // suspectPause is the time between two questions to the judge about the same suspects.
 const suspectPause = 200 * time.Millisecond
 
-// await waits until process has something to do.
-func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now time.Time) {
+// await waits until process has something to do. received says that process knows already
+// that pumped is closed.
+func (s *session) await(work, stop context.Context, pumped <-chan struct{}, received bool, now time.Time) {
 	idle := now.Sub(s.active)
 	wait := max(s.idle-idle, min(idle/2, maxIdleCheck))
 	if due, ok := s.lanes.nextDue(); ok {
@@ -278,7 +282,7 @@ func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now 
 	switch {
 	case s.ended.IsZero():
 		pumped = nil
-	case isClosed(pumped):
+	case received:
 		pumped, stopping = nil, nil
 	default:
 		stopping = nil
