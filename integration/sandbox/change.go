@@ -45,8 +45,31 @@ func (r *RebuildResult) exact() bool {
 
 // OK reports whether readers saw whole collections of one definition only, and exactly the
 // falsified document was found and repaired.
-func (r *RebuildResult) OK() bool {
-	return r.Reads.OK() && r.Reads.Changed > 0 && r.exact() && len(r.Left) == 0
+func (r *RebuildResult) OK() bool { return len(r.problems()) == 0 }
+
+// problems returns one sentence for each reason why the second act is not OK.
+func (r *RebuildResult) problems() []string {
+	var problems []string
+	switch {
+	case r.Reads.Finding != "":
+		problems = append(problems, r.Reads.Finding)
+	case !r.Reads.OK():
+		problems = append(problems, fmt.Sprintf("a reader of the collection of %s saw %d empty, %d shrunk and %d mixed collections in %d reads",
+			r.Projection, r.Reads.Empty, r.Reads.Fewer, r.Reads.Mixed, r.Reads.Total))
+	case r.Reads.Changed == 0:
+		problems = append(problems, fmt.Sprintf("no reader of the collection of %s saw the new definition", r.Projection))
+	}
+	if !r.exact() {
+		falsified := "nothing was"
+		if r.Falsified != "" {
+			falsified = r.Falsified + " was"
+		}
+		problems = append(problems, fmt.Sprintf("%s falsified, and projector verify found: %s", falsified, findings(r.Found)))
+	}
+	if len(r.Left) > 0 {
+		problems = append(problems, "projector verify after --repair: "+findings(r.Left))
+	}
+	return problems
 }
 
 // rebuild runs the second act: the projections change, and then a document is falsified.

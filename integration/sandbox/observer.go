@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -85,10 +86,13 @@ func (o *observer) percentiles() (p50, p99 time.Duration) {
 // seen. The stream is of the database, because the stream of a collection ends when another
 // collection takes its name.
 func (o *observer) run(ctx context.Context, opened func()) error {
-	stream, err := o.models.Watch(ctx, mongo.Pipeline{{{Key: "$match", Value: bson.D{
-		{Key: "ns.coll", Value: bson.D{{Key: "$in", Value: append([]string{"watermarks"}, o.collections...)}}},
-		{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"insert", "update", "replace"}}}},
-	}}}})
+	stream, err := o.models.Watch(ctx, mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "$or", Value: bson.A{
+		bson.D{
+			{Key: "ns.coll", Value: bson.D{{Key: "$in", Value: append([]string{"watermarks"}, o.collections...)}}},
+			{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"insert", "update", "replace"}}}},
+		},
+		bson.D{{Key: "to.coll", Value: bson.D{{Key: "$in", Value: o.collections}}}, {Key: "operationType", Value: "rename"}},
+	}}}}}})
 	if err != nil {
 		return fmt.Errorf("watch the read models: %w", err)
 	}
@@ -100,8 +104,11 @@ func (o *observer) run(ctx context.Context, opened func()) error {
 }
 
 // change is the part of a change event of a read model or side watermark that the observer
-// uses.
+// uses. To is set if a new generation takes the name of a collection.
 type change struct {
+	To struct {
+		Coll string `bson:"coll"`
+	} `bson:"to"`
 	DocumentKey struct {
 		ID bson.RawValue `bson:"_id"`
 	} `bson:"documentKey"`
@@ -122,6 +129,12 @@ func (o *observer) watch(ctx context.Context, stream *mongo.ChangeStream) error 
 		if err := stream.Decode(&c); err != nil {
 			return fmt.Errorf("decode a read model's change: %w", err)
 		}
+		if c.To.Coll != "" {
+			if err := o.replaced(ctx, o.models.Collection(c.To.Coll)); err != nil {
+				return err
+			}
+			continue
+		}
 		id, ok := c.DocumentKey.ID.StringValueOK()
 		if !ok {
 			// The change is of a side watermark, whose key has the projection too.
@@ -131,6 +144,26 @@ func (o *observer) watch(ctx context.Context, stream *mongo.ChangeStream) error 
 	}
 	if err := stream.Err(); err != nil {
 		return fmt.Errorf("watch the read models: %w", err)
+	}
+	return nil
+}
+
+// replaced records what a collection shows after a new generation has taken its name. The
+// projectors apply an event to the new generation only if the promotion has paused the
+// writes to the old one. The change of that document names another collection.
+func (o *observer) replaced(ctx context.Context, collection *mongo.Collection) error {
+	cursor, err := collection.Find(ctx, bson.D{}, options.Find().SetProjection(bson.D{{Key: "lastEventId", Value: 1}}))
+	if err != nil {
+		return fmt.Errorf("read the new generation of %s: %w", collection.Name(), err)
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	for cursor.Next(ctx) {
+		id, _ := cursor.Current.Lookup("_id").StringValueOK()
+		last, _ := cursor.Current.Lookup("lastEventId").AsInt64OK()
+		o.shown(id, last, time.Now())
+	}
+	if err := cursor.Err(); err != nil {
+		return fmt.Errorf("read the new generation of %s: %w", collection.Name(), err)
 	}
 	return nil
 }

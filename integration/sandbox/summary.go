@@ -30,14 +30,8 @@ func (r *Result) Print(out io.Writer) {
 	}
 	summary := table.New().StyleFunc(func(int, int) lipgloss.Style { return cell }).Rows(rows...)
 	fmt.Fprintf(out, "\n%s\n", summary.Render())
-	if r.Rebuild != nil && r.Rebuild.Reads.Finding != "" {
-		fmt.Fprintf(out, "wrong: %s\n", r.Rebuild.Reads.Finding)
-	}
-	for _, finding := range r.Report.Findings {
-		fmt.Fprintf(out, "wrong: %s\n", finding)
-	}
-	if more := r.Report.Wrong() - len(r.Report.Findings); more > 0 {
-		fmt.Fprintf(out, "wrong: and %d more\n", more)
+	for _, problem := range r.Problems() {
+		fmt.Fprintf(out, "wrong: %s\n", problem)
 	}
 }
 
@@ -57,6 +51,27 @@ func (r *RebuildResult) rows() [][]string {
 
 // OK reports whether every event is stored and projected, every read model is right, and
 // the second act succeeded.
-func (r *Result) OK() bool {
-	return (r.Rebuild == nil || r.Rebuild.OK()) && r.Report.OK() && r.Report.Events == r.Status.Total && r.Status.Projected == r.Status.Total
+func (r *Result) OK() bool { return len(r.Problems()) == 0 }
+
+// Problems returns one sentence for each reason why the run is not OK.
+func (r *Result) Problems() []string {
+	var problems []string
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if stored, total := r.Report.Events, r.Status.Total; stored != total {
+		add("the event store has %d of %d events", stored, total)
+	}
+	if shown, total := r.Status.Projected, r.Status.Total; shown != total {
+		add("the demo has seen %d of %d events reach their read models", shown, total)
+	}
+	if r.Rebuild != nil {
+		problems = append(problems, r.Rebuild.problems()...)
+	}
+	problems = append(problems, r.Report.Findings...)
+	if more := r.Report.Wrong() - len(r.Report.Findings); more > 0 {
+		add("%d more read models are wrong", more)
+	}
+	if !r.Report.OK() && r.Report.Wrong() == 0 {
+		add("%d of %d read models are right", r.Report.Right, r.Report.Expected)
+	}
+	return problems
 }

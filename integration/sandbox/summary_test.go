@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
@@ -12,19 +13,24 @@ func TestResultOK(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		stored, shown, right int
-		ok                   bool
+		problem              string
 	}{
-		"complete":                      {10, 10, 3, true},
-		"an event missing in the store": {9, 10, 3, false},
-		"an event not projected":        {10, 9, 3, false},
-		"a wrong read model":            {10, 10, 2, false},
+		"complete":                      {10, 10, 3, ""},
+		"an event missing in the store": {9, 10, 3, "wrong: the event store has 9 of 10 events\n"},
+		"an event not projected":        {10, 9, 3, "wrong: the demo has seen 9 of 10 events reach their read models\n"},
+		"a wrong read model":            {10, 10, 2, "wrong: 2 of 3 read models are right\n"},
 	} {
 		result := sandbox.Result{
 			Report: &verify.Report{Events: test.stored, Expected: 3, Right: test.right},
 			Status: sandbox.Status{Total: 10, Projected: test.shown},
 		}
-		if result.OK() != test.ok {
+		if ok := test.problem == ""; result.OK() != ok {
 			t.Errorf("%s: OK is %t", name, result.OK())
+		}
+		var out strings.Builder
+		result.Print(&out)
+		if _, problems, _ := strings.Cut(out.String(), "wrong: "); "wrong: "+problems != test.problem && problems+test.problem != "" {
+			t.Errorf("%s: the summary ends with %q, not %q", name, problems, test.problem)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (c *config) workload() (*workload.Workload, error) {
 }
 
 // run runs the workload, prints its result, and then keeps the pipeline up if requested.
-// It reports whether every read model was right.
+// It reports whether the result is OK.
 func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (ok bool, err error) {
 	w, err := c.workload()
 	if err != nil {

@@ -22,7 +22,7 @@ var info = cli.Info{
 
 func main() { program.Main(info.Name, run) }
 
-// run runs the demo until it is complete or ctx ends. It fails if a read model is wrong.
+// run runs the demo until it is complete or ctx ends. It fails if the result is not OK.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var c config
 	if err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if !ok {
-		return errors.New("not every read model is right")
+		return errors.New("the demo did not succeed: each line above that starts with \"wrong:\" is a reason")
 	}
 	return nil
 }
