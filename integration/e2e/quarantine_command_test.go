@@ -73,7 +73,7 @@ func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 	if _, stderr := s.publisherCommand(1, "quarantine", "republish"); !strings.Contains(stderr, "publish 2 events of the quarantine (broken-a, missing_event_type; broken-b, missing_event_type); 1 more stay there") || !strings.Contains(stderr, "repeat it with --yes") {
 		t.Errorf("without --yes: %s", stderr)
 	}
-	if stdout, _ := s.publisherCommand(0, "quarantine", "republish", "--aggregate=a", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "1 published, 0 stay in the quarantine\n") {
+	if stdout, _ := s.publisherCommand(0, "quarantine", "republish", "--aggregate=a", "--rate=1000", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "1 published, 0 stay in the quarantine\n") {
 		t.Errorf("republish of one aggregate: %s", stdout)
 	}
 	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "1 published, 1 stay in the quarantine\n") {
@@ -125,6 +125,19 @@ func TestStoredEventsAreSentAgain(t *testing.T) {
 		t.Errorf("by time: %s", stdout)
 	}
 	s.await("19 messages", func() bool { return s.published() == 19 })
+
+	// With a rate, the command says how long it takes, and takes that long.
+	if _, stderr := s.publisherCommand(1, "republish", "--aggregate=b", "--rate=2"); !strings.Contains(stderr, "send 5 events again at 2 events per second, which takes about 2s (aggregate b;") {
+		t.Errorf("without --yes: %s", stderr)
+	}
+	asked := time.Now()
+	if stdout, _ := s.publisherCommand(0, "republish", "--aggregate=b", "--rate=2", "--yes"); stdout != "5 of 5 events sent again\n" {
+		t.Errorf("at a rate: %s", stdout)
+	}
+	if took := time.Since(asked); took < 1500*time.Millisecond {
+		t.Errorf("5 events at 2 per second took %v", took)
+	}
+	s.await("24 messages", func() bool { return s.published() == 24 })
 	s.await("the read models", func() bool {
 		return s.count("a") == "n=5 after event 5" && s.count("b") == "n=5 after event 5"
 	})

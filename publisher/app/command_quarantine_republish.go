@@ -24,8 +24,14 @@ import (
 
 type quarantineRepublishCommand struct {
 	quarantineFilter
+	publishRate
 	cli.Change
 	cli.Output
+}
+
+// Validate implements [cli.Validator].
+func (c *quarantineRepublishCommand) Validate() error {
+	return errors.Join(c.quarantineFilter.Validate(), c.publishRate.Validate())
 }
 
 func (*quarantineRepublishCommand) validate(c *config.Config) error { return c.Validate() }
@@ -69,9 +75,9 @@ func (c *quarantineRepublishCommand) run(ctx context.Context, e *environment) er
 			for i, h := range good {
 				chosen[i] = h.record
 			}
-			what := fmt.Sprintf("publish %s; %d more stay there", amount(chosen), len(bad))
+			what := fmt.Sprintf("publish %s%s; %d more stay there", amount(chosen), c.duration(int64(len(good))), len(bad))
 			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-				failed, err := republishHealed(ctx, e.options, s, records, good, &result.Published)
+				failed, err := republishHealed(ctx, e.options, s, records, good, c.publishRate, &result.Published)
 				result.Staying = append(result.Staying, failed...)
 				return map[string]int64{"published": result.Published, "staying": int64(len(result.Staying))}, err
 			})
@@ -146,7 +152,7 @@ func readEvent(ctx context.Context, events *mongo.Collection, id bson.RawValue) 
 
 // republishHealed publishes the events, and removes the records of those that the topic has
 // taken. It returns the records of the events that the topic refuses.
-func republishHealed(ctx context.Context, o Options, s *stores, records *quarantine.Records, good []healed, published *int64) ([]staying, error) {
+func republishHealed(ctx context.Context, o Options, s *stores, records *quarantine.Records, good []healed, limit publishRate, published *int64) ([]staying, error) {
 	epoch, err := currentEpoch(ctx, o, s)
 	if err != nil {
 		return nil, err
@@ -154,7 +160,7 @@ func republishHealed(ctx context.Context, o Options, s *stores, records *quarant
 	var mu sync.Mutex
 	var sent []quarantine.Record
 	var refused []staying
-	r, err := newRepublisher(ctx, o, epoch, func(ticket uint64, err error) {
+	r, err := newRepublisher(ctx, o, epoch, limit, func(ticket uint64, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if record := good[ticket].record; err != nil {
@@ -166,9 +172,9 @@ func republishHealed(ctx context.Context, o Options, s *stores, records *quarant
 	if err != nil {
 		return nil, err
 	}
-	_, err = r.run(ctx, o.Config.ServiceBus, func(_ context.Context, submit func(publish.Item) error) error {
+	_, err = r.run(ctx, o.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
 		for i, h := range good {
-			if err := submit(publish.Item{Event: h.event, Ticket: uint64(i)}); err != nil {
+			if err := submit(ctx, publish.Item{Event: h.event, Ticket: uint64(i)}); err != nil {
 				return err
 			}
 		}

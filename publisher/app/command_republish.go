@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
 // republishCommand sends stored events again. The message ids stay the same, so a consumer
@@ -23,6 +24,7 @@ type republishCommand struct {
 	Aggregate string    `name:"aggregate" placeholder:"ID" help:"Send the events of this aggregate."`
 	From      time.Time `name:"from" placeholder:"TIME" help:"Send the events whose timestamp is at or after this, an RFC 3339 time. Reads the whole event store, twice."`
 	To        time.Time `name:"to" placeholder:"TIME" help:"Send the events whose timestamp is before this."`
+	publishRate
 
 	fields event.Fields
 }
@@ -38,7 +40,7 @@ func (c *republishCommand) Validate() error {
 	case span && (c.From.IsZero() || c.To.IsZero() || !c.From.Before(c.To)):
 		return errors.New("--from and --to are not a time span: set both, --from before --to")
 	}
-	return nil
+	return c.publishRate.Validate()
 }
 
 func (*republishCommand) validate(c *config.Config) error { return c.Validate() }
@@ -50,18 +52,18 @@ func (c *republishCommand) run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		var events, broken int64
-		err = c.each(ctx, history, func(event.Event) error {
+		var events int64
+		broken, err := c.each(ctx, e, history, func(context.Context, event.Event) error {
 			events++
 			return nil
-		}, &broken)
+		})
 		if err != nil {
 			return err
 		}
 		if events == 0 {
 			return fmt.Errorf("%s: no such event in the event store (%d that break the contract are left out)", c.chosen(), broken)
 		}
-		what := fmt.Sprintf("send %d events again (%s; %d that break the contract are left out)%s", events, c.chosen(), broken, duplicates(ctx, e.options))
+		what := fmt.Sprintf("send %d events again%s (%s; %d that break the contract are left out)%s", events, c.duration(events), c.chosen(), broken, duplicates(ctx, e.options))
 		var sent int64
 		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 			sent, err = c.send(ctx, e, s, history)
@@ -93,7 +95,7 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 	if err != nil {
 		return 0, err
 	}
-	r, err := newRepublisher(ctx, e.options, epoch, func(_ uint64, err error) {
+	r, err := newRepublisher(ctx, e.options, epoch, c.publishRate, func(_ uint64, err error) {
 		if err != nil {
 			e.options.Logger.Warn().Err(err).Msg("topic refused an event")
 		}
@@ -101,80 +103,67 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 	if err != nil {
 		return 0, err
 	}
-	var broken int64
-	return r.run(ctx, e.options.Config.ServiceBus, func(ctx context.Context, submit func(publish.Item) error) error {
+	return r.run(ctx, e.options.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
 		var ticket uint64
-		return c.each(ctx, history, func(ev event.Event) error {
+		_, err := c.each(ctx, e, history, func(ctx context.Context, ev event.Event) error {
 			ticket++
-			return submit(publish.Item{Event: ev, Ticket: ticket})
-		}, &broken)
+			return submit(ctx, publish.Item{Event: ev, Ticket: ticket})
+		})
+		return err
 	})
 }
 
 // each calls do with every chosen event, in the order of its aggregate, and counts the
 // events that break the contract.
-func (c *republishCommand) each(ctx context.Context, history *eventstore.Reader, do func(event.Event) error, broken *int64) error {
-	reader, err := event.NewReader(c.fields)
+func (c *republishCommand) each(ctx context.Context, e *environment, history *eventstore.Reader, do func(context.Context, event.Event) error) (broken int64, err error) {
+	if c.Aggregate == "" {
+		return c.eachIn(ctx, history, eventstore.Position{}, eventstore.Position{}, e.options.Logger, do)
+	}
+	known, err := history.Known(ctx, []string{c.Aggregate})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	ranges := [][2]eventstore.Position{{}}
-	if c.Aggregate != "" {
-		known, err := history.Known(ctx, []string{c.Aggregate})
+	for _, id := range known[c.Aggregate] {
+		more, err := c.eachIn(ctx, history, eventstore.Before(id), eventstore.After(id), e.options.Logger, do)
+		broken += more
 		if err != nil {
-			return err
-		}
-		ranges = nil
-		for _, id := range known[c.Aggregate] {
-			ranges = append(ranges, [2]eventstore.Position{eventstore.Before(id), eventstore.After(id)})
+			return broken, err
 		}
 	}
-	for _, r := range ranges {
-		if err := c.eachIn(ctx, history, reader, r[0], r[1], do, broken); err != nil {
-			return err
-		}
-	}
-	return nil
+	return broken, nil
 }
 
 // eachIn is each for one range. It reads events in the same way as the publisher, so their
-// messages are the same again.
-func (c *republishCommand) eachIn(ctx context.Context, history *eventstore.Reader, reader *event.Reader, from, until eventstore.Position, do func(event.Event) error, broken *int64) error {
-	cursor, err := history.Open(ctx, from, until, bson.Timestamp{})
-	if cursor == nil || err != nil {
-		return err
+// messages are the same again. If MongoDB ends the cursor, in a failover or because a low
+// rate left it idle for 10 minutes, the scanner continues where it stopped.
+func (c *republishCommand) eachIn(ctx context.Context, history scan.Source, from, until eventstore.Position, logger zerolog.Logger, do func(context.Context, event.Event) error) (broken int64, err error) {
+	reader, err := event.NewReader(c.fields)
+	if err != nil {
+		return 0, err
 	}
-	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	for {
-		page, err := nextPage(ctx, cursor)
-		if errors.Is(err, eventstore.ErrEnd) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, document := range page {
+	var last event.Event
+	err = scan.New(history, scan.Options{Logger: logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
+		for _, document := range documents {
 			ev, err := reader.Read(document)
 			if err != nil {
-				*broken++
+				broken++
 				continue
 			}
+			// A scan that continues repeats the event at which it stopped.
+			if ev.AggregateID == last.AggregateID && ev.EventID == last.EventID {
+				continue
+			}
+			last = ev
 			if c.Aggregate == "" && (ev.Timestamp.Before(c.From) || !ev.Timestamp.Before(c.To)) {
 				continue
 			}
-			if err := do(ev); err != nil {
+			if err := do(ctx, ev); err != nil {
 				return err
 			}
 		}
-	}
-}
-
-// nextPage reads a page, with a time limit.
-func nextPage(ctx context.Context, cursor eventstore.Cursor) ([]bson.Raw, error) {
-	ctx, cancel := mongox.Timeout(ctx, time.Minute)
-	defer cancel()
-	page, err := cursor.Next(ctx)
-	return page, mongox.Explain(ctx, err)
+		return nil
+	})
+	return broken, err
 }
 
 // duplicates describes what the topic's duplicate detection does with events that are sent

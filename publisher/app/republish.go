@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/time/rate"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -15,6 +17,7 @@ import (
 // event or send one late, and it never moves the checkpoint. So it needs no lease.
 type republisher struct {
 	dispatcher *publish.Dispatcher
+	limiter    *rate.Limiter
 	done       func(ticket uint64, err error)
 
 	mu     sync.Mutex
@@ -22,10 +25,11 @@ type republisher struct {
 	sent   int64
 }
 
-// newRepublisher prepares the connection to the topic. It calls done for each event: with
+// newRepublisher prepares the connection to the topic. It sends at most the given rate, and
+// calls done for each event: with
 // its ticket, and with an error if the topic refuses the event. Goroutines call done
 // concurrently.
-func newRepublisher(ctx context.Context, o Options, epoch int64, done func(ticket uint64, err error)) (*republisher, error) {
+func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRate, done func(ticket uint64, err error)) (*republisher, error) {
 	c := o.Config
 	namespace, err := sbus.Open(c.ServiceBus)
 	if err != nil {
@@ -39,7 +43,7 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, done func(ticke
 	if err != nil {
 		return nil, err
 	}
-	r := &republisher{failed: make(map[uint64]error), done: done}
+	r := &republisher{limiter: limit.limiter(), failed: make(map[uint64]error), done: done}
 	r.dispatcher, err = publish.New(publish.Options{
 		Connect:           publish.ServiceBus(namespace, c.ServiceBus.Topic),
 		Encoder:           newEncoder(c, sessions),
@@ -60,13 +64,13 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, done func(ticke
 
 // run publishes the events that feed submits, and waits for all of them. It returns how
 // many events the topic has taken.
-func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx context.Context, submit func(publish.Item) error) error) (int64, error) {
+func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx context.Context, submit func(context.Context, publish.Item) error) error) (int64, error) {
 	publishing, end := context.WithCancel(ctx)
 	defer end()
 	var group sync.WaitGroup
 	var ended error
 	group.Go(func() { ended = r.dispatcher.Run(publishing) })
-	err := feed(ctx, func(item publish.Item) error { return r.dispatcher.Submit(ctx, item) })
+	err := feed(ctx, r.submit)
 	if err == nil {
 		err = r.dispatcher.Drain(ctx)
 	}
@@ -78,6 +82,17 @@ func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sent, err
+}
+
+// submit passes an event to the dispatcher when the rate allows it.
+func (r *republisher) submit(ctx context.Context, item publish.Item) error {
+	if err := r.limiter.Wait(ctx); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("wait for the rate: %w", err)
+	}
+	return r.dispatcher.Submit(ctx, item)
 }
 
 func (r *republisher) refused(_ context.Context, item *publish.Item, cause error) error {
