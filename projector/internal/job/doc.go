@@ -32,7 +32,9 @@
 // its last save is counted by its successor, who starts from that save.
 //
 // The epoch of the job itself counts the attempts to plan it. Ranges have the epoch of
-// their plan, and ranges of an earlier plan are ignored.
+// their plan, and ranges of an earlier plan are ignored. The ranges of a plan are stored
+// before the plan. If the planner gets an error, the plan may be stored nevertheless, so
+// the planner leaves the ranges. The next plan, or the end of the job, deletes them.
 //
 // # No job blocks another
 //

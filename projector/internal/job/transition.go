@@ -56,8 +56,12 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 		{Key: "startedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now}, {Key: "attempts", Value: mongox.Literal(0)},
 	}
 	if err := s.change(ctx, c, pipeline(set, "holder", "reason")); err != nil {
-		// The ranges belong to a plan that is not used.
-		return errors.Join(err, s.deleteRanges(ctx, bson.D{{Key: "job", Value: c.Job.ID}, {Key: "plan", Value: c.Epoch}}))
+		// The plan may be stored nevertheless, for example if only the answer was lost.
+		// Without its ranges, the job would be done without any work. So the ranges stay.
+		return err
+	}
+	if err := s.deleteRanges(ctx, bson.D{{Key: "job", Value: c.Job.ID}, {Key: "plan", Value: bson.D{{Key: "$lt", Value: c.Epoch}}}}); err != nil {
+		s.options.Logger.Warn().Err(err).Str("job", c.Job.ID).Msg("ranges of earlier plans not deleted; they are deleted with the job")
 	}
 	if len(bounds) > 0 {
 		return nil
