@@ -205,8 +205,8 @@ func (w *simulation) verifyStill() (map[string]verify.Finding, map[string]int64)
 }
 
 // TestRepairCorrectsEveryReadModelUnderLiveWrites repairs falsified read models while live
-// writers load them, fold newer events and write. At the end every read model equals the
-// fold.
+// writers load them, fold newer events and write. After every write of the repair, and at
+// the end, the read model equals the fold.
 func TestRepairCorrectsEveryReadModelUnderLiveWrites(t *testing.T) {
 	t.Parallel()
 	all := []string{"a value", "the type of a number", "an additional field", "a missing field", "a document that was set aside", "a document that events have deleted", "no document"}
@@ -247,6 +247,9 @@ func TestRepairCorrectsEveryReadModelUnderLiveWrites(t *testing.T) {
 			}
 			if found, counts := w.verifyStill(); len(found) > 0 {
 				rt.Errorf("after the repair: %v, %v", found, counts)
+			}
+			if len(w.wrong) > 0 {
+				rt.Errorf("a write of the repair left documents wrong: %v", w.wrong)
 			}
 		})
 	})

@@ -62,8 +62,10 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 	}
 	stored := state.Document
 	from := state.Watermark + 1
-	if f.wrongContent {
-		from = 1 // The side watermark is wrong: fold all events.
+	if f.wrongContent && stored == nil {
+		// The side watermark is wrong, so fold all events. If there is a document, another
+		// writer has created it since, and it already has the events up to its watermark.
+		from = 1
 	}
 	fold, err := w.foldFrom(ctx, s, a, stored, from)
 	if err != nil {

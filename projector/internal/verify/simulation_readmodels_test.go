@@ -2,11 +2,13 @@ package verify_test
 
 import (
 	"context"
+	"fmt"
 	"sort"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -37,7 +39,9 @@ func (w *simulation) Write(_ context.Context, writes []model.Write) ([]model.Wri
 	w.step()
 	written := make([]model.Written, len(writes))
 	for i, change := range writes {
-		written[i] = w.carryOut(change, change.Document)
+		if written[i] = w.carryOut(change, change.Document); written[i].Status == model.Applied {
+			w.prove(change.AggregateID)
+		}
 	}
 	return written, nil
 }
@@ -67,7 +71,24 @@ func (w *simulation) Replace(_ context.Context, u model.Unit, foreign model.Fore
 	if document != nil {
 		s.document = documentOf(u.AggregateID, to, 1, document)
 	}
+	w.prove(u.AggregateID)
 	return true, nil
+}
+
+// prove records in w.wrong if a document differs from the fold of its events. It is called
+// after every write of the verifier, because a later look would repair the document again.
+func (w *simulation) prove(id string) {
+	state := w.state(id)
+	if state.Document == nil {
+		return
+	}
+	acc := w.projection.Begin(nil, state.Watermark)
+	if err := acc.Add(w.store[id]); err != nil {
+		w.tb.Fatal(err)
+	}
+	if changes, _ := project.Changes(acc.State(), state.Document); len(changes) > 0 {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s at event %d: %+v", id, state.Watermark, changes))
+	}
 }
 
 func (w *simulation) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {

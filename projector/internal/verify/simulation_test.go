@@ -46,6 +46,8 @@ type simulation struct {
 	from verify.Events
 	// still keeps live writers from finishing while the worker waits.
 	still bool
+	// wrong lists the documents that a write of the verifier has left wrong.
+	wrong []string
 	// limit is the worker's rate limit; nil for none.
 	limit func(ctx context.Context, events int) error
 }
