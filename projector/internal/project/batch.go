@@ -92,8 +92,9 @@ type unit struct {
 	// missing are events from the event store that are still to be folded.
 	missing []*eventView
 	// read is the last event up to which the event store was read, for a unit whose
-	// watermark does not show which events it lacks.
-	read int64
+	// watermark does not show which events it lacks. after is the watermark after which the
+	// events that were read begin.
+	read, after int64
 	// run are the events being folded, and fold is the result.
 	run  []*eventView
 	fold Fold

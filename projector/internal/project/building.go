@@ -66,7 +66,7 @@ func (b *batch) fillBuilding(ctx context.Context, read *repairRead, u *unit) boo
 	}
 	u.missing = events
 	if !b.strict {
-		u.read = to
+		u.read, u.after = to, from-1
 		if u.target.Building && !complete {
 			u.read = events[len(events)-1].EventID
 		}

@@ -97,7 +97,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 		return b.stopped(ctx, u, s, cause)
 	}
 	u.aggregate = &aggregate{id: s.AggregateID, events: b.viewPage(events, u.watermark+1), units: []*unit{u}}
-	u.read = u.aggregate.last()
+	u.read, u.after = u.aggregate.last(), u.watermark
 	b.aggregates = []*aggregate{u.aggregate}
 	b.project(ctx, b.units)
 	if u.conflict != nil && u.trouble != nil && s.Final && ctx.Err() == nil {

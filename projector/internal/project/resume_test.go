@@ -211,3 +211,37 @@ func TestForeignDocumentOfACaughtUpUnitIsRemoved(t *testing.T) {
 	b.onWrite = failing(model.Stale)
 	b.resume(t, suspended(4), 4, project.ReasonUnavailable)
 }
+
+// TestResumeFoldsNothingOntoALostWatermark checks that a page of events is not folded onto a
+// read model that lacks the events before the page. Between the two reads of Resume, a repair
+// sets the document aside, or somebody deletes it. If ids only increase, the ids do not show
+// what is missing.
+func TestResumeFoldsNothingOntoALostWatermark(t *testing.T) {
+	t.Parallel()
+	for name, foreign := range map[string]*model.Foreign{
+		"set aside": {Watermark: 20},
+		"deleted":   nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, twoProjections, func(o *project.Options) { o.Sequence = event.SequenceIncreasing })
+			b.history.events = events(t, "one", "10 Add", "20 Add", "40 Add")
+			b.stored(t, 20, `{"ids":[10,20],"n":2}`)
+			b.onLoad = func(call int) error {
+				if call == 2 {
+					u := unitOf("counts", "one")
+					delete(b.documents, u)
+					delete(b.marks, u)
+					b.foreign = foreign
+				}
+				return nil
+			}
+			b.resume(t, suspended(40), 0, project.ReasonUnavailable)
+			if len(b.writes) > 0 {
+				t.Errorf("wrote %v", b.writes)
+			}
+			b.resume(t, suspended(40), 40, "")
+			b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
+		})
+	}
+}

@@ -249,6 +249,28 @@ func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 			}
 		}
 	})
+	t.Run("set aside after the read", func(t *testing.T) {
+		t.Parallel()
+		b := newRebuild(t, false, increasing)
+		b.history.events = events(t, "one", stored...)
+		b.marks[live], b.documents[live] = 12, rawOf(t, `{"n":2}`)
+		b.marks[building], b.documents[building] = 12, rawOf(t, `{"ids":[3,8]}`)
+		b.onLoad = func(int) error {
+			if b.history.asked == 1 {
+				delete(b.marks, building)
+				delete(b.documents, building)
+			}
+			return nil
+		}
+		if results, err := b.Process(t.Context(), events(t, "one", "20 Add"), project.Hold); err == nil || verdicts(results) != "pending" {
+			t.Errorf("got %s, %v", verdicts(results), err)
+		}
+		b.expectMarks(t, 20, 0)
+		b.process(t, events(t, "one", "20 Add"), project.Hold, "done")
+		if got := jsonOf(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
+			t.Errorf("built %s", got)
+		}
+	})
 	t.Run("after a stale writer", func(t *testing.T) {
 		t.Parallel()
 		b := newRebuild(t, false, increasing, func(o *project.Options) { o.Targets = o.Targets[:1] })

@@ -89,6 +89,12 @@ func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
 		default:
 			u.stored(state)
 		}
+		if !t.strict && u.watermark < u.after {
+			// A repair has set the document aside since the event store was read. Here the
+			// ids do not show that the events in between are missing.
+			u.trouble, u.document = errMoved, nil
+			continue
+		}
 		u.settleUpToWatermark()
 		if u.unread(t.strict) && !u.finished() {
 			t.gapped = append(t.gapped, u)
