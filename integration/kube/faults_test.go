@@ -105,8 +105,8 @@ func TestShortOutageOfTheAPIServer(t *testing.T) {
 }
 
 // If the API server is unavailable for longer than the lease, no process publishes: the
-// leader has stopped before its lease can have expired. When the API server is back, a
-// publisher leads again, and no process had to be restarted.
+// leader has stopped before its lease can have expired. Every publisher reports the outage.
+// When the API server is back, a publisher leads again, and no process had to be restarted.
 func TestLongOutageOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	for name, outage := range outages {
@@ -125,10 +125,18 @@ func TestLongOutageOfTheAPIServer(t *testing.T) {
 				return epoch == first.epoch
 			})
 			s.checkTrust(first, left)
+			for n := range publishers {
+				s.reportsOutage(s.process(publisher(n)))
+			}
+			s.statusWithoutLeader(first)
 
 			returns := time.Now()
 			outage.back(s)
 			row.add(s.awaitTermAfter(first.epoch).first.Sub(returns))
+			s.ready()
+			for n := range publishers {
+				s.logs(s.process(publisher(n)), "lease reached again")
+			}
 			if running := len(s.Running()); running != publishers+1 {
 				t.Errorf("%d processes run, not %d", running, publishers+1)
 			}

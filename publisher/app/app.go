@@ -148,6 +148,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 			stopPausing()
 		}
 	}()
+	h.Ready("lease", elector.CheckLock)
 	ready.Store(true)
 	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
 }

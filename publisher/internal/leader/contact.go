@@ -3,24 +3,33 @@ package leader
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// contact logs when the lock store cannot be reached: once for each kind of consecutive
-// failures, and once when it answers again. The zero value logs nothing. A contact outlives
-// the terms. Only the elector's goroutine may use it.
+// contact records whether the lock store answers. It logs when the store cannot be reached:
+// once for each kind of consecutive failures, and once when it answers again. The zero value
+// logs nothing. A contact outlives the terms. Except for check, only the elector's goroutine
+// may use it.
 type contact struct {
 	logger    zerolog.Logger
 	heartbeat func()
 	// stopping returns an error while the process stops; nil means that it never stops.
 	stopping func() error
-	// failing is when the first of the consecutive failures was; zero if there is none.
-	failing time.Time
 	// complaint is the message that was logged last.
 	complaint string
+
+	mu sync.Mutex
+	// reached says that the lock store has answered at least once.
+	reached bool
+	// failing is when the first of the consecutive failures was, and failure is the last of
+	// them; zero and nil if there is none.
+	failing time.Time
+	failure error
 }
 
 // asked records the result of a request to the lock store.
@@ -28,17 +37,19 @@ func (c *contact) asked(err error) {
 	if c.heartbeat != nil {
 		c.heartbeat()
 	}
+	if errors.Is(err, context.Canceled) { // a stop
+		return
+	}
+	since := c.record(err)
 	switch {
-	case errors.Is(err, context.Canceled): // a stop
 	case answered(err):
-		if !c.failing.IsZero() {
-			c.logger.Info().Stringer("failedFor", time.Since(c.failing).Round(time.Millisecond)).Msg("lease reached again")
-			c.failing = time.Time{}
+		if !since.IsZero() {
+			c.logger.Info().Stringer("failedFor", time.Since(since).Round(time.Millisecond)).Msg("lease reached again")
 		}
 	default:
 		level := zerolog.DebugLevel
-		if c.failing.IsZero() {
-			c.failing, c.complaint = time.Now(), ""
+		if since.IsZero() {
+			c.complaint = ""
 		}
 		if complaint := complaintOf(err); complaint != c.complaint {
 			level, c.complaint = zerolog.ErrorLevel, complaint
@@ -50,6 +61,40 @@ func (c *contact) asked(err error) {
 		}
 		c.logger.WithLevel(level).Err(err).Msg(c.complaint)
 	}
+}
+
+// record keeps the result of a request, and returns since when the requests before it had
+// failed; zero if the last of them was answered.
+func (c *contact) record(err error) (failing time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failing = c.failing
+	if answered(err) {
+		c.reached, c.failing, c.failure = true, time.Time{}, nil
+		return failing
+	}
+	if c.failure = err; failing.IsZero() {
+		c.failing = time.Now()
+	}
+	return failing
+}
+
+// check returns why this process cannot take part in the election: the lock store has never
+// answered, or has failed for longer than lease. It is safe for concurrent use.
+func (c *contact) check(lease time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure == nil {
+		if !c.reached {
+			return errors.New("lease has not been read yet")
+		}
+		return nil
+	}
+	lasts := time.Since(c.failing)
+	if c.reached && lasts < lease {
+		return nil
+	}
+	return fmt.Errorf("%s (for %s): %w", complaintOf(c.failure), lasts.Round(time.Second), c.failure)
 }
 
 // answered reports whether the lock store answered. That no lock exists, or that another

@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
-// failing is a lock whose reads fail while err is set.
+// failing is a lock whose reads and updates fail while err is set.
 type failing struct {
 	memoryLock
 	mu  sync.Mutex
@@ -34,13 +34,23 @@ func (l *failing) set(err error) {
 }
 
 func (l *failing) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	l.mu.Lock()
-	err := l.err
-	l.mu.Unlock()
-	if err != nil {
+	if err := l.failure(); err != nil {
 		return nil, nil, err
 	}
 	return l.memoryLock.Get(ctx)
+}
+
+func (l *failing) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.failure(); err != nil {
+		return err
+	}
+	return l.memoryLock.Update(ctx, record)
+}
+
+func (l *failing) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
 }
 
 func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {
@@ -108,4 +118,65 @@ func TestForbiddenReleaseIsNotAnError(t *testing.T) {
 			t.Errorf("a release that is refused is logged as\n%s", got)
 		}
 	})
+}
+
+// A rollout must stop at a process that never reaches the lock store. A short outage must
+// not make the pods unready: the leader outlasts it.
+func TestUnreachableLockIsNotReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}, err: io.ErrUnexpectedEOF}
+		config := leader.DefaultConfig()
+		e, err := leader.New(lock, config, leader.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		unready := func(when string, words ...string) {
+			t.Helper()
+			err := e.CheckLock(t.Context())
+			for _, word := range words {
+				if err == nil || !strings.Contains(err.Error(), word) {
+					t.Errorf("%s: CheckLock returned %v, want an error with %q", when, err, word)
+				}
+			}
+		}
+		ready := func(when string) {
+			t.Helper()
+			if err := e.CheckLock(t.Context()); err != nil {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		unready("before the first request", "not been read yet")
+		ctx, stop := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() { result <- e.Run(ctx, untilDone) }()
+		pass(time.Second)
+		unready("without a first answer", "lease not reached", "unexpected EOF")
+		lock.set(nil)
+		pass(time.Minute)
+		ready("after the first answer")
+		lock.set(apierrors.NewForbidden(leaseKind, "publisher", errors.New("no role")))
+		pass(config.LeaseDuration / 2)
+		ready("in a short outage")
+		pass(time.Minute)
+		unready("in a long outage", "Grant its service account get, create and update on leases", "no role", "(for 1m")
+		lock.set(nil)
+		pass(time.Minute)
+		ready("after the outage")
+		stop()
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestElectorWithoutALockIsReady(t *testing.T) {
+	t.Parallel()
+	e, err := leader.NewAlone("a", leader.DefaultConfig(), leader.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.CheckLock(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -94,6 +94,19 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 	}, nil
 }
 
+// CheckLock returns why this process cannot take part in the election at the moment; nil if
+// it can, whoever leads. It is for a readiness check: a rollout stops at the first process
+// that does not reach the lock store, and a standby that could not take over is visible. An
+// outage shorter than Config.LeaseDuration is no error, because no other process can lead
+// meanwhile. It
+// makes no request, and is safe for concurrent use.
+func (e *Elector) CheckLock(context.Context) error {
+	if e.lock == nil {
+		return nil
+	}
+	return e.contact.check(e.config.LeaseDuration)
+}
+
 // Run takes part in the election and runs work in one term after the other, never in two at
 // once, until ctx ends. When it returns, the work has ended, and the lease is released or,
 // if the lock store cannot be reached, left to expire. It returns nil, [ErrWorkerStuck] or
