@@ -50,6 +50,7 @@ type publisherStatus struct {
 		Position string
 	}
 	LagSeconds, OplogRunwaySeconds, Quarantined *int64
+	OplogComplete                               bool
 }
 
 func (s *scenario) publisherStatus(code int) (found publisherStatus) {
@@ -96,7 +97,7 @@ func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 	s.awaitSaved(s.leader())
 	leader := s.leader().Name
 	before := s.publisherStatus(0)
-	if !strings.HasPrefix(before.Leader, leader) || before.Paused != nil || before.OplogRunwaySeconds == nil || before.LagSeconds == nil || *before.LagSeconds > 60 ||
+	if !strings.HasPrefix(before.Leader, leader) || before.Paused != nil || before.OplogRunwaySeconds == nil || !before.OplogComplete || before.LagSeconds == nil || *before.LagSeconds > 60 ||
 		before.Quarantined == nil || *before.Quarantined != 0 || before.Checkpoint.Position != "change stream after a token" {
 		t.Errorf("the status is %+v", before)
 	}

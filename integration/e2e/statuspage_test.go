@@ -61,6 +61,18 @@ func (d statusData) rows(table string) (lines []string) {
 	return lines
 }
 
+// figure returns the last value of a figure, nil if it has none, and whether it is marked.
+func (d statusData) figure(name string) (value *float64, alarm bool) {
+	for _, s := range d.Stages {
+		for _, f := range s.Figures {
+			if f.Name == name {
+				return f.Value, f.Alarm
+			}
+		}
+	}
+	return nil, false
+}
+
 // statusPage reads the data of a process's status page. It is empty if the process does not
 // answer.
 func (s *scenario) statusPage(p *harness.Process) (d statusData) {
@@ -114,6 +126,18 @@ func TestStatusPages(t *testing.T) {
 		s.await("a page of "+p.Name+" without problems and errors", func() bool {
 			d = read(p)
 			return len(d.Tables) > 0 && len(d.Problems) == 0 && !slices.ContainsFunc(d.Tables, func(table statusTable) bool { return table.Error != "" })
+		})
+	}
+
+	runway, alarm := read(publisher).figure("runway of the oplog")
+	if runway == nil || alarm {
+		t.Errorf("the runway of a young oplog is %v, alarm %v", runway, alarm)
+	}
+	if os.Getenv(screenshots) != "" {
+		// The pictures show a runway that grows. It is measured every 30 s.
+		s.await("a runway of some seconds", func() bool {
+			runway, _ := read(publisher).figure("runway of the oplog")
+			return runway != nil && *runway > 1
 		})
 	}
 

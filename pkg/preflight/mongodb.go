@@ -112,9 +112,9 @@ func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now 
 	const what = "oplog"
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	oldest, err := mongox.OplogStart(ctx, client)
+	begin, err := mongox.ReadOplogBegin(ctx, client)
 	err = mongox.Explain(ctx, err)
-	at := time.Unix(int64(oldest.T), 0)
+	at := begin.Time()
 	longer := "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}), or the minimum oplog window of Atlas"
 	window := now.Sub(at).Round(time.Minute)
 	switch {
@@ -122,10 +122,12 @@ func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now 
 		r.Warn(what, err.Error(), "grant the user read on database local, or clusterMonitor, so that checks and alerts can report how far the oplog reaches back")
 	case err != nil:
 		r.Unreached(what, err.Error(), "repeat the check")
+	case begin.Complete:
+		r.OK(what, fmt.Sprintf("it reaches back %v, to the initiation of the replica set, and has dropped nothing", window))
 	case !position.IsZero() && position.Before(at):
 		r.Warn(what, fmt.Sprintf("it begins %v after the checkpoint: the publisher will scan the event store", at.Sub(position).Round(time.Second)), "let it scan; then make the oplog longer: "+longer)
 	case window < shortOplog:
-		r.Warn(what, fmt.Sprintf("it reaches back %v", window), "a longer outage costs a scan of the event store; a new cluster's oplog grows: "+longer)
+		r.Warn(what, fmt.Sprintf("it reaches back %v", window), "a longer outage costs a scan of the event store: "+longer)
 	default:
 		r.OK(what, fmt.Sprintf("it reaches back %v", window))
 	}

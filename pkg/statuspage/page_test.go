@@ -106,6 +106,30 @@ func TestDataHasFiguresProblemsAndTables(t *testing.T) {
 	}
 }
 
+func TestAlarmIsSuppressedWhileAnotherMetricSaysSo(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	runway := prometheus.NewGauge(prometheus.GaugeOpts{Name: "runway", Help: "h"})
+	complete := prometheus.NewGauge(prometheus.GaugeOpts{Name: "complete", Help: "h"})
+	registry.MustRegister(runway)
+	r := NewRecorder(registry, []Stage{{Figures: []Figure{{Read: Value("runway"), Alarm: Below(1), Unless: Value("complete")}}}})
+	alarm := func() bool {
+		r.record(time.Now())
+		return r.view()[0].Figures[0].Alarm
+	}
+	if !alarm() {
+		t.Error("no alarm while the other metric is absent")
+	}
+	registry.MustRegister(complete)
+	if !alarm() {
+		t.Error("no alarm while the other metric is 0")
+	}
+	complete.Set(1)
+	if alarm() {
+		t.Error("an alarm while the other metric is 1")
+	}
+}
+
 func TestRecorderKeepsFiveMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,6 +26,13 @@ type Figure struct {
 	// Alarm reports whether a value needs an operator; the page then marks it. Nil means
 	// never.
 	Alarm func(float64) bool
+	// Unless suppresses the alarm while it reads more than 0. Nil never does.
+	Unless Reading
+}
+
+// alarms reports whether the page marks the value.
+func (f *Figure) alarms(value float64, now Families) bool {
+	return f.Alarm != nil && f.Alarm(value) && (f.Unless == nil || !(f.Unless(now, nil, 0) > 0))
 }
 
 // Stage is a step of an event through the service.
@@ -120,7 +127,7 @@ func (r *Recorder) view() []stageView {
 			}
 			if n := len(v.Series); n > 0 && v.Series[n-1] != nil {
 				v.Value = v.Series[n-1]
-				v.Alarm = figure.Alarm != nil && figure.Alarm(*v.Value)
+				v.Alarm = figure.alarms(*v.Value, r.families)
 			}
 			stages[i].Figures[j] = v
 		}

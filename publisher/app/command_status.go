@@ -35,8 +35,10 @@ type status struct {
 	Checkpoint    *checkpointView `json:"checkpoint,omitempty"`
 	// LagSeconds is how far the checkpoint is behind the event store's cluster time.
 	LagSeconds *int64 `json:"lagSeconds,omitempty"`
-	// RunwaySeconds is how far the oplog reaches back before the checkpoint.
+	// RunwaySeconds is how far the oplog reaches back before the checkpoint. OplogComplete
+	// says that the oplog has dropped nothing, so a short runway is no danger.
 	RunwaySeconds *int64 `json:"oplogRunwaySeconds,omitempty"`
+	OplogComplete bool   `json:"oplogComplete,omitempty"`
 	// Quarantined is the number of records in the quarantine, counted up to 10,000.
 	Quarantined     *int64 `json:"quarantined,omitempty"`
 	TopicBytes      *int64 `json:"topicBytes,omitempty"`
@@ -86,9 +88,9 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 		found.Checkpoint = &view
 		if at := view.At; at != nil {
 			found.LagSeconds = seconds(max(now.Sub(*at), 0))
-			oldest, err := oplogStart(ctx, s)
+			begin, err := oplogBegin(ctx, s)
 			if note("oplogRunwaySeconds", err) {
-				found.RunwaySeconds = seconds(runway(oldest, *at))
+				found.RunwaySeconds, found.OplogComplete = seconds(runway(begin.Time(), *at)), begin.Complete
 			}
 		}
 	}
@@ -120,15 +122,12 @@ func readCheckpoint(ctx context.Context, s *stores, c config.Config) (*checkpoin
 	return read, mongox.Explain(ctx, err)
 }
 
-// oplogStart is the time of the oldest entry of the oplog of the event store.
-func oplogStart(ctx context.Context, s *stores) (time.Time, error) {
+// oplogBegin is the beginning of the oplog of the event store.
+func oplogBegin(ctx context.Context, s *stores) (mongox.OplogBegin, error) {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	oldest, err := mongox.OplogStart(ctx, s.events.Database().Client())
-	if err != nil {
-		return time.Time{}, mongox.Explain(ctx, err)
-	}
-	return time.Unix(int64(oldest.T), 0), nil
+	begin, err := mongox.ReadOplogBegin(ctx, s.events.Database().Client())
+	return begin, mongox.Explain(ctx, err)
 }
 
 // fill reads the size of the topic and its limit, in bytes.
@@ -230,7 +229,13 @@ func statusFields(now time.Time, subscriptions []subscriptionCounts) []cli.Colum
 		{Name: "checkpoint saved", Text: ofCheckpoint(func(c *checkpointView) string { return cli.Age(now, c.SavedAt) + " ago" })},
 		{Name: "published up to", Text: ofCheckpoint(func(c *checkpointView) string { return optionalTime(c.At) })},
 		{Name: "lag", Text: func(s status) string { return duration(s.LagSeconds) }},
-		{Name: "oplog runway", Text: func(s status) string { return unknown(s, "oplogRunwaySeconds", duration(s.RunwaySeconds)) }},
+		{Name: "oplog runway", Text: func(s status) string {
+			text := duration(s.RunwaySeconds)
+			if s.OplogComplete {
+				text += ", all of the oplog: it has dropped nothing yet"
+			}
+			return unknown(s, "oplogRunwaySeconds", text)
+		}},
 		{Name: "quarantined", Text: func(s status) string {
 			if s.Quarantined == nil {
 				return unknown(s, "quarantined", "")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -68,20 +67,20 @@ type oplogRunway struct {
 	config config.Config
 }
 
-func (o oplogRunway) Runway(ctx context.Context) (left time.Duration, ok bool, err error) {
+func (o oplogRunway) Runway(ctx context.Context) (r inventory.Runway, ok bool, err error) {
 	read, err := readCheckpoint(ctx, o.stores, o.config)
 	if read == nil || err != nil {
-		return 0, false, err
+		return r, false, err
 	}
 	at := watch.TimeOf(streamPosition(read.Position))
 	if at.IsZero() {
-		return 0, false, nil
+		return r, false, nil
 	}
-	oldest, err := oplogStart(ctx, o.stores)
+	begin, err := oplogBegin(ctx, o.stores)
 	if errors.Is(err, mongox.ErrOplogHidden) {
-		return 0, false, fmt.Errorf("%w: %w", inventory.ErrRefused, err)
+		return r, false, fmt.Errorf("%w: %w", inventory.ErrRefused, err)
 	}
-	return runway(oldest, at), err == nil, err
+	return inventory.Runway{Left: runway(begin.Time(), at), Complete: begin.Complete}, err == nil, err
 }
 
 // topicFill is an [inventory.Topic] that asks the administration API.

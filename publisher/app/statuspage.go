@@ -38,9 +38,11 @@ func stages() []statuspage.Stage {
 			{Name: "last moved", Unit: statuspage.Seconds, Read: statuspage.Value("penstock_publisher_checkpoint_age_seconds"), Alarm: statuspage.Above(60)},
 			{Name: "events behind it", Read: statuspage.Value("penstock_publisher_checkpoint_window_events")},
 			{Name: "saves", Unit: statuspage.PerSec, Read: statuspage.Rate("penstock_publisher_checkpoint_saves_total")},
-			// A young oplog is short, so only a lost position is an alarm. The chart's alert
-			// warns earlier.
-			{Name: "runway of the oplog", Unit: statuspage.Seconds, Read: statuspage.Value("penstock_publisher_oplog_runway_seconds"), Alarm: statuspage.Below(1)},
+			// Only a lost position is an alarm. The chart's alert warns earlier.
+			{
+				Name: "runway of the oplog", Unit: statuspage.Seconds, Read: statuspage.Value("penstock_publisher_oplog_runway_seconds"),
+				Alarm: statuspage.Below(1), Unless: statuspage.Value("penstock_publisher_oplog_complete"),
+			},
 		}},
 	}
 }

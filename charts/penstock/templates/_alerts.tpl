@@ -122,7 +122,7 @@ cluster: {{ . | quote }}
     summary: The topic is almost full.
     description: {{ `The topic has reached {{ $value | humanizePercentage }} of its size limit. When it is full, Service Bus refuses every send.` | quote }}
 - alert: PenstockPublisherOplogRunway
-  expr: min(penstock_publisher_oplog_runway_seconds{ {{- $pods -}} }) < {{ int64 $thresholds.oplogRunwaySeconds }}
+  expr: min(penstock_publisher_oplog_runway_seconds{ {{- $pods -}} }) < {{ int64 $thresholds.oplogRunwaySeconds }} unless max(penstock_publisher_oplog_complete{ {{- $pods -}} }) == 1
   for: 5m
   labels: {severity: critical}
   annotations:

@@ -41,12 +41,19 @@ type Topic interface {
 	Fill(ctx context.Context) (size, most int64, err error)
 }
 
+// Runway is how far the oplog reaches back before the checkpoint.
+type Runway struct {
+	// Left is negative if the oplog no longer has the checkpoint.
+	Left time.Duration
+	// Complete says that the oplog has dropped nothing, so it has every position.
+	Complete bool
+}
+
 // Oplog reads how far the oplog reaches back.
 type Oplog interface {
-	// Runway returns how far the oplog reaches back before the checkpoint. It is negative
-	// if the oplog no longer has the checkpoint. ok is false if there is no checkpoint to
-	// compare with. Without the right to read the oplog, Runway returns [ErrRefused].
-	Runway(ctx context.Context) (runway time.Duration, ok bool, err error)
+	// Runway returns the runway. ok is false if there is no checkpoint to compare with.
+	// Without the right to read the oplog, Runway returns [ErrRefused].
+	Runway(ctx context.Context) (runway Runway, ok bool, err error)
 }
 
 // Options configure a [Counter].
@@ -151,7 +158,12 @@ func (c *Counter) measureOplog(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err == nil && ok:
-		c.metrics.runway.set(runway.Seconds())
+		c.metrics.runway.set(runway.Left.Seconds())
+		complete := 0.0
+		if runway.Complete {
+			complete = 1
+		}
+		c.metrics.complete.set(complete)
 	case errors.Is(err, ErrRefused):
 		c.oplogAfter = time.Now().Add(refusedWait)
 		if !c.oplogFails {

@@ -29,7 +29,7 @@ type measured struct {
 	records, size, most   int64
 	countError, fillError error
 	fills                 int
-	runway                time.Duration
+	runway                inventory.Runway
 	unclaimed             bool // there is no checkpoint
 	runwayError           error
 	runways               int
@@ -66,7 +66,7 @@ func (w *measured) Fill(context.Context) (size, most int64, err error) {
 	return w.size, w.most, w.fillError
 }
 
-func (w *measured) Runway(context.Context) (runway time.Duration, ok bool, err error) {
+func (w *measured) Runway(context.Context) (runway inventory.Runway, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runways++
@@ -175,13 +175,13 @@ func TestTopicThatRefusesIsQueriedOnceAnHour(t *testing.T) {
 func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{runway: 90 * time.Minute, countError: errors.New("down"), fillError: errors.New("down")})
+		m := start(t, &measured{runway: inventory.Runway{Left: 90 * time.Minute, Complete: true}, countError: errors.New("down"), fillError: errors.New("down")})
 		defer m.stop()
 		pass(interval)
-		m.shows("oplog_runway_seconds=5400")
-		m.set(func(w *measured) { w.runway = -time.Minute })
+		m.shows("oplog_complete=1 oplog_runway_seconds=5400")
+		m.set(func(w *measured) { w.runway = inventory.Runway{Left: -time.Minute} })
 		pass(2 * interval)
-		m.shows("oplog_runway_seconds=-60")
+		m.shows("oplog_complete=0 oplog_runway_seconds=-60")
 		m.set(func(w *measured) { w.unclaimed = true })
 		pass(5 * time.Minute)
 		m.shows("")
