@@ -44,7 +44,8 @@
 //   - Shared access policies with two keys, which can be regenerated
 //     ([Server.RegenerateKey]).
 //   - Idleness: connections without links are closed after 1 minute, or 5 if
-//     they had some, and unused links are detached after 10.
+//     they had some, and unused links are detached after 10 (a link to a management node, too;
+//     the link of its replies stays).
 //   - Throttling with error code 50009, ordered or by credits per second.
 //   - Faults ([Server.SetLatency] and the methods beside it) and inspection
 //     ([Server.Accepted] and those beside it), over HTTP too: package control.

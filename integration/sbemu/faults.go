@@ -108,9 +108,17 @@ func (s *Server) DropConnections(which func(Connection) bool) int {
 
 // DetachLinks detaches all links to an entity (a topic, a queue or a
 // subscription) with an error condition such as "amqp:link:detach-forced".
-// Sessions are released.
+// Sessions are released. The path of a management node, such as
+// "events/Subscriptions/projector/$management", detaches only the links that send requests
+// to it. The links on which it replies stay, as after the idle timeout of the service.
 func (s *Server) DetachLinks(entity, condition string) error {
 	reason := ordered(condition)
+
+	if strings.HasSuffix(entity, managementSuffix) {
+		s.front.DetachSenders(entity, reason)
+
+		return nil
+	}
 
 	q, err := s.queue(entity)
 	if d := s.namespace.Destination(entity); d == nil && err != nil {
@@ -134,6 +142,9 @@ func (s *Server) ClearFaults() {
 		d.Lose(func(l *broker.Losses) { *l = broker.Losses{} })
 	}
 }
+
+// managementSuffix ends the path of an entity's management node.
+const managementSuffix = "/$management"
 
 // ordered returns the error of an injected fault.
 func ordered(condition string) *wire.Error {

@@ -110,6 +110,36 @@ func TestSessionsRenewAfterALongSilence(t *testing.T) {
 	})
 }
 
+// TestSessionsRenewWithoutTheirRequestLink: the broker detaches the link that sends requests
+// to the management node, and leaves the link of the replies. No session of the connection
+// loses its lock.
+func TestSessionsRenewWithoutTheirRequestLink(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		s := e.sender(e.client(), "events")
+		e.send(s, "a", "1")
+		e.send(s, "b", "2")
+
+		c := e.connection()
+		held := make([]*sessions.Session, 2)
+
+		for i := range held {
+			var err error
+			held[i], err = c.Accept(e.ctx, time.Second)
+			must(t, err)
+			must(t, held[i].RenewSessionLock(e.ctx, nil))
+		}
+
+		must(t, e.DetachLinks(queue+"/$management", "amqp:link:detach-forced"))
+		wait(time.Second)
+
+		for _, r := range held {
+			must(t, r.RenewSessionLock(e.ctx, nil))
+			must(t, r.Close(e.ctx))
+		}
+	})
+}
+
 // TestSessionsReconnect: a lost connection ends its sessions immediately, and the next
 // accept makes a new one.
 func TestSessionsReconnect(t *testing.T) {

@@ -29,6 +29,8 @@
 //     attached again: it is lost.
 //   - The SDK retries a settlement after seconds, and reports success for one that the
 //     broker has refused. Here a settlement is sent once, and its error is the broker's.
+//   - If the broker detaches one of the two management links, both are attached again at the
+//     next request. Renewals that wait for a reply are repeated.
 //   - A fatal error on one receiver of the SDK closes the connection. Here it ends its
 //     own session only, unless the broker ended the connection.
 //   - The SDK's Close can wait for a minute. Here Close takes one round trip and respects

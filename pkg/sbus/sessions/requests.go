@@ -84,9 +84,7 @@ func (r *requests) run(ctx context.Context) {
 	for {
 		reply, err := r.receiver.Receive(ctx, nil)
 		if err != nil {
-			r.mu.Lock()
-			r.err = err
-			r.mu.Unlock()
+			r.fail(err)
 			return
 		}
 		id := ""
@@ -103,7 +101,16 @@ func (r *requests) run(ctx context.Context) {
 	}
 }
 
-// alive reports whether replies can still arrive.
+// fail records the reason why no more replies come. The first reason counts.
+func (r *requests) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// alive reports whether requests can be sent and replies can arrive.
 func (r *requests) alive() bool {
 	select {
 	case <-r.ended:
@@ -129,6 +136,13 @@ func (r *requests) do(ctx context.Context, request *amqp.Message) (*amqp.Message
 	}()
 	request.Properties = &amqp.MessageProperties{MessageID: id, ReplyTo: &r.replyTo}
 	if err := r.sender.Send(ctx, request, nil); err != nil {
+		if detached(err) {
+			// The broker can detach the sender and leave the receiver. The pair is useless then.
+			// The waiting requests get this error, too, and can be repeated on another pair.
+			r.fail(err)
+			r.closed()
+			<-r.ended
+		}
 		return nil, err
 	}
 	select {

@@ -132,7 +132,7 @@ func (s *session) attachSender(p *wire.Attach) {
 	reply.MaxMessageSize = l.maxSize
 	s.links[p.Handle] = l
 
-	if l.destination != nil {
+	if l.node != cbsAddress {
 		s.conn.mu.Lock()
 		s.conn.senders[l] = struct{}{}
 		l.usedAt = time.Now()

@@ -41,7 +41,9 @@ func (c *conn) describe() Connection {
 	defer c.mu.Unlock()
 
 	for l := range c.senders {
-		d.SendsTo = append(d.SendsTo, l.destination.Path())
+		if l.destination != nil {
+			d.SendsTo = append(d.SendsTo, l.destination.Path())
+		}
 	}
 
 	for _, l := range c.names {
@@ -72,8 +74,8 @@ func (s *Server) Drop(which func(Connection) bool) int {
 	return n
 }
 
-// DetachSenders detaches all links that send to an entity, with a reason. It returns
-// their number.
+// DetachSenders detaches all links that send to an entity, or requests to a management
+// node, with a reason. It returns their number.
 func (s *Server) DetachSenders(entity string, reason *wire.Error) int {
 	n := 0
 
@@ -83,7 +85,7 @@ func (s *Server) DetachSenders(entity string, reason *wire.Error) int {
 		c.mu.Lock()
 
 		for l := range c.senders {
-			if strings.EqualFold(l.destination.Path(), entity) {
+			if strings.EqualFold(l.path(), entity) {
 				links = append(links, l)
 			}
 		}

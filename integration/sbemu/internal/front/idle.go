@@ -58,8 +58,9 @@ func (c *conn) watch() {
 	}
 }
 
-// idleLinks returns the entity links that were unused for linkIdleTimeout. A receiver
-// with credit waits for messages, so it is not idle. The caller holds the lock.
+// idleLinks returns the links that were unused for linkIdleTimeout: those to entities, and
+// those that send requests to management nodes. A receiver with credit waits for messages,
+// so it is not idle. The caller holds the lock.
 func (c *conn) idleLinks(now time.Time) (senders []*incoming, receivers []*outgoing) {
 	for l := range c.senders {
 		if now.Sub(l.usedAt) >= linkIdleTimeout {

@@ -41,6 +41,15 @@ type incoming struct {
 	head    wire.Transfer
 }
 
+// path returns the path of the entity or of the management node.
+func (l *incoming) path() string {
+	if l.destination != nil {
+		return l.destination.Path()
+	}
+
+	return l.node
+}
+
 // grant grants the client credit to send.
 func (l *incoming) grant() {
 	l.used = 0
