@@ -10,7 +10,7 @@ import (
 // that of the state.
 var (
 	readModelsOwn = []string{"watermarks", "pipeline_owners"}
-	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked", "pipeline_owners", "projections", "projectors", "jobs", "job_ranges", "findings", "reconciliations", "audit"}
+	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked", "pipeline_owners", "projections", "projectors", "jobs", "job_ranges", "findings", "reconciliations", "audit", "pauses"}
 )
 
 // OwnCollections are the names of all of them, because all stores may share a database.
