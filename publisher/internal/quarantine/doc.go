@@ -8,7 +8,8 @@
 //	  aggregateId: "user-7", eventId: 3,         as far as they could be read
 //	  token: {_data: "…"},                       the position just after it in the stream
 //	  event: { … },                              the whole document, or
-//	  eventOmitted: true,                        where it would not fit into a record
+//	  eventOmitted: true,                        if it does not fit into a record, or if the
+//	                                             server refuses the record because of it
 //	  epoch: 4, firstSeen: …, lastSeen: …, seen: 2 }
 //
 // Reason refused means that the event keeps the contract, but the topic did not accept its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -101,12 +102,15 @@ func Reasons() []event.Reason {
 
 // Put stores entries of the term epoch. When it returns nil, a majority of the replica set
 // has them. It retries after transient errors until ctx ends, and then returns the cause of
-// ctx. A span in ctx must belong to the only entry.
+// ctx. A record that the server refuses is stored without its event. A span in ctx must
+// belong to the only entry.
 func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	models := s.models(epoch, entries, time.Now())
+	entries = slices.Clone(entries)
+	now := time.Now()
+	models := s.models(epoch, entries, now)
 	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
 	for {
 		err := s.write(ctx, models)
@@ -117,7 +121,16 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 			return context.Cause(ctx)
 		}
 		if !mongox.Transient(err) && !mongox.DuplicateKeyOnID(err) {
-			return fmt.Errorf("store %d events in the quarantine: %w", len(entries), err)
+			if omitRefused(entries, err) {
+				s.logger.Warn().Err(err).Msg("quarantine refuses records with their events; storing them without")
+				models = s.models(epoch, entries, now)
+				continue
+			}
+			err = fmt.Errorf("store %d events in the quarantine: %w", len(entries), err)
+			if mongox.HasCode(err, mongox.CodeUnauthorized) {
+				err = fmt.Errorf("%w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", err)
+			}
+			return err
 		}
 		wait := retry.Next()
 		s.logger.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Msg("quarantine not written; retrying")
@@ -131,6 +144,20 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 			Stringer("document", e.DocumentID).EmbedObject(tracing.SpanOf(ctx)).Msg("event cannot be published and is in the quarantine")
 	}
 	return nil
+}
+
+// omitRefused removes the events of the entries that the server refuses to store, and
+// reports whether there was one to remove. A record has one level more than its event, so
+// an event of 180 levels, the most that MongoDB stores, does not fit into a record. The
+// administrators of the database can also have set rules for the collection.
+func omitRefused(entries []Entry, err error) (omitted bool) {
+	for i, refusal := range mongox.WriteErrors(err) {
+		if mongox.Transient(refusal) || mongox.DuplicateKeyOnID(refusal) || i >= len(entries) || entries[i].Event == nil {
+			continue
+		}
+		entries[i].Event, omitted = nil, true
+	}
+	return omitted
 }
 
 func (s *Store) write(ctx context.Context, models []mongo.WriteModel) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
@@ -161,6 +162,44 @@ func TestRecordOfALargeEventOmitsTheEvent(t *testing.T) {
 	}
 }
 
+// A record that the server always refuses would end every term at the same event.
+func TestRecordThatIsRefusedIsStoredWithoutItsEvent(t *testing.T) {
+	t.Parallel()
+	c := newRecords(t)
+	// The stand-in has no limit of 180 levels, so a validator refuses the record instead.
+	err := c.Direct(func(ctx context.Context, collection *mongo.Collection) error {
+		return collection.Database().CreateCollection(ctx, collection.Name(),
+			options.CreateCollection().SetValidator(bson.D{{Key: "event.deep", Value: bson.D{{Key: "$exists", Value: false}}}}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := quarantine.NewStore(c, "events", quarantine.Options{})
+	entries := []quarantine.Entry{
+		{DocumentID: id(t, "flat"), Reason: event.ReasonMissingEventType, Event: document(t, bson.D{{Key: "flat", Value: true}})},
+		{DocumentID: id(t, "deep"), Reason: event.ReasonMissingEventType, Event: document(t, bson.D{{Key: "deep", Value: true}})},
+	}
+	if err := s.Put(t.Context(), 1, entries...); err != nil {
+		t.Fatal(err)
+	}
+	if entries[1].Event == nil {
+		t.Error("the caller's entry was changed")
+	}
+	stored := c.stored(t)
+	if flat := stored[`{"_id":{"stream":"events","document":"flat"}}`]; flat["event"] == nil || flat["eventOmitted"] != nil {
+		t.Errorf("the other record is %v", flat)
+	}
+	if deep := stored[`{"_id":{"stream":"events","document":"deep"}}`]; deep["event"] != nil || deep["eventOmitted"] != true || deep["reason"] != "missing_event_type" {
+		t.Errorf("the refused record is %v", deep)
+	}
+
+	refusal := mongo.BulkWriteException{WriteErrors: []mongo.BulkWriteError{{WriteError: mongo.WriteError{Code: 121, Message: "Document failed validation"}}}}
+	c.faults = []error{refusal, refusal}
+	if err := s.Put(t.Context(), 1, entries...); err == nil || !strings.Contains(err.Error(), "failed validation") {
+		t.Errorf("a record that is refused without its event too: %v", err)
+	}
+}
+
 func TestTransientErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +214,8 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 		}
 
 		c.faults = []error{mongo.CommandError{Code: 13, Message: "not authorized"}}
-		if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: id(t, "e")}); err == nil || !strings.Contains(err.Error(), "not authorized") {
+		if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: id(t, "e")}); err == nil ||
+			!strings.Contains(err.Error(), "not authorized") || !strings.Contains(err.Error(), "grant the user readWrite") {
 			t.Errorf("ended with %v", err)
 		}
 
