@@ -16,7 +16,7 @@ import (
 
 const (
 	// absencePoll is how often a term looks for a collection that does not exist, and the
-	// pause between attempts to identify one.
+	// pause between attempts of the requests in this file.
 	absencePoll = time.Second
 	// absenceReport is how often the term logs that the collection does not exist.
 	absenceReport = time.Minute
@@ -86,15 +86,33 @@ func (t *term) newScan(ctx context.Context, reason string) (checkpoint.Position,
 	}
 }
 
-// note returns the present operation time of the event store.
+// note returns the present operation time of the event store, and retries after transient
+// errors. A scan calls it after each stretch, so an election must not end the term.
 func (t *term) note(ctx context.Context) (bson.Timestamp, error) {
-	noting, cancel := mongox.Timeout(ctx, claimTimeout)
-	defer cancel()
-	now, err := t.history.OperationTime(noting)
-	if err != nil {
-		return now, fmt.Errorf("note the operation time: %w", mongox.Explain(noting, err))
+	for {
+		now, err := t.operationTime(ctx)
+		switch {
+		case err == nil:
+			return now, nil
+		case ctx.Err() != nil:
+			return now, context.Cause(ctx)
+		case !mongox.Transient(err):
+			return now, fmt.Errorf("note the operation time: %w", err)
+		}
+		t.logger.Warn().Err(err).Msg("operation time of the event store not read; retrying")
+		t.beat()
+		if err := backoff.Wait(ctx, absencePoll); err != nil {
+			return now, err
+		}
 	}
-	return now, nil
+}
+
+// operationTime asks once for the present operation time of the event store.
+func (t *term) operationTime(ctx context.Context) (bson.Timestamp, error) {
+	asking, cancel := mongox.Timeout(ctx, claimTimeout)
+	defer cancel()
+	now, err := t.history.OperationTime(asking)
+	return now, mongox.Explain(asking, err)
 }
 
 // found identifies the collection, and retries after transient errors.

@@ -28,6 +28,9 @@ type eventStore struct {
 	// readFault returns the error of the next read of a stream or scan; nil means no
 	// errors.
 	readFault func() error
+	// timeFault returns the error of the next request for the operation time; nil means no
+	// errors.
+	timeFault func() error
 	// trimOnOpen empties the oplog whenever a stream is opened.
 	trimOnOpen bool
 	page       int
@@ -95,6 +98,11 @@ func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.timeFault != nil {
+		if err := s.timeFault(); err != nil {
+			return bson.Timestamp{}, err
+		}
+	}
 	return timeOf(len(s.log) - 1), nil
 }
 

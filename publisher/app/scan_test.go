@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
@@ -105,6 +106,46 @@ func TestScanContinuesAfterLossesAndRestarts(t *testing.T) {
 		// The scan takes 8 s. The losses repeat at most the 6 s before the last one.
 		if terms < 4 || terms > 9 {
 			t.Errorf("the scan took %d terms of 2 s", terms)
+		}
+	})
+}
+
+// An election of MongoDB must not end the term: a scan notes the operation time after each
+// stretch.
+func TestScanContinuesAfterAnElection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.stretch = 300 * time.Millisecond
+		var beat time.Time
+		s.worker.watching.Beat = func() { beat = time.Now() }
+		s.worker.scanning.Beat = s.worker.watching.Beat
+		s.fill(100, 20)
+		term := s.lead(t)
+		pass(time.Second)
+		s.store.mu.Lock()
+		s.store.timeFault = func() error {
+			return mongo.CommandError{Code: 189, Name: "PrimarySteppedDown"}
+		}
+		s.store.mu.Unlock()
+		pass(time.Minute)
+		if silence := time.Since(beat); silence > 10*time.Second {
+			t.Errorf("no heartbeat for %v of the election", silence)
+		}
+		s.store.mu.Lock()
+		s.store.timeFault = nil
+		s.store.mu.Unlock()
+		pass(5 * time.Minute)
+		select {
+		case err := <-term.result:
+			t.Fatalf("the term ended with %v", err)
+		default:
+		}
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
 		}
 	})
 }
