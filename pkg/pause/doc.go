@@ -15,5 +15,6 @@
 //	   └── first read: no document ── unknown ── first read: document ──▶ paused
 //
 // Before the first successful read no process works, so that a pause also holds for a new
-// process. After it, a failed read changes nothing.
+// process, and [Switch.Check] reports that the process is not ready. After it, a failed
+// read changes nothing.
 package pause

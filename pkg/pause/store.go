@@ -70,6 +70,8 @@ func (s *Store) Get(ctx context.Context) (*Pause, error) {
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil, nil
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
+		return nil, fmt.Errorf("read the pause of the %s: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", s.service, err)
 	case err != nil:
 		return nil, fmt.Errorf("read the pause of the %s: %w", s.service, mongox.Explain(ctx, err))
 	}

@@ -3,6 +3,7 @@ package pause
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,9 +38,10 @@ type Switch struct {
 
 	mu sync.Mutex
 	// known is set by the first successful read.
-	known  bool
-	pause  *Pause
-	failed bool
+	known bool
+	pause *Pause
+	// failed is the error of the last read; nil if it succeeded.
+	failed error
 	// changed is closed and replaced when known or pause changes.
 	changed chan struct{}
 	// ends has the cancel functions of Working's contexts that are not released.
@@ -71,13 +73,17 @@ func (s *Switch) read(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		if !s.failed {
+		switch {
+		case s.failed != nil:
+		case s.known:
 			s.logger.Warn().Err(err).Msg("pause not read; keeping the last known state")
+		default:
+			s.logger.Error().Err(err).Msg("pause not read; nothing works until it is known whether the service is paused. Retrying")
 		}
-		s.failed = true
+		s.failed = err
 		return
 	}
-	s.failed = false
+	s.failed = nil
 	before := s.pause
 	changed := !s.known || (before == nil) != (found == nil)
 	s.known, s.pause = true, found
@@ -139,6 +145,23 @@ func (s *Switch) Working(ctx context.Context) (working context.Context, release 
 		case <-changed:
 		}
 	}
+}
+
+// Check is a readiness check. It fails before the first successful read, because the
+// process does not work until then.
+func (s *Switch) Check(context.Context) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.known:
+		return nil
+	case s.failed == nil:
+		return errors.New("it is not known yet whether the service is paused")
+	}
+	return fmt.Errorf("it is not known whether the service is paused, so nothing works: %w", s.failed)
 }
 
 // Paused returns the pause; nil if the service is not paused, or if that is unknown yet.

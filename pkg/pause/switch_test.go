@@ -98,7 +98,11 @@ func TestWorkStartsOnlyAfterThePauseWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{err: errors.New("no primary")}
 		s := NewSwitch(from, "pod", zerolog.Nop())
+		if err := s.Check(t.Context()); err == nil {
+			t.Error("ready before the first read")
+		}
 		run(t, s)
+		known := false
 		for _, state := range []struct {
 			pause *Pause
 			err   error
@@ -112,6 +116,10 @@ func TestWorkStartsOnlyAfterThePauseWasRead(t *testing.T) {
 		} {
 			from.set(state.pause, state.err)
 			pass(pollInterval)
+			known = known || state.err == nil
+			if err := s.Check(t.Context()); (err == nil) != known || !known && !errors.Is(err, state.err) {
+				t.Errorf("ready after %+v: %v", state, err)
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			_, release, err := s.Working(ctx)
 			if (err == nil) != state.works {
@@ -129,7 +137,7 @@ func TestNilSwitchIsNeverPaused(t *testing.T) {
 	t.Parallel()
 	var s *Switch
 	working, release, err := s.Working(t.Context())
-	if err != nil || working.Err() != nil || s.Paused() != nil || s.Value() != 0 {
+	if err != nil || working.Err() != nil || s.Paused() != nil || s.Value() != 0 || s.Check(t.Context()) != nil {
 		t.Errorf("paused: %v", err)
 	}
 	release()

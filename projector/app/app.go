@@ -111,6 +111,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 		return err
 	}
 	pausing := p.newPausing(s, pod)
+	h.Ready("pause", pausing.Check)
 	h.Ready("servicebus", func(ctx context.Context) error {
 		if pausing.Paused() != nil {
 			return nil // a process that starts in a pause does not connect

@@ -210,6 +210,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	}
 	w.adopt = c.Stream.Adopt
 	w.pausing = p.newPausing(s)
+	h.Ready("pause", w.pausing.Check)
 	if err := w.awaitPipeline(ctx, c, s.events.Database().Client()); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,8 +118,8 @@ func TestScanContinuesAfterAnElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
 		s.worker.stretch = 300 * time.Millisecond
-		var beat time.Time
-		s.worker.watching.Beat = func() { beat = time.Now() }
+		var beat atomic.Int64
+		s.worker.watching.Beat = func() { beat.Store(time.Now().UnixNano()) }
 		s.worker.scanning.Beat = s.worker.watching.Beat
 		s.fill(100, 20)
 		term := s.lead(t)
@@ -129,7 +130,7 @@ func TestScanContinuesAfterAnElection(t *testing.T) {
 		}
 		s.store.mu.Unlock()
 		pass(time.Minute)
-		if silence := time.Since(beat); silence > 10*time.Second {
+		if silence := time.Since(time.Unix(0, beat.Load())); silence > 10*time.Second {
 			t.Errorf("no heartbeat for %v of the election", silence)
 		}
 		s.store.mu.Lock()
