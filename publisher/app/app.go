@@ -262,7 +262,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			Beat:          stream.Beat,
 			Metrics:       watch.NewMetrics(p.registry),
 		},
-		scanning: scan.Options{Beat: stream.Beat, Metrics: scan.NewMetrics(p.registry)},
+		scanning: scan.Options{PrefetchBytes: c.Stream.PrefetchBytes, Beat: stream.Beat, Metrics: scan.NewMetrics(p.registry)},
 		publishing: publish.Options{
 			ClaimCheck:        c.Publish.ClaimCheck,
 			Batching:          policy,

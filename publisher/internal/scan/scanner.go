@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -25,6 +26,10 @@ type Handler func(ctx context.Context, documents []bson.Raw) error
 
 // Options configure a scanner. Zero values mean the defaults.
 type Options struct {
+	// PrefetchBytes bounds the pages that are read ahead of the handler. In addition there
+	// are the page that waits for room, and the driver's reply of at most 16 MiB. Default
+	// 16 MiB.
+	PrefetchBytes int64
 	// Timeout bounds one request. A scan without an answer counts as alive for twice that
 	// time. Default 2 min.
 	Timeout time.Duration
@@ -54,9 +59,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 }
 
 const (
-	// pagesAhead is how many pages are read ahead of the handler. A page is about 256 KiB, so
-	// a channel of a few bounds the memory. Batches of a change stream are mostly small, so
-	// package watch has a queue for many, which counts their bytes.
+	// pagesAhead is how many pages are read ahead of the handler, within PrefetchBytes. A page
+	// is about 256 KiB, or one document that is larger.
 	pagesAhead   = 4
 	beatInterval = time.Second
 	backoffFirst = 100 * time.Millisecond
@@ -71,6 +75,9 @@ type Scanner struct {
 
 // New makes a scanner on source.
 func New(source Source, options Options) *Scanner {
+	if options.PrefetchBytes <= 0 {
+		options.PrefetchBytes = 16 << 20
+	}
 	if options.Timeout <= 0 {
 		options.Timeout = 2 * time.Minute
 	}
@@ -89,14 +96,14 @@ func New(source Source, options Options) *Scanner {
 // error, or with the cause of ctx's end. It retries all other errors. When Run returns, all
 // its goroutines have ended.
 func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler Handler) error {
-	pages := make(chan []bson.Raw, pagesAhead)
+	pages := &prefetch{pages: make(chan page, pagesAhead), limit: s.options.PrefetchBytes, room: semaphore.NewWeighted(s.options.PrefetchBytes)}
 	var health alive
 	health.answered(time.Now())
 
 	group, groupCtx := errgroup.WithContext(ctx)
 	beats, stopBeats := context.WithCancel(groupCtx)
 	group.Go(func() error {
-		defer close(pages)
+		defer close(pages.pages)
 		return s.read(groupCtx, from, until, since, pages, &health)
 	})
 	group.Go(func() error {
@@ -115,7 +122,7 @@ func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, sinc
 }
 
 // read fills pages until the end, and opens the query again after transient errors.
-func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) error {
+func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages *prefetch, health *alive) error {
 	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
 	for {
 		moved, err := s.query(ctx, &from, until, since, pages, health)
@@ -144,7 +151,7 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 
 // query runs one query from the position, which it advances, and reports whether the query
 // returned anything. Its error is never nil.
-func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
+func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages *prefetch, health *alive) (moved bool, err error) {
 	opening, cancel := mongox.Timeout(ctx, s.options.Timeout)
 	cursor, err := s.source.Open(opening, *from, until, since)
 	err = mongox.Explain(opening, err)
@@ -162,22 +169,20 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 	}()
 	for {
 		reading, cancel := mongox.Timeout(ctx, s.options.Timeout)
-		page, err := cursor.Next(reading)
+		documents, err := cursor.Next(reading)
 		err = mongox.Explain(reading, err)
 		cancel()
 		if err != nil {
 			return moved, err
 		}
 		health.answered(time.Now())
-		s.options.Metrics.read.Add(float64(len(page)))
-		select {
-		case pages <- page:
-		case <-ctx.Done():
-			return moved, context.Cause(ctx)
+		s.options.Metrics.read.Add(float64(len(documents)))
+		if err := pages.put(ctx, documents); err != nil {
+			return moved, err
 		}
 		moved = true
-		for i := len(page) - 1; i >= 0; i-- {
-			if at, ok := s.source.Position(page[i]); ok {
+		for i := len(documents) - 1; i >= 0; i-- {
+			if at, ok := s.source.Position(documents[i]); ok {
 				*from = at
 				break
 			}
@@ -186,21 +191,22 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 }
 
 // handle calls handler for every page.
-func (s *Scanner) handle(ctx context.Context, pages <-chan []bson.Raw, handler Handler, health *alive) error {
+func (s *Scanner) handle(ctx context.Context, pages *prefetch, handler Handler, health *alive) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case page, open := <-pages:
+		case next, open := <-pages.pages:
 			if !open {
 				return nil
 			}
 			health.handling.Store(true)
-			err := handler(ctx, page)
+			err := handler(ctx, next.documents)
 			health.handling.Store(false)
 			if err != nil {
 				return fmt.Errorf("handle scanned events: %w", err)
 			}
+			pages.room.Release(next.bytes)
 		}
 	}
 }

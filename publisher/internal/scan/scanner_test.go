@@ -42,6 +42,10 @@ type fakeStore struct {
 	page   int
 	hang   bool
 	opened int
+	// payload is the size of a document, apart from its keys; pages counts those that were
+	// read.
+	payload int
+	pages   int
 }
 
 func (s *fakeStore) OperationTime(context.Context) (bson.Timestamp, error) {
@@ -121,9 +125,10 @@ func (c *fakeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	if len(index) == 0 {
 		return nil, eventstore.ErrEnd
 	}
+	s.pages++
 	var page []bson.Raw
 	for _, e := range index[:min(len(index), s.page)] {
-		raw, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.number}})
+		raw, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.number}, {Key: "payload", Value: make([]byte, s.payload)}})
 		if err != nil {
 			return nil, err
 		}
@@ -324,6 +329,57 @@ func TestHeartbeatsStopWhenTheServerIsSilent(t *testing.T) {
 		}
 		if store.opened < 5 {
 			t.Errorf("tried %d times in 10 min", store.opened)
+		}
+	})
+}
+
+// Large events must not fill the memory while the topic does not accept them.
+func TestPrefetchIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{page: 1, payload: 1 << 20}
+		for n := range int64(20) {
+			store.log = append(store.log, stored{"a", n + 1})
+		}
+		proceed := make(chan struct{})
+		done := make(chan error, 1)
+		handled := 0
+		go func() {
+			done <- scan.New(store, scan.Options{PrefetchBytes: 5 << 19}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{},
+				func(_ context.Context, documents []bson.Raw) error {
+					<-proceed
+					handled += len(documents)
+					return nil
+				})
+		}()
+		synctest.Wait()
+		store.mu.Lock()
+		read := store.pages
+		store.mu.Unlock()
+		// Two pages of 1 MiB have room, and a third one waits.
+		if read != 3 {
+			t.Errorf("%d pages are read ahead, want 3", read)
+		}
+		close(proceed)
+		if err := <-done; err != nil || handled != 20 {
+			t.Errorf("%d events were handled: %v", handled, err)
+		}
+	})
+}
+
+// A page that is larger than the whole prefetch is read too.
+func TestPageLargerThanThePrefetchIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{page: 2, payload: 1 << 20, log: []stored{{"a", 1}, {"a", 2}, {"a", 3}}}
+		handled := 0
+		err := scan.New(store, scan.Options{PrefetchBytes: 1}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{},
+			func(_ context.Context, documents []bson.Raw) error {
+				handled += len(documents)
+				return nil
+			})
+		if err != nil || handled != 3 {
+			t.Errorf("%d events were handled: %v", handled, err)
 		}
 	})
 }
