@@ -33,8 +33,9 @@ type Switch struct {
 	// process is recorded as stopped when no context of Working is left; empty means none.
 	process string
 	logger  zerolog.Logger
-	// recorded is the start of the pause for which process was recorded. Only Run uses it.
-	recorded time.Time
+	// recorded has, for each process, the start of the pause for which it was recorded. Only
+	// Run uses it.
+	recorded map[string]time.Time
 
 	mu sync.Mutex
 	// known is set by the first successful read.
@@ -46,14 +47,19 @@ type Switch struct {
 	changed chan struct{}
 	// ends has the cancel functions of Working's contexts that are not released.
 	ends map[*byte]context.CancelCauseFunc
+	// waiting has the processes of the calls of WorkingAs that wait.
+	waiting map[*byte]string
 }
 
 // NewSwitch makes a switch; only Run reads the pause. In a pause, the switch records that
 // process has stopped, as soon as every context of Working is released. If process is
-// empty, the caller records it with [Switch.Stopped]. That is for services of which only
-// one process works, because the others have nothing to report.
+// empty, only the callers of [Switch.WorkingAs] are recorded. That is for services of which
+// only one process works, because the others have nothing to report.
 func NewSwitch(source Source, process string, logger zerolog.Logger) *Switch {
-	return &Switch{source: source, process: process, logger: logger, changed: make(chan struct{}), ends: make(map[*byte]context.CancelCauseFunc)}
+	return &Switch{
+		source: source, process: process, logger: logger, recorded: make(map[string]time.Time),
+		changed: make(chan struct{}), ends: make(map[*byte]context.CancelCauseFunc), waiting: make(map[*byte]string),
+	}
 }
 
 // Run reads the pause every second until ctx ends, and returns nil.
@@ -103,16 +109,32 @@ func (s *Switch) read(ctx context.Context) {
 	s.changed = make(chan struct{})
 }
 
-// record records that the process has stopped, once for each pause.
+// record records the processes that have stopped, once for each pause. It repeats what
+// fails. A pause can also replace another one between two reads.
 func (s *Switch) record(ctx context.Context) {
 	s.mu.Lock()
-	found, working := s.pause, len(s.ends)
+	found := s.pause
+	var stopped []string
+	if s.process != "" && len(s.ends) == 0 {
+		stopped = append(stopped, s.process)
+	}
+	for _, process := range s.waiting {
+		stopped = append(stopped, process)
+	}
 	s.mu.Unlock()
-	if s.process == "" || found == nil || working > 0 || found.At.Equal(s.recorded) {
+	if found == nil {
+		clear(s.recorded)
 		return
 	}
-	if s.Stopped(ctx, s.process) {
-		s.recorded = found.At
+	for _, process := range stopped {
+		if at, done := s.recorded[process]; done && at.Equal(found.At) {
+			continue
+		}
+		if err := s.source.AddStopped(ctx, process, found.At); err != nil {
+			s.logger.Warn().Err(err).Msg("stop for the pause not recorded; retrying")
+			continue
+		}
+		s.recorded[process] = found.At
 	}
 }
 
@@ -120,15 +142,28 @@ func (s *Switch) record(ctx context.Context) {
 // with ctx, or with the cause [ErrPaused] when a pause begins. The caller calls release
 // when its work has ended. The error is the cause of ctx.
 func (s *Switch) Working(ctx context.Context) (working context.Context, release func(), err error) {
+	return s.WorkingAs(ctx, "")
+}
+
+// WorkingAs is [Switch.Working] for work that the named process does alone. While it waits
+// in a pause, the process is recorded as stopped. An empty name records nothing.
+func (s *Switch) WorkingAs(ctx context.Context, process string) (working context.Context, release func(), err error) {
 	if s == nil {
 		return ctx, func() {}, nil
+	}
+	key := new(byte)
+	if process != "" {
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.waiting, key)
+		}()
 	}
 	for {
 		s.mu.Lock()
 		if s.known && s.pause == nil && ctx.Err() == nil {
 			defer s.mu.Unlock()
 			working, end := context.WithCancelCause(ctx)
-			key := new(byte)
 			s.ends[key] = end
 			return working, func() {
 				s.mu.Lock()
@@ -138,6 +173,9 @@ func (s *Switch) Working(ctx context.Context) (working context.Context, release 
 			}, nil
 		}
 		changed := s.changed
+		if process != "" {
+			s.waiting[key] = process
+		}
 		s.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -180,18 +218,4 @@ func (s *Switch) Value() float64 {
 		return 1
 	}
 	return 0
-}
-
-// Stopped records that the work of a process has ended because of the pause, and reports
-// whether that is stored. If it is not, only the command that waits for it is affected.
-func (s *Switch) Stopped(ctx context.Context, process string) bool {
-	found := s.Paused()
-	if found == nil {
-		return false
-	}
-	err := s.source.AddStopped(ctx, process, found.At)
-	if err != nil {
-		s.logger.Warn().Err(err).Msg("stop for the pause not recorded; the pause command cannot report it")
-	}
-	return err == nil
 }

@@ -17,6 +17,9 @@ type source struct {
 	pause   *Pause
 	err     error
 	process string
+	// refused is how many of the next records fail.
+	refused int
+	records int
 }
 
 func (s *source) set(p *Pause, err error) {
@@ -34,8 +37,18 @@ func (s *source) Get(context.Context) (*Pause, error) {
 func (s *source) AddStopped(_ context.Context, process string, _ time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.refused--; s.refused >= 0 {
+		return errors.New("no primary")
+	}
 	s.process = process
+	s.records++
 	return nil
+}
+
+func (s *source) recorded() (records int, process string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records, s.process
 }
 
 func run(t *testing.T, s *Switch) {
@@ -89,6 +102,39 @@ func TestWorkStopsDuringAPauseAndContinuesAfterIt(t *testing.T) {
 		release()
 		if working.Err() == nil {
 			t.Error("a released context has not ended")
+		}
+	})
+}
+
+// A pause that replaces another one between two reads has its own list of stopped
+// processes. What could not be recorded is repeated.
+func TestWaitingProcessIsRecordedOnceForEachPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		from := &source{pause: &Pause{At: time.Now()}, refused: 3}
+		s := NewSwitch(from, "", zerolog.Nop())
+		run(t, s)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _, _ = s.WorkingAs(ctx, "leader")
+		}()
+		for want := 1; want <= 3; want++ {
+			pass(10 * pollInterval)
+			if records, process := from.recorded(); records != want || process != "leader" {
+				t.Errorf("%d records of %q, want %d", records, process, want)
+			}
+			from.set(&Pause{At: time.Now()}, nil)
+		}
+		cancel()
+		<-done
+		pass(2 * pollInterval)
+		from.set(&Pause{At: time.Now()}, nil)
+		pass(2 * pollInterval)
+		if records, _ := from.recorded(); records != 3 {
+			t.Errorf("%d records: a process that does not wait was recorded", records)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (p *Publisher) newPausing(s *stores) *pause.Switch {
 // claims a new epoch, because a command may have moved the checkpoint meanwhile.
 func (w *worker) lead(ctx context.Context, leading leadership) error {
 	for {
-		working, release, err := w.pausing.Working(ctx)
+		working, release, err := w.pausing.WorkingAs(ctx, leading.Identity())
 		if err != nil {
 			return unlessEnded(ctx, err)
 		}
@@ -41,6 +41,5 @@ func (w *worker) lead(ctx context.Context, leading leadership) error {
 			return err
 		}
 		w.logger.Info().Msg("publishing stopped for the pause; the lease is kept")
-		w.pausing.Stopped(ctx, leading.Identity())
 	}
 }
