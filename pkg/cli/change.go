@@ -61,6 +61,9 @@ func (c Change) Confirm(ctx context.Context, in io.Reader, out io.Writer, what s
 	}()
 	select {
 	case line := <-answered:
+		if !strings.HasSuffix(line, "\n") {
+			fmt.Fprintln(out) // the terminal shows no end of line for the end of the input
+		}
 		switch strings.ToLower(strings.TrimSpace(line)) {
 		case "y", "yes":
 			return nil

@@ -33,7 +33,14 @@ func TestConfirm(t *testing.T) {
 			if (err == nil) != test.done || err != nil && (!errors.Is(err, cli.ErrNotConfirmed) || err.Error() != test.says) {
 				t.Errorf("error %v", err)
 			}
-			if asked := out.String() != ""; asked != (test.in != nil) {
+			question := "This will retry 2 aggregates. Continue? [y/N] "
+			switch {
+			case test.in == nil:
+				question = ""
+			case name == "end":
+				question += "\n" // what follows begins on a line of its own
+			}
+			if out.String() != question {
 				t.Errorf("asked %q", out.String())
 			}
 		})
