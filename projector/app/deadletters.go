@@ -2,10 +2,14 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
@@ -43,14 +47,19 @@ type applier struct {
 	parked  interface {
 		Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	}
+	// entries are those of the catalog, and watermarks reads the watermarks of units. Both
+	// are for projections in Go whose code only other pods have.
+	entries    func() map[string]*generation.Entry
+	watermarks func(ctx context.Context, units []model.Unit) ([]int64, error)
 }
 
 var _ deadletter.Applier = applier{}
 
 // Apply folds the aggregate from the event store in every target that it concerns, and
-// reports whether every target has the event. It does not touch parked aggregates: the
-// parked list decides when they are retried. It returns false if the event store does not
-// have the event, or if an earlier event is missing.
+// reports whether every target has the event, and every live read model that only other pods
+// can fold. It does not touch parked aggregates: the parked list decides when they are
+// retried. It returns false if the event store does not have the event, or if an earlier
+// event is missing.
 func (a applier) Apply(ctx context.Context, of deadletter.Aggregate, eventID int64) (bool, error) {
 	var concerned []project.Target
 	var units []model.Unit
@@ -73,7 +82,50 @@ func (a applier) Apply(ctx context.Context, of deadletter.Aggregate, eventID int
 			return false, err
 		}
 	}
-	return true, nil
+	return a.appliedElsewhere(ctx, of, eventID)
+}
+
+// appliedElsewhere reports whether the live read models that this pod cannot fold have the
+// event, and whether the aggregate is parked in none of them.
+func (a applier) appliedElsewhere(ctx context.Context, of deadletter.Aggregate, eventID int64) (bool, error) {
+	own := a.targets()
+	var units []model.Unit
+	for _, live := range generation.Targets(a.entries()) {
+		served := slices.ContainsFunc(own, func(t project.Target) bool {
+			return t.Projection.Name() == live.Projection && t.Generation == live.Generation
+		})
+		if live.Building || served {
+			continue
+		}
+		concerned, err := concerns(live.Definition, of.Type)
+		if err != nil {
+			return false, err
+		}
+		if concerned {
+			units = append(units, model.Unit{Projection: live.Projection, Generation: live.Generation, Collection: live.Collection, AggregateID: of.ID})
+		}
+	}
+	if len(units) == 0 {
+		return true, nil
+	}
+	positions, err := a.parked.Parked(ctx, units)
+	if err != nil || slices.ContainsFunc(positions, func(p model.Position) bool { return p != model.Position{} }) {
+		return false, err
+	}
+	watermarks, err := a.watermarks(ctx, units)
+	return err == nil && !slices.ContainsFunc(watermarks, func(w int64) bool { return w < eventID }), err
+}
+
+// concerns reports whether aggregates of a type concern a projection. Its definition says
+// that even if this program does not have its code.
+func concerns(d generation.Definition, aggregateType string) (bool, error) {
+	var text struct {
+		AggregateType string `json:"aggregateType"`
+	}
+	if err := json.Unmarshal([]byte(d.Text), &text); err != nil {
+		return false, fmt.Errorf("read definition %s: %w", d.Hash, err)
+	}
+	return text.AggregateType == "" || text.AggregateType == aggregateType, nil
 }
 
 // fold folds the aggregate in one target up to the event.
