@@ -80,10 +80,15 @@ func (e *environment) loadFiles(path string) ([]*Projection, error) {
 		err = project.CheckSet(projections)
 	}
 	if err != nil {
-		fmt.Fprintf(e.stderr, "projector: %v\n", err)
-		return nil, cli.ErrUsage
+		return nil, e.refuseProjections(err)
 	}
 	return projections, nil
+}
+
+// refuseProjections prints the mistakes of projections. The command exits with status 2.
+func (e *environment) refuseProjections(err error) error {
+	fmt.Fprintf(e.stderr, "projector: %v\n", err)
+	return cli.ErrUsage
 }
 
 func (c *diffCommand) run(ctx context.Context, e *environment) error {

@@ -101,7 +101,7 @@ func printBuild(e *environment, entry *generation.Entry) {
 func (c *projectionsRebuildCommand) declared(e *environment) (*generation.Definition, error) {
 	projections, err := load(e.config.Projections.Path, e.inCode)
 	if err != nil {
-		return nil, err
+		return nil, e.refuseProjections(err)
 	}
 	for _, p := range projections {
 		if p.Name() == c.Name {

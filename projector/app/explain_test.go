@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -157,12 +158,15 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 	env := map[string]string{"PENSTOCK_PROJECTIONS": writeFile(t, "orders.yaml", explainedProjections)}
 	events := "--from=" + writeFile(t, "events.ndjson", orderEvent("o-1", 1, "Placed", `{"customer":"Ada"}`))
 	array := "--from=" + writeFile(t, "events.json", "[\n"+orderEvent("o-1", 1, "Placed", `{}`)+"]")
+	wrong := map[string]string{"PENSTOCK_PROJECTIONS": writeFile(t, "wrong.yaml", "projections:\n  - name: x\n    colection: x\n")}
 	for _, test := range []struct {
 		name string
 		env  map[string]string
 		args []string
 		want string
 	}{
+		{"wrong projections", wrong, []string{events, "--aggregate=o-1"}, cli.ErrUsage.Error()},
+		{"no projections file", map[string]string{"PENSTOCK_PROJECTIONS": "/nowhere.yaml"}, []string{events, "--aggregate=o-1"}, "/nowhere.yaml: no such file or directory\n" + cli.ErrUsage.Error()},
 		{"no aggregate", env, []string{events}, "--aggregate is not set: name the aggregate to explain"},
 		{"both ends", env, []string{events, "--aggregate=o-1", "--first=1", "--last=1"}, "--first and --last exclude each other"},
 		{"too many", env, []string{events, "--aggregate=o-1", "--last=10001"}, "--last is 10001: use 1 to 10000"},

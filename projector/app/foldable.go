@@ -48,9 +48,12 @@ func (e *environment) foldables(ctx context.Context, names []string) ([]foldable
 }
 
 // declaredFoldables returns the projections of the configured file or folder and those of
-// the program.
+// the program. It prints their mistakes.
 func (e *environment) declaredFoldables() ([]foldable, error) {
 	projections, err := load(e.config.Projections.Path, e.inCode)
+	if err != nil {
+		return nil, e.refuseProjections(err)
+	}
 	all := make([]foldable, len(projections))
 	for i, p := range projections {
 		all[i] = foldable{Projection: p, origin: e.config.Projections.Path}
@@ -58,7 +61,7 @@ func (e *environment) declaredFoldables() ([]foldable, error) {
 			all[i].origin = "the program"
 		}
 	}
-	return all, err
+	return all, nil
 }
 
 // liveFoldables returns the live generations of the catalog. For a projection without one,

@@ -26,6 +26,8 @@ import (
 //	any with a double      gives double
 //	any with a Decimal128  gives Decimal128, for + - * and comparisons
 //
+// The minus sign before a Decimal128 is negation.
+//
 // replacement replaces the standard function with the name.
 type replacement struct {
 	name string
@@ -65,6 +67,12 @@ func standardLibrary() ([]cel.EnvOption, error) {
 		}
 		functions = append(functions, f)
 	}
+	excluded.ExcludeFunctions = append(excluded.ExcludeFunctions, env.NewFunction(celop.Negate))
+	negation, err := declareNegation()
+	if err != nil {
+		return nil, fmt.Errorf("declare operator %s: %w", celop.Negate, err)
+	}
+	functions = append(functions, negation)
 	return []cel.EnvOption{cel.StdLib(cel.StdLibSubset(excluded)), cel.FunctionDecls(functions...)}, nil
 }
 
@@ -103,6 +111,19 @@ func (r replacement) declare() (*decls.FunctionDecl, error) {
 		}
 	}
 	return f, nil
+}
+
+// declareNegation declares the minus sign with the overloads of the standard library and
+// with that for a Decimal128.
+func declareNegation() (*decls.FunctionDecl, error) {
+	options := []decls.FunctionOpt{decls.SingletonUnaryBinding(negateValue)}
+	for _, standard := range stdlib.Functions() {
+		if standard.Name() == celop.Negate {
+			options = append(options, copyOverloads(standard))
+		}
+	}
+	options = append(options, decls.Overload("penstock_negate_decimal128", []*types.Type{typeDecimal128}, typeDecimal128))
+	return decls.NewFunction(celop.Negate, options...)
 }
 
 // copyOverloads declares the overloads of another function.
@@ -189,6 +210,16 @@ func moduloValues(a, b ref.Val) ref.Val {
 		return modder.Modulo(b)
 	}
 	return noOverload(celop.Modulo, a, b)
+}
+
+func negateValue(a ref.Val) ref.Val {
+	if isDecimal(a) {
+		return computed(multiplyDecimals(numberIn(a), number{i: -1}))
+	}
+	if negater, ok := a.(traits.Negater); ok {
+		return negater.Negate()
+	}
+	return types.NewErr("no such overload: - of %s", a.Type().TypeName())
 }
 
 var errDecimalDivision = errors.New("a Decimal128 cannot be divided in an expression: convert it with double()")

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
 // loader compiles declarations to projections and collects their problems.
@@ -72,7 +73,7 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 		s.place.projections(s.node)
 	}
 	if len(l.found) == 0 && len(l.problems) == 0 {
-		l.report(Problem{File: strings.Join(paths, ", "), Message: "no projection is declared"})
+		l.report(Problem{File: strings.Join(paths, ", "), Message: "no projection is declared: write one below the key projections, or let projector init write a first file"})
 	}
 	if len(l.problems) > 0 {
 		sortProblems(l.problems)
@@ -115,9 +116,6 @@ func (l *loader) lineAt(file string, line, column int) (text string, caret int) 
 	return strings.TrimRight(text, " \r"), max(0, column-1-(len(lines[line-1])-len(text)))
 }
 
-// yamlLine finds the line in an error of the YAML parser, which has no other form.
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
 // parse reads one file, which may hold several YAML documents.
 func (l *loader) parse(file string, data []byte) {
 	at := place{loader: l, file: file}
@@ -130,19 +128,27 @@ func (l *loader) parse(file string, data []byte) {
 			return
 		}
 		if err != nil {
-			m := yamlLine.FindStringSubmatch(err.Error())
-			line, column := 0, 0
-			if m != nil && m[1] != "" {
-				line, _ = strconv.Atoi(m[1])
-				column = 1
-			}
-			problem := Problem{File: file, Line: line, Column: column, Message: "not YAML: " + yamlLine.ReplaceAllString(err.Error(), "")}
-			problem.Expression, problem.Caret = l.lineAt(file, line, column)
+			m := yamlplace.Find(data, err, readable)
+			problem := Problem{File: file, Line: m.Line, Column: m.Column, Message: "not YAML: " + m.Message}
+			problem.Expression, problem.Caret = l.lineAt(file, m.Line, m.Column)
 			l.report(problem)
 			return
 		}
 		if len(document.Content) > 0 {
 			at.root(document.Content[0])
+		}
+	}
+}
+
+// readable returns the first error of the YAML documents in data.
+func readable(data []byte) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var document yaml.Node
+		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
 		}
 	}
 }
@@ -207,7 +213,7 @@ func (p place) root(node *yaml.Node) {
 		case "projections":
 			p.sections.projections = append(p.sections.projections, section{p, e.value})
 		default:
-			p.problem(e.node, "unknown key %s; a file of projections holds %s", e.key, strings.Join(rootKeys, " and "))
+			p.problem(e.node, "unknown key %s%s; a file of projections holds %s", e.key, similar.Meant(e.key, rootKeys), strings.Join(rootKeys, " and "))
 		}
 	}
 }
@@ -246,7 +252,7 @@ func (p place) declaration(node *yaml.Node) {
 	}
 	for _, e := range entries {
 		if !slices.Contains(declarationKeys, e.key) {
-			p.problem(e.node, "unknown key %s; a projection has %s", e.key, strings.Join(declarationKeys, ", "))
+			p.problem(e.node, "unknown key %s%s; a projection has %s", e.key, similar.Meant(e.key, declarationKeys), strings.Join(declarationKeys, ", "))
 		}
 	}
 	if e, ok := keys["collection"]; ok {

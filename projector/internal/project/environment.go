@@ -8,6 +8,8 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 // common is the environment of all expressions, except for the variable payload. It is
@@ -132,6 +134,12 @@ func (e *environment) compile(source string) (*cel.Ast, *cel.Issues) {
 // remedy for mistakes about declared events.
 func (e *environment) clean(message string) string {
 	message = strings.ReplaceAll(message, " (in container '')", "")
+	if strings.HasPrefix(message, "Syntax error: ") {
+		return syntaxError(message)
+	}
+	if name, ok := strings.CutPrefix(message, "undeclared reference to '"); ok {
+		return message + similar.Meant(strings.TrimSuffix(name, "'"), sortedKeys(variables))
+	}
 	if e.declared == nil {
 		return message
 	}

@@ -46,6 +46,9 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 		var issues []issue
 		for _, e := range problems.Errors() {
 			issues = append(issues, issue{line: e.Location.Line(), column: e.Location.Column(), message: env.clean(e.Message)})
+			if strings.HasPrefix(e.Message, "Syntax error") {
+				break // the others are mostly consequences of the first
+			}
 		}
 		return nil, issues
 	}

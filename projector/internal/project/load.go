@@ -77,7 +77,7 @@ func Parse(name string, data []byte) ([]*Projection, error) {
 // names the file.
 func cause(err error) string {
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {
-		return inner.Op + ": " + inner.Err.Error()
+		return inner.Err.Error()
 	}
 	return err.Error()
 }

@@ -63,7 +63,7 @@ func TestLoad(t *testing.T) {
 	if _, err := project.Load(folder); err == nil || !strings.Contains(err.Error(), "no *.yaml") {
 		t.Errorf("an empty folder: %v", err)
 	}
-	if _, err := project.Load(filepath.Join(folder, "missing.yaml")); err == nil || !strings.Contains(err.Error(), "missing.yaml: stat: no such file") {
+	if _, err := project.Load(filepath.Join(folder, "missing.yaml")); err == nil || !strings.Contains(err.Error(), "missing.yaml: no such file") {
 		t.Errorf("a missing file: %v", err)
 	}
 	write("b.yaml", "projections: [{name: b, collection: b, on: {E: {set: {a: \"1\"}}}}]")

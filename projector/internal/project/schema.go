@@ -95,7 +95,7 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 			}
 			words = p.typeWords(e)
 		case !slices.Contains(schemaKeywords, e.key) && !slices.Contains(annotations, e.key):
-			p.problem(e.node, "unknown keyword %s: expressions are checked against names and types only, so a schema takes %s", e.key, strings.Join(schemaKeywords, ", "))
+			p.problem(e.node, "unknown keyword %s%s: expressions are checked against names and types only, so a schema takes %s", e.key, similar.Meant(e.key, schemaKeywords), strings.Join(schemaKeywords, ", "))
 		}
 	}
 	keyword := "type"

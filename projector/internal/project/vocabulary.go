@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 // The words of a handler besides the operators.
@@ -25,7 +27,7 @@ var vocabulary = []string{wordWhen, "set", "unset", "inc", "push", "pull", "addT
 func (p place) handlers(node *yaml.Node, projection *Projection) {
 	entries, ok := p.entries(node)
 	if !ok || len(entries) == 0 {
-		p.problem(node, "on is a mapping of event types to what they do")
+		p.problem(node, "on has no event type: write each event type as a key, and its words below it")
 		return
 	}
 	for _, e := range entries {
@@ -70,7 +72,7 @@ func (p place) handler(e entry) *handler {
 		case slices.Contains(operators, operator(e.key)):
 			h.operations = append(h.operations, at.operations(operator(e.key), e.value)...)
 		default:
-			p.problem(e.node, "unknown word %s; the vocabulary is %s", e.key, strings.Join(vocabulary, ", "))
+			p.problem(e.node, "unknown word %s%s; the vocabulary is %s", e.key, similar.Meant(e.key, vocabulary), strings.Join(vocabulary, ", "))
 		}
 	}
 	if !acts {
@@ -176,7 +178,7 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 				problem.Line += i.line
 			}
 		}
-		if isWord(node.Value) {
+		if isWord(node.Value) && !strings.Contains(i.message, "did you mean") {
 			problem.Message += fmt.Sprintf(" (a text stands in quotes of its own: \"'%s'\")", node.Value)
 		}
 		p.report(problem)

@@ -7,12 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
 // The keys of a test file, of its cases, of a case's steps, of events and of parked
@@ -108,9 +109,6 @@ func (f *File) problem(node *yaml.Node, name, format string, args ...any) {
 	sortProblems(f.Problems)
 }
 
-// yamlLine matches the line in an error of the YAML parser.
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
 func (f *File) parse(data []byte) {
 	f.lines = strings.Split(string(data), "\n")
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -121,11 +119,14 @@ func (f *File) parse(data []byte) {
 		f.problem(nil, "", "the file has no tests: it starts with tests:")
 		return
 	case err != nil:
-		node := &yaml.Node{Column: 1}
-		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
-			node.Line, _ = strconv.Atoi(m[1])
-		}
-		f.problem(node, "", "not YAML: %s", yamlLine.ReplaceAllString(err.Error(), ""))
+		m := yamlplace.Find(data, err, func(data []byte) error {
+			var node yaml.Node
+			if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&node); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			return nil
+		})
+		f.problem(&yaml.Node{Line: m.Line, Column: m.Column}, "", "not YAML: %s", m.Message)
 		return
 	}
 	keys := f.mapping(document.Content[0], "", "a test file", fileKeys)
@@ -202,7 +203,7 @@ func (f *File) mapping(node *yaml.Node, name, what string, known []string) map[s
 		case found[key.Value] != nil:
 			f.problem(key, name, "%s is there twice", key.Value)
 		case known != nil && !slices.Contains(known, key.Value):
-			f.problem(key, name, "unknown key %s; %s has %s", key.Value, what, strings.Join(known, ", "))
+			f.problem(key, name, "unknown key %s%s; %s has %s", key.Value, similar.Meant(key.Value, known), what, strings.Join(known, ", "))
 		default:
 			found[key.Value] = value
 		}

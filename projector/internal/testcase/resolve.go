@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 // Projection is the information about a projection that resolving cases needs.
@@ -79,13 +81,17 @@ func (f *File) known(line, column int, name, projection string, names []string) 
 
 // unhandled returns notes about event types of a case that no projection handles.
 func (c *Case) unhandled(projections []Projection) (notes []string) {
+	var known []string
+	for _, p := range projections {
+		known = append(known, p.EventTypes...)
+	}
 	seen := map[string]bool{}
 	for _, s := range c.Steps {
 		for _, ev := range s.Given {
 			handled := slices.ContainsFunc(projections, func(p Projection) bool { return p.handles(ev.EventType) })
 			if !handled && !seen[ev.EventType] {
 				seen[ev.EventType] = true
-				notes = append(notes, fmt.Sprintf("no projection handles %s (line %d)", ev.EventType, ev.Line))
+				notes = append(notes, fmt.Sprintf("no projection handles %s%s (line %d)", ev.EventType, similar.Meant(ev.EventType, known), ev.Line))
 			}
 		}
 	}

@@ -1,0 +1,28 @@
+package similar
+
+import "strings"
+
+// Suggest returns the known name that name most probably misspells, or "" if none is
+// similar. Upper and lower case are equal. Names of up to three characters may differ in
+// one, longer ones in two.
+func Suggest(name string, known []string) string {
+	best, least := "", 3
+	if len([]rune(name)) <= 3 {
+		least = 2
+	}
+	for _, k := range known {
+		if d := Distance(strings.ToLower(name), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// Meant returns " (did you mean x?)" for the known name x that name most probably misspells,
+// or "" if none is similar.
+func Meant(name string, known []string) string {
+	if meant := Suggest(name, known); meant != "" {
+		return " (did you mean " + meant + "?)"
+	}
+	return ""
+}

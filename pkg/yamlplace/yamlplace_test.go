@@ -1,0 +1,44 @@
+package yamlplace_test
+
+import (
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
+)
+
+func TestFindNamesTheLineAndTheRemedy(t *testing.T) {
+	t.Parallel()
+	parse := func(data []byte) error {
+		var node yaml.Node
+		return yaml.Unmarshal(data, &node)
+	}
+	for name, test := range map[string]struct {
+		text         string
+		line, column int
+		remedy       string
+	}{
+		"indented further":   {"a:\n  - name: x\n    b: y\n     c: z\n    d: {e: 1}\n", 4, 6, "indented further"},
+		"a second colon":     {"a: b: c\n", 1, 1, "a text with a colon needs quotes"},
+		"indented less":      {"tests:\n  - name: a\n   id: p1\n    b: 1\n", 3, 4, "exactly as its neighbours"},
+		"a tab":              {"a:\n  - name: x\n\tb: y\n", 3, 2, "by spaces only"},
+		"an open brace":      {"a:\n  - {b: 1,\n     c: 2}\n  - {b: 1\n  - {b: 2}\nc: 3\n", 4, 3, "close each bracket"},
+		"an open quote":      {"a: 1\nb: \"x\nc: 2\n", 2, 1, "close the quote"},
+		"a key without end":  {"a: 1\nb\nc: 2\n", 2, 1, "end each key with a colon"},
+		"a lone indicator":   {"a: 1\nb: @x\n", 2, 1, ""},
+		"the only line":      {"]", 1, 1, ""},
+		"below a block text": {"a: |\n  x: y: z\n  \tq\n b: 1\n   c\nd: 1\n", 4, 2, ""},
+	} {
+		data := []byte(test.text)
+		err := parse(data)
+		if err == nil {
+			t.Fatalf("%s: the text is YAML", name)
+		}
+		got := yamlplace.Find(data, err, parse)
+		if got.Line != test.line || got.Column != test.column || !strings.Contains(got.Message, test.remedy) || strings.HasPrefix(got.Message, "yaml:") {
+			t.Errorf("%s: %d:%d: %s, not %d:%d with %q", name, got.Line, got.Column, got.Message, test.line, test.column, test.remedy)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package project
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Forms of the errors of CEL's parser. It lists the tokens that it expects by the names of
+// its grammar.
+var (
+	unexpected = regexp.MustCompile(`^Syntax error: (?:mismatched|extraneous|no viable alternative at) input '((?s:.*?))'(?: expecting .*)?$`)
+	unknown    = regexp.MustCompile(`^Syntax error: token recognition error at: '((?s:.*))'$`)
+	absent     = regexp.MustCompile(`^Syntax error: missing (?:'(.*?)'|.*?) at '((?s:.*))'$`)
+)
+
+// endOfExpression is CEL's name for the end.
+const endOfExpression = "<EOF>"
+
+// syntaxError says in plain words what CEL's parser refuses.
+func syntaxError(message string) string {
+	if m := unknown.FindStringSubmatch(message); m != nil {
+		switch text := strings.TrimSpace(m[1]); {
+		case strings.HasPrefix(text, "'"), strings.HasPrefix(text, `"`):
+			return "syntax error: the text " + text + " has no closing quote"
+		case text == "=":
+			return "syntax error: = is no operator: compare with =="
+		default:
+			return "syntax error: " + text + " has no meaning in CEL"
+		}
+	}
+	if m := absent.FindStringSubmatch(message); m != nil && m[1] != "" {
+		return "syntax error: " + m[1] + " is missing"
+	}
+	m := unexpected.FindStringSubmatch(message)
+	switch {
+	case m == nil:
+		return message
+	case strings.HasSuffix(m[1], endOfExpression):
+		return "syntax error: the expression is not complete: a value or a closing bracket is missing at its end"
+	case words[m[1]] != "":
+		return "syntax error: " + m[1] + " is no operator: write " + words[m[1]]
+	default:
+		return "syntax error: " + m[1] + " cannot stand here: an operator is missing before it, or a bracket has no pair"
+	}
+}
+
+// words are operators of other languages, with those of CEL.
+var words = map[string]string{"and": "&&", "or": "||", "not": "!"}
