@@ -36,10 +36,11 @@ func (c *quarantineRepublishCommand) Validate() error {
 
 func (*quarantineRepublishCommand) validate(c *config.Config) error { return c.Validate() }
 
-// healed is a record whose event can be published now.
+// healed is a record whose event can be published now. It does not hold the event, because
+// all events together can exceed the memory of a pod in which the command runs.
 type healed struct {
 	record quarantine.Record
-	event  event.Event
+	keys   event.Keys
 }
 
 // staying is a record that stays in the quarantine.
@@ -65,7 +66,11 @@ func (c *quarantineRepublishCommand) run(ctx context.Context, e *environment) er
 		if err != nil {
 			return err
 		}
-		good, bad, err := readAgain(ctx, s, e.options.Config.Fields, found)
+		events, err := newRereader(s, e.options.Config.Fields)
+		if err != nil {
+			return err
+		}
+		good, bad, err := events.choose(ctx, found)
 		if err != nil {
 			return err
 		}
@@ -77,7 +82,7 @@ func (c *quarantineRepublishCommand) run(ctx context.Context, e *environment) er
 			}
 			what := fmt.Sprintf("publish %s%s; %d more stay there", amount(chosen), c.duration(int64(len(good))), len(bad))
 			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-				failed, err := republishHealed(ctx, e.options, s, records, good, c.publishRate, &result.Published)
+				failed, err := republishHealed(ctx, e.options, s, records, events, good, c.publishRate, &result.Published)
 				result.Staying = append(result.Staying, failed...)
 				return map[string]int64{"published": result.Published, "staying": int64(len(result.Staying))}, err
 			})
@@ -113,32 +118,50 @@ func (c *quarantineRepublishCommand) report(e *environment, r republished) error
 	return nil
 }
 
-// readAgain reads the events of records from the event store, in the order in which they
-// must be published.
-func readAgain(ctx context.Context, s *stores, fields event.Fields, found []quarantine.Record) (good []healed, bad []staying, err error) {
+// rereader reads events of the quarantine from the event store.
+type rereader struct {
+	events *mongo.Collection
+	reader *event.Reader
+}
+
+func newRereader(s *stores, fields event.Fields) (*rereader, error) {
 	reader, err := event.NewReader(fields)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	events := s.events.Clone(options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
-	for _, r := range found {
-		document, err := readEvent(ctx, events, r.DocumentID)
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			bad = append(bad, stays(r, fmt.Errorf("%w: if a corrected event was inserted instead, it was published like any other, and this record can be discarded", quarantine.ErrGone)))
-			continue
+	return &rereader{events, reader}, nil
+}
+
+// read reads the event of a record. why is the reason if the event cannot be published.
+func (r *rereader) read(ctx context.Context, record quarantine.Record) (ev event.Event, why, err error) {
+	document, err := readEvent(ctx, r.events, record.DocumentID)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return ev, fmt.Errorf("%w: if a corrected event was inserted instead, it was published like any other, and this record can be discarded", quarantine.ErrGone), nil
+	}
+	if err != nil {
+		return ev, nil, fmt.Errorf("read event %s of %s: %w", quarantine.DocumentText(record.DocumentID), r.events.Name(), err)
+	}
+	ev, why = r.reader.Read(document)
+	return ev, why, nil
+}
+
+// choose divides records into those whose events can be published, in the order in which
+// they must be published, and the others.
+func (r *rereader) choose(ctx context.Context, found []quarantine.Record) (good []healed, bad []staying, err error) {
+	for _, record := range found {
+		ev, why, err := r.read(ctx, record)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case why != nil:
+			bad = append(bad, stays(record, why))
+		default:
+			good = append(good, healed{record, ev.Keys})
 		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("read event %s of %s: %w", quarantine.DocumentText(r.DocumentID), events.Name(), err)
-		}
-		ev, err := reader.Read(document)
-		if err != nil {
-			bad = append(bad, stays(r, err))
-			continue
-		}
-		good = append(good, healed{r, ev})
 	}
 	slices.SortStableFunc(good, func(a, b healed) int {
-		return cmp.Or(cmp.Compare(a.event.AggregateID, b.event.AggregateID), cmp.Compare(a.event.EventID, b.event.EventID))
+		return cmp.Or(cmp.Compare(a.keys.AggregateID, b.keys.AggregateID), cmp.Compare(a.keys.EventID, b.keys.EventID))
 	})
 	return good, bad, nil
 }
@@ -151,8 +174,9 @@ func readEvent(ctx context.Context, events *mongo.Collection, id bson.RawValue) 
 }
 
 // republishHealed publishes the events, and removes the records of those that the topic has
-// taken. It returns the records of the events that the topic refuses.
-func republishHealed(ctx context.Context, o Options, s *stores, records *quarantine.Records, good []healed, limit publishRate, published *int64) ([]staying, error) {
+// taken. It returns the records of the events that the topic refuses, and of those that
+// cannot be published any more.
+func republishHealed(ctx context.Context, o Options, s *stores, records *quarantine.Records, events *rereader, good []healed, limit publishRate, published *int64) ([]staying, error) {
 	epoch, err := currentEpoch(ctx, o, s)
 	if err != nil {
 		return nil, err
@@ -174,7 +198,17 @@ func republishHealed(ctx context.Context, o Options, s *stores, records *quarant
 	}
 	_, err = r.run(ctx, o.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
 		for i, h := range good {
-			if err := submit(ctx, publish.Item{Event: h.event, Ticket: uint64(i)}); err != nil {
+			ev, why, err := events.read(ctx, h.record)
+			if err != nil {
+				return err
+			}
+			if why != nil { // the event was changed or deleted since it was chosen
+				mu.Lock()
+				refused = append(refused, stays(h.record, why))
+				mu.Unlock()
+				continue
+			}
+			if err := submit(ctx, publish.Item{Event: ev, Ticket: uint64(i)}); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"runtime"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+)
+
+// The command often runs in the pod of a publisher. If it exceeds the memory limit, the
+// kernel also kills the publisher. So it must not hold all events of the quarantine, which
+// are often the large ones.
+func TestChosenEventsAreNotHeldInMemory(t *testing.T) { //nolint:paralleltest // it measures the heap of the process
+	const records, size = 48, 1 << 20
+	db := server.Database(t)
+	s := &stores{events: db.Collection("events"), state: db}
+	var found []quarantine.Record
+	for n := range int64(records) {
+		id := bson.ObjectID{byte(n)}
+		_, err := s.events.InsertOne(t.Context(), bson.D{
+			{Key: "_id", Value: id}, {Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: records - n}, {Key: "eventType", Value: "T"},
+			{Key: "payload", Value: make([]byte, size)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, data, err := bson.MarshalValue(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, quarantine.Record{DocumentID: bson.RawValue{Type: kind, Value: data}})
+	}
+	events, err := newRereader(s, event.DefaultFields())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := heap()
+	good, bad, err := events.choose(t.Context(), found)
+	if err != nil || len(good) != records || len(bad) != 0 || good[0].keys.EventID != 1 {
+		t.Fatalf("%d events can be published, %d cannot: %v", len(good), len(bad), err)
+	}
+	if grown := heap() - before; grown > records*size/4 {
+		t.Errorf("%d bytes are held for %d events of %d bytes", grown, records, size)
+	}
+	runtime.KeepAlive(good)
+}
+
+// heap returns the bytes of live objects.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
