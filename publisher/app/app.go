@@ -271,7 +271,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			MaxInflightBytes:  c.Publish.MaxInflightBytes,
 			Beat:              dispatcher.Beat,
 			MaxAttempts:       c.Refusals.MaxAttempts,
-			Breaker:           breaker.New(breaker.Limit{Window: 1000, Share: c.Refusals.QuarantineShare, Minimum: 10}),
+			Breaker:           refusalBreaker(c.Refusals),
 			Availability:      availability,
 			Metrics:           publish.NewMetrics(p.registry),
 			Tracer:            p.tracer.Publisher(c.ServiceBus.Host(), c.ServiceBus.Topic),
@@ -292,6 +292,12 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		losses:  newLosses(p.registry),
 		logger:  p.logger,
 	}, nil
+}
+
+// refusalBreaker bounds the events that the topic may refuse, for the terms and for the
+// commands that publish. Beyond it a setting is wrong, and not the events.
+func refusalBreaker(c config.Refusals) *breaker.Breaker {
+	return breaker.New(breaker.Limit{Window: 1000, Share: c.QuarantineShare, Minimum: 10})
 }
 
 // newEncoder makes the encoder of the terms, and of the commands that publish.

@@ -26,16 +26,11 @@ type republisher struct {
 }
 
 // newRepublisher prepares the connection to the topic. It sends at most the given rate, and
-// calls done for each event: with
-// its ticket, and with an error if the topic refuses the event. Goroutines call done
-// concurrently.
+// calls done for each event: with its ticket, and with an error if the topic refuses the
+// event. Goroutines call done concurrently.
 func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRate, done func(ticket uint64, err error)) (*republisher, error) {
 	c := o.Config
 	namespace, err := sbus.Open(c.ServiceBus)
-	if err != nil {
-		return nil, err
-	}
-	sessions, err := event.NewSessionKeys(event.SessionMode(c.Publish.SessionMode), c.Publish.SessionBuckets)
 	if err != nil {
 		return nil, err
 	}
@@ -43,9 +38,19 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRa
 	if err != nil {
 		return nil, err
 	}
+	return republishBy(publish.ServiceBus(namespace, c.ServiceBus.Topic), policy, o, epoch, limit, done)
+}
+
+// republishBy is newRepublisher for connections that connect opens.
+func republishBy(connect publish.Connect, policy publish.Batching, o Options, epoch int64, limit publishRate, done func(ticket uint64, err error)) (*republisher, error) {
+	c := o.Config
+	sessions, err := event.NewSessionKeys(event.SessionMode(c.Publish.SessionMode), c.Publish.SessionBuckets)
+	if err != nil {
+		return nil, err
+	}
 	r := &republisher{limiter: limit.limiter(), failed: make(map[uint64]error), done: done}
 	r.dispatcher, err = publish.New(publish.Options{
-		Connect:           publish.ServiceBus(namespace, c.ServiceBus.Topic),
+		Connect:           connect,
 		Encoder:           newEncoder(c, sessions),
 		SessionKey:        sessions.Key,
 		Epoch:             epoch,
@@ -57,6 +62,7 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRa
 		MaxInflightEvents: c.Publish.MaxInflightEvents,
 		MaxInflightBytes:  c.Publish.MaxInflightBytes,
 		MaxAttempts:       c.Refusals.MaxAttempts,
+		Breaker:           refusalBreaker(c.Refusals),
 		Logger:            o.Logger,
 	})
 	return r, err
