@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -12,6 +13,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
+
+// refusedAfter is how long the topic may refuse everything before a command ends. It is
+// longer than the minute after which a refused event counts as the reason, if no other
+// event is left to compare it with.
+const refusedAfter = 2 * time.Minute
 
 // republisher publishes events for a command, beside the leader. It can only repeat an
 // event or send one late, and it never moves the checkpoint. So it needs no lease.
@@ -63,7 +69,12 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 		MaxInflightBytes:  c.Publish.MaxInflightBytes,
 		MaxAttempts:       c.Refusals.MaxAttempts,
 		Breaker:           refusalBreaker(c.Refusals),
-		Logger:            o.Logger,
+		Availability: publish.NewAvailability(publish.AvailabilityOptions{
+			FatalAfter: refusedAfter,
+			Explain:    func(err error) error { return explainTopic(err, c.ServiceBus) },
+			Logger:     o.Logger,
+		}),
+		Logger: o.Logger,
 	})
 	return r, err
 }

@@ -30,6 +30,39 @@ func (p pickyTopic) Send(_ context.Context, messages []*event.Message) (int, err
 
 func (pickyTopic) Close(context.Context) error { return nil }
 
+// republish sends one event for each of n aggregates to a topic, by a command's republisher
+// with the given refusals. It returns how many events were sent and how many were refused.
+func republish(t *testing.T, topic pickyTopic, c config.Refusals, n uint64) (sent int64, failed int, err error) {
+	t.Helper()
+	o := Options{Config: config.Config{Publish: config.Publish{SessionMode: string(event.SessionPerAggregate)}, Refusals: c}}
+	var mu sync.Mutex
+	r, err := republishBy(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, publishRate{Rate: 30},
+		func(_ uint64, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed++
+			}
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err = r.run(t.Context(), o.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
+		for ticket := range n {
+			aggregate := fmt.Sprintf("a%03d", ticket)
+			ev := event.Event{
+				Keys:     event.Keys{AggregateID: aggregate, EventID: 1, EventType: "T"},
+				Document: mustRaw(map[string]any{"aggregateId": aggregate, "eventId": 1, "eventType": "T"}),
+			}
+			if err := submit(ctx, publish.Item{Event: ev, Ticket: ticket}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return sent, failed, err
+}
+
 // The setting that the error of a command names must have an effect on the command.
 func TestRepublisherKeepsToTheQuarantineShare(t *testing.T) {
 	t.Parallel()
@@ -42,44 +75,40 @@ func TestRepublisherKeepsToTheQuarantineShare(t *testing.T) {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := config.Config{
-					Publish:  config.Publish{SessionMode: string(event.SessionPerAggregate)},
-					Refusals: config.Refusals{QuarantineShare: share, MaxAttempts: 5},
-				}
-				var mu sync.Mutex
-				failed := 0
-				r, err := republishBy(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff,
-					Options{Config: c}, 1, publishRate{Rate: 30}, func(_ uint64, err error) {
-						mu.Lock()
-						defer mu.Unlock()
-						if err != nil {
-							failed++
-						}
-					})
-				if err != nil {
-					t.Fatal(err)
-				}
-				began := time.Now()
-				sent, err := r.run(t.Context(), c.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
-					for n := range uint64(events) {
-						aggregate := fmt.Sprintf("a%03d", n)
-						ev := event.Event{
-							Keys:     event.Keys{AggregateID: aggregate, EventID: 1, EventType: "T"},
-							Document: mustRaw(map[string]any{"aggregateId": aggregate, "eventId": 1, "eventType": "T"}),
-						}
-						if err := submit(ctx, publish.Item{Event: ev, Ticket: n}); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
+				sent, failed, err := republish(t, topic, config.Refusals{QuarantineShare: share, MaxAttempts: 5}, events)
 				switch {
 				case ends && (!errors.Is(err, publish.ErrRefusals) || !strings.Contains(err.Error(), "PENSTOCK_QUARANTINE_SHARE") || failed != 10):
 					t.Errorf("after %d refusals it ended with %v", failed, err)
 				case !ends && (err != nil || sent != events-refusals || failed != refusals):
-					t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, time.Since(began), err)
+					t.Errorf("%d events sent and %d refused: %v", sent, failed, err)
 				}
 			})
 		})
 	}
+}
+
+// The topic has accepted the other events, so the refused one is at fault and not the
+// topic, although nothing is left to compare it with.
+func TestRepublisherReportsARefusedLastEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		sent, failed, err := republish(t, pickyTopic{refused: []string{"a009"}}, config.Refusals{QuarantineShare: 0.05, MaxAttempts: 5}, 10)
+		if took := time.Since(began); err != nil || sent != 9 || failed != 1 || took > 2*time.Minute {
+			t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, took, err)
+		}
+	})
+}
+
+// If the topic refuses every event, the command ends with its reason.
+func TestRepublisherEndsIfTheTopicAcceptsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		topic := pickyTopic{refused: []string{"a000", "a001", "a002"}}
+		sent, failed, err := republish(t, topic, config.Refusals{QuarantineShare: 0.05, MaxAttempts: 5}, 3)
+		if took := time.Since(began); !errors.Is(err, publish.ErrRefusals) || !strings.Contains(err.Error(), "not allowed") || sent != 0 || failed != 0 || took > 3*time.Minute {
+			t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, took, err)
+		}
+	})
 }
