@@ -32,7 +32,7 @@ type access struct {
 	reason error
 }
 
-// works records that the process has read from the event store.
+// works records that MongoDB has served the process.
 func (a *access) works() {
 	a.served.Store(true)
 	if !a.refusing.Load() {
@@ -47,7 +47,7 @@ func (a *access) works() {
 
 // final reports whether err, which is fatal for the term, also ends the process now.
 func (a *access) final(err error) bool {
-	if !a.served.Load() || !mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) {
+	if !a.served.Load() || !mongox.AccessRefused(err) {
 		return true
 	}
 	a.mu.Lock()

@@ -108,3 +108,51 @@ func TestRefusalByMongoDBAtTheStartEndsTheProcess(t *testing.T) {
 		})
 	}
 }
+
+// A process that does not lead runs no term, and a process whose lease is in the same
+// MongoDB never leads while it is refused. Both must end when MongoDB has refused them for
+// too long, because only a restart can give them new credentials.
+func TestLastingRefusalByMongoDBEndsAStandby(t *testing.T) {
+	t.Parallel()
+	for _, fault := range refusals() {
+		for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
+			t.Run(fmt.Sprintf("%s for %s", fault.Name, lasts), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newSetup(t, random())
+					s.worker.standby = &access{after: 10 * time.Minute, logger: zerolog.Nop()}
+					s.worker.standby.works()
+					begun := time.Now()
+					s.worker.collection = func(ctx context.Context) (mongox.CollectionID, error) {
+						if now := time.Since(begun); now >= time.Minute && now < time.Minute+lasts {
+							return mongox.CollectionID{}, fault
+						}
+						return s.store.identify(ctx)
+					}
+					// Requests to MongoDB must have no deadline, so the context has none.
+					ctx, stop := context.WithCancel(t.Context())
+					defer stop()
+					timer := time.AfterFunc(2*time.Hour, stop)
+					defer timer.Stop()
+					err := s.worker.guard(ctx)
+					took := time.Since(begun)
+					if !ends {
+						if err != nil {
+							t.Errorf("ended with %v after %v", err, took)
+						}
+						if err := s.worker.standby.check(t.Context()); err != nil {
+							t.Errorf("not ready after the refusals: %v", err)
+						}
+						return
+					}
+					if !errors.As(err, new(mongo.CommandError)) || took < 11*time.Minute || took > 12*time.Minute {
+						t.Errorf("ended with %v after %v, want the refusal after 11 min", err, took)
+					}
+					if err := s.worker.standby.check(t.Context()); err == nil {
+						t.Error("ready while MongoDB refuses")
+					}
+				})
+			})
+		}
+	}
+}

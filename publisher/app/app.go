@@ -247,8 +247,11 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	h.Ready("topic", func(context.Context) error { return availability.Err() })
 	mongodb := &access{after: c.Refusals.FatalAfter, logger: p.logger}
 	h.Ready("mongodb-access", mongodb.check)
+	standby := &access{after: c.Refusals.FatalAfter, logger: p.logger}
+	h.Ready("mongodb-state", standby.check)
 	return &worker{
 		access:     mongodb,
+		standby:    standby,
 		fields:     c.Fields,
 		unreadable: readable.Limit{Share: c.Stream.Unreadable},
 

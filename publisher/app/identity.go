@@ -49,6 +49,9 @@ func (w *worker) awaitPipeline(ctx context.Context, c config.Config, client *mon
 			w.identity = identityOf(c, cluster)
 			err = w.checkPipeline(ctx)
 		}
+		if err == nil {
+			w.standby.works()
+		}
 		switch {
 		case err == nil && cluster.Sharded():
 			w.logger.Info().Msg("reading through mongos; a shard without writes delays the stream until its next no-op entry, by up to periodicNoopIntervalSecs (10 s)")
@@ -120,7 +123,8 @@ func (w *worker) checkPipeline(ctx context.Context) error {
 }
 
 // guard compares the pipelines every [guardInterval] until ctx ends, and returns the
-// first refusal.
+// first refusal. It also ends a process that MongoDB has refused for too long, whether the
+// process leads or not: only a restarted process can have new credentials.
 func (w *worker) guard(ctx context.Context) error {
 	ticker := time.NewTicker(guardInterval)
 	defer ticker.Stop()
@@ -133,7 +137,11 @@ func (w *worker) guard(ctx context.Context) error {
 		switch err := w.checkPipeline(ctx); {
 		case errors.Is(err, checkpoint.ErrOtherPipeline), errors.Is(err, leader.ErrOtherStream):
 			return err
-		case err != nil:
+		case err == nil:
+			w.standby.works()
+		case mongox.AccessRefused(err) && w.standby.final(err):
+			return fmt.Errorf("compare the pipeline with the checkpoint's: %w; check the user, the password and authSource in the connection string, and the user's roles", w.standby.check(ctx))
+		default:
 			w.logger.Debug().Err(err).Msg("pipeline not compared with the checkpoint's")
 		}
 	}

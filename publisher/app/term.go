@@ -51,8 +51,9 @@ type worker struct {
 	// drainTimeout bounds how long the end of a term waits for acknowledgements.
 	drainTimeout time.Duration
 
-	// access decides whether a refusal by MongoDB ends the process.
-	access *access
+	// access decides whether a refusal by MongoDB that ended a term ends the process, and
+	// standby whether one that guard meets does.
+	access, standby *access
 	// idle ends the liveness check of the stream, and ended that of the term's other loops,
 	// until they beat again. Both are nil without a liveness probe.
 	idle, ended func()

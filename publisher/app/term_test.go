@@ -74,6 +74,7 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		identity:     checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"},
 		collection:   s.store.identify,
 		access:       new(access),
+		standby:      new(access),
 	}
 	return s
 }
