@@ -18,6 +18,10 @@ type Config struct {
 	// Sharded makes the server answer like the mongos of a sharded cluster with one shard.
 	// ReplicaSet is then not visible.
 	Sharded bool
+	// Users are the passwords of users, by name. If there are any, each connection must
+	// authenticate by SCRAM-SHA-256 as one of them, in the database admin. Every user may do
+	// everything.
+	Users map[string]string
 	// OplogBytes bounds the oplog's size; 0 means 256 MiB, negative means no bound.
 	OplogBytes int64
 	// OplogEntries bounds the number of the oplog's entries; 0 means no bound.

@@ -58,9 +58,13 @@
 //     config.collections, config.tags and config.shards show it, in natural order.
 //     There are no chunks: the one shard has all documents.
 //
+//   - With [Config.Users], authentication by SCRAM-SHA-256. [Server.SetUser] and
+//     [Server.DropUser] change passwords and users while clients are connected. Every
+//     user may do everything.
+//
 // # Not covered
 //
-// Authentication, TLS, compression, several shards and secondaries; capped
+// Roles, other mechanisms, speculative authentication, TLS, compression, several shards and secondaries; capped
 // collections, views, time series; renames from one database to another; text, geo
 // and wildcard indexes; queries by a hashed index; other options of a collation, and under one the
 // operators that would compare strings in arrays or for a minimum or maximum

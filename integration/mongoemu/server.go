@@ -26,6 +26,7 @@ type Server struct {
 	sessions *session.Manager
 	engine   *command.Engine
 	faults   fault.Set
+	users    command.Users
 
 	listener net.Listener
 	group    *errgroup.Group
@@ -51,6 +52,11 @@ func (s *Server) Start() error {
 	if s.listener != nil {
 		return errors.New("start mongoemu: already started")
 	}
+	for name, password := range s.config.Users {
+		if err := s.users.Set(name, password); err != nil {
+			return err
+		}
+	}
 	l, err := net.Listen("tcp", s.config.Address)
 	if err != nil {
 		return fmt.Errorf("listen for clients: %w", err)
@@ -62,7 +68,7 @@ func (s *Server) Start() error {
 	s.listener = l
 	s.sessions = session.NewManager(s.store, s.config.Now, s.config.TransactionLifetime)
 	s.engine = command.New(command.Config{
-		Store: s.store, Sessions: s.sessions, Faults: &s.faults, Now: s.config.Now,
+		Store: s.store, Sessions: s.sessions, Faults: &s.faults, Users: &s.users, Now: s.config.Now,
 		Sharded: s.config.Sharded, SetName: s.config.ReplicaSet, Host: s.Address(), Version: Version, Wire: wireVersion,
 	})
 	ctx, stop := context.WithCancelCause(context.Background())

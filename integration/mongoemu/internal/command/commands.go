@@ -23,14 +23,17 @@ type spec struct {
 	levels, writes bool
 	// sharded restricts the command to a mongos.
 	sharded bool
+	// open allows the command on a connection that has not authenticated.
+	open bool
 }
 
 // commandTable returns all commands that this server supports.
 func commandTable() map[string]spec {
 	return map[string]spec{
-		"hello": {run: hello, reads: true}, "isMaster": {run: hello, reads: true}, "ismaster": {run: hello, reads: true},
-		"ping": {run: ping}, "buildInfo": {run: buildInfo}, "buildinfo": {run: buildInfo},
-		"connectionStatus": {run: connectionStatus}, "whatsmyuri": {run: whatsMyURI},
+		"hello": {run: hello, reads: true, open: true}, "isMaster": {run: hello, reads: true, open: true}, "ismaster": {run: hello, reads: true, open: true},
+		"saslStart": {run: saslStart, open: true}, "saslContinue": {run: saslContinue, open: true},
+		"ping": {run: ping, open: true}, "buildInfo": {run: buildInfo, open: true}, "buildinfo": {run: buildInfo, open: true},
+		"connectionStatus": {run: connectionStatus, open: true}, "whatsmyuri": {run: whatsMyURI, open: true},
 		"configureFailPoint": {run: configureFailPoint, admin: true},
 		"getParameter":       {run: getParameter, admin: true}, "getCmdLineOpts": {run: getCmdLineOpts, admin: true},
 		"replSetGetStatus": {run: replSetGetStatus, admin: true}, "serverStatus": {run: serverStatus},
@@ -58,7 +61,7 @@ func commandTable() map[string]spec {
 
 		"commitTransaction": {run: commitTransaction, admin: true, transaction: true, ends: true, writes: true},
 		"abortTransaction":  {run: abortTransaction, admin: true, transaction: true, ends: true, writes: true},
-		"startSession":      {run: startSession}, "endSessions": {run: endSessions},
+		"startSession":      {run: startSession}, "endSessions": {run: endSessions, open: true},
 		"refreshSessions": {run: refreshSessions}, "killSessions": {run: killSessions},
 		"killAllSessions": {run: killAllSessions}, "killAllSessionsByPattern": {run: killAllSessions},
 	}

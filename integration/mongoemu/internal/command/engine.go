@@ -21,6 +21,7 @@ type Config struct {
 	Store    *store.Store
 	Sessions *session.Manager
 	Faults   *fault.Set
+	Users    *Users
 	Now      func() time.Time
 	// Sharded makes the engine behave like a mongos.
 	Sharded bool
@@ -57,6 +58,11 @@ type Conn struct {
 	// wrote says that a command of this connection has written something, as
 	// [Request.note] records.
 	wrote bool
+	// user and userName are who has authenticated; nil and empty for nobody. talk is the
+	// authentication that is under way; nil if there is none.
+	user     *user
+	userName string
+	talk     *conversation
 }
 
 // Reply is the reply to a message.
@@ -183,6 +189,9 @@ func (e *Engine) prepare(r *Request) error {
 		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", r.Name)
 	}
 	r.command = c
+	if err := e.Users.require(r); err != nil {
+		return err
+	}
 	if err := e.throughMongos(r); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 	var await time.Duration
 	var version int64
 	helloOK, known := false, false
+	asked := ""
 	for it := bsonraw.NewIter(r.Body); it.Next(); {
 		switch v := it.Value(); string(it.Key()) {
 		case "client":
@@ -29,6 +30,10 @@ func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 				if name, ok := bsonraw.LookupPath(v.Data, "application", "name"); ok && name.Type == bsoncore.TypeString {
 					r.conn.AppName = string(bsonraw.Text(name))
 				}
+			}
+		case "saslSupportedMechs":
+			if v.Type == bsoncore.TypeString {
+				asked = string(bsonraw.Text(v))
 			}
 		case "helloOk":
 			helloOK = bsonraw.Truthy(v)
@@ -54,6 +59,9 @@ func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 		e.awaitTopology(ctx, version, await, r.repeat)
 	}
 	e.describe(r, b, helloOK)
+	if asked != "" {
+		e.mechanisms(b, asked)
+	}
 	return nil
 }
 
@@ -128,8 +136,12 @@ func buildInfo(_ context.Context, e *Engine, _ *Request, b *bsonraw.Builder) err
 	return nil
 }
 
-func connectionStatus(_ context.Context, _ *Engine, _ *Request, b *bsonraw.Builder) error {
-	b.Start("authInfo").Strings("authenticatedUsers").Strings("authenticatedUserRoles").End()
+func connectionStatus(_ context.Context, _ *Engine, r *Request, b *bsonraw.Builder) error {
+	b.Start("authInfo").StartArray("authenticatedUsers")
+	if r.conn.userName != "" {
+		b.Start("0").String("user", r.conn.userName).String("db", "admin").End()
+	}
+	b.End().Strings("authenticatedUserRoles").End()
 	return nil
 }
 

@@ -22,7 +22,7 @@ import (
 func newEngine() *command.Engine {
 	s := store.New(oplog.New(oplog.Limits{}), time.Now)
 	return command.New(command.Config{
-		Store: s, Sessions: session.NewManager(s, time.Now, time.Minute), Faults: &fault.Set{}, Now: time.Now,
+		Store: s, Sessions: session.NewManager(s, time.Now, time.Minute), Faults: &fault.Set{}, Users: &command.Users{}, Now: time.Now,
 		SetName: "rs0", Host: "127.0.0.1:1", Version: "7.0.0", Wire: 21,
 	})
 }

@@ -22,6 +22,7 @@ const (
 	Overflow                        Code = 15
 	InvalidLength                   Code = 16
 	ProtocolError                   Code = 17
+	AuthenticationFailed            Code = 18
 	IllegalOperation                Code = 20
 	InvalidBSON                     Code = 22
 	LockTimeout                     Code = 24
@@ -125,7 +126,7 @@ var names = map[Code]string{
 	161: "IncompatibleCollationVersion",
 	23:  "AlreadyInitialized", 61: "ShardKeyNotFound", 70: "ShardNotFound", 177: "ZoneNotFound", 178: "RangeOverlapConflict",
 	// Only faults and rare paths return these codes.
-	18: "AuthenticationFailed", 63: "StaleShardVersion", 64: "WriteConcernTimeout", 79: "UnknownReplWriteConcern",
+	AuthenticationFailed: "AuthenticationFailed", 334: "MechanismUnavailable", 63: "StaleShardVersion", 64: "WriteConcernTimeout", 79: "UnknownReplWriteConcern",
 	96: "OperationFailed", DocumentValidationFailure: "DocumentValidationFailure", 125: "CommandFailed", 143: "CursorInUse", 146: "ExceededMemoryLimit",
 	150: "StaleEpoch", QueryPlanKilled: "QueryPlanKilled", ClusterTimeFailsRateLimiter: "ClusterTimeFailsRateLimiter",
 	206: "NoSuchSession", ClientDisconnect: "ClientDisconnect", 239: "SnapshotTooOld", 241: "ConversionFailure", 257: "TransactionTooLarge", 276: "IndexBuildAborted",

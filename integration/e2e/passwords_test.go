@@ -1,0 +1,214 @@
+package e2e_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+)
+
+// withUsers is a backend whose event store demands a password. The test itself is the user
+// operator.
+type withUsers struct{ *harness.Embedded }
+
+func (b withUsers) MongoURI() string { return b.uri("operator", "operator") }
+
+// uri is the connection string of a user.
+func (b withUsers) uri(name, password string) string {
+	return strings.Replace(b.Mongo.URI(), "mongodb://", "mongodb://"+name+":"+password+"@", 1) + "&authSource=admin"
+}
+
+// newScenarioWithUsers starts no service. Each service needs a user and its connection string.
+func newScenarioWithUsers(t *testing.T, events int, projectorEnv ...string) (s *scenario, b withUsers) {
+	t.Helper()
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("it brings stand-ins of its own: users of MongoDB")
+	}
+	t.Parallel()
+	embedded := startWith(t, sbemu.Config{Topics: []sbemu.Topic{{
+		Name: "events", Record: 4 * events, DuplicateDetectionWindow: 10 * time.Minute, Subscriptions: []sbemu.Subscription{subscription},
+	}}})
+	// A refused projector cannot abort its transactions, so the server does.
+	embedded.Mongo = mongoemutest.Start(t, mongoemu.Config{
+		Users: map[string]string{"operator": "operator"}, TransactionLifetime: 5 * time.Second,
+	})
+	b = withUsers{embedded}
+	return newScenarioOver(t, shop.New(events, 71), b, projectorEnv...), b
+}
+
+// set makes a user or changes its password.
+func (b withUsers) set(t *testing.T, name, password string) {
+	t.Helper()
+	if err := b.Mongo.SetUser(name, password); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reconnectServices drops the connections of the services, and not those of the test.
+func (b withUsers) reconnectServices(t *testing.T) {
+	t.Helper()
+	if n := b.Mongo.DropConnections("penstock-publisher", "penstock-projector"); n == 0 {
+		t.Fatal("no connection was dropped")
+	}
+}
+
+// TestPasswordOfMongoDBIsRotated checks that the page's steps lose nothing: a second user,
+// the restart of all pods, one after the other, and the removal of the first user.
+func TestPasswordOfMongoDBIsRotated(t *testing.T) {
+	s, b := newScenarioWithUsers(t, 2000)
+	newProcedure(s).says("add a second user with the same roles")
+	b.set(t, "first", "old")
+	s.SetEnv("MONGODB_URI=" + b.uri("first", "old"))
+	s.start(2, 2)
+	s.load(3 * time.Second)
+	s.awaitPublished(0.2)
+
+	b.set(t, "second", "new")
+	s.SetEnv("MONGODB_URI=" + b.uri("second", "new"))
+	s.restarted()
+	b.Mongo.DropUser("first")
+	b.reconnectServices(t)
+	s.awaitPublished(0.8)
+	s.invariants()
+	for _, process := range s.started {
+		if log := s.log(process); strings.Contains(log, "refuse") || strings.Contains(log, "Authentication failed") {
+			t.Errorf("%s was refused:\n%s", process.Name, tail(process.Log))
+		}
+	}
+}
+
+// TestPublishersEndIfTheirPasswordIsWrongForTooLong checks that publishers whose password was
+// changed report it, go on trying for PENSTOCK_FATAL_AFTER, and then end, the leader and the
+// standby: a restarted container has the new password.
+func TestPublishersEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
+	s, b := newScenarioWithUsers(t, 2000)
+	b.set(t, "publisher", "old")
+	b.set(t, "projector", "other")
+	s.SetEnv("MONGODB_URI=" + b.uri("projector", "other"))
+	s.startProjector(0)
+	s.SetEnv("MONGODB_URI="+b.uri("publisher", "old"), "PENSTOCK_FATAL_AFTER=10s")
+	publishers := []*harness.Process{s.startPublisher(0), s.startPublisher(1)}
+	s.ready()
+	s.load(3 * time.Second)
+	s.awaitPublished(0.2)
+
+	b.set(t, "publisher", "new")
+	b.reconnectServices(t)
+	for _, process := range publishers {
+		s.reportsWrongPassword(process)
+	}
+	for _, process := range publishers {
+		s.await("the end of "+process.Name, func() bool { return !process.Running() })
+		if err := process.Err(); err == nil || crashed(err) {
+			t.Errorf("%s ended with %v, want status 1", process.Name, err)
+		}
+		if log := s.log(process); !strings.Contains(log, "check the user, the password and authSource in the connection string") {
+			t.Errorf("%s does not name the remedy:\n%s", process.Name, tail(process.Log))
+		}
+	}
+
+	s.SetEnv("MONGODB_URI=" + b.uri("publisher", "new"))
+	s.start(2, 0)
+	s.invariants()
+}
+
+// TestProjectorsParkNothingIfTheirPasswordIsWrong checks that projectors whose password was
+// changed report it and go on trying. However long that lasts, they park and dead-letter
+// nothing, and projectors with the new password continue.
+func TestProjectorsParkNothingIfTheirPasswordIsWrong(t *testing.T) {
+	const parkAfter = 2 * time.Second
+	s, b := newScenarioWithUsers(t, 2000, "PENSTOCK_PARK_AFTER="+parkAfter.String())
+	b.set(t, "publisher", "other")
+	b.set(t, "projector", "old")
+	s.SetEnv("MONGODB_URI=" + b.uri("publisher", "other"))
+	s.startPublisher(0)
+	s.SetEnv("MONGODB_URI=" + b.uri("projector", "old"))
+	projectors := []*harness.Process{s.startProjector(0), s.startProjector(1)}
+	s.ready()
+	s.load(3 * time.Second)
+	s.awaitPublished(0.2)
+
+	b.set(t, "projector", "new")
+	b.reconnectServices(t)
+	for _, process := range projectors {
+		s.reportsWrongPassword(process)
+	}
+	s.awaitPublished(0.8)
+	refused := time.Now()
+	s.await("refusals that last longer than PENSTOCK_PARK_AFTER", func() bool { return time.Since(refused) > 3*parkAfter })
+	parked, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
+	if err != nil || parked != 0 {
+		t.Errorf("%d aggregates are parked (%v)", parked, err)
+	}
+	for _, process := range projectors {
+		if !process.Running() {
+			t.Fatalf("%s has ended", process.Name)
+		}
+		s.stopped(process)
+	}
+
+	s.SetEnv("MONGODB_URI=" + b.uri("projector", "new"))
+	s.start(0, 2)
+	s.invariants()
+}
+
+// reportsWrongPassword waits until a process is not ready and says that MongoDB refuses its
+// password.
+func (s *scenario) reportsWrongPassword(process *harness.Process) {
+	s.t.Helper()
+	s.await(process.Name+" to report the refusal", func() bool {
+		code, body := readiness(s.t, process)
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "Authentication failed")
+	})
+	s.await(process.Name+" to log the refusal", func() bool {
+		return strings.Contains(s.log(process), "Authentication failed")
+	})
+}
+
+// restarted restarts all processes, one after the other, as `kubectl rollout restart` does.
+func (s *scenario) restarted() {
+	s.t.Helper()
+	for _, process := range s.Running() {
+		s.stopped(process)
+		kind, number, _ := strings.Cut(process.Name, "-")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		next := map[string]func(int) *harness.Process{"publisher": s.startPublisher, "projector": s.startProjector}[kind](n)
+		ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
+		defer cancel()
+		if err := next.AwaitReady(ctx); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// says checks that the page has a sentence that the test follows.
+func (p *procedure) says(text string) {
+	p.t.Helper()
+	if !strings.Contains(p.page, text) {
+		p.t.Errorf("docs/operations.md does not say %q", text)
+	}
+}
+
+// log returns all that a process has logged.
+func (s *scenario) log(process *harness.Process) string {
+	s.t.Helper()
+	log, err := os.ReadFile(process.Log)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(log)
+}
