@@ -180,7 +180,7 @@ var _ refold.Follower = follower{}
 func (f follower) Follow(ctx context.Context, unit model.Unit, rawAggregateID bson.RawValue, head int64) (refold.Followed, error) {
 	resumed, err := f.engine.Resume(ctx, project.Suspended{
 		Projection: unit.Projection, Generation: unit.Generation,
-		AggregateID: unit.AggregateID, RawAggregateID: rawAggregateID, Head: head, Final: true,
+		AggregateID: unit.AggregateID, RawAggregateID: rawAggregateID, Head: head, Final: true, ParkConflicts: true,
 	})
 	if err != nil {
 		return refold.Followed{}, err
@@ -188,8 +188,8 @@ func (f follower) Follow(ctx context.Context, unit model.Unit, rawAggregateID bs
 	followed := refold.Followed{Watermark: resumed.Watermark}
 	if cause := resumed.Cause; cause != nil {
 		followed.Failure, followed.EventID, followed.Reason = cause, cause.EventID, string(cause.Reason)
-		followed.Parked = !cause.Reason.Resumes()
-		followed.Transient = cause.Reason == project.ReasonUnavailable
+		followed.Parked = resumed.Parked
+		followed.Transient = !resumed.Parked && cause.Reason == project.ReasonUnavailable
 	}
 	return followed, nil
 }

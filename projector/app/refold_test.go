@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
 // jobHost runs the parts of a projector that jobs need, without sessions: the runners of
@@ -199,6 +200,44 @@ func TestJobsBuildAndSweepAGeneration(t *testing.T) {
 		if err != nil || found.Count != want || found.Last != want || found.LastEventID != want {
 			t.Errorf("%v is %+v, want %d events: %v", id(i), found, want, err)
 		}
+	}
+}
+
+// TestBuildParksAConflictUntilItEnds: while a generation is built, two documents can have one
+// unique value, because one of them lacks the event that released it. That must not hold the
+// promotion back until an operator acts.
+func TestBuildParksAConflictUntilItEnds(t *testing.T) {
+	t.Parallel()
+	h := newJobHost(t)
+	building := h.database.Collection("visits.generation-2")
+	if _, err := building.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "last", Value: 1}}, Options: options.Index().SetUnique(true)}); err != nil {
+		t.Fatal(err)
+	}
+	other := bson.D{{Key: "_id", Value: "other"}, {Key: "lastEventId", Value: int64(1)}, {Key: "lastGeneration", Value: int64(2)}, {Key: "last", Value: int64(2)}}
+	if _, err := building.InsertOne(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	h.insert(t, came("a", 1, 1), came("a", 2, 1))
+	if built := h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2}); built.Counts[refold.CountParked] != 1 {
+		t.Errorf("the build counts %v", built.Counts)
+	}
+	var marker struct {
+		RawAggregateID bson.RawValue `bson:"rawAggregateId"`
+		Reason         string
+		EventID        int64 `bson:"eventId"`
+		Head           int64
+		RetryAt        time.Time `bson:"retryAt"`
+	}
+	err := h.database.Collection(park.CollectionName).FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: "a"}}).Decode(&marker)
+	if err != nil || marker.Reason != "unavailable" || marker.EventID != 2 || marker.Head != 2 || marker.RetryAt.IsZero() {
+		t.Fatalf("parked as %+v: %v", marker, err)
+	}
+	if _, err := building.UpdateByID(t.Context(), "other", bson.D{{Key: "$set", Value: bson.D{{Key: "last", Value: int64(3)}}}}); err != nil {
+		t.Fatal(err)
+	}
+	claimed := resume.Marker{Projection: "visits", AggregateID: "a", Generation: 2, RawAggregateID: marker.RawAggregateID, Head: marker.Head}
+	if p, err := (replayer{h.engine}).Replay(t.Context(), claimed, marker.Head, false); err != nil || p.Failure != nil || p.Watermark != 2 {
+		t.Errorf("resumed to %+v, %v", p, err)
 	}
 }
 

@@ -99,8 +99,9 @@ type unit struct {
 	run  []*eventView
 	fold Fold
 
-	// parkedFor is the event that parked the unit before and is retried.
-	parkedFor int64
+	// parkedFor is the event that parked the unit before and is retried. head is the event
+	// up to which the unit is resumed.
+	parkedFor, head int64
 	// attempted is the target watermark of a write whose outcome is unknown.
 	attempted int64
 	// single folds one event at a time, to find the one that MongoDB rejects.

@@ -73,7 +73,7 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 	}
 	parked := make([]model.Marker, len(units))
 	for i, u := range units {
-		parked[i] = u.cause.Marker(u.Unit, u.aggregate.raw(), u.aggregate.last())
+		parked[i] = u.cause.Marker(u.Unit, u.aggregate.raw(), max(u.aggregate.last(), u.head))
 	}
 	if err := b.parking.Park(ctx, parked); err != nil {
 		b.unparkable(units, fmt.Errorf("park %d aggregates: %w", len(units), err))
@@ -149,7 +149,7 @@ func (b *batch) parkRest(ctx context.Context) {
 			}
 			parking = append(parking, u)
 		case u.trouble == nil, u.contended, u.unparkable:
-		case u.conflict != nil && errors.Is(u.trouble, u.conflict):
+		case u.conflicting():
 			u.cause = u.conflict
 			parking = append(parking, u)
 		default:

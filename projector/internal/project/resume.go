@@ -26,6 +26,10 @@ type Suspended struct {
 	// transient: a conflict on a unique value ([ReasonUnavailable]), or a history that does
 	// not begin at event 1 ([ReasonMissing]).
 	Final bool
+	// ParkConflicts makes Resume park a unit that conflicts with another document on a unique
+	// value. The unit is parked as [ReasonUnavailable], so it resumes by itself once the other
+	// document has released the value. It has precedence over Final.
+	ParkConflicts bool
 	// Failed is the event that parked the unit permanently and is retried on request; 0 if
 	// there is none. If it fails again the judge is not asked, because a retry of many
 	// units must not look like a wrong projection.
@@ -37,8 +41,11 @@ type Resumed struct {
 	// Watermark is the last event in its read model; 0 if that could not be loaded.
 	Watermark int64
 	// Cause is the reason why the unit cannot continue; nil if it can, or if it is caught
-	// up. If its reason does not resume by itself, the unit is parked for it.
+	// up.
 	Cause *Error
+	// Parked is set if the unit is parked for the cause. That is so if the cause does not
+	// resume by itself, or for [Suspended.ParkConflicts].
+	Parked bool
 }
 
 // errNotStored says that the event store lacks an event.
@@ -66,7 +73,7 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)
 	}
 	b := &batch{Engine: e, gaps: Hold, targets: targets}
-	u := &unit{Unit: t.unit(s.AggregateID), target: t, parkedFor: s.Failed}
+	u := &unit{Unit: t.unit(s.AggregateID), target: t, parkedFor: s.Failed, head: s.Head}
 	resumed := b.resume(ctx, u, s)
 	if ctx.Err() != nil {
 		return Resumed{}, context.Cause(ctx)
@@ -100,8 +107,12 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	u.read, u.after = u.aggregate.last(), u.watermark
 	b.aggregates = []*aggregate{u.aggregate}
 	b.project(ctx, b.units)
-	if u.conflict != nil && u.trouble != nil && s.Final && ctx.Err() == nil {
-		u.cause, u.trouble = u.conflict, nil
+	if u.conflicting() && (s.Final || s.ParkConflicts) && ctx.Err() == nil {
+		cause := *u.conflict
+		if s.ParkConflicts {
+			cause.Reason = ReasonUnavailable
+		}
+		u.cause, u.trouble = &cause, nil
 		b.park(ctx, b.units)
 	}
 	b.count(nil)
@@ -109,10 +120,13 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	case u.trouble != nil:
 		return b.unavailable(u, s)
 	case u.cause != nil:
-		return Resumed{Watermark: u.watermark, Cause: u.cause}
+		return Resumed{Watermark: u.watermark, Cause: u.cause, Parked: true}
 	}
 	return Resumed{Watermark: u.watermark}
 }
+
+// conflicting reports whether a unique value of another document stops the unit.
+func (u *unit) conflicting() bool { return u.conflict != nil && errors.Is(u.trouble, u.conflict) }
 
 // unavailable is the result of a unit that is in trouble.
 func (b *batch) unavailable(u *unit, s Suspended) Resumed {
@@ -127,13 +141,13 @@ func (b *batch) stopped(ctx context.Context, u *unit, s Suspended, cause *Error)
 	if cause.Reason.Resumes() || ctx.Err() != nil {
 		return Resumed{Watermark: u.watermark, Cause: cause}
 	}
-	head := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID, EventID: max(s.Head, cause.EventID)}, RawAggregateID: s.RawAggregateID}
+	head := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID, EventID: cause.EventID}, RawAggregateID: s.RawAggregateID}
 	u.aggregate = &aggregate{id: s.AggregateID, events: []*eventView{viewEvent(head)}, units: []*unit{u}}
 	u.cause = cause
 	if b.park(ctx, []*unit{u}); u.trouble != nil {
 		return b.unavailable(u, s)
 	}
-	return Resumed{Watermark: u.watermark, Cause: cause}
+	return Resumed{Watermark: u.watermark, Cause: cause, Parked: true}
 }
 
 // look returns the state of a unit without its document. If the state cannot be loaded,

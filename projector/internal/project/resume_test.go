@@ -3,6 +3,7 @@ package project_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -82,7 +83,10 @@ func TestResumeReportsStoreErrors(t *testing.T) {
 		t.Errorf("parked %v", b.parking.parked)
 	}
 	final := suspended(2)
-	final.Final = true
+	final.Final, final.ParkConflicts = true, true
+	b.resume(t, final, 0, project.ReasonUnavailable)
+	b.expectParked(t, "counts", "one", project.ReasonUnavailable, 1, 2)
+	final.ParkConflicts = false
 	b.resume(t, final, 0, project.ReasonRejected)
 	b.expectParked(t, "counts", "one", project.ReasonRejected, 1, 2)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -243,5 +247,43 @@ func TestResumeFoldsNothingOntoALostWatermark(t *testing.T) {
 			b.resume(t, suspended(40), 40, "")
 			b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
 		})
+	}
+}
+
+// TestResumeParksWithTheWholeHead checks that a unit is parked up to its head, not only up to
+// the end of the page that was read. Otherwise it would resume only to the end of that page.
+func TestResumeParksWithTheWholeHead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	specs := []string{"1 Add", "2 Bad"}
+	for id := 3; id <= 1200; id++ {
+		specs = append(specs, fmt.Sprint(id, " Add"))
+	}
+	b.history.events = events(t, "one", specs...)
+	b.resume(t, suspended(1200), 1, project.ReasonExpression)
+	b.expectParked(t, "counts", "one", project.ReasonExpression, 2, 1200)
+}
+
+// TestResumeParksForNoConflictThatIsOver checks that a unit is not parked permanently for a
+// conflict that has ended, if another error stops it after that.
+func TestResumeParksForNoConflictThatIsOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Add")
+	b.onWrite = func(call int, _ model.Write) *model.Written {
+		switch call {
+		case 1, 3: // the page, and event 2
+			return &model.Written{Status: model.Conflict, Err: errTrouble}
+		case 2, 4: // event 1, and event 2 again
+			return nil
+		default:
+			return &model.Written{Status: model.Unknown, Err: errTrouble}
+		}
+	}
+	final := suspended(3)
+	final.Final = true
+	b.resume(t, final, 2, project.ReasonUnavailable)
+	if len(b.parking.parked) > 0 {
+		t.Errorf("parked %v", b.parking.parked)
 	}
 }

@@ -14,6 +14,7 @@
 //	            later than 1 ──────────────▶ follow: from the watermark, page by page
 //	                                                  │
 //	                                                  ▼ cannot go on: park, in this generation
+//	                                                    (a conflict on a unique value resumes)
 //
 // # Beside the live stream
 //
