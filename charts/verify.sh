@@ -22,6 +22,28 @@ for values in ci/*.yaml; do
 done
 if "$helm" template shop . >/dev/null 2>&1; then complain "not refused" <<<"an empty set of values"; fi
 
+# The same values give the same manifests, in an upgrade too: Argo CD and Flux would
+# otherwise show a difference that never ends. So no template calls a function whose result
+# changes, and only one template reads the cluster: the name of a running release's
+# checkpoint, which docs/operations.md names.
+for values in ci/*.yaml; do
+	"$helm" template shop . --namespace shop -f "$values" --is-upgrade >"$work/again"
+	if ! diff "$work/$(basename "$values")" "$work/again" >"$work/diff"; then complain "manifests of $values that change" <"$work/diff"; fi
+done
+changing='now|ago|date[A-Za-z]*|rand[A-Za-z]+|shuffle|uuidv4|gen[A-Z][A-Za-z]+|derivePassword|htpasswd|bcrypt|getHostByName|env|expandenv|[.$]*Release\.(Revision|IsInstall|IsUpgrade)'
+grep -rn '{{' templates | sed -E 's/`[^`]*`//g; s/"[^"]*"//g' >"$work/actions"
+if grep -E "\{\{[^}]*[ (|]($changing)([ )|}]|\$)" "$work/actions" >"$work/changing"; then complain "functions whose results change" <"$work/changing"; fi
+grep -rnE '\{\{[^}]*[ (|]lookup ' templates | grep -v '_names.tpl:.*lookup "apps/v1" "StatefulSet"' >"$work/lookups" || true
+if [ -s "$work/lookups" ]; then complain "templates that read the cluster" <"$work/lookups"; fi
+
+# An autoscaler owns the number of projectors: a replicas field would reset it at every sync.
+for values in ci/*.yaml; do
+	"$helm" template shop . --namespace shop -f "$values" -s templates/projector/deployment.yaml >"$work/deployment" 2>/dev/null || continue
+	if grep -qE '^kind: (HorizontalPodAutoscaler|ScaledObject)$' "$work/$(basename "$values")"; then owner=autoscaler; else owner=chart; fi
+	if grep -q '^  replicas:' "$work/deployment"; then sets=chart; else sets=autoscaler; fi
+	if [ "$owner" != "$sets" ]; then complain "replicas of the projector" <<<"$values: the $owner owns the field, and the $sets sets it"; fi
+done
+
 # If the projections exceed the limit of a pod's annotations, the chart refuses them before
 # the API server does.
 head -c 200001 /dev/zero | tr '\0' '#' >"$work/large"
