@@ -77,7 +77,7 @@ type Election struct {
 	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" placeholder:"NAME" help:"Name of the lease, which only the publishers of one pipeline share. The default is penstock-publisher-STREAM-HASH; HASH depends on the event store's collection and the topic."`
 	Namespace     string        `name:"lease-namespace" env:"PENSTOCK_LEASE_NAMESPACE" placeholder:"NAME" help:"Kubernetes namespace of the lease; the default is the pod's namespace."`
 	LeaseDuration time.Duration `name:"lease-duration" env:"PENSTOCK_LEASE_DURATION" default:"15s" help:"How long after its last renewal another publisher takes over from a dead one. Whole seconds."`
-	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing."`
+	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing. At least 1s less than the duration."`
 	RetryPeriod   time.Duration `name:"lease-retry-period" env:"PENSTOCK_LEASE_RETRY_PERIOD" default:"2s" help:"Time between two renewals of the lease. A standby reads it four times as often."`
 	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease; a unique suffix is appended. The default is the host's name."`
 	// Kubeconfig has client-go's own variable.

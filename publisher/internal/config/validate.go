@@ -15,6 +15,13 @@ const (
 	// retryJitter is the factor by which an attempt to renew may come later than the retry
 	// period: client-go's JitterFactor.
 	retryJitter = 1.2
+	// shortestRetry is the shortest retry period. A standby asks the lock store four times as
+	// often.
+	shortestRetry = 100 * time.Millisecond
+	// stopTime is the least time between the moment at which a leader gives up and the one at
+	// which another takes over. If the work has not stopped in the second half of it, the
+	// process exits.
+	stopTime = time.Second
 	// oplogNoop is the interval at which an idle replica set writes to its oplog
 	// (periodicNoopIntervalSecs).
 	oplogNoop = 10 * time.Second
@@ -100,10 +107,10 @@ func (e Election) validate(leaseName string) error {
 	p.require(e.LeaseDuration >= time.Second && e.LeaseDuration%time.Second == 0,
 		"PENSTOCK_LEASE_DURATION is %v: use whole seconds, since a Lease holds no fractions", e.LeaseDuration)
 	p.require(e.RenewDeadline > 0, "PENSTOCK_LEASE_RENEW_DEADLINE is %v: use a positive duration", e.RenewDeadline)
-	p.require(e.RetryPeriod > 0, "PENSTOCK_LEASE_RETRY_PERIOD is %v: use a positive duration", e.RetryPeriod)
-	p.require(e.LeaseDuration > e.RenewDeadline,
-		"PENSTOCK_LEASE_DURATION is %v and PENSTOCK_LEASE_RENEW_DEADLINE %v: the leader must give up before another takes over, so make the duration the longer one",
-		e.LeaseDuration, e.RenewDeadline)
+	p.require(e.RetryPeriod >= shortestRetry, "PENSTOCK_LEASE_RETRY_PERIOD is %v: use at least %v, because each standby sends several requests in that time", e.RetryPeriod, shortestRetry)
+	p.require(e.LeaseDuration-e.RenewDeadline >= stopTime,
+		"PENSTOCK_LEASE_DURATION is %v and PENSTOCK_LEASE_RENEW_DEADLINE %v: the leader must give up and stop before another takes over, so make the duration longer than the deadline by at least %v",
+		e.LeaseDuration, e.RenewDeadline, stopTime)
 	p.require(float64(e.RenewDeadline) > retryJitter*float64(e.RetryPeriod),
 		"PENSTOCK_LEASE_RENEW_DEADLINE is %v and PENSTOCK_LEASE_RETRY_PERIOD %v: make the deadline more than %v times the period, because otherwise there is only one attempt",
 		e.RenewDeadline, e.RetryPeriod, retryJitter)
