@@ -239,7 +239,7 @@ func refusal(err error) error {
 	case mongox.CodeAuthenticationFailed, mongox.CodeAtlasError:
 		return fmt.Errorf("%w: %w; %s", ErrRefused, err, mongox.RemedyCredentials)
 	case mongox.CodeFailedToParse, mongox.CodeCommandNotFound, mongox.CodeCommandNotSupported, mongox.CodeNotImplemented, mongox.CodeUnknownField:
-		return fmt.Errorf("%w: %w; a scan needs find with min and hint, as MongoDB 4.4 and later have it", ErrRefused, err)
+		return fmt.Errorf("%w: %w; use MongoDB 6.0 or later; a server that only speaks its protocol may lack find with min and hint", ErrRefused, err)
 	case mongox.CodeMajorityNotEnabled:
 		return fmt.Errorf("%w: %w; %s", ErrRefused, err, mongox.RemedyMajority)
 	}

@@ -263,7 +263,7 @@ func TestScanEndsAtPermanentErrors(t *testing.T) {
 		"no index":                  {fmt.Errorf("%w: create it", eventstore.ErrIndex), eventstore.ErrIndex, "create it"},
 		"unauthorized":              {mongo.CommandError{Code: 13}, scan.ErrRefused, "grant the user"},
 		"wrong password":            {mongo.CommandError{Code: 18}, scan.ErrRefused, "check the user"},
-		"no min in find":            {mongo.CommandError{Code: 238}, scan.ErrRefused, "min and hint"},
+		"no min in find":            {mongo.CommandError{Code: 238}, scan.ErrRefused, "use MongoDB 6.0 or later"},
 		"no majority":               {mongo.CommandError{Code: 148}, scan.ErrRefused, "majority"},
 		"collection does not exist": {eventstore.ErrEnd, nil, ""},
 	} {
