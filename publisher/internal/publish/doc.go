@@ -68,9 +68,9 @@
 //     same way: so the connection works;
 //   - each answer was an explicit refusal, or GiveUpAfter has passed.
 //
-// If it is the only event in trouble and no other event is there to compare it with, it
-// is at fault after a minute of refusals. This time doubles for each further event. If several events
-// are refused and none is accepted, nothing is quarantined: the topic is at fault.
+// If it is the only event that fails and no other event is there to compare it with, it is
+// at fault after a minute of refusals. This time doubles for each further event. If several
+// events are refused and none is accepted, nothing is quarantined: the topic is at fault.
 // The Breaker ends the term before a large share of the events is quarantined.
 //
 // A link that ended reports its reason to every later send. So a fault from a broken

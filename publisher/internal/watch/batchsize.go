@@ -8,8 +8,7 @@ const (
 	firstBatchSize = 64
 	// batchGrowth is the factor between two sizes.
 	batchGrowth = 4
-	// slowReply is the shortest time of a reply that can reduce the size.
-	// compared.
+	// slowReply is the longest time of a reply that never reduces the size.
 	slowReply = 10 * time.Second
 )
 
