@@ -50,7 +50,8 @@ type tool struct {
 	Do  struct {
 		Retry retry `cmd:"" help:"Try again."`
 		Walk  struct {
-			Depth int `help:"How deep."`
+			Depth int       `help:"How deep."`
+			Since time.Time `help:"From when on."`
 		} `cmd:"" help:"Walk."`
 	} `cmd:"" help:"Do something."`
 }

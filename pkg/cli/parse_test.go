@@ -244,6 +244,8 @@ func TestParseCommands(t *testing.T) {
 		"no argument":       {nil, []string{"do", "retry"}, []string{"--limit (LIMIT) is not set: Give the most that are tried.", "<projection> is missing: The projection."}},
 		"command validates": {map[string]string{"LIMIT": "11"}, []string{"do", "retry", "p"}, []string{"LIMIT (--limit) is above 10: lower it"}},
 		"after two dashes":  {map[string]string{"LIMIT": "1"}, []string{"do", "retry", "--", "--help", "x"}, []string{"unexpected argument x"}},
+		"extra argument":    {nil, []string{"do", "walk", "x"}, []string{`unexpected argument x: see "publisher do walk --help"`}},
+		"malformed time":    {nil, []string{"do", "walk", "--since=yesterday"}, []string{`--since is "yesterday", not a time of RFC 3339: write it with its zone, such as 2026-03-01T00:00:00Z`}},
 		"malformed":         {map[string]string{"LIMIT": "x"}, []string{"do", "retry", "p"}, []string{`LIMIT (--limit) is "x", not a whole number of 64 bits: write digits only`}},
 	} {
 		got := lines(t, run(t, &tool{}, c.environment, c.args...))

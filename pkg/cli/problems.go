@@ -53,10 +53,7 @@ func (p *parser) subject(value *kong.Value) string {
 // refusedFlag describes the flag at which kong stopped.
 func (p *parser) refusedFlag(ctx *kong.Context) string {
 	unknown, isUnknown := strings.CutPrefix(ctx.Error.Error(), "unknown flag ")
-	node := ctx.Selected()
-	if node == nil {
-		node = ctx.Model.Node
-	}
+	node := selectedNode(ctx)
 	help := fmt.Sprintf(`see "%s --help"`, node.FullPath())
 	if !isUnknown {
 		return ctx.Error.Error() + ": " + help
@@ -73,6 +70,14 @@ func (p *parser) refusedFlag(ctx *kong.Context) string {
 		}
 	}
 	return name + " is unknown: " + help
+}
+
+// selectedNode returns the command that the arguments name, or the program.
+func selectedNode(ctx *kong.Context) *kong.Node {
+	if node := ctx.Selected(); node != nil {
+		return node
+	}
+	return ctx.Model.Node
 }
 
 // validate calls Validate of the configuration and of the chosen commands. It omits

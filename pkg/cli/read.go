@@ -72,7 +72,7 @@ func (p *parser) trace(args []string) (*kong.Context, error) {
 		rest := ctx.Path[len(ctx.Path)-1].Remainder()
 		at := len(args) - len(rest)
 		if len(rest) == 0 || at < 0 || args[at] != rest[0] || !strings.HasPrefix(rest[0], "--") || rest[0] == "--" {
-			p.problems = append(p.problems, ctx.Error.Error()+`: see "`+p.info.Name+` --help"`)
+			p.problems = append(p.problems, fmt.Sprintf(`%s: see "%s --help"`, ctx.Error, selectedNode(ctx).FullPath()))
 			return ctx, nil
 		}
 		// The next run records the earlier problems again.
@@ -93,10 +93,7 @@ func (p *parser) checkRequired(node *kong.Node) {
 
 // checkComplete reports a command or an argument that is missing.
 func (p *parser) checkComplete(ctx *kong.Context) {
-	node := ctx.Selected()
-	if node == nil {
-		node = ctx.Model.Node
-	}
+	node := selectedNode(ctx)
 	for _, argument := range node.Positional {
 		if argument.Required && !argument.Set {
 			p.problems = append(p.problems, fmt.Sprintf("<%s> is missing: %s", argument.Name, argument.Help))

@@ -33,8 +33,10 @@ func WithoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // Explain adds [ErrNoAnswer] to the error of a request if the request ended because ctx,
-// made by [Timeout], timed out.
+// made by [Timeout], timed out. If no server took the request, the text names the servers
+// and their errors instead of the driver's dump of its topology.
 func Explain(ctx context.Context, err error) error {
+	err = withoutTopology(err)
 	if err != nil && errors.Is(context.Cause(ctx), ErrNoAnswer) {
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}

@@ -38,7 +38,8 @@ func (c *diffCommand) needs() config.Part {
 // Validate implements [cli.Validator].
 func (c *diffCommand) Validate() error {
 	var problems []error
-	if n := len(c.Files); n != 1 && n != 2 {
+	// Parsing reports that no file is named.
+	if n := len(c.Files); n > 2 {
 		problems = append(problems, fmt.Errorf("<file> names %d files: name the new one, or the old one and the new one", n))
 	}
 	if c.Sample < 1 || c.Sample > maxDiffSample {
