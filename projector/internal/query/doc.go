@@ -25,7 +25,7 @@
 //
 // # Cost
 //
-// All requests of a process share one poll. It lookups up every pair for which a request
+// All requests of a process share one poll. It looks up every pair for which a request
 // waits, each of them once, in groups of at most [maxLookup]. So the number of queries does
 // not depend on the number of requests, and without requests there are none. The number
 // of waiting requests and of their pairs is bounded. Beyond the bounds the answer is 503.

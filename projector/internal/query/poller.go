@@ -33,7 +33,7 @@ type PollerOptions struct {
 	Logger zerolog.Logger
 }
 
-// Poller lookups up the pairs of all waiting requests together. Make it with [NewPoller].
+// Poller looks up the pairs of all waiting requests together. Make it with [NewPoller].
 type Poller struct {
 	options PollerOptions
 	// wake tells Run that a request waits.
@@ -70,7 +70,7 @@ func NewPoller(o PollerOptions) *Poller {
 	return &Poller{options: o, wake: make(chan struct{}, 1), waits: make(map[*wait]struct{})}
 }
 
-// Run lookups up pairs until ctx ends. Then every waiting request gets [ErrStopping].
+// Run looks up pairs until ctx ends. Then every waiting request gets [ErrStopping].
 func (p *Poller) Run(ctx context.Context) error {
 	defer p.stop()
 	for {
@@ -172,7 +172,7 @@ func (p *Poller) Waiting() int {
 	return p.pairs
 }
 
-// look lookups up the pairs of all waiting requests, and reports whether requests still
+// lookUp looks up the pairs of all waiting requests, and reports whether requests still
 // wait.
 func (p *Poller) lookUp(ctx context.Context) bool {
 	waits, keys := p.wanted()
@@ -224,7 +224,7 @@ func (p *Poller) decide(waits []*wait, found map[Key]Status, failure error) (mor
 		if _, ok := p.waits[w]; !ok {
 			continue
 		}
-		if looked, complete := standingsOf(w.pairs, found); complete {
+		if looked, complete := statusesOf(w.pairs, found); complete {
 			w.looked, w.err = looked, nil
 		} else {
 			w.err = failure
@@ -238,8 +238,8 @@ func (p *Poller) decide(waits []*wait, found map[Key]Status, failure error) (mor
 	return len(p.waits) > 0
 }
 
-// standingsOf returns the status of each pair, if all were found.
-func standingsOf(pairs []Pair, found map[Key]Status) (statuses []Status, complete bool) {
+// statusesOf returns the status of each pair, if all were found.
+func statusesOf(pairs []Pair, found map[Key]Status) (statuses []Status, complete bool) {
 	statuses = make([]Status, len(pairs))
 	for i, pair := range pairs {
 		status, ok := found[pair.Key]
