@@ -110,7 +110,7 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 			results[i] = rejected
 			continue
 		}
-		do := way(&operations[i])
+		do := commitFuncOf(&operations[i])
 		kinds[do] = append(kinds[do], i)
 	}
 	var work sync.WaitGroup
@@ -170,7 +170,8 @@ const (
 	byRemoval
 )
 
-func way(o *model.Write) commitFunc {
+// commitFuncOf gives the way to commit an operation.
+func commitFuncOf(o *model.Write) commitFunc {
 	switch {
 	case o.Kind == model.Update:
 		return byUpdate
