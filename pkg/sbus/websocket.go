@@ -3,9 +3,13 @@ package sbus
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -37,13 +41,18 @@ func (n *Namespace) WebSocketDialer() func(ctx context.Context) (net.Conn, error
 	}
 }
 
-// dialWebSocket opens a WebSocket to a host, which may have a port.
 func dialWebSocket(ctx context.Context, host string, trust *tls.Config) (net.Conn, error) {
-	client := &http.Client{Transport: &http.Transport{
+	return OpenWebSocket(ctx, host, &http.Client{Transport: &http.Transport{
 		Proxy:             http.ProxyFromEnvironment,
 		TLSClientConfig:   trust,
 		DisableKeepAlives: true,
-	}}
+	}})
+}
+
+// OpenWebSocket opens a connection for AMQP over WebSockets to a host, which may have a
+// port. The client dials and does TLS. The context bounds only the opening. Services use
+// [Namespace.WebSocketDialer]; this is for tests without a network.
+func OpenWebSocket(ctx context.Context, host string, client *http.Client) (net.Conn, error) {
 	socket, response, err := websocket.Dial(ctx, "wss://"+host+webSocketPath, &websocket.DialOptions{
 		HTTPClient: client, Subprotocols: []string{webSocketProtocol},
 	})
@@ -61,12 +70,67 @@ func dialWebSocket(ctx context.Context, host string, trust *tls.Config) (net.Con
 	return &webSocketConn{Conn: websocket.NetConn(context.WithoutCancel(ctx), socket, websocket.MessageBinary), socket: socket}, nil
 }
 
-// webSocketConn closes without the closing handshake of WebSockets, which would wait for up
-// to 5 s. AMQP has its own.
+// webSocketConn corrects [websocket.NetConn]. It closes without the closing handshake of
+// WebSockets, which would wait for up to 5 s. And a write deadline ends a write that takes
+// longer, as that of any [net.Conn] does. The timer of NetConn runs on between two writes:
+// if it fires when the next write begins, that write fails and the connection ends. Idle
+// connections write at regular intervals, so this is not rare.
 type webSocketConn struct {
 	net.Conn
 	socket *websocket.Conn
+
+	mu sync.Mutex
+	// deadline is that of writes; zero for none. It is set in Conn only while writes are
+	// more than 0.
+	deadline time.Time
+	writes   int
 }
 
 // Close implements [net.Conn].
 func (c *webSocketConn) Close() error { return c.socket.CloseNow() }
+
+// Write implements [net.Conn].
+func (c *webSocketConn) Write(p []byte) (int, error) {
+	if !c.beginWrite() {
+		return 0, fmt.Errorf("write to a WebSocket: %w", os.ErrDeadlineExceeded)
+	}
+	defer c.endWrite()
+	return c.Conn.Write(p)
+}
+
+// beginWrite starts the timer of the deadline. It returns false if the deadline has passed.
+func (c *webSocketConn) beginWrite() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+		return false
+	}
+	c.writes++
+	_ = c.Conn.SetWriteDeadline(c.deadline)
+	return true
+}
+
+// endWrite stops the timer of the deadline after the last write.
+func (c *webSocketConn) endWrite() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writes--; c.writes == 0 {
+		_ = c.Conn.SetWriteDeadline(time.Time{})
+	}
+}
+
+// SetWriteDeadline implements [net.Conn].
+func (c *webSocketConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	if c.writes > 0 {
+		return c.Conn.SetWriteDeadline(t)
+	}
+	return nil
+}
+
+// SetDeadline implements [net.Conn].
+func (c *webSocketConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
