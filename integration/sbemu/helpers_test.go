@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/Azure/go-amqp"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 // queue is the path of the default configuration's subscription.
@@ -79,6 +82,52 @@ func virtual(t *testing.T, cfg sbemu.Config, test func(e *env)) {
 		test(serve(t, cfg, l.dial))
 		synctest.Wait()
 	})
+}
+
+// virtualWebSocket is virtual with AMQP over WebSockets, by the services' own dialer.
+func virtualWebSocket(t *testing.T, cfg sbemu.Config, test func(e *env)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg.Listener = newMemory() // nobody dials plain AMQP
+		web := newMemory()
+		var opened atomic.Int64
+		e := serve(t, cfg, func(ctx context.Context) (net.Conn, error) {
+			c, err := sbus.OpenWebSocket(ctx, "sbemu.example", &http.Client{Transport: &http.Transport{
+				DisableKeepAlives: true,
+				DialTLSContext:    func(ctx context.Context, _, _ string) (net.Conn, error) { return web.dial(ctx) },
+			}})
+			if err == nil {
+				opened.Add(1)
+			}
+
+			return c, err
+		})
+		server := &http.Server{Handler: e.WebHandler(), ReadHeaderTimeout: time.Minute}
+		served := make(chan error)
+
+		go func() { served <- server.Serve(web) }()
+
+		t.Cleanup(func() {
+			if err := errors.Join(server.Close(), <-served); !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
+		})
+		test(e)
+		synctest.Wait()
+
+		if opened.Load() == 0 {
+			t.Error("no WebSocket was opened")
+		}
+	})
+}
+
+// each runs a test in virtual time over plain AMQP and over WebSockets.
+func each(t *testing.T, cfg sbemu.Config, test func(e *env)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("plain", func(t *testing.T) { virtual(t, cfg, test) })
+	t.Run("websocket", func(t *testing.T) { virtualWebSocket(t, cfg, test) })
 }
 
 // socket runs a test against a server on a loopback port.

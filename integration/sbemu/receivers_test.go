@@ -96,7 +96,7 @@ func (e *env) connection(change ...func(*sessions.Options)) *sessions.Connection
 	return c
 }
 
-// withBoth runs a test in virtual time with each of the two receivers.
+// withBoth runs a test in virtual time with each of the two receivers, over each transport.
 func withBoth(t *testing.T, test func(e *env, a accepter)) {
 	t.Helper()
 	t.Parallel()
@@ -106,7 +106,7 @@ func withBoth(t *testing.T, test func(e *env, a accepter)) {
 		"sdk":  func(e *env) accepter { return sdkAccepter{e.client()} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, sbemu.Default(), func(e *env) { test(e, open(e)) })
+			each(t, sbemu.Default(), func(e *env) { test(e, open(e)) })
 		})
 	}
 }
@@ -265,7 +265,7 @@ func TestReceiversAreRefused(t *testing.T) {
 				test.change(&cfg)
 			}
 
-			virtual(t, cfg, func(e *env) {
+			each(t, cfg, func(e *env) {
 				if test.fault != "" {
 					e.RefuseLinks(time.Minute, test.fault)
 				}
@@ -273,7 +273,7 @@ func TestReceiversAreRefused(t *testing.T) {
 				for _, a := range []accepter{amqpAccepter{e.connection()}, sdkAccepter{e.client()}} {
 					_, err := a.accept(e.ctx, 5*time.Second)
 					if class := sbus.Classify(err); class != test.want {
-						t.Errorf("%T: class %s, want %s: %v", a, class, test.want, err)
+						e.t.Errorf("%T: class %s, want %s: %v", a, class, test.want, err)
 					}
 				}
 			})

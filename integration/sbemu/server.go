@@ -252,7 +252,7 @@ func (s *Server) startTLS(cfg *TLS) error {
 			return fmt.Errorf("listen for management: %w", err)
 		}
 
-		s.http = &http.Server{Handler: s.webHandler(), ReadHeaderTimeout: time.Minute}
+		s.http = &http.Server{Handler: s.WebHandler(), ReadHeaderTimeout: time.Minute}
 		s.serving.Go(func() { _ = s.http.Serve(l) })
 	}
 

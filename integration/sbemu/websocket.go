@@ -15,9 +15,9 @@ const websocketPath = "/$servicebus/websocket"
 // Python.
 var subprotocols = []string{"amqp", "AMQPWSB10"}
 
-// webHandler returns the handler of the management API's address, which also serves AMQP
+// WebHandler returns the handler of the management API's address, which also serves AMQP
 // over WebSockets.
-func (s *Server) webHandler() http.Handler {
+func (s *Server) WebHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == websocketPath {
 			s.serveWebSocket(w, r)
