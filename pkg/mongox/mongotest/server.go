@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,15 +58,18 @@ func (s *Server) Run(m *testing.M, others ...*Server) int {
 
 // start builds and starts the stand-in, and connects to it.
 func (s *Server) start() (stop func() error, err error) {
+	source, err := standInSource(".")
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "penstock-mongotest-")
 	if err != nil {
 		return nil, err
 	}
 	remove := func() error { return os.RemoveAll(dir) }
-	_, file, _, _ := runtime.Caller(0)
 	binary := filepath.Join(dir, "mongoemu")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/mongoemu")
-	build.Dir = filepath.Join(filepath.Dir(file), "..", "..", "..", "integration")
+	build.Dir = source
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("build the MongoDB stand-in: %w\n%s", err, out), remove())
 	}
