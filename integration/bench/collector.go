@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 )
 
@@ -36,7 +37,9 @@ func collectBetweenRows() (restore func()) {
 func touchMemory(events int) {
 	const block = 64 << 20
 	page := os.Getpagesize()
-	// The limit is not reached, so the collector does not run.
+	// Without the garbage of the row before, the limit is not reached: the collector would run
+	// within the row, and the runtime would return memory to the system.
+	runtime.GC()
 	bytes := min(int64(events)*garbagePerEvent, debug.SetMemoryLimit(-1)/4*3)
 	blocks := make([][]byte, bytes/block)
 	for i := range blocks {
