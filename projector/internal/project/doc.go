@@ -163,6 +163,6 @@
 // has found behind. It takes the same lock and writes under the same guard as a batch, so
 // both can work on the same unit at the same time. It never skips an event: a history that
 // does not begin at event 1 parks the unit, and nothing is deleted because the event store
-// lacks it. [Accumulator] is the fold alone,
-// for packages that read and write whole ranges of aggregates.
+// lacks it. [Accumulator] is the fold alone, for packages that read and write whole ranges
+// of aggregates.
 package project

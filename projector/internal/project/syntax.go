@@ -13,7 +13,7 @@ var (
 	absent     = regexp.MustCompile(`^Syntax error: missing (?:'(.*?)'|.*?) at '((?s:.*))'$`)
 )
 
-// endOfExpression is CEL's name for the end.
+// endOfExpression is the name that CEL's parser has for the end of an expression.
 const endOfExpression = "<EOF>"
 
 // syntaxError says in plain words what CEL's parser refuses.
@@ -37,12 +37,12 @@ func syntaxError(message string) string {
 		return message
 	case strings.HasSuffix(m[1], endOfExpression):
 		return "syntax error: the expression is not complete: a value or a closing bracket is missing at its end"
-	case words[m[1]] != "":
-		return "syntax error: " + m[1] + " is no operator: write " + words[m[1]]
+	case operatorWords[m[1]] != "":
+		return "syntax error: " + m[1] + " is no operator: write " + operatorWords[m[1]]
 	default:
 		return "syntax error: " + m[1] + " cannot stand here: an operator is missing before it, or a bracket has no pair"
 	}
 }
 
-// words are operators of other languages, with those of CEL.
-var words = map[string]string{"and": "&&", "or": "||", "not": "!"}
+// operatorWords has, for operators that other languages write as words, those of CEL.
+var operatorWords = map[string]string{"and": "&&", "or": "||", "not": "!"}
