@@ -37,6 +37,6 @@ func (r publishRate) duration(events int64) string {
 	if r.Rate == 0 || events <= int64(r.Rate) {
 		return ""
 	}
-	took := time.Duration(float64(events-int64(r.Rate)) / float64(r.Rate) * float64(time.Second))
-	return fmt.Sprintf(" at %d events per second, which takes about %v", r.Rate, took.Round(time.Second))
+	takes := time.Duration(float64(events-int64(r.Rate)) / float64(r.Rate) * float64(time.Second))
+	return fmt.Sprintf(" at %d events per second, which takes about %v", r.Rate, takes.Round(time.Second))
 }
