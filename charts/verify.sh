@@ -36,6 +36,61 @@ if grep -E "\{\{[^}]*[ (|]($changing)([ )|}]|\$)" "$work/actions" >"$work/changi
 grep -rnE '\{\{[^}]*[ (|]lookup ' templates | grep -v '_names.tpl:.*lookup "apps/v1" "StatefulSet"' >"$work/lookups" || true
 if [ -s "$work/lookups" ]; then complain "templates that read the cluster" <"$work/lookups"; fi
 
+# A value can be null, or missing from the values of an earlier release (helm upgrade
+# --reuse-values). If its default is a number, a switch, a name or a map of such values, the
+# schema refuses that. If its default is empty, null means the same. A map that Kubernetes
+# defines can be null too.
+awk '
+	/^ *# -- / { documented = 1; next }
+	/^ *#/ { next }
+	match($0, /^ *[A-Za-z]+:/) {
+		depth = (RLENGTH - length($1)) / 2
+		if (inside != "" && depth > inside) next
+		inside = ""
+		key[depth] = $1; sub(/:.*/, "", key[depth])
+		path = key[0]; for (i = 1; i <= depth; i++) path = path "." key[i]
+		value = $0; sub(/^ *[A-Za-z]+: */, "", value)
+		if (value == "") kind = documented ? "object" : "required"
+		else kind = value ~ /^(""|[{][}]|\[\]|null)$/ ? "empty" : "required"
+		if (kind == "object") inside = depth
+		print kind, depth, path
+		documented = 0
+	}' values.yaml >"$work/values"
+if [ "$(wc -l <"$work/values")" -lt 250 ]; then complain "values are not found" <"$work/values"; fi
+for depth in 0 1 2 3 4; do
+	awk -v depth="$depth" '$1 == "required" && $2 == depth { print $3 }' "$work/values" | sort >"$work/needed"
+	"$helm" template shop . -f ci/minimal.yaml --set "$(sed 's/$/=null/' "$work/needed" | paste -sd , -)" >"$work/answer" 2>&1 || true
+	awk -F "'" '
+		/missing propert/ { at = $2; gsub("/", ".", at); for (i = 4; i <= NF; i += 2) print substr(at "." $i, 2) }' "$work/answer" | sort >"$work/refused"
+	only_in "values that can be null without a default" "$work/needed" "$work/refused"
+done
+nulls() { # kinds: prints the values of these kinds as null
+	awk -v kinds="$1" '
+		# Mode hpa needs the request for CPU.
+		$1 !~ kinds || $3 == "projector.resources" { next }
+		{
+			depth = split($3, key, ".")
+			for (i = 1; i < depth; i++) {
+				if (key[i] == before[i] && !differs) continue
+				differs = 1; printf "%*s%s:\n", 2 * (i - 1), "", key[i]; before[i] = key[i]
+			}
+			differs = 0
+			for (i = depth; i < 9; i++) before[i] = ""
+			printf "%*s%s: null\n", 2 * (depth - 1), "", key[depth]
+		}' "$work/values"
+}
+nulls '^empty$' >"$work/nulls-empty"
+nulls '^(empty|object)$' >"$work/nulls-all"
+for values in ci/*.yaml; do
+	if ! "$helm" template shop . --namespace shop -f "$work/nulls-empty" -f "$values" 2>"$work/diff" >"$work/again" ||
+		! diff "$work/$(basename "$values")" "$work/again" >"$work/diff"; then
+		complain "$values with null instead of empty values" <"$work/diff"
+	fi
+	if ! "$helm" template shop . --namespace shop -f "$work/nulls-all" -f "$values" >"$work/again" 2>&1; then
+		complain "$values without the maps of Kubernetes" <"$work/again"
+	fi
+done
+
 # An autoscaler owns the number of projectors: a replicas field would reset it at every sync.
 for values in ci/*.yaml; do
 	"$helm" template shop . --namespace shop -f "$values" -s templates/projector/deployment.yaml >"$work/deployment" 2>/dev/null || continue

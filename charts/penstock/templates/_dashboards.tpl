@@ -5,7 +5,7 @@ and the key contain the release's name.
 */}}
 
 {{- define "penstock.dashboardName" -}}
-{{- $release := list .root.Values.metrics.clusterName .root.Release.Namespace .root.Release.Name (include "penstock.fullname" .root) }}
+{{- $release := list (default "" .root.Values.metrics.clusterName) .root.Release.Namespace .root.Release.Name (include "penstock.fullname" .root) }}
 {{- printf "penstock-%s-%s" .component (join "/" $release | sha256sum | trunc 12) }}
 {{- end }}
 

@@ -43,12 +43,12 @@ Labels are merged as maps, because lists written one after the other can repeat 
 Some YAML readers refuse a repeated key, and others use its last value.
 */}}
 {{- define "penstock.labels" -}}
-{{- toYaml (merge (dict) (include "penstock.ownLabels" . | fromYaml) .Values.commonLabels) }}
+{{- toYaml (merge (dict) (include "penstock.ownLabels" . | fromYaml) (.Values.commonLabels | default dict)) }}
 {{- end }}
 
 {{/* The labels of an object that has additional ones ("more"). */}}
 {{- define "penstock.labelsWith" -}}
-{{- toYaml (merge (dict) (include "penstock.ownLabels" .root | fromYaml) .more .root.Values.commonLabels) }}
+{{- toYaml (merge (dict) (include "penstock.ownLabels" .root | fromYaml) (.more | default dict) (.root.Values.commonLabels | default dict)) }}
 {{- end }}
 
 {{- define "penstock.componentLabels" -}}
@@ -128,7 +128,7 @@ in the release's own namespace; elsewhere the name includes the namespace.
 {{- define "penstock.image" -}}
 {{- $image := (index .root.Values .component).image }}
 {{- $registry := default .root.Values.image.registry $image.registry }}
-{{- $name := ternary (printf "%s/%s" $registry $image.repository) $image.repository (ne $registry "") }}
+{{- $name := ternary (printf "%s/%s" $registry $image.repository) $image.repository (not (empty $registry)) }}
 {{- if $image.digest }}
 {{- printf "%s@%s" $name $image.digest }}
 {{- else }}

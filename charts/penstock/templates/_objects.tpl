@@ -1,7 +1,7 @@
 {{/* Objects that both services have. The context is as in _pod.tpl. */}}
 
 {{- define "penstock.serviceAccount" -}}
-{{- $annotations := (index .root.Values .component).serviceAccount.annotations }}
+{{- $annotations := (index .root.Values .component).serviceAccount.annotations | default dict }}
 {{- if .root.Values.azure.workloadIdentity.enabled }}
 {{- $identity := dict }}
 {{- with include "penstock.clientId" . }}{{ $_ := set $identity "azure.workload.identity/client-id" . }}{{ end }}

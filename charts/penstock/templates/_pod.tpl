@@ -15,9 +15,9 @@ azure.workload.identity/use: "true"
 {{- define "penstock.podMetadata" -}}
 {{- $own := index .root.Values .component -}}
 labels:
-  {{- toYaml (merge (dict) (include "penstock.ownPodLabels" . | fromYaml) $own.podLabels .root.Values.commonLabels) | nindent 2 }}
+  {{- toYaml (merge (dict) (include "penstock.ownPodLabels" . | fromYaml) ($own.podLabels | default dict) (.root.Values.commonLabels | default dict)) | nindent 2 }}
 annotations:
-  {{- $annotations := merge (dict) $own.podAnnotations (dict "kubectl.kubernetes.io/default-container" .component) }}
+  {{- $annotations := merge (dict) ($own.podAnnotations | default dict) (dict "kubectl.kubernetes.io/default-container" .component) }}
   {{- if eq .component "projector" }}
   {{- $annotations = merge (include "penstock.projectionAnnotations" .root | fromYaml) $annotations }}
   {{- end }}
@@ -130,17 +130,23 @@ startupProbe:
   httpGet:
     path: /livez
     port: admin
-  {{- toYaml $own.probes.startup | nindent 2 }}
+  {{- with $own.probes.startup }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 livenessProbe:
   httpGet:
     path: /livez
     port: admin
-  {{- toYaml $own.probes.liveness | nindent 2 }}
+  {{- with $own.probes.liveness }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 readinessProbe:
   httpGet:
     path: /readyz
     port: admin
-  {{- toYaml $own.probes.readiness | nindent 2 }}
+  {{- with $own.probes.readiness }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
 {{/*
@@ -198,7 +204,7 @@ its sessions.
 {{- end }}
 
 {{- define "penstock.volumes" -}}
-{{- $volumes := concat (include "penstock.ownVolumes" . | fromYamlArray) (index .root.Values .component).extraVolumes -}}
+{{- $volumes := concat (include "penstock.ownVolumes" . | fromYamlArray) ((index .root.Values .component).extraVolumes | default list) -}}
 {{- with $volumes -}}
 volumes:
   {{- toYaml . | nindent 2 }}
@@ -213,7 +219,7 @@ volumes:
 {{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
 {{- $mounts = append $mounts (dict "name" "mongodb-token" "mountPath" "/var/run/secrets/penstock/mongodb" "readOnly" true) }}
 {{- end }}
-{{- with concat $mounts (index .root.Values .component).extraVolumeMounts -}}
+{{- with concat $mounts ((index .root.Values .component).extraVolumeMounts | default list) -}}
 volumeMounts:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -224,5 +230,7 @@ An update strategy. Kubernetes allows rollingUpdate only for the type RollingUpd
 Helm merges the chart's default into the values of every type.
 */}}
 {{- define "penstock.updateStrategy" -}}
+{{- with . }}
 {{- toYaml (ternary . (omit . "rollingUpdate") (eq (default "RollingUpdate" .type) "RollingUpdate")) }}
+{{- end }}
 {{- end }}

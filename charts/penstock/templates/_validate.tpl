@@ -60,7 +60,7 @@ serviceBus.subscription is not set: set it to the name of a subscription that re
 {{- $component := .component }}
 {{- $own := index .root.Values $component }}
 {{- $identity := .root.Values.azure.workloadIdentity }}
-{{- if and $identity.enabled $own.serviceAccount.create (not (include "penstock.clientId" .)) (not (hasKey $own.serviceAccount.annotations "azure.workload.identity/client-id")) }}
+{{- if and $identity.enabled $own.serviceAccount.create (not (include "penstock.clientId" .)) (not (hasKey ($own.serviceAccount.annotations | default dict) "azure.workload.identity/client-id")) }}
 azure.workloadIdentity.clientId is not set: set it, or {{ $component }}.workloadIdentity.clientId, to the client id of the identity
 {{ end }}
 {{- if and (not $identity.enabled) (or $identity.clientId $own.workloadIdentity.clientId) }}
@@ -81,7 +81,7 @@ projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use ano
 {{ end }}
 {{- end }}
 {{- range $name, $_ := include "penstock.ownPodLabels" . | fromYaml }}
-{{- if hasKey $own.podLabels $name }}
+{{- if hasKey ($own.podLabels | default dict) $name }}
 {{ $component }}.podLabels sets {{ $name }}, which the chart sets: choose another label
 {{ end }}
 {{- end }}
@@ -97,14 +97,14 @@ projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use ano
 {{- $metrics := .Values.metrics }}
 {{- $given := dict "commonLabels" .Values.commonLabels "metrics.podMonitor.labels" $metrics.podMonitor.labels "metrics.prometheusRule.labels" $metrics.prometheusRule.labels "metrics.dashboards.labels" $metrics.dashboards.labels }}
 {{- range $value, $labels := $given }}
-{{- range $name := keys $labels | sortAlpha }}
+{{- range $name := keys ($labels | default dict) | sortAlpha }}
 {{- if hasKey $own $name }}
 {{ $value }} sets {{ $name }}, which the chart sets: choose another label
 {{ end }}
 {{- end }}
 {{- end }}
 {{- range $name := list "release" "namespace" "cluster" "severity" }}
-{{- if hasKey $metrics.prometheusRule.alertLabels $name }}
+{{- if hasKey ($metrics.prometheusRule.alertLabels | default dict) $name }}
 metrics.prometheusRule.alertLabels sets {{ $name }}, which the chart sets: choose another label{{ if eq $name "cluster" }}, or use metrics.clusterName{{ end }}
 {{ end }}
 {{- end }}
