@@ -228,14 +228,16 @@ var errDecimalDivision = errors.New("a Decimal128 cannot be divided in an expres
 // (negative, 0 or positive) to holds.
 func comparison(holds func(int) bool) func(a, b ref.Val) ref.Val {
 	return func(a, b ref.Val) ref.Val {
-		if isDecimal(a) || isDecimal(b) {
-			if !isNumber(a) || !isNumber(b) {
-				return noOverload("comparison", a, b)
-			}
+		switch numbers := isNumber(a) && isNumber(b); {
+		case numbers && (isDecimal(a) || a.Type() != b.Type()):
 			if isNaN(a) || isNaN(b) {
 				return types.WrapErr(errNaNOrder)
 			}
 			return types.Bool(holds(compareNumbers(numberIn(a), numberIn(b))))
+		case isDecimal(a) || isDecimal(b):
+			if !numbers {
+				return noOverload("comparison", a, b)
+			}
 		}
 		comparer, ok := a.(traits.Comparer)
 		if !ok {

@@ -4,11 +4,91 @@ import (
 	celop "cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
 )
 
-// equality is == or != that compares a Decimal128 by value on either side. CEL calls only
-// the left operand's method, and its own numbers do not support Decimal128.
+// sameValue reports whether == holds for two values. Numbers of any kind are compared by
+// their exact values, also inside maps and lists, and NaN equals nothing. CEL's own types
+// do not know Decimal128, and they round an int to compare it with a double.
+func sameValue(a, b ref.Val) bool {
+	switch x := a.(type) {
+	case types.String, types.Bool, types.Null, types.Timestamp:
+		return types.Equal(a, b) == types.True
+	case types.Int:
+		if y, ok := b.(types.Int); ok {
+			return x == y
+		}
+	case *types.Optional:
+		y, ok := b.(*types.Optional)
+		if !ok || !x.HasValue() || !y.HasValue() {
+			return ok && x.HasValue() == y.HasValue()
+		}
+		return sameValue(x.GetValue(), y.GetValue())
+	}
+	if isNumber(a) && isNumber(b) {
+		return !isNaN(a) && !isNaN(b) && compareNumbers(numberIn(a), numberIn(b)) == 0
+	}
+	switch x := a.(type) {
+	case traits.Mapper:
+		y, ok := b.(traits.Mapper)
+		return ok && sameEntries(x, y)
+	case traits.Lister:
+		y, ok := b.(traits.Lister)
+		return ok && sameElements(x, y)
+	}
+	return types.Equal(a, b) == types.True
+}
+
+func sameEntries(a, b traits.Mapper) bool {
+	if a.Size() != b.Size() {
+		return false
+	}
+	for keys := a.Iterator(); keys.HasNext() == types.True; {
+		key := keys.Next()
+		mine, _ := a.Find(key)
+		theirs, ok := b.Find(key)
+		if !ok || !sameValue(mine, theirs) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameElements(a, b traits.Lister) bool {
+	if a.Size() != b.Size() {
+		return false
+	}
+	for mine, theirs := a.Iterator(), b.Iterator(); mine.HasNext() == types.True; {
+		if !sameValue(mine.Next(), theirs.Next()) {
+			return false
+		}
+	}
+	return true
+}
+
+// contains reports whether a list has an equal element, or a map the key.
+func contains(within, v ref.Val) ref.Val {
+	switch within := within.(type) {
+	case traits.Mapper:
+		switch v.(type) {
+		case opaque, types.Bytes:
+			// No key has such a type, and a map of CEL panics if it looks for one.
+			return types.False
+		}
+		return within.Contains(v)
+	case traits.Lister:
+		for elements := within.Iterator(); elements.HasNext() == types.True; {
+			if sameValue(v, elements.Next()) {
+				return types.True
+			}
+		}
+		return types.False
+	}
+	return noOverload("in", v, within)
+}
+
+// equality is == or != by [sameValue].
 type equality struct {
 	interpreter.InterpretableCall
 	left, right interpreter.InterpretableV2
@@ -35,17 +115,11 @@ func (e *equality) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if types.IsUnknownOrError(b) {
 		return b
 	}
-	if isDecimal(b) {
-		a, b = b, a
-	}
-	equal := types.Equal(a, b)
-	if e.negated {
-		equal = types.Bool(equal != types.True)
-	}
+	result := types.Bool(sameValue(a, b) != e.negated)
 	if costs := frame.CostTracker(); costs != nil {
-		costs.EvalBinary(frame, e.ID(), e, a, b, equal)
+		costs.EvalBinary(frame, e.ID(), e, a, b, result)
 	}
-	return equal
+	return result
 }
 
 // Eval is Exec on variables alone.

@@ -56,7 +56,8 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
 	options := []cel.ProgramOption{
-		cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality),
+		cel.EvalOptions(cel.OptOptimize),
+		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
 	}
 	if canLoop(checked.NativeRep()) {
 		options = append(options, cel.CostLimit(costLimit))
@@ -121,10 +122,20 @@ func explain(err error) error {
 		return fmt.Errorf("%w (if a field can be absent, read it as .?field, with .orValue(…) for a default)", err)
 	case strings.HasPrefix(text, "no such overload"):
 		return fmt.Errorf("%w (these types do not go together: convert one, or give a field that may be null or absent a default with .?field.orValue(…))", err)
+	case strings.Contains(text, "hash of unhashable type"):
+		return errKeyType
+	case strings.HasPrefix(text, "invalid qualifier type"):
+		return errIndexType
 	case strings.Contains(text, "cost limit exceeded"):
 		return fmt.Errorf("%w (an expression may take %d steps)", errCost, costLimit)
 	}
 	return err
 }
+
+// CEL's own errors about keys name types of Go.
+var (
+	errKeyType   = errors.New("a key of a map has a type that keys cannot have: convert an ObjectId, a UUID or a Decimal128 with string()")
+	errIndexType = errors.New("the value in the brackets has a type that keys and indexes cannot have: convert an ObjectId, a UUID or a Decimal128 with string()")
+)
 
 var errCost = errors.New("evaluation took too long")

@@ -39,6 +39,9 @@ func syntaxError(message string) string {
 		return "syntax error: the expression is not complete: a value or a closing bracket is missing at its end"
 	case operatorWords[m[1]] != "":
 		return "syntax error: " + m[1] + " is no operator: write " + operatorWords[m[1]]
+	case constantWords[strings.TrimPrefix(m[1], ".")]:
+		word := strings.TrimPrefix(m[1], ".")
+		return "syntax error: " + word + " cannot stand here, because it is a word of CEL: write a field of that name in backquotes, such as payload.`" + word + "`"
 	default:
 		return "syntax error: " + m[1] + " cannot stand here: an operator is missing before it, or a bracket has no pair"
 	}
@@ -46,3 +49,6 @@ func syntaxError(message string) string {
 
 // operatorWords has, for operators that other languages write as words, those of CEL.
 var operatorWords = map[string]string{"and": "&&", "or": "||", "not": "!"}
+
+// constantWords cannot be names of fields unless they are in backquotes.
+var constantWords = map[string]bool{"in": true, "true": true, "false": true, "null": true}

@@ -115,21 +115,7 @@ func (m mapValue) Iterator() traits.Iterator {
 
 func (m mapValue) Equal(other ref.Val) ref.Val {
 	o, ok := other.(traits.Mapper)
-	if !ok {
-		return types.False
-	}
-	names := m.f.names()
-	if o.Size() != types.Int(len(names)) {
-		return types.False
-	}
-	for _, name := range names {
-		mine, _ := m.f.find(name)
-		theirs, ok := o.Find(types.String(name))
-		if !ok || types.Equal(mine, theirs) != types.True {
-			return types.False
-		}
-	}
-	return types.True
+	return types.Bool(ok && sameEntries(m, o))
 }
 
 func (m mapValue) ConvertToType(t ref.Type) ref.Val {
@@ -212,14 +198,18 @@ func (a *arrayValue) elements() traits.Lister {
 }
 
 func (a *arrayValue) Add(other ref.Val) ref.Val      { return a.elements().Add(other) }
-func (a *arrayValue) Contains(value ref.Val) ref.Val { return a.elements().Contains(value) }
+func (a *arrayValue) Contains(value ref.Val) ref.Val { return contains(a.elements(), value) }
 func (a *arrayValue) Get(index ref.Val) ref.Val      { return a.elements().Get(index) }
 func (a *arrayValue) Iterator() traits.Iterator      { return a.elements().Iterator() }
 func (a *arrayValue) Size() ref.Val                  { return a.elements().Size() }
 func (a *arrayValue) IsZeroValue() bool              { return a.Size() == types.IntZero }
-func (a *arrayValue) Equal(other ref.Val) ref.Val    { return a.elements().Equal(other) }
 func (a *arrayValue) Type() ref.Type                 { return types.ListType }
 func (a *arrayValue) Value() any                     { return a.elements().Value() }
+
+func (a *arrayValue) Equal(other ref.Val) ref.Val {
+	o, ok := other.(traits.Lister)
+	return types.Bool(ok && sameElements(a.elements(), o))
+}
 
 func (a *arrayValue) ConvertToType(t ref.Type) ref.Val { return a.elements().ConvertToType(t) }
 
