@@ -40,8 +40,8 @@ type Acceptor struct {
 	refuse   context.CancelCauseFunc
 }
 
-// refusalsOut is how many refusals at the start end the process. A single one can be a
-// connection that breaks.
+// refusalsOut is how many refusals at the start end the process. A single refusal can come
+// from a connection that breaks.
 const refusalsOut = 3
 
 // New makes an acceptor and registers its metrics. It does not connect.

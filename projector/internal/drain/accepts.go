@@ -127,7 +127,8 @@ func (l *acceptLimiter) failed(t ticket, atLeast time.Duration) {
 	l.limit = max(l.limit/2, 1)
 	now := time.Now()
 	if now.Before(l.notBefore) {
-		// Accepts that fail at the same time have one cause and count as one failure.
+		// Accepts that fail at the same time probably fail for one reason, so they count as
+		// one failure.
 		return
 	}
 	l.failures++

@@ -29,8 +29,8 @@ func (b *budget) lent() sizes {
 	return b.sizes.lent()
 }
 
-// came records received messages of a session.
-func (b *budget) came(batch []*Delivery) {
+// received records received messages of a session.
+func (b *budget) received(batch []*Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range batch {

@@ -2,7 +2,7 @@
 // [Handler], in order for each aggregate.
 //
 // An [Acceptor] owns N slots over a few connections. A slot accepts the next
-// session, drains it, releases it and goes on:
+// session, drains it, releases it and continues:
 //
 //	    ┌───────────────────────────────────────────────────────────────┐
 //	    ▼                                                               │
@@ -53,7 +53,7 @@
 //     however long it lasts.
 //   - A gap is identified by the missing event. The event that meets the gap can differ
 //     from session to session, because the SDK can deliver a successor first. The time of
-//     a gap goes on until the missing event is applied, over any number of sessions.
+//     a gap continues until the missing event is applied, over any number of sessions.
 //   - A lane in trouble keeps a bounded number of deliveries. Further ones are
 //     forgotten: they stay locked and come again after the session's release. If nothing
 //     else can be written either, nothing is forgotten, and the broker is held back.
@@ -73,8 +73,8 @@
 //     duplicate. A session keeps its messages until they are settled, so the number of
 //     waiting settlements is bounded. If the broker answers none of them, all waiting
 //     ones are abandoned together, and the session ends.
-//   - The lock and the local deadline before its end only avoid that two processes work
-//     on the same session in vain. Correctness depends on the guard of each write.
+//   - The lock, and the local deadline before its end, only keep two processes from
+//     working on the same session, which would waste work. Correctness depends on the guard of each write.
 //   - If ReceiveMessages returns an error, or neither a message nor an error before the
 //     context ends, the session ends. The pump makes no further call.
 //   - Renewals, settlements and Close have a context with a deadline. A goroutine of the
@@ -110,8 +110,8 @@
 //     attach the same session again.
 //   - A settlement may report success after the lock was lost, and after an error the SDK
 //     sleeps 3.2 s or more before it attaches again. So the timeout of a settlement is shorter.
-//   - The broker is told to wait for a session until the deadline of the context, and
-//     go-amqp makes that deadline the one of a write (earlyDeadline).
+//   - The SDK asks the broker to wait for a session until the deadline of the context, and
+//     go-amqp uses the same deadline for its writes (earlyDeadline).
 //   - A fatal error on one receiver closes the connection that it shares.
 //   - SessionReceiver.LockedUntil is not synchronised. It is read once, before any other
 //     goroutine has the receiver; after that the deadline is computed.

@@ -78,7 +78,7 @@ func (b *inbox) put(batch []*Delivery) {
 	if len(batch) == 0 {
 		return
 	}
-	b.budget.came(batch)
+	b.budget.received(batch)
 	b.mu.Lock()
 	b.queue = append(b.queue, batch...)
 	b.credit = max(b.credit-len(batch), 0)

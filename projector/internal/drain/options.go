@@ -66,7 +66,7 @@ type Options struct {
 	// ParkAfter is how long a store may fail for an aggregate, while events of others are
 	// written, before the aggregate is given up; 1 min by default.
 	ParkAfter time.Duration
-	// DrainTimeout bounds how long Run goes on after its context has ended; 20 s by
+	// DrainTimeout bounds how long Run continues after its context has ended; 20 s by
 	// default.
 	DrainTimeout time.Duration
 	// Registerer takes the metrics; nil for none.

@@ -12,8 +12,8 @@ import (
 // strikesOut is how many consecutive failures replace a connection.
 const strikesOut = 2
 
-// pool spreads accepts and sessions over connections. It replaces a connection that does
-// not work once, for all its users.
+// pool spreads accepts and sessions over connections. If a connection does not work, the
+// pool replaces it once, for all its users.
 type pool struct {
 	dial    func() (Connection, error)
 	metrics *metrics

@@ -111,14 +111,14 @@ func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 		if end := l.gapSince.Add(s.gapTimeout); end.After(now) && end.Before(due) {
 			due = end
 		}
-		// A younger gap mostly closes soon, and a session that has forgotten a message must
+		// A younger gap usually closes soon. After a message is forgotten, the session must
 		// be released.
 		l.overflows = true
 		s.trim(l)
 	}
 	s.wait(l, due)
 	if l.head() < c.batch[open].Event.EventID {
-		// The lane may wait for an event that came during the call.
+		// The lane may wait for an event that arrived during the call.
 		s.wake(l)
 	}
 }

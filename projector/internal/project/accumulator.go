@@ -86,7 +86,7 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 func (a *Accumulator) Last() int64 { return a.last }
 
 // Concerned reports whether one of the events is of an aggregate that concerns the
-// projection. If none is, the aggregate has no watermark in it.
+// projection. If none is, the aggregate has no watermark in the projection.
 func (a *Accumulator) Concerned() bool { return a.concerned }
 
 // State returns the own fields of the document so far; nil if there is none.

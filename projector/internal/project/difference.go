@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Difference lists what changes between two definitions, one line for each value: with
-// - what only before has, with + what only after has.
+// Difference lists what changes between two definitions, one line for each value. A line
+// with - is a value that only before has. A line with + is one that only after has.
 func Difference(before, after string) []string {
 	old, changed := flatten(before), flatten(after)
 	paths := maps.Clone(old)

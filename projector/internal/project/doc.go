@@ -9,9 +9,9 @@
 // # Declarations
 //
 //	projections:
-//	  - name: users                  # of its watermarks, metrics and parked list
-//	    collection: userReadModels   # its alone
-//	    aggregateType: User          # optional: others do not concern it
+//	  - name: users                  # in its watermarks, metrics and parked list
+//	    collection: userReadModels   # of this projection only
+//	    aggregateType: User          # optional: other types do not concern it
 //	    on:
 //	      UserEmailUpdatedEvent:     # an event type; one that is not listed changes nothing
 //	        when: payload.newEmail != state.email
@@ -45,16 +45,16 @@
 //
 // Right-hand sides are CEL. The variables:
 //
-//   - payload and metadata, empty maps where the event has none;
-//   - aggregateId, aggregateType (empty where absent), eventId, eventType;
+//   - payload and metadata, empty maps if the event has none;
+//   - aggregateId, aggregateType (empty if absent), eventId, eventType;
 //   - timestamp, which fails if the event has none;
 //   - event, with all of these as fields, and those of the store's document that the
 //     contract does not know;
 //   - state, the document before the event without _id, lastEventId, lastUpdatedAt and
-//     lastGeneration; an empty map where there is none.
+//     lastGeneration; an empty map if there is no document.
 //
 // A field of state that is absent reads as null, at any depth: state.status !=
-// 'shipped' holds before the first event. has() and .? still tell absent from null.
+// 'shipped' holds before the first event. has() and .? still distinguish absent from null.
 // This holds only for paths that begin with the word state. An absent field of payload,
 // metadata or event is an error, because a misspelt name must not read as null.
 //
@@ -129,14 +129,14 @@
 //
 //   - A document that was just written is kept, within a number of bytes, and the next
 //     events are folded into it without a load.
-//   - In a strict sequence, an aggregate whose event 1 comes is taken for new. If one was
-//     not, the next 256 are loaded.
+//   - In a strict sequence, an aggregate is assumed to be new if its event 1 arrives. If
+//     one was not new, the next 256 are loaded.
 //
-// Both are only assumptions. They lead to nothing but an Update that is exact or a Create
-// of a unit without any watermark, and the store refuses both if the assumption is wrong.
-// Then, and whenever the fold fails or has another result, the unit is loaded in the same
-// call, and only what is stored decides. A kept state is of one target: a promotion, or a
-// definition that is to be replaced, ends it.
+// Both are only assumptions. They lead only to an exact Update, or to a Create of a unit
+// without any watermark, and the store refuses both if the assumption is wrong. Then, and
+// whenever the fold fails or has another result, the unit is loaded in the same call, and
+// only the stored state counts. A kept state belongs to one target. It is dropped at a
+// promotion, and when another definition will replace the target.
 //
 // # Failure
 //

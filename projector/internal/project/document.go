@@ -9,18 +9,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// document is a read model while events are folded into it: the loaded document, and the
-// top-level fields that have been touched since. Untouched fields cost nothing. Elements
-// pushed to an array are kept separately.
+// document is a read model while events are folded into it. It consists of the loaded
+// document and the top-level fields that were touched since. Untouched fields cost nothing.
+// Elements that were pushed to an array are kept separately.
 type document struct {
-	// loaded is what the store holds; nil if it holds nothing.
+	// loaded is the stored document; nil if there is none.
 	loaded bson.Raw
-	// base is the document from which untouched fields are read: loaded, or nothing after a
+	// base is the document from which untouched fields are read: loaded, or nil after a
 	// delete.
 	base    bson.Raw
 	exists  bool
 	touched []touched
-	// created says that the document came to be at some time during the fold.
+	// created is set if the fold has created the document, even if it deleted it later.
 	created bool
 	// saved is the state that undo restores.
 	saved struct {
@@ -30,12 +30,12 @@ type document struct {
 	}
 }
 
-// touched is a top-level field that differs, or may differ, from base. It is
-// absent if value is.
+// touched is a top-level field that may differ from base. If value is absent, so is the
+// field.
 type touched struct {
 	name  string
 	value bson.RawValue
-	// pushed are elements to append to those of value, which is an array then.
+	// pushed are elements to append to value, which is then an array.
 	pushed []bson.RawValue
 }
 
@@ -82,8 +82,8 @@ func (d *document) indexTouched(name string) int {
 	return -1
 }
 
-// come creates the document, if it does not exist.
-func (d *document) come() {
+// create creates the document if it does not exist.
+func (d *document) create() {
 	if !d.exists {
 		d.exists, d.created = true, true
 	}
@@ -160,7 +160,7 @@ func (d *document) replace(next State) {
 	if next == nil {
 		return
 	}
-	d.come()
+	d.create()
 	r := readFields(next)
 	for {
 		name, value, ok := r.next()

@@ -5,12 +5,12 @@ import (
 	celoperators "cel.dev/cel-go/common/operators"
 )
 
-// costLimit bounds the work of one evaluation of an expression that can loop, in CEL's
-// units of about a field access each: some milliseconds. A loop over an array costs a few
-// units an element, so arrays of ten thousand elements are still within it.
+// costLimit bounds the work of one evaluation of an expression that can loop. The unit is
+// CEL's, about one field access, so the limit is reached after some milliseconds. A loop
+// costs a few units for each element, so arrays of ten thousand elements stay below it.
 //
-// CEL counts the cost for each evaluation in maps of its own. That takes as long as a
-// simple expression, so expressions that cannot loop are not counted.
+// CEL counts the cost of each evaluation in maps. That takes as long as a simple
+// expression, so expressions that cannot loop are not counted.
 const costLimit = 100_000
 
 // straight are the functions that read each argument at most once, so a call takes no

@@ -19,16 +19,16 @@ import (
 // https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
 const maxDepth = 90
 
-// encodeValue turns the result of an expression into BSON:
+// encodeValue encodes the result of an expression as BSON:
 //
-//   - int and uint become int64; a uint beyond it is an error;
-//   - double, string, bool and null become what BSON calls so too;
+//   - int and uint become int64; a uint that is too large is an error;
+//   - double, string, bool and null become the BSON types of the same names;
 //   - timestamp becomes a date, cut to the millisecond;
 //   - bytes become binary of subtype 0;
-//   - list and map become array and document; the keys of a map are strings, and it
-//     is stored in their order, since CEL knows none.
+//   - list and map become array and document. The keys of a map must be strings. They are
+//     stored in sorted order, because CEL's maps have no order.
 //
-// Documents, arrays and values of other BSON types from the event or the state pass through
+// Documents, arrays and values of other BSON types from the event or the state are copied
 // byte for byte. Durations, types and functions cannot be encoded.
 func encodeValue(v ref.Val) (bson.RawValue, error) {
 	switch v := v.(type) {

@@ -46,8 +46,8 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewCustomEnv(append(options, opaqueConversions()...)...)
 })
 
-// environment is what the expressions of one event type are compiled in. It is not
-// safe for concurrent use.
+// environment compiles the expressions of one event type. It is not safe for concurrent
+// use.
 type environment struct {
 	cel *cel.Env
 	// declared is nil for an event type without a schema.
@@ -107,7 +107,7 @@ func (d *declaredTypes) FindStructFieldType(document, field string) (*types.Fiel
 	}
 	if f, ok := s.fields[field]; ok {
 		d.used.note(document, field)
-		// Without accessors CEL reads the field as it reads a map's.
+		// Without accessors, CEL reads the field like the entry of a map.
 		return &types.FieldType{Type: f.celType}, true
 	}
 	d.missed[field] = s.suggestion(field)

@@ -55,8 +55,8 @@ type Reason string
 const (
 	// ReasonExpression: an expression failed on the event.
 	ReasonExpression Reason = "expression"
-	// ReasonOperation: an operation does not fit what the document holds, such as
-	// inc on a string.
+	// ReasonOperation: an operation does not fit the value in the document, such as inc on
+	// a string.
 	ReasonOperation Reason = "operation"
 	// ReasonFunction: a projection in Go returned an error or panicked.
 	ReasonFunction Reason = "function"

@@ -115,9 +115,9 @@ func arrayOf(base bson.RawValue, more []bson.RawValue) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeArray, Value: finishDocument(dst, start)}
 }
 
-// finishDocument closes a document that bsoncore has started. It cannot fail for
-// one that fits an int32, and nothing longer gets here: sizes are bounded by the
-// events and documents that they are made of, each at most 16 MiB.
+// finishDocument closes a document that bsoncore has started. It cannot fail, because the
+// length of each document fits an int32: the events and documents that it consists of have
+// at most 16 MiB each.
 func finishDocument(dst []byte, start int32) []byte {
 	dst = append(dst, 0)
 	return bsoncore.UpdateLength(dst, start, int32(len(dst))-start)

@@ -9,7 +9,7 @@ import (
 // maxKeys bounds the keys of a field that are written one by one.
 const maxKeys = 8
 
-// keyChanges are the changes of one field from a document to another, key by key.
+// keyChanges are the changes of one field between two documents, key by key.
 type keyChanges struct {
 	name       string
 	old, next  bson.RawValue
@@ -17,15 +17,15 @@ type keyChanges struct {
 	count      int
 }
 
-// changedKeys appends to set and unset what turns a field that is a document into another
-// document, key by key: a long map is not written again for one key. ok is false if the
-// whole field has to be written, because
+// changedKeys appends to set and unset the changes that turn the document old into next,
+// key by key. So a long map is not written again if only one key changes. ok is false if
+// the whole field must be written, for one of these reasons:
 //
-//   - the keys are not less than half of the field;
-//   - an update cannot express the name of a key: it is empty, has a dot, starts with $, or
-//     stands in the document twice;
-//   - the keys that stay have changed their order, or more than one is new: the server
-//     decides about the order of new keys.
+//   - The changes are larger than half of the field.
+//   - An update cannot express the name of a changed key: it is empty, has a dot, starts
+//     with $, or occurs twice in the document.
+//   - The remaining keys have changed their order, or more than one key is new: the server
+//     decides the order of new keys.
 func changedKeys(set, unset []byte, name string, old, next bson.RawValue) (_, _ []byte, ok bool) {
 	if old.Type != bson.TypeEmbeddedDocument || next.Type != bson.TypeEmbeddedDocument {
 		return set, unset, false
@@ -37,8 +37,8 @@ func changedKeys(set, unset []byte, name string, old, next bson.RawValue) (_, _ 
 	return c.set, c.unset, true
 }
 
-// collect compares both documents in one pass. It returns false if the field has to be
-// written as a whole.
+// collect compares both documents in one pass. It returns false if the whole field must be
+// written.
 func (c *keyChanges) collect() bool {
 	after := readFields(c.next.Value)
 	key, value, more := after.next()
@@ -69,7 +69,7 @@ func (c *keyChanges) collect() bool {
 }
 
 // change adds the new value of a key; an absent value removes the key. It returns false if
-// the field has to be written as a whole.
+// the whole field must be written.
 func (c *keyChanges) change(key []byte, value bson.RawValue) bool {
 	if c.count++; c.count > maxKeys || updatable(string(key)) != nil || repeated(c.old.Value, key) || repeated(c.next.Value, key) {
 		return false
@@ -83,7 +83,7 @@ func (c *keyChanges) change(key []byte, value bson.RawValue) bool {
 	return true
 }
 
-// repeated reports whether a key stands in a document more than once.
+// repeated reports whether a key occurs more than once in a document.
 func repeated(document, key []byte) bool {
 	count := 0
 	for r := readFields(document); ; {

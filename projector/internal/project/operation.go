@@ -63,7 +63,7 @@ func (o *operation) apply(d *document, v bson.RawValue) error {
 		field.value, field.pushed = next, nil
 	}
 	if present(next) {
-		d.come()
+		d.create()
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (d *document) push(field *touched, v bson.RawValue) error {
 		return errNotArray(field.value)
 	}
 	field.pushed = append(field.pushed, v)
-	d.come()
+	d.create()
 	return nil
 }
 

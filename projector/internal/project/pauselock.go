@@ -131,9 +131,9 @@ func (e *Engine) enter(ctx context.Context, t *Target) (release func(), err erro
 }
 
 // Pause stops the loads and writes of all generations of a projection, and returns when
-// none is under way. Other projections go on. Units that wait longer than a second
-// for the projection end with [ErrPaused]. If ctx ends first, the projection stays paused, and the
-// error is the cause. [Engine.Continue] ends the pause.
+// none is running. Other projections continue. Units that wait longer than a second for the
+// projection end with [ErrPaused]. If ctx ends first, the projection stays paused, and the
+// error is the cause of ctx. [Engine.Continue] ends the pause.
 func (e *Engine) Pause(ctx context.Context, projection string) error {
 	if err := e.pauseLocks.of(projection).pause(ctx); err != nil {
 		return fmt.Errorf("pause projection %s: %w", projection, err)

@@ -19,17 +19,17 @@ import (
 // document; an empty document is not nil.
 type State = bson.Raw
 
-// Func is a projection in Go: the state after ev, given the state before. It is
-// pure: the same arguments give the same result, whenever and wherever, and it
-// changes neither of them. It may return state itself (nothing changed), a new
-// document, or nil (no document, which only a projection that declares Deletes
-// may). The result may share memory with both arguments. An error parks the
-// aggregate in this projection, and so does a panic.
+// Func is a projection in Go. It returns the state after ev, given the state before. It
+// must be pure: the same arguments give the same result, at any time and in any process,
+// and it changes neither argument. It can return state itself if nothing changes, a new
+// document, or nil for no document. Only a projection that declares Deletes can return nil
+// for a state that is not nil. The result can share memory with both arguments. An error or
+// a panic parks the aggregate in this projection.
 type Func func(state State, ev *event.Event) (State, error)
 
 // Typed makes a [Func] from a function on a struct, with the driver's codecs. It is more
 // convenient and slower. state is nil if there is no document; a nil result means no
-// document. T must hold no maps, because their order is random.
+// document. T must not contain maps, because the order of their keys is random.
 func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
 	return func(state State, ev *event.Event) (State, error) {
 		var before *T

@@ -118,10 +118,10 @@ func (s snapshot) find(name string, generation int64) *Target {
 	return nil
 }
 
-// Set replaces the targets. Batches that have begun go on with those that stay. Their
-// units in the others end with [model.ErrSuperseded], so that their events are offered
-// again under the new set. Set waits for no batch: see [Engine.Drained]. It ends no pause:
-// see [Engine.Continue].
+// Set replaces the targets. Running batches continue with the targets that stay. Their
+// units in the other targets end with [model.ErrSuperseded], so that the events are offered
+// again under the new set. Set does not wait for running batches ([Engine.Drained] does),
+// and does not end a pause ([Engine.Continue] does).
 func (e *Engine) Set(targets []Target) error {
 	next, err := newSnapshot(targets)
 	if err != nil {

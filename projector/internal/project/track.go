@@ -129,7 +129,8 @@ func (t *track) written(u *unit, result model.Written) {
 		failed := u.fold.Err
 		u.settleRun()
 		if u.read > 0 {
-			// What was read from the event store are the events of the batch, too.
+			// The fold has read the batch's own events from the event store, so they are
+			// settled too.
 			u.attempted = max(u.attempted, u.watermark)
 			u.settleUpToWatermark()
 		}

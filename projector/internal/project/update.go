@@ -8,11 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// update returns the smallest update that turns the loaded document into the present one,
-// both of which exist: $set and $unset of the top-level fields that differ, or of their
-// keys that do ([changedKeys]), and $push of what was only appended to an array, so that
-// a long map or array is not written again. nil means that nothing differs. Fields whose
-// names an update cannot express are none of a projection's, and stay.
+// update returns the smallest update that turns the loaded document into the present one.
+// Both must exist. It has $set and $unset for the top-level fields that differ, or for
+// their changed keys ([changedKeys]). Elements that were only appended to an array become a
+// $push. So a long map or array is not written again. nil means that nothing differs.
+// Fields whose names an update cannot express do not belong to a projection, and stay.
 func (d *document) update() bson.Raw {
 	var set, unset, push []byte
 	before := finder{doc: d.loaded}
@@ -45,7 +45,8 @@ func (d *document) update() bson.Raw {
 		}
 	}
 	if d.base == nil {
-		// A delete took the fields that nothing has touched since.
+		// The document was deleted and created again: remove the old fields that were not
+		// set since.
 		r := readFields(d.loaded)
 		for {
 			name, _, ok := r.next()
@@ -61,7 +62,7 @@ func (d *document) update() bson.Raw {
 	return updateDocument(set, unset, push)
 }
 
-// updatable refuses top-level names that would mean something else in an update.
+// updatable refuses top-level names that have another meaning in an update.
 func updatable(name string) error {
 	if name == "" || name[0] == '$' || strings.Contains(name, ".") {
 		return fmt.Errorf("field %q is not a valid field name: it is empty, starts with $ or has a dot", name)
@@ -69,8 +70,7 @@ func updatable(name string) error {
 	return nil
 }
 
-// updateDocument makes an update of the fields for each operator; nil if there are
-// none.
+// updateDocument makes an update from the fields of each operator; nil if there are none.
 func updateDocument(set, unset, push []byte) bson.Raw {
 	if len(set)+len(unset)+len(push) == 0 {
 		return nil
@@ -100,8 +100,8 @@ func appendPush(dst []byte, name string, elements []bson.RawValue) []byte {
 	return finishDocument(dst, start)
 }
 
-// finder looks up fields in a document; asked for them in the order in which they
-// stand there, it passes over the document once.
+// finder looks up fields in a document. If they are looked up in the document's order, one
+// pass over the document is enough.
 type finder struct {
 	doc  []byte
 	rest fieldReader

@@ -7,15 +7,15 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// sameProgram reports whether two checked expressions run alike: they have the same
-// structure, and every name and operator in them was resolved to the same candidates.
-// Types themselves have no part in running an expression.
+// sameProgram reports whether two checked expressions give the same results: they have the
+// same structure, and every name and operator resolves to the same candidates. The types
+// have no effect when an expression runs.
 func sameProgram(a, b *ast.AST) bool {
 	return ast.EquivExpr(a.Expr(), b.Expr(), ast.EquivReferences(a.ReferenceMap(), b.ReferenceMap()))
 }
 
-// fieldsUsed are the declared fields that expressions ask for, by the names of the
-// documents' types.
+// fieldsUsed are the declared fields that expressions use, by the names of the documents'
+// types.
 type fieldsUsed map[string]map[string]bool
 
 func (u fieldsUsed) add(other fieldsUsed) {
@@ -29,7 +29,7 @@ func (u fieldsUsed) add(other fieldsUsed) {
 
 func (u fieldsUsed) note(document, field string) { u.add(fieldsUsed{document: {field: true}}) }
 
-// describe is the schema in canonical form, with the used fields alone.
+// describe returns the schema in canonical form, with the used fields only.
 func (s *schema) describe(used fieldsUsed) map[string]any {
 	described := map[string]any{}
 	switch {
@@ -61,7 +61,8 @@ func (s *schema) describe(used fieldsUsed) map[string]any {
 	return described
 }
 
-// wordOf is the word that a schema has for a simple type; empty if it may be any.
+// wordOf returns the word that a schema has for a simple type; empty for a type that allows
+// any value.
 func wordOf(t *types.Type) (keyword, word string) {
 	for _, simple := range []struct {
 		celType       *types.Type

@@ -12,8 +12,8 @@ import (
 )
 
 // celValue converts a BSON value to a CEL value. Documents and arrays are read in place,
-// when and as far as an expression looks into them. Both integer widths become int: CEL
-// has no other, and 32-bit ones would not compute with its literals.
+// and only as far as an expression uses them. Both widths of integers become int, because
+// CEL's literals are 64-bit integers and CEL computes only with equal types.
 func celValue(v bson.RawValue) ref.Val {
 	switch v.Type {
 	case bson.TypeString:
@@ -54,7 +54,7 @@ func celValue(v bson.RawValue) ref.Val {
 	return opaque{v}
 }
 
-// noNative refuses what only reflection would need.
+// noNative is the error of conversions to Go types. Penstock needs none of them.
 func noNative(v ref.Val, t reflect.Type) error {
 	return fmt.Errorf("convert %s to %s: unsupported", v.Type(), t)
 }
@@ -62,11 +62,11 @@ func noNative(v ref.Val, t reflect.Type) error {
 // namedValues looks up the entries of a [mapValue].
 type namedValues interface {
 	find(name string) (ref.Val, bool)
-	// names lists the keys in an order that depends on the content alone.
+	// names lists the keys in an order that depends only on the content.
 	names() []string
 }
 
-// mapValue is CEL's map with string keys over what a type that embeds it finds.
+// mapValue is CEL's map with string keys. A type that embeds it provides the entries.
 type mapValue struct {
 	f namedValues
 }
@@ -166,11 +166,11 @@ func (d *documentValue) names() []string {
 	}
 }
 
-// arrayValue is an array, split into its elements when an expression first looks
-// into it. It serves one evaluation at a time.
+// arrayValue is an array. It is split into its elements when an expression first uses them.
+// It serves one evaluation at a time.
 type arrayValue struct {
 	raw bson.RawValue
-	// more are elements beyond raw, which have been pushed.
+	// more are pushed elements, which follow those of raw.
 	more []bson.RawValue
 	list traits.Lister
 }
