@@ -1,11 +1,12 @@
 package mongox
 
-// Codes of MongoDB's errors that both services, or several packages of one, act on; for
-// [HasCode], and as keys of tables. A code that one package alone knows stands there.
-// Source: https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml.
+// Codes of MongoDB's errors that both services, or several packages of one service, handle.
+// They are arguments of [HasCode] and keys of tables. A code that only one package uses is
+// defined there. Source:
+// https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml.
 const (
-	// CodeFailedToParse says that the server does not know a part of the command. It also
-	// answers a resume token whose text is no hexadecimal.
+	// CodeFailedToParse says that the server does not know a part of the command. The
+	// server also uses it for a resume token whose text is not hexadecimal.
 	CodeFailedToParse = 9
 	// CodeUnauthorized says that the user lacks a right.
 	CodeUnauthorized = 13
@@ -24,9 +25,9 @@ const (
 	// CodeMajorityNotEnabled says that the server has no read concern majority
 	// (ReadConcernMajorityNotEnabled).
 	CodeMajorityNotEnabled = 148
-	// CodeNotImplemented says that the server does not have what the command asks for.
+	// CodeNotImplemented says that the server lacks a feature that the command needs.
 	CodeNotImplemented = 238
-	// CodeAtlasError is what the proxy of MongoDB Atlas answers in its own name.
+	// CodeAtlasError is the code of errors of the proxy of MongoDB Atlas.
 	CodeAtlasError = 8000
 	// CodeDuplicateKey says that another document has the same values in a unique index.
 	CodeDuplicateKey = 11000

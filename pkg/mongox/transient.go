@@ -12,13 +12,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
-// transientCodes are the server's codes after which the same operation may
-// succeed later. Source:
-// https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml, its
-// categories RetriableError, NetworkError, NotPrimaryError, ShutdownError,
+// transientCodes are the server's codes after which the same operation may succeed later.
+// They are the categories RetriableError, NetworkError, NotPrimaryError, ShutdownError,
 // Interruption, CursorInvalidatedError, SnapshotError, SystemOverloadedError and
-// StaleShardVersionError as far as they reach clients, and the single codes of a
-// server that waits for something.
+// StaleShardVersionError, as far as they reach clients, and single codes of a server that
+// waits for a condition. Source:
+// https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
 var transientCodes = []int{
 	6,     // HostUnreachable
 	7,     // HostNotFound

@@ -1,5 +1,4 @@
-// Package mongoxtest lets a test hold the real driver against replies of its own: what
-// a command looks like on the wire, and what the driver makes of an answer. What a
-// server does is not its matter. It stands on the driver's own tools for that, of its
-// tree x.
+// Package mongoxtest tests the real driver against replies that a test provides. It shows
+// which commands the driver sends and how the driver handles an answer. It does not imitate
+// a server. It uses the driver's own test tools, from its packages under x.
 package mongoxtest

@@ -14,10 +14,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
 )
 
-// Server answers a client with the replies of a test, one for each command, and keeps
-// the commands. After the last reply, commands fail.
+// Server answers a client with the replies of a test, one for each command, and records the
+// commands. After the last reply, commands fail.
 type Server struct {
-	// Client is the server's only one; it is disconnected when the test ends.
+	// Client is the server's only client; it is disconnected when the test ends.
 	Client *mongo.Client
 
 	deployment *drivertest.MockDeployment
@@ -27,7 +27,7 @@ type Server struct {
 	silentTo string
 }
 
-// NewServer makes a server that gives these replies. A reply whose ok is 0 is an error.
+// NewServer makes a server that gives these replies. A reply with ok 0 is an error.
 func NewServer(t *testing.T, replies ...bson.D) *Server {
 	t.Helper()
 	deployment := drivertest.NewMockDeployment(replies...)
@@ -60,26 +60,25 @@ func NewServer(t *testing.T, replies ...bson.D) *Server {
 	return s
 }
 
-// Answer adds replies to those that are left.
+// Answer adds replies after the ones that are left.
 func (s *Server) Answer(replies ...bson.D) { s.deployment.AddResponses(replies...) }
 
-// Ignore lets commands of that name wait for an answer for as long as their context
-// lasts.
+// Ignore leaves commands of that name without an answer until their contexts end.
 func (s *Server) Ignore(command string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silentTo = command
 }
 
-// Commands is how many there were.
+// Commands returns the number of received commands.
 func (s *Server) Commands() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.commands)
 }
 
-// Command gives the i-th command as relaxed JSON, without the fields that every
-// command has.
+// Command returns the i-th command as relaxed JSON, without the fields that every command
+// has.
 func (s *Server) Command(t *testing.T, i int) string {
 	t.Helper()
 	s.mu.Lock()

@@ -35,7 +35,7 @@
 //     own session only, unless the broker ended the connection.
 //   - The SDK's Close can wait for a minute. Here Close takes one round trip and respects
 //     its context.
-//   - go-amqp makes the deadline of a context that of the write to the socket, and a late
+//   - go-amqp uses the deadline of a context for the write to the socket, and a late
 //     write closes the connection. The transport here ignores these deadlines and has a
 //     timeout of its own.
 //

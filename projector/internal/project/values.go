@@ -13,7 +13,7 @@ import (
 
 // celValue converts a BSON value to a CEL value. Documents and arrays are read in place,
 // and only as far as an expression uses them. Both widths of integers become int, because
-// CEL's literals are 64-bit integers and CEL computes only with equal types.
+// CEL has only 64-bit integers.
 func celValue(v bson.RawValue) ref.Val {
 	switch v.Type {
 	case bson.TypeString:

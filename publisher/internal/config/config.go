@@ -87,7 +87,7 @@ type Election struct {
 // Process has the settings of the process: log, admin server, timeouts.
 type Process struct {
 	Log          obs.Config    `embed:""`
-	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are served."`
+	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz, /metrics and the status page (/status) are served."`
 	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
 	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept the events in flight. The pod's grace period must exceed the sum of this and the lease's renew deadline."`
 }

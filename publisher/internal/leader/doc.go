@@ -3,7 +3,7 @@
 // [Elector.Run] runs [Work] in terms. A term begins when client-go's elector has
 // taken the lock and ends, at the latest, before another process can take it.
 //
-//	          lock taken                      stop asked for
+//	          lock taken                      stop requested
 //	candidate ──────────▶ leading ─────────────────────────────▶ draining
 //	    ▲                  │    │                                 │    │
 //	    │        lease lost│    │work ended by itself             │    │lease lost
@@ -12,8 +12,8 @@
 //	    │               aborting│                                 │  aborting
 //	    │      work ended │     ▼                                 ▼    │
 //	    └─────────────────┴── releasing ◀────────────────────────────┘
-//	  (after a backoff, where      │
-//	   the work failed)            └──▶ Run returns, where a stop was asked for
+//	  (after a backoff,            │
+//	   if the work failed)         └──▶ Run returns, if a stop was requested
 //
 // If work is still running when its time is up (see [Config]), Run returns
 // [ErrWorkerStuck]. The caller must then exit the process, because nothing else can end the

@@ -98,8 +98,7 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 // it can, whoever leads. It is for a readiness check: a rollout stops at the first process
 // that does not reach the lock store, and a standby that could not take over is visible. An
 // outage shorter than Config.LeaseDuration is no error, because no other process can lead
-// meanwhile. It
-// makes no request, and is safe for concurrent use.
+// meanwhile. CheckLock makes no request, and is safe for concurrent use.
 func (e *Elector) CheckLock(context.Context) error {
 	if e.lock == nil {
 		return nil

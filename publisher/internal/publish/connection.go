@@ -26,7 +26,7 @@ type connection struct {
 	sender Sender
 	id     uint64
 	slot   int
-	broken chan struct{} // closed with the first error that says so
+	broken chan struct{} // closed by the first error that shows a broken connection
 	idle   chan struct{} // closed when it is broken and the last send has returned
 
 	// Guarded by connections.mu.

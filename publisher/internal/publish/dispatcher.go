@@ -43,7 +43,7 @@ type Dispatcher struct {
 	inflightBytes int64
 	waiting       int // blocked Submits
 	policy        Batching
-	batchBytes    int64  // of source documents, what has been seen to fit a batch
+	batchBytes    int64  // size of source documents that is known to fit a batch
 	accepted      uint64 // sends that the topic has accepted
 	// policyProven says that the topic has accepted a batch of the current policy.
 	// refusedBatches counts the batches that it refused before.

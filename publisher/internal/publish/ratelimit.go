@@ -42,11 +42,11 @@ const (
 	rateMemory = time.Second
 )
 
-// rateLimit limits how fast the term sends, over all lanes and connections, because a throttled
-// namespace refuses all of them. There is no limit until the broker reports that it is
-// busy. Then nothing is sent for [busyWait], and the rate is bounded below the rate that
-// had been accepted. The bound rises with use. It bounds events, not sends, because fewer
-// sends would only make fuller batches.
+// rateLimit limits how fast the term sends, over all lanes and connections, because a
+// throttled namespace refuses all of them. There is no limit until the broker reports that
+// it is busy. Then nothing is sent for [busyWait], and the rate is bounded below the rate
+// that had been accepted. The bound rises with use. It bounds events, not sends, because
+// fewer sends would only make fuller batches.
 type rateLimit struct {
 	metrics *Metrics
 	logger  zerolog.Logger

@@ -95,8 +95,9 @@ func (s *setback) note(f failure) {
 	s.notBefore = f.at.Add(s.retry.Next())
 }
 
-// alone reports whether the send must be the only one of its kind. If sends lose
-// connections without a timeout, only a single send shows whether its batch is the reason.
+// alone reports whether the send must wait until no other such send is in flight. If sends
+// lose connections without a timeout, only a single send shows whether its batch is the
+// reason.
 func (s *setback) alone() bool { return s.broken > max(1, s.timedOut) }
 
 // noteAlone adds a failure of the first event alone.

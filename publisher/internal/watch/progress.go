@@ -66,7 +66,8 @@ func (p *progress) reply(chunk Chunk, now time.Time) (moved bool) {
 			p.stood = now
 		}
 		if p.far {
-			// Through mongos the position stands while the slowest shard scans its oplog.
+			// Through mongos the position stays the same while the slowest shard scans its
+			// oplog.
 			p.answered = now
 		}
 	}
@@ -87,16 +88,16 @@ func (p *progress) ping(now time.Time) {
 	}
 }
 
-// exceed notes that a request was given up though the server answers: the next one may
-// take twice as long, so that every oplog is scanned in the end.
+// exceed notes that a request was given up although the server answers pings. The next
+// request may take twice as long, so that an oplog of any length is scanned in the end.
 func (p *progress) exceed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exceeded++
 }
 
-// hold notes that the reader waits for the handler: nothing is asked of the server, so
-// its silence means nothing.
+// hold notes that the reader waits for the handler. No request is pending meanwhile, so the
+// server's silence is not a fault.
 func (p *progress) hold(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
