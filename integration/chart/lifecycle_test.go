@@ -110,7 +110,7 @@ func (r *release) notes(notes string) {
 			return arg == "get" || arg == "logs" || arg == "exec" && args[len(args)-1] == "list"
 		})
 		if verb < 0 {
-			r.t.Errorf("the notes ask for something else than to look: kubectl %s", command[1])
+			r.t.Errorf("the notes have a command that changes something: kubectl %s", command[1])
 			continue
 		}
 		// These pods run no programs. So only check whose logs are read and where commands
@@ -162,7 +162,7 @@ func (r *release) takenBack() {
 	}
 	history := r.history()
 	if len(history) < 2 || history[len(history)-2].Status != "failed" {
-		r.t.Errorf("the history does not tell of a failed upgrade: %v", history)
+		r.t.Errorf("the history does not show a failed upgrade: %v", history)
 	}
 	r.complete(2)
 	if seen := available(); !slices.Equal(seen, []int32{2}) {

@@ -49,7 +49,7 @@ func TestCancelledRebuildStaysCancelledUntilTheCommand(t *testing.T) {
 	}
 	for _, job := range s.projectorList("jobs", "list", "--kind=build") {
 		if job["state"] != "cancelled" {
-			t.Errorf("the build goes on: %v", job)
+			t.Errorf("the build continues: %v", job)
 		}
 	}
 

@@ -74,7 +74,7 @@ func TestDeadLettersAreListedAndDiscarded(t *testing.T) {
 		t.Errorf("without --yes: %s", stderr)
 	}
 	if n := len(list()); n != 2 {
-		t.Errorf("%d dead letters are left before anybody said yes", n)
+		t.Errorf("%d dead letters are left before the confirmation", n)
 	}
 	if stdout, _ := run(0, "deadletters", "discard", "--aggregate=one", "--why=seen", "--yes"); stdout != "removed 1 dead letters\n" {
 		t.Errorf("discard printed %s", stdout)

@@ -131,7 +131,7 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 				t.Fatalf("without --yes: status %d, %v\n%s%s", out.Status, err, out.Stdout, out.Stderr)
 			}
 			if got := s.count("aside"); got != "n=1 after event 1" {
-				t.Errorf("before anybody said yes the read model is %s", got)
+				t.Errorf("before the confirmation, the read model is %s", got)
 			}
 			if r := s.resubmit(0, "--aggregate=aside", "--yes", "--why=looked at"); r.Removed != 1 || len(r.Kept) != 0 {
 				t.Errorf("one aggregate: %+v", r)

@@ -383,7 +383,7 @@ func TestPublishingContinuesInAnotherNamespace(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
 		defer cancel()
 		if err := refused.process.AwaitExit(ctx); err == nil {
-			t.Fatalf("%s took the other namespace without being told", refused.process.Name)
+			t.Fatalf("%s used the other namespace without an adoption", refused.process.Name)
 		}
 		if !strings.Contains(p.page, refused.setting) {
 			t.Errorf("docs/operations.md does not name %s", refused.setting)

@@ -284,7 +284,7 @@ func (s *scenario) invariants() *verify.TopicReport {
 		})
 	}
 	if report := s.compare(); !report.OK() {
-		s.t.Errorf("%d of %d read models are right now that all is settled, and all were before:\n%s",
+		s.t.Errorf("%d of %d read models are right after all messages are settled; all were right before:\n%s",
 			report.Right, report.Expected, strings.Join(report.Findings, "\n"))
 	}
 	accepted, err := s.backend.Accepted()

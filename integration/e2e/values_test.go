@@ -77,7 +77,7 @@ func TestReplayWritesTheSameBytesAsTheTopic(t *testing.T) {
 		t.Errorf("from the event store\n%s\nover the topic\n%s\nby claim check\n%s", stored, live, large)
 	}
 	if long := live.Document().Lookup("long"); long.Type != bson.TypeInt64 || live.Document().Lookup("double").Type != bson.TypeDouble {
-		t.Errorf("over the topic came %s", live)
+		t.Errorf("the read model from the topic is %s, want a 64-bit long and a double", live)
 	}
 	// The first event is older than the projection, so a build or a repair must have read
 	// it.

@@ -80,7 +80,7 @@ func TestLoadExternal(t *testing.T) {
 			}
 			for _, word := range test.tells {
 				if !strings.Contains(err.Error(), word) {
-					t.Errorf("does not tell %q:\n%v", word, err)
+					t.Errorf("the error does not contain %q:\n%v", word, err)
 				}
 			}
 		})

@@ -231,7 +231,7 @@ func (s *scenario) checkTrust(term reign, lost time.Time) {
 	went := last.Sub(lost)
 	s.t.Logf("the leader published for %v without the API server, its lease lasts %v", went, s.lease.duration)
 	if went >= s.lease.duration {
-		s.t.Error("that is too long: another could have led")
+		s.t.Error("the leader published for at least the duration of its lease, in which another could lead")
 	}
 }
 

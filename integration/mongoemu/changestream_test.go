@@ -164,7 +164,7 @@ func TestInvalidation(t *testing.T) {
 		}
 		token := cs.ResumeToken()
 		if cs.Next(ctx) || cs.Err() != nil || cs.ID() != 0 {
-			t.Errorf("%s: the stream goes on: %v, id %d", name, cs.Err(), cs.ID())
+			t.Errorf("%s: the stream continues: %v, id %d", name, cs.Err(), cs.ID())
 		}
 		// A filter that hides the invalidation does not keep the stream open.
 		if filtered.Next(ctx) || filtered.Err() != nil {

@@ -79,7 +79,7 @@ func TestRetriedWritesTakeEffectOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				if s.PendingFaults() != 0 {
-					t.Fatal("the fault was not met")
+					t.Fatal("no command met the injected fault")
 				}
 				state := relaxed(t, all(t, must[*mongo.Cursor](t)(c.Find(ctx, d(), options.Find().SetSort(d("_id", 1)))), nil))
 				if lost {

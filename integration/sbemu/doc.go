@@ -15,7 +15,7 @@
 //
 //   - SASL ANONYMOUS, PLAIN and EXTERNAL; $cbs with shared access signatures
 //     (checked: key, expiry, audience, rights to listen and send) and JSON web
-//     tokens (not checked, no one could).
+//     tokens (not checked, because a stand-in has no issuer's keys).
 //   - Topics, subscriptions and queues: in-order delivery, peek-lock and
 //     receive-and-delete, several receivers in turn, credit and session
 //     windows, drain.

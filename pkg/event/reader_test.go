@@ -272,7 +272,7 @@ func TestNewReaderRefuses(t *testing.T) {
 	f.AggregateID, f.EventID, f.Payload, f.Metadata = "", "eventType", "a.b", "$m"
 	_, err := event.NewReader(f)
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("NewReader accepted invalid field names")
 	}
 	for _, want := range []string{"PENSTOCK_FIELD_AGGREGATE_ID is empty", `PENSTOCK_FIELD_EVENT_TYPE="eventType" is also PENSTOCK_FIELD_EVENT_ID`, `PENSTOCK_FIELD_PAYLOAD="a.b" is a path`, `PENSTOCK_FIELD_METADATA="$m"`} {
 		if !strings.Contains(err.Error(), want) {

@@ -61,7 +61,7 @@ func TestLoopsOfOneNameAreOneLoop(t *testing.T) {
 	t.Parallel()
 	h := health.New()
 	if h.Loop("a", time.Second) != h.Loop("a", time.Minute) || h.Loop("a", time.Second) == h.Loop("b", time.Second) {
-		t.Error("loops are mixed up")
+		t.Error("loops with the same name differ, or loops with different names are the same")
 	}
 }
 

@@ -114,7 +114,7 @@ func TestServerStopsAtOnce(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 	if running.Err() == nil {
-		t.Error("its context goes on")
+		t.Error("the server has stopped and its context has not ended")
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the listener is open: %v", err)

@@ -162,7 +162,7 @@ func TestViewersShareAReading(t *testing.T) {
 		var readings atomic.Int64
 		page, _ := newPage(Source{Name: "jobs", Rows: func(ctx context.Context) ([]Row, error) {
 			if _, bounded := ctx.Deadline(); !bounded {
-				t.Error("a reading without a deadline")
+				t.Error("Rows was called with a context without a deadline")
 			}
 			readings.Add(1)
 			return nil, nil

@@ -166,7 +166,7 @@ func TestClaimChecks(t *testing.T) {
 	engine.seen = nil
 	h.Handle(t.Context(), batch[1:3], drain.Hold)
 	if engine.seen != nil {
-		t.Error("the engine was asked for nothing")
+		t.Error("the engine was called without events")
 	}
 }
 

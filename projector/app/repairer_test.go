@@ -83,7 +83,7 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 				reason = resumed.Cause.Reason
 			}
 			if resumed.Watermark != want.watermark || reason != want.reason {
-				t.Errorf("came to %d, %v; want %d, %q", resumed.Watermark, resumed.Cause, want.watermark, want.reason)
+				t.Errorf("got watermark %d, cause %v; want %d, %q", resumed.Watermark, resumed.Cause, want.watermark, want.reason)
 			}
 			var counted float64
 			if families, err := registry.Gather(); err != nil {

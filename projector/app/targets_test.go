@@ -63,9 +63,9 @@ func TestProcessServesOnlyTheVersionsInItsCode(t *testing.T) {
 		t.Errorf("its own: %v, %v", p, err)
 	}
 	if err := old.Able(generation.Target{Projection: "accounts", Generation: 2, Definition: definitionOf(second)}); err == nil {
-		t.Error("it folds by code that it does not have")
+		t.Error("Able accepted a definition whose code this pod lacks")
 	}
 	if first.Hash() == second.Hash() || version(t, "accounts", "1").Hash() != first.Hash() {
-		t.Error("the version does not tell definitions apart")
+		t.Error("definitions with different versions have one hash, or those with one version differ")
 	}
 }

@@ -95,14 +95,14 @@ func TestEventWithoutAKeyKeepsThePreviousScanPosition(t *testing.T) {
 		t.Fatal(err)
 	}
 	if low, _ := p.watermark.Low(); low.Scan.OperationTime != since || low.Scan.AggregateID.Type != 0 {
-		t.Errorf("the scan stands at %+v, want its beginning", low.Scan)
+		t.Errorf("the scan is at %+v, want its beginning", low.Scan)
 	}
 	if err := p.scanned(t.Context(), []bson.Raw{good(0).Document, bad}); err != nil {
 		t.Fatal(err)
 	}
 	p.acked([]uint64{items[0].Ticket})
 	if low, _ := p.watermark.Low(); low.Scan.AggregateID.StringValue() != "agg-0" || low.Scan.EventID != 1 {
-		t.Errorf("the scan stands at %+v, want agg-0/1", low.Scan)
+		t.Errorf("the scan is at %+v, want agg-0/1", low.Scan)
 	}
 }
 

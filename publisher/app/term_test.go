@@ -302,7 +302,7 @@ func TestAStartPointIsSavedBeforeTheFirstEvent(t *testing.T) {
 					t.Errorf("published from event %d, want %d", first, test.want)
 				}
 				if !s.topic.has("a/6") {
-					t.Error("what came after the crash is lost")
+					t.Error("a/6, stored after the crash, was not published")
 				}
 			})
 		})

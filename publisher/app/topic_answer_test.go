@@ -21,9 +21,9 @@ func TestRefusalsOfTheNamespaceAreLoggedWithoutTheirBody(t *testing.T) {
 		Request: &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: "shop.servicebus.windows.net", Path: "/events"}},
 	})
 	if got, want := short(fmt.Errorf("get topic: %w", answer)).Error(), "the namespace answers 401 Unauthorized"; got != want {
-		t.Errorf("told is %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if other := errors.New("no route to host"); !errors.Is(short(other), other) {
-		t.Errorf("told is %q, want %q", short(other), other)
+		t.Errorf("got %q, want %q", short(other), other)
 	}
 }

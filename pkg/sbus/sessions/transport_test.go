@@ -119,13 +119,13 @@ func TestTransportBoundsTheWaitingBytes(t *testing.T) {
 		}
 		// The peer reads nothing: the connection ends, and so does its reader.
 		if err := <-failed; err == nil {
-			t.Error("no error")
+			t.Error("a write to a peer that reads nothing got no error")
 		}
 		if took := time.Since(start); took != writeTimeout {
 			t.Errorf("failed after %s", took)
 		}
 		if _, err := c.Read(frame); err == nil {
-			t.Error("the reader goes on")
+			t.Error("Read got no error after the connection ended")
 		}
 		_ = c.Close()
 	})

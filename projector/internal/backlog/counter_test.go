@@ -272,7 +272,7 @@ func TestLostConnectionIsReplaced(t *testing.T) {
 			t.Errorf("%d connections were opened, %d closed", c.dialed, c.closed)
 		}
 		if c.log.Len() > 0 {
-			t.Errorf("it is told: %s", c.log)
+			t.Errorf("got the log %s, want none", c.log)
 		}
 
 		c.begun()
@@ -307,7 +307,7 @@ func TestCounterStopsAtOnceWhileItWaitsForTheBroker(t *testing.T) {
 		c := start(t, &broker{hangs: true})
 		pass(interval / 4)
 		if len(c.begun()) != 1 {
-			t.Error("it does not count")
+			t.Error("no count has begun")
 		}
 		begin := time.Now()
 		c.end(t)
@@ -316,7 +316,7 @@ func TestCounterStopsAtOnceWhileItWaitsForTheBroker(t *testing.T) {
 		}
 		c.results(t, 0, 0, 0)
 		if c.log.Len() > 0 {
-			t.Errorf("it is told: %s", c.log)
+			t.Errorf("got the log %s, want none", c.log)
 		}
 	})
 }

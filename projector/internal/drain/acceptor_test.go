@@ -137,7 +137,7 @@ func TestConnectsWithLongRoundTripsWhenIdle(t *testing.T) {
 				select {
 				case <-connected:
 				case <-time.After(time.Hour):
-					t.Error("no answer counted as one")
+					t.Error("Connected was not called")
 				}
 				if took := time.Since(begin); took > 10*time.Second {
 					t.Errorf("to see that there is no session took %s", took)
@@ -344,7 +344,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	_, err := drain.New(drain.Options{Slots: -1, BatchSize: 5000, Hold: time.Minute, SessionHold: time.Millisecond})
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("New accepted invalid options")
 	}
 	t.Log(err)
 }

@@ -96,7 +96,7 @@ func TestPipelinesDoNotSeeEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	if read(t, two) == nil || read(t, one) != nil {
-		t.Error("not adopted")
+		t.Error("the entry users is not in the adopting pipeline, or still in the other one")
 	}
 }
 

@@ -299,7 +299,7 @@ func TestPodWithAnExpiredRegistrationReadsTheCatalogBeforeItIsTrusted(t *testing
 		s.mu.Unlock()
 		<-time.After(generation.Lease)
 		if m.Trusted() == nil {
-			t.Error("the pod trusts itself")
+			t.Error("Trusted returned nil although the registration may have expired")
 		}
 		s.mu.Lock()
 		s.broken = nil

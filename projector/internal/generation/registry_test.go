@@ -178,7 +178,7 @@ func TestTrustEndsBeforeTheRegistration(t *testing.T) {
 		}
 		trusts(false) // The pod has not read the catalog yet.
 		if r.Confirm(time.Now().Add(-time.Second)) {
-			t.Error("a catalog that was read before the registration counts")
+			t.Error("Confirm accepted a catalog that was read before the registration")
 		}
 		r.Confirm(time.Now())
 		trusts(true)

@@ -31,7 +31,7 @@ func TestGuardTripsBeforeAnEventIsSetAsideIfAllAreBad(t *testing.T) {
 	}
 	g.Good(rule, 1000)
 	if g.Bad(rule, "x", explain) {
-		t.Error("a guard that has tripped lets an event be set aside")
+		t.Error("Bad returned true although the guard has tripped")
 	}
 }
 
@@ -51,7 +51,7 @@ func TestRepeatedBadEventIsSetAsideAndCountsOnce(t *testing.T) {
 		}
 		for range 100 {
 			if !g.Bad(rule, "a/1", explain) {
-				t.Fatal("the event was refused when it came again")
+				t.Fatal("Bad returned false for a redelivered event that was allowed before")
 			}
 		}
 		if g.Err() != nil {
@@ -65,7 +65,7 @@ func TestBadEventAmongGoodOnesIsSetAsideAtOnce(t *testing.T) {
 	g := guard.New(guard.Options{})
 	g.Good(rule, 9)
 	if !g.Bad(rule, "a/1", explain) {
-		t.Error("one of ten is held back")
+		t.Error("Bad returned false for 1 bad event among 9 good ones")
 	}
 	if g.Bad(guard.Rule{}, "m", explain) {
 		t.Error("the good events of one rule counted for another")
@@ -142,7 +142,7 @@ func TestGuardSetsAsideNoMoreThanTheShare(t *testing.T) {
 				rt.Fatalf("tripped by %d %%: %v", percent, g.Err())
 			}
 			if percent == 100 && g.Err() == nil {
-				rt.Fatal("a stream of bad events alone did not trip it")
+				rt.Fatal("the guard did not trip although every event is bad")
 			}
 		})
 	})

@@ -264,7 +264,7 @@ func TestPauseStopsRunningWork(t *testing.T) {
 		}
 		pass(11 * time.Second)
 		if w.busy != 0 {
-			t.Error("the work goes on although the job is paused")
+			t.Error("the work continues although the job is paused")
 		}
 		pass(time.Hour)
 		if _, err := m.Resume(t.Context(), "a"); err != nil {
@@ -281,7 +281,7 @@ func TestPauseStopsRunningWork(t *testing.T) {
 		}
 		pass(11 * time.Second)
 		if w.busy != 0 {
-			t.Error("the work goes on although the job is cancelled")
+			t.Error("the work continues although the job is cancelled")
 		}
 	})
 }

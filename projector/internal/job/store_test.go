@@ -61,7 +61,7 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 	refuse = errors.New("the findings cannot be deleted")
 	end(4)
 	if n := len(s.ids(t, store)); n < 5 {
-		t.Errorf("%d jobs are left although what belongs to them could not be deleted", n)
+		t.Errorf("got %d jobs; a job must stay if Pruned fails", n)
 	}
 	refuse = nil
 	for i := 5; i < 8; i++ {
@@ -206,7 +206,7 @@ func TestMetricsShowJobsAndTheStalledJob(t *testing.T) {
 		}
 	}
 	if still := gauge(ages, "verify"); still < 3600 || still > 4000 {
-		t.Errorf("the job that stands still has the age %v", still)
+		t.Errorf("the job without progress has the age %v", still)
 	}
 	if moving := gauge(ages, "sweep"); moving > 1000 {
 		t.Errorf("the job that was saved a moment ago has the age %v", moving)

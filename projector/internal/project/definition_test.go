@@ -197,7 +197,7 @@ func TestDefinitionOfGo(t *testing.T) {
 		t.Error("the same declaration has two hashes")
 	}
 	if a, b, c := declare("1", false), declare("2", false), declare("1", true); a.Hash() == b.Hash() || a.Hash() == c.Hash() {
-		t.Error("a change does not show")
+		t.Error("a changed declaration has the same hash")
 	}
 	if _, err := project.Compile(declare("1", false).Definition()); !errors.Is(err, project.ErrInCode) {
 		t.Errorf("compiled Go: %v", err)

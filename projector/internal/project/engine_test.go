@@ -144,7 +144,7 @@ func TestGapHeld(t *testing.T) {
 	evs := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
 	results := b.process(t, []*event.Event{evs[0], evs[2], evs[4]}, project.Hold, "done/held2/held2")
 	if results[0].Missing != 0 {
-		t.Error("a settled event misses one")
+		t.Error("a Done result names a missing event")
 	}
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.process(t, []*event.Event{evs[2], evs[4], evs[1]}, project.Hold, "done/held4/done")

@@ -149,7 +149,7 @@ func TestExpressions(t *testing.T) {
 				strings.ReplaceAll(test.expression, `\`, `\\`)+"\"}}}}]"))
 			if test.want == "compile" {
 				if err == nil {
-					t.Fatal("compiled")
+					t.Fatal("the expression compiled, want an error")
 				}
 				return
 			}

@@ -30,7 +30,7 @@ func (b *bench) resume(t *testing.T, s project.Suspended, watermark int64, reaso
 		got = r.Cause.Reason
 	}
 	if r.Watermark != watermark || got != reason {
-		t.Errorf("came to %d, %v; want %d, %q", r.Watermark, r.Cause, watermark, reason)
+		t.Errorf("got watermark %d, cause %v; want %d, %q", r.Watermark, r.Cause, watermark, reason)
 	}
 }
 

@@ -202,7 +202,7 @@ func TestPoisonInABuildingGenerationParksOnlyThere(t *testing.T) {
 		t.Errorf("parked %v", b.parking.parked)
 	}
 	if len(j.bad) > 0 || j.good["counts Add"] != 2 || j.good["counts Bad"] != 1 {
-		t.Errorf("the judge was told of the failures %v and the successes %v", j.bad, j.good)
+		t.Errorf("the judge got the failures %v and the successes %v", j.bad, j.good)
 	}
 	// Later events only raise the head.
 	b.process(t, events(t, "one", "4 Add"), project.Hold, "done")

@@ -202,7 +202,7 @@ func TestRequestOfADisconnectedClientIsDropped(t *testing.T) {
 		s.takeLookups()
 		<-time.After(time.Minute)
 		if lookups := s.takeLookups(); len(lookups) > 0 {
-			t.Errorf("%d lookups although nobody waits", len(lookups))
+			t.Errorf("%d lookups although no request waits, want 0", len(lookups))
 		}
 	})
 }

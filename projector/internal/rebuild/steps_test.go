@@ -72,7 +72,7 @@ func TestErrorOfAStepIsInTheCatalog(t *testing.T) {
 		}
 		r.settle("")
 		if r.entry().Live.Generation != 2 {
-			t.Error("the rebuild did not go on")
+			t.Error("the rebuild did not continue: generation 2 is not live")
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestPromotionIsCancelledIfAPodDoesNotPause(t *testing.T) {
 		}
 		r.settle("")
 		if r.entry().Live.Generation != 2 {
-			t.Error("it was not tried again")
+			t.Error("the promotion was not retried: generation 2 is not live")
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestUnknownShadowIsDroppedAfterAnHour(t *testing.T) {
 		}
 		r.pass(55 * time.Minute)
 		if r.collections["users.generation-1"] == nil {
-			t.Error("dropped early")
+			t.Error("users.generation-1 was dropped after 55 minutes, want an hour")
 		}
 		r.pass(10 * time.Minute)
 		for name, kept := range map[string]bool{"users.generation-1": false, "users.generation-2.promotion-1": false, "users.generation-9": true, "others.generation-1": true, "users.generations": true, readers: true} {

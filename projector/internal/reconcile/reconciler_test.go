@@ -245,7 +245,7 @@ func TestEachProjectionIsSweptOncePerInterval(t *testing.T) {
 			t.Errorf("%d verified", n)
 		}
 		if !strings.Contains(r.log.String(), `"projection":"users","aggregates":7`) {
-			t.Errorf("the log does not tell what was behind: %s", r.log)
+			t.Errorf("the log does not name the aggregates that were behind: %s", r.log)
 		}
 	})
 }

@@ -237,7 +237,7 @@ func TestPlanHoldsEveryEventOnce(t *testing.T) {
 	}
 	for _, r := range ranges {
 		if r.Since.IsZero() {
-			t.Error("a range does not say what it must see")
+			t.Error("a range has no Since")
 		}
 		if err := workers.Build(t.Context(), testJob, r, &saver{saves: -1}); err != nil {
 			t.Fatal(err)

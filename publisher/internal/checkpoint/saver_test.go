@@ -190,7 +190,7 @@ func TestSaverSavesAtOnceWhenAScanBeginsOrEnds(t *testing.T) {
 		m.watermark.Mark(checkpoint.Position{Token: token("idle later")})
 		synctest.Wait()
 		if _, n := m.collection.stored(); n != 1 {
-			t.Errorf("written %d times, though the stream only goes on", n)
+			t.Errorf("written %d times, want 1: a mark that only continues the stream causes no early save", n)
 		}
 		m.watermark.Mark(checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 90}}})
 		synctest.Wait()
@@ -335,7 +335,7 @@ func TestAgeOfTheCheckpoint(t *testing.T) {
 			t.Error(err)
 		}
 		if m.gauge(t, age) != 0 || m.gauge(t, window) != 0 {
-			t.Error("age and window are told of a term that is over")
+			t.Error("age and window are reported for a term that is over")
 		}
 	})
 }

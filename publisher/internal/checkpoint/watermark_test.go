@@ -75,7 +75,7 @@ func TestWatermarkFollowsTheOldestUnacknowledgedEvent(t *testing.T) {
 	t.Parallel()
 	w := checkpoint.NewWatermark(100)
 	if p, moves := w.Low(); !p.IsZero() || moves != 0 {
-		t.Errorf("empty watermark stands at %v after %d moves", p, moves)
+		t.Errorf("an empty watermark is at %v after %d moves, want no position and 0", p, moves)
 	}
 	h := add(t, w, at(1), at(2), at(3), at(4))
 	w.Ack(h[1], h[3])

@@ -104,7 +104,7 @@ func TestStopDrainsFirstAndReleasesSecond(t *testing.T) {
 		c := start(t, store, func(ctx context.Context, term *leader.Term) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), leader.ErrStopping) {
-				t.Errorf("work was told %v, want ErrStopping", context.Cause(ctx))
+				t.Errorf("the work's context ended with %v, want ErrStopping", context.Cause(ctx))
 			}
 			steps = append(steps, "drain began")
 			select {
@@ -138,7 +138,7 @@ func TestStopDrainsFirstAndReleasesSecond(t *testing.T) {
 			t.Errorf("stop took %v, want %v", took, drain)
 		}
 		if c.leads(t) || c.ended(t, "stopping") != 1 {
-			t.Error("metrics do not tell of the end of the term")
+			t.Error("the metrics do not show the end of the term")
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestReleaseIsRetriedOnConflict(t *testing.T) {
 		pass(time.Minute)
 		c.finish(t)
 		if store.holder() != "" {
-			t.Errorf("lease is held by %q, want nobody", store.holder())
+			t.Errorf("the lease is held by %q, want no holder", store.holder())
 		}
 	})
 }
@@ -286,7 +286,7 @@ func TestAloneLeadsWithoutALease(t *testing.T) {
 				}
 				<-ctx.Done()
 				if !errors.Is(context.Cause(ctx), leader.ErrStopping) || term.Held().Err() != nil {
-					t.Errorf("work was told %v, held %v", context.Cause(ctx), term.Held().Err())
+					t.Errorf("the work's context ended with %v, Held with %v", context.Cause(ctx), term.Held().Err())
 				}
 				return nil
 			})

@@ -38,6 +38,6 @@ func TestStopDropsEventsThatItHasNoTimeToSend(t *testing.T) {
 	events.Close(ctx)
 	// No goroutine writes to it any more.
 	if got := strings.Count(log.String(), "Kubernetes event not recorded"); got != 3 {
-		t.Errorf("%d events are told of, want all 3:\n%s", got, log.String())
+		t.Errorf("%d events are logged, want 3:\n%s", got, log.String())
 	}
 }

@@ -75,7 +75,7 @@ func newHeldGuard(t *testing.T, lock *scriptedLock) *guard {
 		t.Fatal(err)
 	}
 	if !g.begin() {
-		t.Error("work may not begin though the lock is taken")
+		t.Error("begin returned false although the lock is taken")
 	}
 	return g
 }
@@ -109,13 +109,13 @@ func TestGuardReleasesAfterTheWork(t *testing.T) {
 		select {
 		case <-g.lost:
 		default:
-			t.Error("work was not told that the elector gave up")
+			t.Error("the work's context did not end when the elector gave up")
 		}
 		if len(lock.updates) > 1 {
 			t.Error("lock was released while the work ran")
 		}
 		if g.begin() {
-			t.Error("work may begin though the elector gave up")
+			t.Error("begin returned true although the elector gave up")
 		}
 		g.end()
 		if err := <-released; err != nil || lock.holder != "" {

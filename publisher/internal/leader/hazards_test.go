@@ -57,7 +57,7 @@ func TestStuckWorkerEndsRunWithoutARelease(t *testing.T) {
 					t.Errorf("Run returned after %v, want at most %v", took, tc.within)
 				}
 				if c.ended(t, "worker_stuck") != 1 {
-					t.Error("metric does not tell of it")
+					t.Error("the metric does not count the term's end with this reason")
 				}
 				c.link.set(connected)
 				pass(config.RenewDeadline + config.RetryPeriod)
@@ -78,7 +78,7 @@ func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
 			if ended.IsZero() {
 				ended = time.Now()
 				if !errors.Is(context.Cause(ctx), leader.ErrTrustExpired) {
-					t.Errorf("work was told %v, want ErrTrustExpired", context.Cause(ctx))
+					t.Errorf("the work's context ended with %v, want ErrTrustExpired", context.Cause(ctx))
 				}
 				if term.Held().Err() == nil {
 					t.Error("lease counts as held after its trust expired")
@@ -96,7 +96,7 @@ func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
 			t.Errorf("term ended %v after the last renewal, want %v", took, want)
 		}
 		if c.ended(t, "trust_expired") != 1 {
-			t.Error("metric does not tell of it")
+			t.Error("the metric does not count the term's end with this reason")
 		}
 		// When the connection returns, a new elector can lead again.
 		c.link.set(connected)
@@ -176,7 +176,7 @@ func TestTrustAfterASecondRenewalEndsBeforeCandidatesTakeOver(t *testing.T) {
 			case 2: // The last that is heard of the leader.
 				time.AfterFunc(time.Millisecond, func() { a.link.set(silent) })
 			default:
-				t.Errorf("leader that nobody hears renewed %d times", renewals)
+				t.Errorf("the leader renewed %d times although its requests get no answer", renewals)
 			}
 		})
 		pass(time.Minute)
@@ -225,10 +225,10 @@ func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 		}
 		pass(leader.DefaultConfig().RetryPeriod + time.Millisecond)
 		if !errors.Is(cause, leader.ErrLeaseLost) {
-			t.Errorf("work was told %v, want ErrLeaseLost", cause)
+			t.Errorf("the work's context ended with %v, want ErrLeaseLost", cause)
 		}
 		if c.leads(t) || c.ended(t, "lease_lost") != 1 {
-			t.Error("metrics do not tell of it")
+			t.Error("the metrics do not show the term's end")
 		}
 		if store.holder() != "somebody" {
 			t.Errorf("lease is held by %q: a loser must not write to it", store.holder())
@@ -248,7 +248,7 @@ func TestLeaderCreatesADeletedLockAgain(t *testing.T) {
 		a.link.set(silent)
 		for deadline := time.Now().Add(time.Minute); !b.leads(t); pass(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatal("nobody took over")
+				t.Fatal("no candidate took over")
 			}
 		}
 		store.remove()

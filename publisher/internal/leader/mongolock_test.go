@@ -151,7 +151,7 @@ func TestMongoLockRoundTrip(t *testing.T) {
 	_, second, _ := lock.Get(t.Context())
 	_, third, _ := lock.Get(t.Context())
 	if bytes.Equal(first, second) || !bytes.Equal(second, third) {
-		t.Error("raw bytes must change with every write and only then")
+		t.Error("the raw bytes of the record did not change with a write, or changed without one")
 	}
 	document := collection.stored(t)
 	if document["holder"] != "a" || document["version"] != int64(2) ||
@@ -269,7 +269,7 @@ func TestElectionOverMongoLock(t *testing.T) {
 		stopB := run("b")
 		pass(time.Minute)
 		if len(terms) != 0 {
-			t.Fatal("b leads beside a")
+			t.Fatal("b leads at the same time as a")
 		}
 		stopA()
 		begun := time.Now()

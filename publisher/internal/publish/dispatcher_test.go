@@ -159,7 +159,7 @@ func TestSessionKeyThatDiffersFromTheLaneEndsTheTerm(t *testing.T) {
 		h.start(t.Context())
 		h.submit(t, "a", 1)
 		if err := <-h.ran; err == nil {
-			t.Error("run went well")
+			t.Error("Run returned nil, want an error")
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestOptionsAreCheckedAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := publish.New(publish.Options{Batching: "some", Connections: -1, MaxBatchEvents: 5000})
 	if err == nil {
-		t.Fatal("New went well")
+		t.Fatal("New accepted invalid options")
 	}
 	for _, want := range []string{"Connect", "Encoder", "SessionKey", "Acked", "Quarantine", `"some"`, "no connections", "4500"} {
 		if !strings.Contains(err.Error(), want) {

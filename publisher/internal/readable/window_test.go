@@ -103,10 +103,10 @@ func TestOnePoisonEventIsReleased(t *testing.T) {
 	}
 	hold(t, w, "b", start)
 	if released := decide(t, w, start.Add(9*time.Second)); released != 0 {
-		t.Error("released before its time")
+		t.Error("the event was released before the end of its hold")
 	}
 	if released := decide(t, w, start.Add(10*time.Second)); released != 1 {
-		t.Error("still held when its time is over")
+		t.Error("the event is held after the end of its hold")
 	}
 }
 

@@ -51,7 +51,7 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		pass(3 * time.Second)
 		synctest.Wait()
 		if beat.ago() > 2*time.Second {
-			t.Errorf("last beat %v ago, though the stream moves again", beat.ago())
+			t.Errorf("last beat %v ago although the stream moves again", beat.ago())
 		}
 		run.end(t)
 		options.Metrics.End()
@@ -135,7 +135,7 @@ func TestHeartbeatsContinueWhileTheHandlerFinishesAtTheEnd(t *testing.T) {
 		pass(20 * time.Minute)
 		synctest.Wait()
 		if beat.ago() > 2*time.Second {
-			t.Errorf("last beat %v ago, though only the handler is waited for", beat.ago())
+			t.Errorf("last beat %v ago although the reader only waits for the handler", beat.ago())
 		}
 		close(r.block)
 		if err := <-run.result; !errors.Is(err, watch.ErrHistoryLost) {

@@ -57,7 +57,7 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 		pass(20 * time.Minute)
 		synctest.Wait()
 		if longest := beat.pause(); longest > 2*time.Second {
-			t.Errorf("no beat for %v, though the server answers pings", longest)
+			t.Errorf("no beat for %v although the server answers pings", longest)
 		}
 		// The requests begin at once, after 4 min, and after 8 min more.
 		if n := len(store.opened()); n != 3 {

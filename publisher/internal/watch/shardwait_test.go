@@ -28,7 +28,7 @@ func TestIdleShardHasItsOwnMetric(t *testing.T) {
 			t.Errorf("waits %v s for a shard, want 9", got)
 		}
 		if got := gauge(t, registry, lag); got > 1.5 {
-			t.Errorf("lag is %v s, though everything is read that can be", got)
+			t.Errorf("lag is %v s although all available changes are read", got)
 		}
 		// The shard has written its noop entry.
 		store.with(func() { store.behind = 0 })

@@ -110,7 +110,7 @@ func TestStreamOpensAtATimeAndWithKeysOnly(t *testing.T) {
 	s, events := newServer(t, reply("firstBatch", 0, "82A9"))
 	source := watch.NewCollection(events)
 	if _, err := source.Open(t.Context(), watch.Position{}, watch.Whole); err == nil {
-		t.Error("opens at no position, which would be now")
+		t.Error("Open accepted an empty position, which would mean the present")
 	}
 	stream, err := source.Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 5, I: 6}}, watch.KeysOnly)
 	if err != nil {

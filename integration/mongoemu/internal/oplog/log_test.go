@@ -142,7 +142,7 @@ func TestWait(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(results) != 0 {
-			t.Error("woken for an entry that is not there")
+			t.Error("Wait returned true without an entry")
 		}
 		l.Append(&oplog.Entry{TS: at(2)})
 		if !<-results {

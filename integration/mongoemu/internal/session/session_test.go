@@ -60,7 +60,7 @@ func TestTransactionNumbersOnlyIncrease(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := s.Done(0); ok {
-		t.Error("a newer number knows the older one's results")
+		t.Error("a newer transaction number returned the results of an older one")
 	}
 	_, err := s.Continue(6)
 	wantCode(t, err, mongoerr.NoSuchTransaction)

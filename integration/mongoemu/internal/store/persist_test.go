@@ -279,7 +279,7 @@ func TestFailedJournalIsReported(t *testing.T) {
 			t.Error("the failure is not reported")
 		}
 		if err := s.View(nil, func(*store.Viewer) error { return nil }); err == nil {
-			t.Error("what may not be on the disk can be read")
+			t.Error("View succeeded although the journal has failed")
 		}
 	}
 }

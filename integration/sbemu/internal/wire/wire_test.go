@@ -59,7 +59,7 @@ func TestValuesRoundTrip(t *testing.T) {
 		got := d.Value()
 
 		if d.Err() != nil || d.Len() > 0 || !reflect.DeepEqual(got, v) {
-			t.Fatalf("%#v came back as %#v with %d bytes left: %v", v, got, d.Len(), d.Err())
+			t.Fatalf("decoding %#v gave %#v with %d bytes left: %v", v, got, d.Len(), d.Err())
 		}
 
 		d = wire.NewDecoder(encoded)
@@ -149,7 +149,7 @@ func TestPerformativesRoundTrip(t *testing.T) {
 		}
 
 		if !reflect.DeepEqual(got, p) {
-			t.Fatalf("%#v came back as %#v", p, got)
+			t.Fatalf("decoding %#v gave %#v", p, got)
 		}
 	})
 }
