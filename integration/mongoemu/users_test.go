@@ -23,7 +23,7 @@ const (
 // client is a client of a server with users.
 type client struct{ *mongo.Client }
 
-// as connects as a user. An empty name is nobody.
+// as connects as a user. With an empty name, the client does not authenticate.
 func as(t *testing.T, s *mongoemu.Server, name, password string) client {
 	t.Helper()
 	o := options.Client().ApplyURI(s.URI())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Redefine writes the definition of a projection that [Compile] made once more.
+// Redefine returns the definition of a projection that [Compile] made, written again.
 func Redefine(p *Projection) string {
 	var d storedDefinition
 	if err := json.Unmarshal([]byte(p.definition), &d); err != nil {

@@ -8,7 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// matches understands equality, also with null for what is absent, $in and $lte.
+// matches evaluates a filter of equalities, $in and $lte. Equality with null matches an
+// absent field.
 func matches(filter, document bson.Raw) bool {
 	elements, err := filter.Elements()
 	if err != nil {
@@ -50,8 +51,8 @@ func matchesValue(want, got bson.RawValue) bool {
 	return want.Equal(got)
 }
 
-// applyUpdate understands $set, $unset, $push with $each, $max and $inc, on
-// top-level fields, none of them twice, and $set and $unset of fields of a document in one.
+// applyUpdate applies $set, $unset, $push with $each, $max and $inc to top-level fields, each
+// field at most once. It also applies $set and $unset to the fields of embedded documents.
 func applyUpdate(old, change bson.Raw) bson.Raw {
 	var document, operators bson.D
 	if err := errors.Join(bson.Unmarshal(old, &document), bson.Unmarshal(change, &operators)); err != nil {
@@ -112,7 +113,7 @@ func applyUpdate(old, change bson.Raw) bson.Raw {
 	return next
 }
 
-// applyWithin applies $set or $unset to a field of a document that is a field itself.
+// applyWithin applies $set or $unset to a field of an embedded document.
 func applyWithin(document bson.D, operator, key string, value any) bson.D {
 	change, err := bson.Marshal(bson.D{{Key: operator, Value: bson.D{{Key: key, Value: value}}}})
 	if err != nil {

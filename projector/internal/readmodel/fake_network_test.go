@@ -12,7 +12,7 @@ var (
 	errUnanswered = mongo.CommandError{Code: 89, Name: "NetworkTimeout", Message: "no reply", Labels: []string{"NetworkError"}}
 )
 
-// arrive is the way to the server: a delay and what may be lost.
+// arrive delays a command on its way to the server, and may lose it.
 func (f *fakeDatabase) arrive(ctx context.Context, command, collection string) error {
 	f.mu.Lock()
 	f.calls[command]++
@@ -30,7 +30,7 @@ func (f *fakeDatabase) arrive(ctx context.Context, command, collection string) e
 	return nil
 }
 
-// reply is the way back.
+// reply delays the reply, and may lose it.
 func (f *fakeDatabase) reply(ctx context.Context) error {
 	f.mu.Lock()
 	unanswered := f.random.Float64() < f.unanswered
@@ -59,7 +59,7 @@ func (f *fakeDatabase) delay(ctx context.Context) error {
 	}
 }
 
-// send carries a command out even if ctx ends meanwhile: what is on its way arrives.
+// send carries a command out even if ctx ends meanwhile, because the command is in flight.
 func send[T any](ctx context.Context, command func(context.Context) (T, error)) (T, error) {
 	type reply struct {
 		value T

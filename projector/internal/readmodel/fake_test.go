@@ -14,42 +14,44 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// fakeDatabase is a replica set in memory, as far as this package needs one:
-// single-document atomicity, unordered writes with errors by index, and
+// fakeDatabase is a replica set in memory with the behaviour that this package needs:
+// atomic writes of single documents, unordered writes with errors by index, and
 // transactions with snapshot isolation that conflict on writes. The contract tests run on
 // it and on the stand-in mongoemu.
 //
-// The property tests need the fake, but not for its speed: 100 runs of
-// TestAnyDeliveryEndsWithTheFold send 15,600 requests, which take the stand-in 2 s more. They
-// run in virtual time, because crashes, lost requests and back-offs take minutes. As on a
-// MongoDB server, a plain write to a document that an open transaction has written waits
-// in the stand-in for the end of the transaction. Virtual time stands still during a
-// request, so the delays of that transaction, and with them the wait, would never end.
+// The property tests need virtual time, because crashes, lost requests and backoffs take
+// minutes, and the stand-in does not work there: a plain write to a document that an open
+// transaction has written waits for the end of the transaction, as on a MongoDB server.
+// Virtual time stops during a request, so the delays of that transaction, and with them the
+// wait, would never end. Speed is not the reason: 100 runs of
+// TestAnyDeliveryEndsWithTheFold send 15,600 requests, for which the stand-in needs 2 s
+// more.
 type fakeDatabase struct {
 	mu          sync.Mutex
 	collections map[string]map[string]*record
 	random      *rand.Rand
 	// latency bounds the random delay before and after each command.
 	latency time.Duration
-	// lost and unanswered are the chances that a command does not arrive, and that
-	// its reply does not.
+	// lost is the probability that a command does not arrive, unanswered the probability
+	// that its reply does not.
 	lost, unanswered float64
-	// refuse gives the server's verdict on a document that is about to be stored.
+	// refuse returns the server's error for a document that would be stored; nil accepts
+	// it.
 	refuse func(collection string, document bson.Raw) error
-	// onArrival runs before a command does.
+	// onArrival runs before each command.
 	onArrival func(command, collection string)
 	// calls counts commands by name.
 	calls map[string]int
 }
 
-// record is a document with its past, as much as transactions need.
+// record is a document with the state that transactions need.
 type record struct {
 	id bson.RawValue
 	// document is nil after a delete.
 	document bson.Raw
 	// version rises with each change.
 	version int
-	// owner is the transaction that has changed it and not yet ended.
+	// owner is the open transaction that has changed the document; nil if there is none.
 	owner *fakeTransaction
 }
 
@@ -173,8 +175,7 @@ func (f *fakeDatabase) remove(ctx context.Context, collection string, filters []
 	})
 }
 
-// write carries out n operations, in any order, and gives how many documents it
-// found.
+// write carries out n operations, in random order, and returns how many documents matched.
 func (f *fakeDatabase) write(ctx context.Context, command, collection string, n int, one func(t *fakeTransaction, i int) (int, error)) (int, error) {
 	return send(ctx, func(ctx context.Context) (int, error) {
 		if err := f.arrive(ctx, command, collection); err != nil {
@@ -229,7 +230,7 @@ func (f *fakeDatabase) writeNow(ctx context.Context, collection string, n int, o
 	return total, nil
 }
 
-// documents gives a collection's content by _id.
+// documents returns the documents of a collection by _id.
 func (f *fakeDatabase) documents(collection string) map[string]bson.Raw {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 )
 
 type fakeTransaction struct {
-	// snapshot is what the transaction reads: the versions at its start, with their
-	// documents.
+	// snapshot has the versions at the start of the transaction, with their documents.
 	snapshot map[string]map[string]record
 	writes   map[string]map[string]bson.Raw
 	// aborted says that the transaction has ended.
@@ -23,10 +22,12 @@ type transactionKey struct{}
 
 var errConflict = mongo.CommandError{Code: 112, Name: "WriteConflict", Message: "write conflict", Labels: []string{"TransientTransactionError"}}
 
-// errBusy says that a transaction is at the document; others wait for its end.
+// errBusy says that an open transaction has written the document. Plain writes wait for its
+// end.
 var errBusy = errors.New("a transaction is at the document")
 
-// change changes the document under id, in t or at once.
+// change changes the document with the id: in the transaction t, or immediately if t is
+// nil.
 func (f *fakeDatabase) change(t *fakeTransaction, collection string, id bson.RawValue, do func(old bson.Raw) (bson.Raw, error)) error {
 	key := id.String()
 	c := f.collections[collection]
@@ -110,7 +111,7 @@ func (f *fakeDatabase) transaction(ctx context.Context, do func(context.Context)
 	return nil
 }
 
-// end commits a transaction or takes back what it has done.
+// end commits a transaction, or discards its changes.
 func (f *fakeDatabase) end(t *fakeTransaction, commit bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

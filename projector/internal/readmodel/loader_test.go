@@ -26,7 +26,7 @@ func newLoads(t *testing.T, db database, o LoaderOptions) *Loader {
 	return l
 }
 
-// inMemory counts the bytes of documents from the reading of their page to their release.
+// inMemory counts the bytes of documents, from the read of their page to their release.
 type inMemory struct {
 	database
 	mu        sync.Mutex
@@ -119,7 +119,7 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 		})
 	}
 	callers.Wait()
-	<-time.After(time.Minute) // what was given up comes to its end
+	<-time.After(time.Minute) // requests whose callers gave up end
 	if l.budget.used != 0 {
 		t.Errorf("%d bytes are taken for good", l.budget.used)
 	}

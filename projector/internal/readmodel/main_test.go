@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
-// server is the MongoDB stand-in, for what the fake database could get wrong.
+// server is the MongoDB stand-in, for behaviour that the fake database may imitate wrongly.
 var server mongotest.Server
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m)) }

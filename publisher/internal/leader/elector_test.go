@@ -189,10 +189,7 @@ func TestStopWithoutContactToTheStore(t *testing.T) {
 	})
 }
 
-// A renewal is trusted from the start of its request: the store may have had it at
-// any time since.
-// slowLock answers renewals late.
-// client-go alone would go on for RenewDeadline.
+// The lock store refuses the first releases as conflicts.
 func TestReleaseIsRetriedOnConflict(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

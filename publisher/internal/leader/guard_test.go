@@ -241,8 +241,8 @@ func TestVanishedLockIsLeftToItsHolder(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		holder string
-		// away is how long nobody looks after the lock was seen, wait how long after it
-		// was missed.
+		// away is how long the lock is not read after it was seen, and wait how long after
+		// it was found missing.
 		away, wait time.Duration
 		free       bool
 	}{
@@ -260,7 +260,7 @@ func TestVanishedLockIsLeftToItsHolder(t *testing.T) {
 				lock := &scriptedLock{holder: test.holder}
 				seen := new(sighting)
 				read := func() error {
-					// What was seen outlives the guard.
+					// A sighting outlives the guard.
 					_, _, err := newGuard(lock, DefaultConfig(), seen, new(contact)).Get(t.Context())
 					return err
 				}

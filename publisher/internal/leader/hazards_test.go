@@ -108,6 +108,8 @@ func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
 	})
 }
 
+// A renewal is trusted from the start of its request, because the store may have executed it
+// at any time since. client-go alone would lead for RenewDeadline after the answer.
 func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,10 +172,10 @@ func TestTrustAfterASecondRenewalEndsBeforeCandidatesTakeOver(t *testing.T) {
 			}
 			last = time.Now()
 			switch renewals++; renewals {
-			case 1: // The answer is lost, and the elector goes on to read and to write again.
+			case 1: // The answer is lost, and the elector reads and writes again.
 				a.link.set(deaf)
 				time.AfterFunc(config.RequestTimeout-time.Millisecond, func() { a.link.set(connected) })
-			case 2: // The last that is heard of the leader.
+			case 2: // The last renewal that the other candidate sees.
 				time.AfterFunc(time.Millisecond, func() { a.link.set(silent) })
 			default:
 				t.Errorf("the leader renewed %d times although its requests get no answer", renewals)
@@ -191,6 +193,7 @@ func TestTrustAfterASecondRenewalEndsBeforeCandidatesTakeOver(t *testing.T) {
 	})
 }
 
+// slowLock answers renewals late.
 type slowLock struct {
 	memoryLock
 	answer time.Duration

@@ -30,7 +30,7 @@ type leaseServer struct {
 	arrived chan struct{}
 
 	mu          sync.Mutex
-	hang        chan struct{} // the next request waits for it; nil: for nothing
+	hang        chan struct{} // the next request waits until it is closed; nil: it does not wait
 	lease       *coordinationv1.Lease
 	paths       []string
 	protocols   map[int]bool

@@ -19,7 +19,8 @@ func sleep(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time
 }
 
-// pass lets virtual time pass and then what is due happen, in a test's own goroutine.
+// pass lets virtual time pass, and waits until all goroutines are blocked. It is for a
+// test's own goroutine.
 func pass(d time.Duration) {
 	sleep(d)
 	synctest.Wait()

@@ -280,7 +280,7 @@ func TestElectionOverMongoLock(t *testing.T) {
 	})
 }
 
-// A lease that two streams share would keep the publishers of one standing by for ever.
+// If two streams shared a lease, the publishers of one of them would stand by forever.
 func TestLeaseOfAnotherStreamIsRefused(t *testing.T) {
 	t.Parallel()
 	collection := newLeases(t)

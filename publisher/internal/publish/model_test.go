@@ -32,10 +32,10 @@ type scenario struct {
 	batch       int
 	inflight    int
 	bytes       int64
-	trouble     int // per cent of the sends that fail in a passing way
-	huge        int // per cent of the events that are too large
-	invalid     int // per cent of the events that cannot be encoded
-	refused     int // per cent of the events that the topic refuses for good
+	trouble     int // percentage of the sends that fail transiently
+	huge        int // percentage of the events that are too large
+	invalid     int // percentage of the events that cannot be encoded
+	refused     int // percentage of the events that the topic refuses permanently
 	endsEarly   bool
 }
 
@@ -61,8 +61,8 @@ func drawScenario(t *rapid.T) scenario {
 		endsEarly:   rapid.Bool().Draw(t, "endsEarly"),
 	}
 	if s.refused > 0 {
-		// While each key waits for an event that is refused, nothing shows that the topic
-		// works. So each aggregate has its key, and a further one goes on to the end.
+		// If every key waits for a refused event, nothing shows that the topic works. So
+		// each aggregate has its own key, and one more aggregate has events until the end.
 		s.buckets, s.inflight, s.bytes = 0, 2000, 1<<20
 	}
 	return s

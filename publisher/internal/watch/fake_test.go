@@ -23,16 +23,16 @@ type fakeStore struct {
 	log     []bson.M
 	grown   chan struct{}
 	noops   int
-	frozen  bool // post-batch tokens stand still
+	frozen  bool // post-batch tokens do not change
 	opens   []watch.Position
 	shapes  []watch.Shape
 	refuse  []error       // errors of the next opens
 	faults  map[int]error // error when the change at that index would be read, once
 	tooBig  map[int]bool  // changes that only KeysOnly can carry
 	hang    bool          // the next requests are never answered
-	deaf    bool          // nor is a ping
-	delay   time.Duration // what each answer takes while there is something to read
-	behind  time.Duration // what replies show of their distance to the newest operation, if not 0
+	deaf    bool          // pings are not answered either
+	delay   time.Duration // time of each answer that has changes
+	behind  time.Duration // how far replies are behind the newest operation, if not 0
 	closed  int
 	fetches int
 	perNext int
