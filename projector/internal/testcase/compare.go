@@ -112,14 +112,16 @@ func documentDifferences(path string, want, got []field, how mode) (found []Diff
 
 func arrayDifferences(path string, want, got []bson.RawValue, how mode) (found []Difference) {
 	for i := range max(len(want), len(got)) {
-		var w, g bson.RawValue
-		if i < len(want) {
-			w = want[i]
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case i >= len(want):
+			found = append(found, Difference{Path: at, Expected: nothing, Got: show(got[i])})
+		case i >= len(got):
+			// An expected null matches an absent field, but not an absent element.
+			found = append(found, Difference{Path: at, Expected: show(want[i]), Got: nothing})
+		default:
+			found = append(found, differences(at, want[i], got[i], how)...)
 		}
-		if i < len(got) {
-			g = got[i]
-		}
-		found = append(found, differences(fmt.Sprintf("%s[%d]", path, i), w, g, how)...)
 	}
 	return found
 }

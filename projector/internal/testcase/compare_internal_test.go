@@ -28,6 +28,9 @@ func TestDifferences(t *testing.T) {
 		{`{"a":{"b":[1,{"c":2}]}}`, `{"a":{"b":[1,{"c":3,"d":4}]}}`, "a.b[1].c 2 3", "a.b[1].c 2 3, a.b[1].d nothing 4", "a.b[1].c 2 3, a.b[1].d nothing 4"},
 		{`{"a":[1,2]}`, `{"a":[1]}`, "a[1] 2 nothing", "a[1] 2 nothing", "a[1] 2 nothing"},
 		{`{"a":[1]}`, `{"a":[1,2]}`, "a[1] nothing 2", "a[1] nothing 2", "a[1] nothing 2"},
+		{`{"a":[1,null]}`, `{"a":[1]}`, "a[1] null nothing", "a[1] null nothing", "a[1] null nothing"},
+		{`{"a":[1]}`, `{"a":[1,null]}`, "a[1] nothing null", "a[1] nothing null", "a[1] nothing null"},
+		{`{"a":[null,{"b":null}]}`, `{"a":[null,{}]}`, "", "", "a[1].b null nothing"},
 		{`{"a":{"$date":"2026-01-02T03:04:05.006Z"}}`, `{"a":{"$date":"2026-01-02T03:04:05.007Z"}}`, "a 2026-01-02T03:04:05.006Z 2026-01-02T03:04:05.007Z", "a 2026-01-02T03:04:05.006Z 2026-01-02T03:04:05.007Z", "a 2026-01-02T03:04:05.006Z 2026-01-02T03:04:05.007Z"},
 	} {
 		for how, want := range map[mode]string{subset: test.subset, exact: test.exact, alike: test.alike} {

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
@@ -155,7 +155,26 @@ func (f *File) parse(data []byte) {
 			f.problem(node, c.Name, "the name is taken by the case in line %d", line)
 		}
 		names[c.Name] = c.Line
+		f.checkAbsent(c)
 		f.Cases = append(f.Cases, c)
+	}
+}
+
+// checkAbsent reports a problem if a case expects no document of an aggregate that has no
+// event: that holds for every projection, so it is most likely a misspelt id.
+func (f *File) checkAbsent(c *Case) {
+	ids := map[string]bool{}
+	for _, s := range c.Steps {
+		for i := range s.Given {
+			ids[s.Given[i].AggregateID] = true
+		}
+	}
+	for _, s := range c.Steps {
+		for _, e := range s.Expect {
+			if e.Document.Type == bson.TypeNull && !ids[e.AggregateID] {
+				f.problem(&yaml.Node{Line: e.Line, Column: e.Column}, c.Name, "%s has no event in this case, so no projection can have a document of it: correct the id, or give it an event", e.AggregateID)
+			}
+		}
 	}
 }
 
@@ -183,40 +202,6 @@ func (f *File) projections(node *yaml.Node) {
 		}
 		f.Projections = append(f.Projections, path)
 	}
-}
-
-// mapping returns the values of a mapping by key, and reports problems. If the node is
-// not a mapping, it returns nil. known are the allowed keys; nil allows any key, and what
-// is then the whole message of the problem.
-func (f *File) mapping(node *yaml.Node, name, what string, known []string) map[string]*yaml.Node {
-	if node.Kind != yaml.MappingNode {
-		if known != nil {
-			what += " is a mapping with " + strings.Join(known, ", ")
-		}
-		f.problem(node, name, "%s", what)
-		return nil
-	}
-	found := map[string]*yaml.Node{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], resolve(node.Content[i+1])
-		switch {
-		case found[key.Value] != nil:
-			f.problem(key, name, "%s is there twice", key.Value)
-		case known != nil && !slices.Contains(known, key.Value):
-			f.problem(key, name, "unknown key %s%s; %s has %s", key.Value, similar.Meant(key.Value, known), what, strings.Join(known, ", "))
-		default:
-			found[key.Value] = value
-		}
-	}
-	return found
-}
-
-// resolve returns the node to which an alias refers, or the node itself.
-func resolve(node *yaml.Node) *yaml.Node {
-	if node.Kind == yaml.AliasNode {
-		return node.Alias
-	}
-	return node
 }
 
 func (f *File) testCase(node *yaml.Node) *Case {

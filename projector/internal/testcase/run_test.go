@@ -135,7 +135,7 @@ func TestFailureMessages(t *testing.T) {
 tests:
   - name: much is wrong
     aggregateId: a
-    given: [{eventType: Unknown, payload: {n: 1}}]
+    given: [{eventType: Unknown, payload: {n: 1}}, {eventType: Unknown, aggregateId: c, payload: {n: 0}}]
     exact: true
     expect:
       p:

@@ -239,7 +239,7 @@ func (r *caseReader) pairs(node *yaml.Node, what string) func(yield func(key, va
 	}
 	return func(yield func(key, value *yaml.Node) bool) {
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			if !yield(node.Content[i], resolve(node.Content[i+1])) {
+			if !yield(keyAt(node, i), resolve(node.Content[i+1])) {
 				return
 			}
 		}

@@ -43,7 +43,10 @@ func (r *caseReader) plain(node *yaml.Node, depth int) any {
 		d := bson.D{}
 		seen := map[string]bool{}
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			key := node.Content[i]
+			key := keyAt(node, i)
+			if !r.plainKey(key, r.name) {
+				continue
+			}
 			if seen[key.Value] {
 				r.problem(key, r.name, "%s is there twice", key.Value)
 			}
@@ -101,7 +104,11 @@ func (r *caseReader) extended(node *yaml.Node) any {
 			return d[0].Value
 		}
 	}
-	r.problem(node, r.name, "read Extended JSON: %v", err)
+	remedy := ""
+	if len(node.Content) == 2 && node.Content[1].Tag != "!!str" && strings.HasPrefix(node.Content[0].Value, "$number") {
+		remedy = fmt.Sprintf(" (the value needs quotes: {%s: \"%s\"})", node.Content[0].Value, node.Content[1].Value)
+	}
+	r.problem(node, r.name, "read Extended JSON: %v%s", err, remedy)
 	return nil
 }
 
