@@ -57,7 +57,9 @@ func remedy(message, indentation string) string {
 		strings.Contains(message, "could not find expected ':'"):
 		return "indent the line exactly as its neighbours, and end each key with a colon"
 	case strings.Contains(message, "did not find expected ',' or"), strings.Contains(message, "did not find expected node content"):
-		return "close each bracket, and separate with commas"
+		return "close each bracket, and separate with commas; within braces, a text or an expression with one of ? [ { , needs quotes"
+	case strings.Contains(message, "did not find expected whitespace or line break"):
+		return "a text or an expression that starts with ! needs quotes"
 	case strings.Contains(message, "unexpected end of stream"):
 		return "close the quote"
 	}

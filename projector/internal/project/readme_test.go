@@ -65,3 +65,27 @@ func TestReadmeExample(t *testing.T) {
 		})
 	}
 }
+
+// inlineHandler matches a handler in the text of a page.
+var inlineHandler = regexp.MustCompile("`((?:when|set|unset|inc|push|pull|addToSet|min|max|delete): [^`]*)`")
+
+// TestHandlersInTheDocsCompile checks that the handlers that the pages show within their
+// text are valid YAML and CEL.
+func TestHandlersInTheDocsCompile(t *testing.T) {
+	t.Parallel()
+	for page, atLeast := range map[string]int{"../../../docs/projections.md": 3, "../../../docs/cookbook.md": 0, "../../../README.md": 0} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := inlineHandler.FindAllSubmatch(text, -1)
+		if len(found) < atLeast {
+			t.Errorf("%s has %d handlers", page, len(found))
+		}
+		for _, m := range found {
+			if _, err := project.Parse(page, append([]byte("projections:\n  - name: p\n    collection: c\n    on:\n      E:\n        "), m[1]...)); err != nil {
+				t.Errorf("%s: %v", m[1], err)
+			}
+		}
+	}
+}
