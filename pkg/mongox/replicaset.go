@@ -3,6 +3,7 @@ package mongox
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -41,4 +42,24 @@ func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 		return errNotPrimary
 	}
 	return nil
+}
+
+// reachAgain bounds the second attempt of [Reach].
+const reachAgain = 2 * time.Second
+
+// Reach is [CheckReplicaSet] for a command: it gives up after limit, with [ErrNoAnswer].
+// Before it does, it asks once more. If this machine stood still for longer than limit, the
+// first attempt has ended without an answer, and the server is there.
+func Reach(ctx context.Context, client *mongo.Client, limit time.Duration) error {
+	err := reach(ctx, client, limit)
+	if ctx.Err() == nil && (mongo.IsTimeout(err) || errors.Is(err, ErrNoAnswer)) {
+		err = reach(ctx, client, reachAgain)
+	}
+	return err
+}
+
+func reach(ctx context.Context, client *mongo.Client, limit time.Duration) error {
+	ctx, cancel := Timeout(ctx, limit)
+	defer cancel()
+	return Explain(ctx, CheckReplicaSet(ctx, client))
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -29,5 +31,34 @@ func TestDirectConnectionToASecondaryIsReported(t *testing.T) {
 		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, mongox.ErrNoReplicaSet)):
 			t.Errorf("%s: says %v", name, err)
 		}
+	}
+}
+
+// TestReachAsksOnceMore: the first request gets no answer in time, as if the machine had
+// stood still. The next one is answered, or not.
+func TestReachAsksOnceMore(t *testing.T) {
+	t.Parallel()
+	const limit = 10 * time.Second
+	for name, answers := range map[string]bool{"an answer to the second": true, "no answer": false} {
+		synctest.Test(t, func(t *testing.T) {
+			ok, hello := bson.D{{Key: "ok", Value: 1}}, bson.D{{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}}
+			server := mongoxtest.NewServer(t, ok, hello)
+			server.Ignore("ping")
+			if answers {
+				time.AfterFunc(limit/2, func() { server.Ignore("") })
+			}
+			start := time.Now()
+			err := mongox.Reach(t.Context(), server.Client, limit)
+			switch {
+			case answers && err != nil:
+				t.Errorf("%s: says %v", name, err)
+			case answers && server.Commands() != 3:
+				t.Errorf("%s: asked %d times, not by ping, ping and hello", name, server.Commands())
+			case !answers && !errors.Is(err, mongox.ErrNoAnswer):
+				t.Errorf("%s: says %v, not that the server does not answer", name, err)
+			case !answers && time.Since(start) != limit+2*time.Second:
+				t.Errorf("%s: gave up after %s", name, time.Since(start))
+			}
+		})
 	}
 }

@@ -73,10 +73,7 @@ func (e *environment) connect(ctx context.Context) (*stores, error) {
 		return nil, err
 	}
 	for _, client := range s.needed {
-		attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
-		err := mongox.Explain(attempt, mongox.CheckReplicaSet(attempt, client.Client))
-		cancel()
-		if err != nil {
+		if err := mongox.Reach(ctx, client.Client, attemptTimeout); err != nil {
 			s.close(ctx, e.logger)
 			return nil, fmt.Errorf("reach MongoDB at %s (%s): %w", client.store, client.what, err)
 		}

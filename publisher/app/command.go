@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/audit"
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
@@ -57,7 +58,7 @@ func (e *environment) withStores(ctx context.Context, do func(s *stores) error) 
 	}
 	defer s.close(ctx, p.logger)
 	for _, store := range s.named(p.config) {
-		if err := checkMongoDB(ctx, store.client); err != nil {
+		if err := mongox.Reach(ctx, store.client, attemptTimeout); err != nil {
 			return fmt.Errorf("reach MongoDB at %s (%s): %w", store.at, store.what, err)
 		}
 	}
