@@ -40,9 +40,7 @@ func TestPublicEventLogs(t *testing.T) {
 			s.leader().Kill()
 			s.kill("projector", 0)
 			s.startProjector(0)
-			if topic := s.invariants(); topic.Epochs != 2 {
-				t.Errorf("%d terms published, not 2", topic.Epochs)
-			}
+			s.checkTerms("published", s.invariants().Epochs, 2)
 		})
 	}
 }

@@ -38,9 +38,7 @@ func TestEverythingRestarted(t *testing.T) {
 	s.awaitPublished(0.5)
 	s.Kill()
 	s.start(2, 2)
-	if topic := s.invariants(); topic.Epochs != 2 {
-		t.Errorf("%d terms published, not 2", topic.Epochs)
-	}
+	s.checkTerms("published", s.invariants().Epochs, 2)
 }
 
 func TestSessionLocksLost(t *testing.T) {
@@ -133,9 +131,7 @@ func TestBrokerDetachesLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if topic := s.invariants(); topic.Epochs != 1 {
-		t.Errorf("%d terms published, not 1", topic.Epochs)
-	}
+	s.checkTerms("published", s.invariants().Epochs, 1)
 }
 
 // A poison event stops its aggregate in its projection, and no other.

@@ -27,10 +27,7 @@ func TestLeaderKilledUnderLoad(t *testing.T) {
 		leader, err := s.Leader(t.Context())
 		return err == nil && leader.Name != first.Name
 	})
-	topic := s.invariants()
-	if topic.Epochs != 2 {
-		t.Errorf("%d terms published, not 2", topic.Epochs)
-	}
+	s.checkTerms("published", s.invariants().Epochs, 2)
 }
 
 // Events that a leader has read, and that the broker has not accepted when the leader dies,
@@ -51,9 +48,7 @@ func TestLeaderKilledWhileTheBrokerRefuses(t *testing.T) {
 	})
 	first.Kill()
 	broker.Throttle(0)
-	if topic := s.invariants(); topic.Epochs != 2 {
-		t.Errorf("%d terms published, not 2", topic.Epochs)
-	}
+	s.checkTerms("published", s.invariants().Epochs, 2)
 }
 
 func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
@@ -69,11 +64,9 @@ func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	topic := s.invariants()
-	if topic.Epochs != 2 {
-		t.Errorf("%d terms published, not 2", topic.Epochs)
-	}
+	s.checkTerms("published", topic.Epochs, 2)
 	// A clean handover saves the token of the last acknowledged event.
-	if topic.Repeats != 0 {
+	if topic.Repeats != 0 && s.leasesLost() == 0 {
 		t.Errorf("a clean handover published %d events twice", topic.Repeats)
 	}
 }
@@ -88,7 +81,7 @@ func TestLeaderStoppedForLongerThanItsLease(t *testing.T) {
 	if err := first.Signal(sigStop); err != nil {
 		t.Fatal(err)
 	}
-	s.await("a successor", func() bool { return s.epoch() == 2 })
+	s.await("a successor", func() bool { return s.epoch() >= 2 })
 	s.awaitPublished(0.9)
 	successor := s.started[0]
 	if successor == first {
@@ -106,8 +99,9 @@ func TestLeaderStoppedForLongerThanItsLease(t *testing.T) {
 		t.Errorf("the first leader moved the checkpoint back from %v to %v", before, after)
 	}
 	s.invariants()
-	if epoch := s.epoch(); epoch != 2 {
-		t.Errorf("the term of epoch %d holds the checkpoint, not the successor's 2", epoch)
+	// Only the first leader lost its lease, unless all processes stood still.
+	if epoch, latest := s.epoch(), int64(max(2, 1+s.leasesLost())); epoch < 2 || epoch > latest {
+		t.Errorf("the term of epoch %d holds the checkpoint, not one from 2 to %d", epoch, latest)
 	}
 }
 
@@ -168,9 +162,8 @@ func TestStreamInterrupted(t *testing.T) {
 		// The stream that was interrupted last time may not be open again yet.
 		s.await("a stream to interrupt", func() bool { return store.InterruptStreams() > 0 })
 	}
-	if topic := s.invariants(); topic.Epochs != 1 {
-		t.Errorf("%d terms published: an interrupted stream is reopened within its term", topic.Epochs)
-	}
+	// An interrupted stream is reopened within its term.
+	s.checkTerms("published", s.invariants().Epochs, 1)
 	if s.metric("publisher", "penstock_publisher_stream_reopened_total", "cause", "error") == 0 {
 		t.Error("the publisher reopened no stream")
 	}

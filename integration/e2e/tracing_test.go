@@ -217,9 +217,10 @@ func openMetrics(t *testing.T, p *harness.Process) string {
 // checkExemplars checks that histograms name traces that the collector has.
 func (s *traced) checkExemplars() {
 	s.t.Helper()
-	known := make(map[string]bool)
-	for _, span := range s.collector.Spans() {
-		known[span.TraceID+" "+span.SpanID] = true
+	exported := func(a, b string) bool {
+		return slices.ContainsFunc(s.collector.Spans(), func(span tracingtest.Span) bool {
+			return span.TraceID == a && span.SpanID == b || span.TraceID == b && span.SpanID == a
+		})
 	}
 	for prefix, histograms := range map[string][]string{
 		"publisher": {"penstock_publisher_send_duration_seconds"},
@@ -237,9 +238,13 @@ func (s *traced) checkExemplars() {
 					continue
 				}
 				ids := regexp.MustCompile(`"([0-9a-f]+)"`).FindAllStringSubmatch(exemplar[1], -1)
-				if len(ids) != 2 || !known[ids[0][1]+" "+ids[1][1]] && !known[ids[1][1]+" "+ids[0][1]] {
-					s.t.Errorf("%s has the exemplar %s, which is no span that was exported", histogram, exemplar[1])
+				if len(ids) != 2 {
+					s.t.Errorf("%s has the exemplar %s", histogram, exemplar[1])
+					continue
 				}
+				s.await(fmt.Sprintf("the span of the exemplar %s of %s", exemplar[1], histogram), func() bool {
+					return exported(ids[0][1], ids[1][1])
+				})
 			}
 		}
 	}
