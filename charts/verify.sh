@@ -220,6 +220,61 @@ only_in "metrics that no service has" "$work/asked" "$work/exported"
 grep -ohE "$metrics" dashboards/*.json | sort -u | whole >"$work/shown"
 only_in "metrics that no dashboard shows" "$work/exported" "$work/shown"
 
+# Alerts, dashboards and autoscaling select and group by labels that the metrics have, with
+# values that their help names: docs/metrics.md is made from the code. Prometheus adds the
+# labels of the target. A wrong label makes an alert that never fires.
+sed -nE 's/^\| `(penstock_[a-z_]+)` \| [a-z]+ \| ([^|]*)\| (.*)\|$/\1|\2|\3/p' ../../docs/metrics.md >"$work/documented"
+{
+	sed -E 's/\{\{- \$pods -?\}\}//g' templates/_alerts.tpl
+	grep -h ' query: ' "$work"/*.yaml
+	sed 's/\\"/"/g' dashboards/*.json
+} >"$work/queries"
+awk -F '|' '
+	function wrong(what) { if (!(what in told)) print what; told[what] = 1 }
+	FILENAME ~ /documented$/ { labels[$1] = $2; help[$1] = $3; next }
+	{
+		text = $0
+		while (match(text, /(by \([a-z_, ]+\) \(([a-z_]+\()?)?penstock_(publisher|projector)_[a-z_]+[{][^}]*[}]/)) {
+			found = substr(text, RSTART, RLENGTH); text = substr(text, RSTART + RLENGTH)
+			match(found, /penstock_[a-z_]+[{]/)
+			metric = substr(found, RSTART, RLENGTH - 1); by = substr(found, 1, RSTART - 1); selector = substr(found, RSTART + RLENGTH)
+			if (!(metric in labels)) sub(/_(bucket|sum|count)$/, "", metric)
+			seen++
+			sub(/^by \(/, "", by); sub(/\).*/, "", by)
+			n = split(by, groups, /, */)
+			for (i = 1; i <= n; i++) if (groups[i] !~ /^(namespace|pod|le)$/ && !index(labels[metric], "`" groups[i] "`")) wrong(metric " by (" groups[i] ")")
+			while (match(selector, /[a-z_]+(=~|!~|!=|=)"[^"]*"/)) {
+				pair = substr(selector, RSTART, RLENGTH); selector = substr(selector, RSTART + RLENGTH)
+				label = pair; sub(/[=!].*/, "", label)
+				if (label ~ /^(namespace|pod|cluster)$/) continue
+				if (!index(labels[metric], "`" label "`")) wrong(metric "{" pair "}")
+				value = pair; sub(/^[^"]*"/, "", value); sub(/"$/, "", value)
+				n = split(value, values, "[|]")
+				for (i = 1; i <= n; i++) if (!index(help[metric], values[i])) wrong(metric "{" pair "}: no value " values[i])
+			}
+		}
+	}
+	END { if (seen < 120) print "only " seen + 0 " selectors were found" }' "$work/documented" "$work/queries" >"$work/labels"
+if [ -s "$work/labels" ]; then complain "labels that no metric has" <"$work/labels"; fi
+
+# The text of an alert names only labels that its expression keeps.
+awk '
+	/^- alert:/ { alert = $3 }
+	/^  expr:/ { kept = $0 }
+	{
+		text = $0
+		while (match(text, /[$]labels[.][a-z_]+/)) {
+			label = substr(text, RSTART + 8, RLENGTH - 8); text = substr(text, RSTART + RLENGTH)
+			if (kept !~ "(sum|max|min) by [(]([a-z_]+, )*" label "[,)]") print alert ": $labels." label
+		}
+	}' templates/_alerts.tpl >"$work/dropped"
+if [ -s "$work/dropped" ]; then complain "labels that an alert names and drops" <"$work/dropped"; fi
+
+# The schema knows the names of the alerts that can be left out.
+sed -n 's/^- alert: //p' templates/_alerts.tpl | sort >"$work/alerts"
+grep -oE '"Penstock(Publisher|Projector)[A-Za-z]+"' values.schema.json | tr -d '"' | sort >"$work/schema"
+if ! diff "$work/alerts" "$work/schema" >"$work/diff"; then complain "alerts in metrics.prometheusRule.disabled of values.schema.json" <"$work/diff"; fi
+
 # Each alert has a heading in the runbook, and each heading an alert.
 grep -ohE '^- alert: .*' templates/_alerts.tpl | sed 's/- alert: //' | sort >"$work/alerts"
 sed -n 's/^## //p' RUNBOOK.md | sort >"$work/headings"

@@ -170,18 +170,14 @@ null or empty, its variable is not set, and the service uses its default.
 
 {{/*
 GOMEMLIMIT in MiB, as a percentage of the container's memory limit. It is empty if there
-is no limit, or if the limit has none of the usual units.
+is no limit, or if its unit is rare.
 */}}
 {{- define "penstock.goMemLimit" -}}
 {{- $own := index .root.Values .component }}
 {{- $limit := dig "limits" "memory" "" ($own.resources | default dict) }}
-{{- if kindIs "float64" $limit }}{{ $limit = int64 $limit }}{{ end }}
-{{- $limit = toString $limit }}
-{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $limit }}
-{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
-{{- $unit := trimPrefix $number $limit }}
-{{- if and $number (hasKey $units $unit) (gt (int64 $own.goMemLimitPercent) 0) }}
-{{- $mebibytes := divf (mulf (float64 $number) (float64 (get $units $unit)) (float64 $own.goMemLimitPercent)) 100 1048576 | floor | int64 }}
+{{- $bytes := include "penstock.bytes" $limit }}
+{{- if and $bytes (gt (int64 $own.goMemLimitPercent) 0) }}
+{{- $mebibytes := divf (mulf (float64 $bytes) (float64 $own.goMemLimitPercent)) 100 1048576 | floor | int64 }}
 {{- if gt $mebibytes 0 }}{{ printf "%dMiB" $mebibytes }}{{ end }}
 {{- end }}
 {{- end }}

@@ -82,13 +82,20 @@ spec:
   egress:
     {{- include "penstock.egressRule" (dict "to" $policy.dns.to "ports" $policy.dns.ports "protocols" (list "UDP" "TCP")) | nindent 4 }}
     {{- include "penstock.egressRule" (dict "to" $policy.https.to "ports" $policy.https.ports) | nindent 4 }}
-    {{- include "penstock.egressRule" (dict "to" $policy.serviceBus.to "ports" $policy.serviceBus.ports) | nindent 4 }}
+    {{- $ports := $policy.serviceBus.ports }}
+    {{- if eq (default "" .root.Values.serviceBus.transport) "websocket" }}{{ $ports = append $ports "443" }}{{ end }}
+    {{- include "penstock.egressRule" (dict "to" $policy.serviceBus.to "ports" $ports) | nindent 4 }}
     {{- include "penstock.egressRule" (dict "to" $policy.mongodb.to "ports" $policy.mongodb.ports) | nindent 4 }}
     {{- if and (eq .component "publisher") (eq (include "penstock.electsByLease" .root) "true") }}
     {{- include "penstock.egressRule" (dict "to" $policy.apiServer.to "ports" $policy.apiServer.ports) | nindent 4 }}
     {{- end }}
     {{- if .root.Values.tracing.enabled }}
-    {{- include "penstock.egressRule" (dict "to" $policy.tracing.to "ports" $policy.tracing.ports) | nindent 4 }}
+    {{- $ports := $policy.tracing.ports }}
+    {{- $endpoint := .root.Values.tracing.endpoint }}
+    {{- with default (ternary ":443" "" (hasPrefix "https:" $endpoint)) (regexFind ":[0-9]+(/|$)" $endpoint) }}
+    {{- $ports = append $ports (trimAll ":/" .) }}
+    {{- end }}
+    {{- include "penstock.egressRule" (dict "to" $policy.tracing.to "ports" $ports) | nindent 4 }}
     {{- end }}
     {{- with $policy.extraEgress }}
     {{- toYaml . | nindent 4 }}
@@ -96,10 +103,12 @@ spec:
 {{- end }}
 
 {{- define "penstock.egressRule" -}}
-{{- $protocols := default (list "TCP") .protocols -}}
+{{- $protocols := default (list "TCP") .protocols }}
+{{- $ports := list }}
+{{- range .ports }}{{ $ports = append $ports (kindIs "string" . | ternary . (int64 . | toString)) }}{{ end -}}
 - ports:
-    {{- range $port := .ports }}
-    {{- $range := splitList "-" (kindIs "string" $port | ternary $port (int64 $port | toString)) }}
+    {{- range $port := uniq $ports }}
+    {{- $range := splitList "-" $port }}
     {{- range $protocol := $protocols }}
     - port: {{ first $range | int64 }}
       {{- if gt (len $range) 1 }}

@@ -70,7 +70,9 @@ affinity:
 topologySpreadConstraints:
   {{- $selector := dict "matchLabels" (include "penstock.selectorLabels" $ | fromYaml) }}
   {{- range . }}
-  - {{ toYaml (merge (dict) . (dict "labelSelector" $selector)) | nindent 4 | trim }}
+  {{- $constraint := . }}
+  {{- if not (hasKey . "labelSelector") }}{{ $constraint = merge (dict "labelSelector" $selector) . }}{{ end }}
+  - {{ toYaml $constraint | nindent 4 | trim }}
   {{- end }}
 {{- end }}
 {{- end }}
@@ -211,7 +213,8 @@ volumes:
 {{- end }}
 {{- end }}
 
-{{- define "penstock.volumeMounts" -}}
+{{/* The volume mounts that the chart itself gives to a component's containers, as a list. */}}
+{{- define "penstock.ownVolumeMounts" -}}
 {{- $mounts := list }}
 {{- if and (eq .component "projector") (eq (include "penstock.hasProjectionFiles" .root) "true") }}
 {{- $mounts = append $mounts (dict "name" "projections" "mountPath" "/etc/penstock/projections" "readOnly" true) }}
@@ -219,7 +222,11 @@ volumes:
 {{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
 {{- $mounts = append $mounts (dict "name" "mongodb-token" "mountPath" "/var/run/secrets/penstock/mongodb" "readOnly" true) }}
 {{- end }}
-{{- with concat $mounts ((index .root.Values .component).extraVolumeMounts | default list) -}}
+{{- toYaml $mounts }}
+{{- end }}
+
+{{- define "penstock.volumeMounts" -}}
+{{- with concat (include "penstock.ownVolumeMounts" . | fromYamlArray) ((index .root.Values .component).extraVolumeMounts | default list) -}}
 volumeMounts:
   {{- toYaml . | nindent 2 }}
 {{- end }}

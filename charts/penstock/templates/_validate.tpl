@@ -13,7 +13,7 @@ ends with the remedy. All problems are reported together.
 {{- if and .Values.tracing.enabled (not .Values.tracing.endpoint) }}
 {{- $problems = printf "%s\n%s" $problems "tracing.endpoint is not set: set it to the URL of the collector, such as http://collector.observability:4318\n" }}
 {{- end }}
-{{- $problems = printf "%s%s" $problems (include "penstock.problems.labels" .) }}
+{{- $problems = printf "%s%s%s%s" $problems (include "penstock.problems.names" .) (include "penstock.problems.labels" .) (include "penstock.problems.metrics" .) }}
 {{- if .Values.publisher.enabled }}
 {{- $problems = printf "%s%s%s" $problems (include "penstock.problems.pods" (dict "root" . "component" "publisher")) (include "penstock.problems.publisher" .) }}
 {{- end }}
@@ -75,19 +75,62 @@ projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use ano
 {{ end }}
 {{- $set := list }}
 {{- range include (printf "penstock.env.%s" $component) .root | fromYamlArray }}{{ $set = append $set .name }}{{ end }}
-{{- range include "penstock.env.extraNames" . | fromYamlArray }}
+{{- $names := include "penstock.env.extraNames" . | fromYamlArray }}
+{{- range $names | uniq }}
 {{- if has . $set }}
 {{ $component }}.extraEnv sets {{ . }}, which the chart sets: use the value that it stands for
 {{ end }}
 {{- end }}
+{{- $repeated := list }}
+{{- range $at, $name := $names }}
+{{- if has $name (slice $names 0 $at) }}{{ $repeated = append $repeated $name }}{{ end }}
+{{- end }}
+{{- range uniq $repeated }}
+{{ $component }}.extraEnv sets {{ . }} more than once: keep one of them
+{{ end }}
 {{- range $name, $_ := include "penstock.ownPodLabels" . | fromYaml }}
 {{- if hasKey ($own.podLabels | default dict) $name }}
 {{ $component }}.podLabels sets {{ $name }}, which the chart sets: choose another label
 {{ end }}
 {{- end }}
+{{- $containers := list $component }}
+{{- if $own.preflight.enabled }}{{ $containers = append $containers "preflight" }}{{ end }}
+{{- if and (eq $component "projector") (dig "projections" "check" false $own) }}{{ $containers = append $containers "check-projections" }}{{ end }}
 {{- range $own.extraContainers }}
-{{- if eq .name $component }}
-{{ $component }}.extraContainers has a container named {{ .name }}, which is the service's name: choose another name
+{{- if has .name $containers }}
+{{ $component }}.extraContainers has a container named {{ .name }}, as the chart has: choose another name
+{{ end }}
+{{- end }}
+{{- $volumes := list }}
+{{- range include "penstock.ownVolumes" . | fromYamlArray }}{{ $volumes = append $volumes .name }}{{ end }}
+{{- range $own.extraVolumes }}
+{{- if has .name $volumes }}
+{{ $component }}.extraVolumes has a volume named {{ .name }}, as the chart has: choose another name
+{{ end }}
+{{- end }}
+{{- $mounts := dict }}
+{{- range include "penstock.ownVolumeMounts" . | fromYamlArray }}{{ $_ := set $mounts .mountPath .name }}{{ end }}
+{{- range $own.extraVolumeMounts }}
+{{- if hasKey $mounts (trimSuffix "/" (toString .mountPath)) }}
+{{ $component }}.extraVolumeMounts mounts {{ .name }} at {{ .mountPath }}, where the chart mounts {{ get $mounts (trimSuffix "/" .mountPath) }}: choose another path
+{{ end }}
+{{- end }}
+{{- include "penstock.problems.memory" . }}
+{{- end }}
+
+{{- define "penstock.problems.names" -}}
+{{- $fullname := include "penstock.fullname" . }}
+{{- /* Before 1.36 the name of a Service must begin with a letter. */}}
+{{- $digit := and (regexMatch "^[0-9]" $fullname) (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}
+{{- if or (contains "." $fullname) $digit }}
+{{ ternary "fullnameOverride" "the release's name" (not (empty .Values.fullnameOverride)) }} makes {{ $fullname }} the beginning of the objects' names, which no Service can have: set fullnameOverride to lower-case letters, digits and -, with a letter first
+{{ end }}
+{{- $publisher := .Values.publisher }}
+{{- $projector := .Values.projector }}
+{{- if and $publisher.enabled $projector.enabled $publisher.serviceAccount.create $projector.serviceAccount.create }}
+{{- $name := include "penstock.serviceAccountName" (dict "root" . "component" "publisher") }}
+{{- if eq $name (include "penstock.serviceAccountName" (dict "root" . "component" "projector")) }}
+publisher.serviceAccount.name and projector.serviceAccount.name both create {{ $name }}: use two names, or set projector.serviceAccount.create to false
 {{ end }}
 {{- end }}
 {{- end }}
@@ -152,9 +195,16 @@ projector.autoscaling.minReplicas is greater than projector.autoscaling.maxRepli
 {{- if lt (int64 $autoscaling.minReplicas) 1 }}
 projector.autoscaling.minReplicas is 0, which mode hpa cannot do: use at least 1, or mode keda
 {{ end }}
-{{- if and (not $autoscaling.hpa.metrics) (not (dig "requests" "cpu" "" (.Values.projector.resources | default dict))) }}
+{{- if not $autoscaling.hpa.metrics }}
+{{- if not (include "penstock.cpuRequest" .Values.projector) }}
 projector.resources.requests.cpu is not set, and mode hpa measures CPU use against it: set it, or projector.autoscaling.hpa.metrics
 {{ end }}
+{{- range .Values.projector.extraContainers }}
+{{- if not (include "penstock.cpuRequest" .) }}
+projector.extraContainers has {{ .name }} without resources.requests.cpu, and mode hpa measures the CPU use of the whole pod: set it, or projector.autoscaling.hpa.metrics
+{{ end }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- if eq $autoscaling.mode "keda" }}
 {{- if not (or $keda.messages.enabled $keda.sessions.enabled) }}
@@ -169,6 +219,11 @@ projector.autoscaling.keda.sessions.serverAddress is not set: set it to the addr
 {{- if and $keda.sessions.enabled (not $keda.sessions.query) (ne (include "penstock.countsBacklog" .) "true") }}
 projector.backlog.interval is {{ .Values.projector.backlog.interval }}, so that no pod counts the sessions that projector.autoscaling.keda.sessions asks for: set it to 30s, or disable that trigger
 {{ end }}
+{{- $needed := mul (int64 $keda.sessions.perReplica) (int64 $autoscaling.maxReplicas) }}
+{{- $counted := .Values.projector.backlog.limit }}
+{{- if and $keda.sessions.enabled (not $keda.sessions.query) $counted (lt (int64 $counted) $needed) }}
+projector.backlog.limit is {{ int64 $counted }}, but only {{ $needed }} sessions (projector.autoscaling.keda.sessions.perReplica × projector.autoscaling.maxReplicas) scale up to maxReplicas: use at least {{ $needed }}
+{{ end }}
 {{- if and $keda.sessions.azureIdentity .Values.serviceBus.existingSecret $keda.messages.enabled }}
 projector.autoscaling.keda.sessions.azureIdentity is true though messages are read by a connection string: set serviceBus.namespace instead of serviceBus.existingSecret, or disable one of the triggers
 {{ end }}
@@ -179,4 +234,10 @@ projector.autoscaling.keda.fallback.behavior is scalingModifiers, which needs bo
 projector.autoscaling.keda.existingSecret is set though serviceBus.namespace makes KEDA use an Azure identity: remove it
 {{ end }}
 {{- end }}
+{{- end }}
+
+{{/* The CPU request of a container with resources. Kubernetes takes the limit without one. */}}
+{{- define "penstock.cpuRequest" -}}
+{{- $resources := .resources | default dict }}
+{{- coalesce (dig "requests" "cpu" "" $resources) (dig "limits" "cpu" "" $resources) | default "" }}
 {{- end }}

@@ -126,7 +126,7 @@ func NewStore(c Collection, o Options) *Store {
 		collection: c, options: o,
 		parked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "penstock_projector_parked_aggregates",
-			Help: "Parked aggregates by projection and reason (as in the parked list), over all processes: each of them reports the same number.",
+			Help: "Parked aggregates by projection and reason, as in the parked list (missing and unavailable resume by themselves), over all processes: each of them reports the same number.",
 		}, []string{"projection", "reason"}),
 		discarded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "penstock_projector_discarded_aggregates",

@@ -1,0 +1,77 @@
+{{/* Quantities and durations as numbers, and the checks that compare them. */}}
+
+{{/*
+Bytes of a quantity of memory such as 512Mi, with fractions; empty for a quantity in a rare
+unit. The unit m means thousandths.
+*/}}
+{{- define "penstock.bytes" -}}
+{{- $quantity := . }}
+{{- if kindIs "float64" $quantity }}{{ $quantity = int64 $quantity }}{{ end }}
+{{- $quantity = toString $quantity }}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $quantity }}
+{{- $units := dict "m" 0.001 "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $unit := trimPrefix $number $quantity }}
+{{- if and $number (hasKey $units $unit) }}{{ mulf (float64 $number) (float64 (get $units $unit)) }}{{ end }}
+{{- end }}
+
+{{/* Seconds of a Go duration such as 1h30m, rounded down; empty if it is none. */}}
+{{- define "penstock.seconds" -}}
+{{- $units := dict "ms" 0.001 "s" 1 "m" 60 "h" 3600 }}
+{{- $duration := toString (default "" .) }}
+{{- if regexMatch "^([0-9]+([.][0-9]+)?(ms|s|m|h))+$" $duration }}
+{{- $seconds := 0.0 }}
+{{- range regexFindAll "[0-9]+([.][0-9]+)?(ms|s|m|h)" $duration -1 }}
+{{- $seconds = addf $seconds (mulf (float64 (regexFind "^[0-9.]+" .)) (float64 (get $units (regexFind "[a-z]+$" .)))) }}
+{{- end }}
+{{- int64 $seconds }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.memory" -}}
+{{- $component := .component }}
+{{- $own := index .root.Values $component }}
+{{- $request := dig "requests" "memory" "" ($own.resources | default dict) }}
+{{- $limit := dig "limits" "memory" "" ($own.resources | default dict) }}
+{{- range $kind, $quantity := dict "requests" $request "limits" $limit }}
+{{- $bytes := include "penstock.bytes" $quantity }}
+{{- if and $bytes (lt (float64 $bytes) 1048576.0) }}
+{{ $component }}.resources.{{ $kind }}.memory is {{ $quantity }}, which is less than 1 MiB: use a larger unit, such as {{ regexFind "^[0-9.]+" (toString $quantity) }}Mi
+{{ end }}
+{{- end }}
+{{- with include "penstock.bytes" $limit }}
+{{- $bytes := float64 . }}
+{{- if and (include "penstock.bytes" $request) (gt (include "penstock.bytes" $request | float64) $bytes) }}
+{{ $component }}.resources.requests.memory is {{ $request }}, more than {{ $component }}.resources.limits.memory, which is {{ $limit }}: use at most the limit
+{{ end }}
+{{- $buffers := dict }}
+{{- if eq $component "publisher" }}
+{{- $buffers = dict "publisher.publish.maxInflightBytes" $own.publish.maxInflightBytes "publisher.stream.prefetchBytes" $own.stream.prefetchBytes }}
+{{- else }}
+{{- $buffers = dict "projector.keepBytes" $own.keepBytes "projector.loadBytes" $own.loadBytes "projector.sessions.bufferBytes" $own.sessions.bufferBytes }}
+{{- end }}
+{{- $sum := 0 }}
+{{- $names := list }}
+{{- range $name, $size := $buffers }}
+{{- if $size }}{{ $sum = add $sum (int64 $size) }}{{ $names = append $names $name }}{{ end }}
+{{- end }}
+{{- if gt (float64 $sum) $bytes }}
+{{ $sum }} bytes of buffers ({{ join " + " $names }}) do not fit into {{ $component }}.resources.limits.memory, which is {{ $limit }}: lower the buffers, or raise the limit
+{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.metrics" -}}
+{{- $metrics := .Values.metrics }}
+{{- if $metrics.prometheusRule.enabled }}
+{{- $age := int64 $metrics.prometheusRule.thresholds.verifiedAgeSeconds }}
+{{- $reconcile := .Values.projector.history.reconcile }}
+{{- $interval := include "penstock.seconds" $reconcile }}
+{{- if and .Values.projector.enabled $interval (le $age (int64 $interval)) }}
+metrics.prometheusRule.thresholds.verifiedAgeSeconds is {{ $age }}, and projector.history.reconcile is {{ $reconcile }}: PenstockProjectorNotVerified would fire before each comparison; use about three times that interval, {{ mul 3 (int64 $interval) }}
+{{ end }}
+{{- $scrape := include "penstock.seconds" $metrics.podMonitor.interval }}
+{{- if and $metrics.podMonitor.enabled $scrape (gt (int64 $scrape) 120) }}
+metrics.podMonitor.interval is {{ $metrics.podMonitor.interval }}, and alerts need two scrapes within 5 minutes: use at most 2m
+{{ end }}
+{{- end }}
+{{- end }}
