@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // withUsers is a backend whose event store demands a password. The test itself is the user
@@ -30,7 +31,8 @@ func (b withUsers) uri(name, password string) string {
 }
 
 // newScenarioWithUsers starts no service. Each service needs a user and its connection string.
-func newScenarioWithUsers(t *testing.T, events int, projectorEnv ...string) (s *scenario, b withUsers) {
+func newScenarioWithUsers(t *testing.T, projectorEnv ...string) (s *scenario, b withUsers) {
+	const events = 2000
 	t.Helper()
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: users of MongoDB")
@@ -66,7 +68,7 @@ func (b withUsers) reconnectServices(t *testing.T) {
 // TestPasswordOfMongoDBIsRotated checks that the page's steps lose nothing: a second user,
 // the restart of all pods, one after the other, and the removal of the first user.
 func TestPasswordOfMongoDBIsRotated(t *testing.T) {
-	s, b := newScenarioWithUsers(t, 2000)
+	s, b := newScenarioWithUsers(t)
 	newProcedure(s).says("add a second user with the same roles")
 	b.set(t, "first", "old")
 	s.SetEnv("MONGODB_URI=" + b.uri("first", "old"))
@@ -92,7 +94,7 @@ func TestPasswordOfMongoDBIsRotated(t *testing.T) {
 // changed report it, go on trying for PENSTOCK_FATAL_AFTER, and then end, the leader and the
 // standby: a restarted container has the new password.
 func TestPublishersEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
-	s, b := newScenarioWithUsers(t, 2000)
+	s, b := newScenarioWithUsers(t)
 	b.set(t, "publisher", "old")
 	b.set(t, "projector", "other")
 	s.SetEnv("MONGODB_URI=" + b.uri("projector", "other"))
@@ -128,7 +130,52 @@ func TestPublishersEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
 // nothing, and projectors with the new password continue.
 func TestProjectorsParkNothingIfTheirPasswordIsWrong(t *testing.T) {
 	const parkAfter = 2 * time.Second
-	s, b := newScenarioWithUsers(t, 2000, "PENSTOCK_PARK_AFTER="+parkAfter.String())
+	s, b := newScenarioWithUsers(t, "PENSTOCK_PARK_AFTER="+parkAfter.String())
+	b.set(t, "publisher", "other")
+	b.set(t, "projector", "old")
+	s.SetEnv("MONGODB_URI=" + b.uri("publisher", "other"))
+	s.startPublisher(0)
+	s.SetEnv("MONGODB_URI=" + b.uri("projector", "old"))
+	projectors := []*harness.Process{s.startProjector(0), s.startProjector(1)}
+	s.ready()
+	s.load(3 * time.Second)
+	s.awaitPublished(0.2)
+
+	refused := time.Now()
+	b.set(t, "projector", "new")
+	b.reconnectServices(t)
+	for _, process := range projectors {
+		s.reportsWrongPassword(process)
+	}
+	s.awaitPublished(0.8)
+	s.await("refusals that last longer than PENSTOCK_PARK_AFTER", func() bool { return time.Since(refused) > 3*parkAfter })
+	parked, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
+	if err != nil || parked != 0 {
+		t.Errorf("%d aggregates are parked (%v)", parked, err)
+	}
+	for _, process := range projectors {
+		if !process.Running() {
+			t.Fatalf("%s has ended", process.Name)
+		}
+		// Every session repeats its events several times a second. The lines about it must
+		// not fill the log, however long it lasts.
+		lines, most := strings.Count(s.log(process), "some events were not projected"), 2+int(time.Since(refused)/obs.RepeatInterval)
+		if lines > most {
+			t.Errorf("%s logged %d lines about events that were not projected, want at most %d", process.Name, lines, most)
+		}
+		s.stopped(process)
+	}
+
+	s.SetEnv("MONGODB_URI=" + b.uri("projector", "new"))
+	s.start(0, 2)
+	s.invariants()
+}
+
+// TestProjectorsEndIfTheirPasswordIsWrongForTooLong checks that projectors whose password was
+// changed go on trying for PENSTOCK_FATAL_AFTER, and then end, although nobody can settle the
+// events that they have received: a restarted container has the new password.
+func TestProjectorsEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
+	s, b := newScenarioWithUsers(t, "PENSTOCK_FATAL_AFTER=5s", "PENSTOCK_DRAIN_TIMEOUT=5s")
 	b.set(t, "publisher", "other")
 	b.set(t, "projector", "old")
 	s.SetEnv("MONGODB_URI=" + b.uri("publisher", "other"))
@@ -142,20 +189,13 @@ func TestProjectorsParkNothingIfTheirPasswordIsWrong(t *testing.T) {
 	b.set(t, "projector", "new")
 	b.reconnectServices(t)
 	for _, process := range projectors {
-		s.reportsWrongPassword(process)
-	}
-	s.awaitPublished(0.8)
-	refused := time.Now()
-	s.await("refusals that last longer than PENSTOCK_PARK_AFTER", func() bool { return time.Since(refused) > 3*parkAfter })
-	parked, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
-	if err != nil || parked != 0 {
-		t.Errorf("%d aggregates are parked (%v)", parked, err)
-	}
-	for _, process := range projectors {
-		if !process.Running() {
-			t.Fatalf("%s has ended", process.Name)
+		s.await("the end of "+process.Name, func() bool { return !process.Running() })
+		if err := process.Err(); err == nil || crashed(err) {
+			t.Errorf("%s ended with %v, want status 1", process.Name, err)
 		}
-		s.stopped(process)
+		if log := s.log(process); !strings.Contains(log, "check the user, the password and authSource in the connection string") {
+			t.Errorf("%s does not name the remedy:\n%s", process.Name, tail(process.Log))
+		}
 	}
 
 	s.SetEnv("MONGODB_URI=" + b.uri("projector", "new"))

@@ -126,7 +126,13 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	}
 	// The catalog, the jobs and the logs of other pods show this process by its pod name.
 	p.logger.Info().Str("pod", pod).Msg("pod name chosen")
+	return p.whileAccepted(ctx, s, h, func(ctx context.Context) error {
+		return p.drain(ctx, s, h, tables, pod, pausing, &connected)
+	})
+}
 
+// drain drains until ctx ends, or until an error ends it.
+func (p *Projector) drain(ctx context.Context, s *stores, h *health.Health, tables *stateTables, pod string, pausing *pause.Switch, connected *atomic.Bool) error {
 	// The background goroutines serve draining, so they end after it.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -37,6 +38,9 @@ type handler struct {
 	session func() engine
 	events  wholeReader
 	log     zerolog.Logger
+	// unprojected and claimChecks limit the lines about retries: in an outage, every
+	// session repeats its events.
+	unprojected, claimChecks obs.Repeats
 	// tracer makes the spans; nil makes none.
 	tracer *tracing.Processor
 	// live records that live events are handled, so that the process's jobs yield to them.
@@ -171,7 +175,7 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 		return &unread{reason: project.ReasonMissing, err: err}
 	}
 	if ctx.Err() == nil {
-		h.log.Warn().Err(err).Str("messageId", d.MessageID).EmbedObject(span).Msg("claim check not redeemed; retrying")
+		h.claimChecks.Warn(&h.log).Err(err).Str("messageId", d.MessageID).EmbedObject(span).Msg("claim check not redeemed; retrying")
 	}
 	return &unread{reason: project.ReasonUnavailable, err: err}
 }
@@ -204,11 +208,11 @@ func (h *handler) report(ctx context.Context, err error, events int) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	level := zerolog.WarnLevel
-	if ofPromotion(err) {
-		level = zerolog.DebugLevel
+	line := h.log.Debug
+	if !ofPromotion(err) {
+		line = func() *zerolog.Event { return h.unprojected.Warn(&h.log) }
 	}
-	h.log.WithLevel(level).Err(err).Int("events", events).Msg("some events were not projected; retrying")
+	line().Err(err).Int("events", events).Msg("some events were not projected; retrying")
 }
 
 // ofPromotion reports whether every part of err says that the writes of a projection are

@@ -28,7 +28,7 @@ func refusals() []mongo.CommandError {
 func electWithFault(t *testing.T, fault error, from, to, runs time.Duration) (*setup, time.Duration, error) {
 	t.Helper()
 	s := newSetup(t, random())
-	s.worker.access = &access{after: 10 * time.Minute, logger: zerolog.Nop()}
+	s.worker.access = &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
 	begun := time.Now()
 	s.store.readFault = func() error {
 		if now := time.Since(begun); now >= from && now < to {
@@ -68,7 +68,7 @@ func TestTransientRefusalByMongoDBDoesNotEndTheProcess(t *testing.T) {
 						t.Fatalf("event %d is not published", number)
 					}
 				}
-				if err := s.worker.access.check(t.Context()); err != nil {
+				if err := s.worker.access.Check(t.Context()); err != nil {
 					t.Errorf("not ready after the refusals: %v", err)
 				}
 			})
@@ -86,7 +86,7 @@ func TestLastingRefusalByMongoDBEndsTheProcess(t *testing.T) {
 				if !errors.As(err, new(mongo.CommandError)) || took < 11*time.Minute || took > 15*time.Minute {
 					t.Errorf("ended with %v after %v, want the refusal after 11 min and a term", err, took)
 				}
-				if err := s.worker.access.check(t.Context()); err == nil {
+				if err := s.worker.access.Check(t.Context()); err == nil {
 					t.Error("ready while MongoDB refuses")
 				}
 			})
@@ -120,8 +120,8 @@ func TestLastingRefusalByMongoDBEndsAStandby(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					s := newSetup(t, random())
-					s.worker.standby = &access{after: 10 * time.Minute, logger: zerolog.Nop()}
-					s.worker.standby.works()
+					s.worker.standby = &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
+					s.worker.standby.Works()
 					begun := time.Now()
 					s.worker.collection = func(ctx context.Context) (mongox.CollectionID, error) {
 						if now := time.Since(begun); now >= time.Minute && now < time.Minute+lasts {
@@ -140,7 +140,7 @@ func TestLastingRefusalByMongoDBEndsAStandby(t *testing.T) {
 						if err != nil {
 							t.Errorf("ended with %v after %v", err, took)
 						}
-						if err := s.worker.standby.check(t.Context()); err != nil {
+						if err := s.worker.standby.Check(t.Context()); err != nil {
 							t.Errorf("not ready after the refusals: %v", err)
 						}
 						return
@@ -148,7 +148,7 @@ func TestLastingRefusalByMongoDBEndsAStandby(t *testing.T) {
 					if !errors.As(err, new(mongo.CommandError)) || took < 11*time.Minute || took > 12*time.Minute {
 						t.Errorf("ended with %v after %v, want the refusal after 11 min", err, took)
 					}
-					if err := s.worker.standby.check(t.Context()); err == nil {
+					if err := s.worker.standby.Check(t.Context()); err == nil {
 						t.Error("ready while MongoDB refuses")
 					}
 				})

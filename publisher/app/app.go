@@ -245,10 +245,10 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		Logger:     p.logger,
 	})
 	h.Ready("topic", func(context.Context) error { return availability.Err() })
-	mongodb := &access{after: c.Refusals.FatalAfter, logger: p.logger}
-	h.Ready("mongodb-access", mongodb.check)
-	standby := &access{after: c.Refusals.FatalAfter, logger: p.logger}
-	h.Ready("mongodb-state", standby.check)
+	mongodb := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
+	h.Ready("mongodb-access", mongodb.Check)
+	standby := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
+	h.Ready("mongodb-state", standby.Check)
 	return &worker{
 		access:     mongodb,
 		standby:    standby,

@@ -111,7 +111,7 @@ func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
 	})
 	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
 		err := w.lead(ctx, term)
-		if fatal(err) && w.access.final(err) {
+		if fatal(err) && w.access.Final(err) {
 			end(err)
 		}
 		return err

@@ -50,7 +50,7 @@ func (w *worker) awaitPipeline(ctx context.Context, c config.Config, client *mon
 			err = w.checkPipeline(ctx)
 		}
 		if err == nil {
-			w.standby.works()
+			w.standby.Works()
 		}
 		switch {
 		case err == nil && cluster.Sharded():
@@ -138,9 +138,9 @@ func (w *worker) guard(ctx context.Context) error {
 		case errors.Is(err, checkpoint.ErrOtherPipeline), errors.Is(err, leader.ErrOtherStream):
 			return err
 		case err == nil:
-			w.standby.works()
-		case mongox.AccessRefused(err) && w.standby.final(err):
-			return fmt.Errorf("compare the pipeline with the checkpoint's: %w; check the user, the password and authSource in the connection string, and the user's roles", w.standby.check(ctx))
+			w.standby.Works()
+		case mongox.AccessRefused(err) && w.standby.Final(err):
+			return fmt.Errorf("compare the pipeline with the checkpoint's: %w; check the user, the password and authSource in the connection string, and the user's roles", w.standby.Check(ctx))
 		default:
 			w.logger.Debug().Err(err).Msg("pipeline not compared with the checkpoint's")
 		}

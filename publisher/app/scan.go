@@ -100,7 +100,7 @@ func (t *term) readStretch(ctx context.Context) error {
 	options.Logger = t.logger
 	over := time.Now().Add(cmp.Or(t.stretch, scanStretch))
 	return scan.New(t.history, options).Run(ctx, from, until, s.OperationTime, func(ctx context.Context, documents []bson.Raw) error {
-		t.access.works()
+		t.access.Works()
 		if err := t.pump.scanned(ctx, documents); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (t *term) catchUp(ctx context.Context) error {
 	options := t.watching
 	options.Logger = t.logger
 	err = watch.New(t.events, options).Run(ctx, streamPosition(t.pump.at), func(ctx context.Context, batch watch.Batch) error {
-		t.access.works()
+		t.access.Works()
 		s := t.pump.at.Scan
 		left, err := t.pump.behind(ctx, batch, func(ev *event.Event) bool { return t.covers(s, ev) })
 		if err != nil {

@@ -97,7 +97,7 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 	options := t.watching
 	options.Logger = t.logger
 	return watch.New(t.events, options).Run(ctx, streamPosition(from), func(ctx context.Context, batch watch.Batch) error {
-		t.access.works()
+		t.access.Works()
 		return t.pump.stream(ctx, batch)
 	})
 }

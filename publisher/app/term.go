@@ -53,7 +53,7 @@ type worker struct {
 
 	// access decides whether a refusal by MongoDB that ended a term ends the process, and
 	// standby whether one that guard meets does.
-	access, standby *access
+	access, standby *mongox.Access
 	// idle ends the liveness check of the stream, and ended that of the term's other loops,
 	// until they beat again. Both are nil without a liveness probe.
 	idle, ended func()
@@ -241,7 +241,7 @@ func (t *term) drain(ctx context.Context) {
 }
 
 // fatal reports whether an operator must act on err: no other term or process would fare
-// better. The process then ends with the explanation; see [access.final].
+// better. The process then ends with the explanation; see [mongox.Access.Final].
 func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true

@@ -73,8 +73,8 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		losses:       newLosses(prometheus.NewRegistry()),
 		identity:     checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"},
 		collection:   s.store.identify,
-		access:       new(access),
-		standby:      new(access),
+		access:       new(mongox.Access),
+		standby:      new(mongox.Access),
 	}
 	return s
 }

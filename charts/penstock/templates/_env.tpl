@@ -158,6 +158,7 @@ null or empty, its variable is not set, and the service uses its default.
   (list "PENSTOCK_BACKLOG_LIMIT" $own.backlog.limit)
   (list "PENSTOCK_REFOLD_RATE" $own.history.refoldRate)
   (list "PENSTOCK_QUERY_ADDRESS" (ternary (printf ":%d" (int64 $own.query.port)) "" $own.query.enabled))
+  (list "PENSTOCK_FATAL_AFTER" $own.fatalAfter)
 ) }}
 {{- end }}
 

@@ -117,4 +117,5 @@ type Process struct {
 	Group        string        `name:"group" env:"PENSTOCK_GROUP" placeholder:"NAME" help:"Name of the set of projectors that is rolled out together, such as a Deployment. If several sets with different projections work on one pipeline, each needs a name of its own: a projection of a set whose projectors are all away is then kept up to date by the others, and is not retired. Empty means that there is one set."`
 	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
 	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop may take to finish the received events and to release the sessions. The pod's grace period must be at least 5s longer."`
+	FatalAfter   time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long MongoDB may refuse the credentials or rights of a projector that it has served before, until the process ends. Until then it retries and is not ready. A projector that is refused at its start ends immediately."`
 }

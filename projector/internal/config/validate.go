@@ -101,5 +101,6 @@ func (s Process) validate() error {
 		p.require(s.QueryAddress != s.AdminAddress, "PENSTOCK_QUERY_ADDRESS is %q, as PENSTOCK_ADMIN_ADDRESS is: use another port", s.QueryAddress)
 	}
 	p.require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)
+	p.require(s.FatalAfter >= 0 && s.FatalAfter <= 24*time.Hour, "PENSTOCK_FATAL_AFTER is %v: use 0s (end at once) to 24h", s.FatalAfter)
 	return errors.Join(p...)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 const (
@@ -92,6 +94,8 @@ type FollowerOptions struct {
 type Follower struct {
 	FollowerOptions
 	metrics *metrics
+	// unfollowed and unrenewed limit the lines about retries.
+	unfollowed, unrenewed obs.Repeats
 
 	// set are the targets of the engine; known is set once they were set. paused holds
 	// the tokens of paused projections.
@@ -153,7 +157,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	for {
 		pause, err := f.follow(ctx, false)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrConflict) {
-			f.Logger.Warn().Err(err).Msg("catalog of projections not followed; retrying")
+			f.unfollowed.Warn(&f.Logger).Err(err).Msg("catalog of projections not followed; retrying")
 		}
 		select {
 		case <-time.After(pause):
@@ -182,7 +186,7 @@ func (f *Follower) beat(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := f.Registry.Register(ctx); err != nil && ctx.Err() == nil {
-			f.Logger.Warn().Err(err).Msg("registration not renewed; retrying")
+			f.unrenewed.Warn(&f.Logger).Err(err).Msg("registration not renewed; retrying")
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		if err := s.measure(ctx); err != nil && ctx.Err() == nil {
-			s.options.Logger.Warn().Err(err).Msg("jobs not counted; retrying")
+			s.uncounted.Warn(&s.options.Logger).Err(err).Msg("jobs not counted; retrying")
 		}
 		timer.Reset(s.options.Refresh)
 	}

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // Jobs is the part of a [Store] that a runner needs.
@@ -76,6 +77,8 @@ type Runner struct {
 	// last is the job that was asked last; the next search begins after it. Only Run uses
 	// it.
 	last string
+	// unread and unclaimed limit the lines about retries.
+	unread, unclaimed obs.Repeats
 
 	mu sync.Mutex
 	// away are the jobs that this process cannot work on, with the time until which it
@@ -146,7 +149,7 @@ func (r *Runner) next(ctx context.Context) (Claim, bool) {
 		jobs, err := r.options.Jobs.Active(ctx, Query{Kinds: r.kinds, Only: r.options.Only, After: after, Limit: activePage})
 		if err != nil {
 			if ctx.Err() == nil {
-				r.options.Logger.Warn().Err(err).Msg("active jobs not read; retrying")
+				r.unread.Warn(&r.options.Logger).Err(err).Msg("active jobs not read; retrying")
 			}
 			return Claim{}, false
 		}
@@ -160,7 +163,7 @@ func (r *Runner) next(ctx context.Context) (Claim, bool) {
 			}
 			claim, ok, err := r.options.Jobs.Claim(ctx, j, r.options.Holder, r.options.Lease)
 			if err != nil && ctx.Err() == nil {
-				r.options.Logger.Warn().Err(err).Str("job", j.ID).Msg("no range of the job claimed; retrying")
+				r.unclaimed.Warn(&r.options.Logger).Err(err).Str("job", j.ID).Msg("no range of the job claimed; retrying")
 			}
 			if ok {
 				r.last = j.ID

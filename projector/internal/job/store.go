@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // The collections in the state database.
@@ -53,6 +54,8 @@ type Store struct {
 	jobs, ranges *mongo.Collection
 	options      Options
 	metrics      *metrics
+	// uncounted limits the lines about retries.
+	uncounted obs.Repeats
 }
 
 // NewStore makes a store in the state database. It sets the read and write concerns

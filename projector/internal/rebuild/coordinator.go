@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
@@ -151,6 +152,8 @@ type Coordinator struct {
 	// failing are the projections whose last step failed, with the time of the next
 	// attempt.
 	failing map[string]time.Time
+	// unread limits the lines about retries.
+	unread obs.Repeats
 }
 
 // hold is a lease on a projection.
@@ -206,7 +209,9 @@ func (c *Coordinator) release(ctx context.Context) {
 func (c *Coordinator) round(ctx context.Context) time.Duration {
 	entries, err := c.Catalog.List(ctx)
 	if err != nil {
-		c.warn(ctx, err, "", "catalog not read; retrying")
+		if ctx.Err() == nil {
+			c.unread.Warn(&c.Logger).Err(err).Msg("catalog not read; retrying")
+		}
 		return tick
 	}
 	pause := tick

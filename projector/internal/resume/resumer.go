@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // Marker is a claimed marker.
@@ -105,6 +106,8 @@ type Options struct {
 type Resumer struct {
 	options Options
 	results *prometheus.CounterVec
+	// unclaimed limits the lines about retries. Only Run uses it.
+	unclaimed obs.Repeats
 }
 
 // The results of an attempt, as values of a metric's label.
@@ -153,7 +156,7 @@ func (r *Resumer) Run(ctx context.Context) error {
 		}
 		<-free
 		if err != nil && ctx.Err() == nil {
-			r.options.Logger.Warn().Err(err).Msg("parked aggregate not claimed; retrying")
+			r.unclaimed.Warn(&r.options.Logger).Err(err).Msg("parked aggregate not claimed; retrying")
 		}
 		// The wait is random so that many processes search at different times.
 		select {

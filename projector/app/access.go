@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+)
+
+// accessInterval is how often a process checks that MongoDB still accepts it.
+const accessInterval = 10 * time.Second
+
+// whileAccepted runs do, and ends its context when MongoDB has refused this process for
+// PENSTOCK_FATAL_AFTER: only a restarted process can have new credentials. It returns that
+// refusal, otherwise do's error.
+func (p *Projector) whileAccepted(ctx context.Context, s *stores, h *health.Health, do func(context.Context) error) error {
+	access := &mongox.Access{After: p.config.Process.FatalAfter, Service: "projector", Logger: p.logger}
+	h.Ready("mongodb-access", access.Check)
+	accepted, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	watching, stop := context.WithCancel(accepted)
+	ended := make(chan error, 1)
+	go func() {
+		err := watchAccess(watching, access, s.readOwners)
+		if err != nil {
+			end(err)
+		}
+		ended <- err
+	}()
+	err := do(accepted)
+	stop()
+	refused := <-ended
+	if refused == nil {
+		return err
+	}
+	if err != nil {
+		p.logger.Warn().Err(err).Msg("stopped with work unfinished")
+	}
+	return refused
+}
+
+// watchAccess checks the access until ctx ends, and then returns nil. Its error is a refusal
+// that has lasted for too long. The process must have been served before.
+func watchAccess(ctx context.Context, access *mongox.Access, check func(context.Context) error) error {
+	access.Works()
+	ticker := time.NewTicker(accessInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		switch err := check(ctx); {
+		case err == nil:
+			access.Works()
+		case ctx.Err() == nil && mongox.AccessRefused(err) && access.Final(err):
+			return fmt.Errorf("%w; %s, and the user's roles: readWrite on the databases of the read models and the state",
+				access.Check(ctx), mongox.RemedyCredentials)
+		}
+	}
+}
+
+// readOwners reads from the databases of the read models and the state, to find out whether
+// MongoDB accepts this process. A ping would need no right.
+func (s *stores) readOwners(ctx context.Context) error {
+	for what, db := range map[string]*mongo.Database{"read models": s.readModels, "state": s.state()} {
+		reading, cancel := mongox.Timeout(ctx, attemptTimeout)
+		err := mongox.Explain(reading, db.Collection(ownership.CollectionName).FindOne(reading, bson.D{{Key: "_id", Value: ""}}).Err())
+		cancel()
+		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+			return fmt.Errorf("read from the database of the %s: %w", what, err)
+		}
+	}
+	return nil
+}
