@@ -20,7 +20,7 @@ type explainCommand struct {
 	cli.Output
 	Aggregate  string   `name:"aggregate" placeholder:"ID" help:"The aggregate to explain."`
 	Projection []string `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all."`
-	From       string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event a line as Extended JSON, as mongoexport writes them."`
+	From       string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport."`
 	First      int      `name:"first" placeholder:"N" help:"Explain the first N events, and read no others."`
 	Last       int      `name:"last" placeholder:"N" help:"Explain the last N events; the default is 100. All events before them are folded."`
 	Until      int64    `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`

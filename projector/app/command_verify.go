@@ -27,7 +27,7 @@ type verifyCommand struct {
 	Projection []string      `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all that are declared."`
 	Aggregate  string        `name:"aggregate" placeholder:"ID" help:"Only this aggregate."`
 	Sample     string        `name:"sample" default:"100%" placeholder:"SHARE" help:"Only a share of the aggregates, such as 1%. It is the same share each time."`
-	Repair     bool          `name:"repair" help:"Correct the read models that are wrong. It deletes no document for the only reason that its events are missing."`
+	Repair     bool          `name:"repair" help:"Correct the read models that are wrong. A document whose events are missing in the event store is not deleted."`
 	Grace      time.Duration `name:"grace" default:"30s" help:"How long a read model may be behind the last event."`
 	Limit      int           `name:"limit" default:"100" help:"How many findings to print; 1000 of each projection are kept."`
 	AsJSON     bool          `name:"json" help:"The same as --output json."`

@@ -16,7 +16,7 @@ import (
 const maxLine = 64 << 20
 
 // errNotNDJSON describes the format of a file of events.
-var errNotNDJSON = errors.New("write one event a line, as Extended JSON: mongoexport does")
+var errNotNDJSON = errors.New("write one event per line, as Extended JSON, in the format of mongoexport")
 
 // readEventFile calls visit with the events of a file, each as the topic delivers it. If an
 // event breaks the event contract, visit gets the reason and the keys that could be read.

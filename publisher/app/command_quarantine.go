@@ -26,7 +26,7 @@ type quarantineCommands struct {
 
 // quarantineFilter are the flags that choose records.
 type quarantineFilter struct {
-	Reason    string        `name:"reason" placeholder:"REASON" help:"Only events that are there for this reason, such as missing_event_type or refused."`
+	Reason    string        `name:"reason" placeholder:"REASON" help:"Only events with this reason, such as missing_event_type or refused."`
 	Aggregate string        `name:"aggregate" placeholder:"ID" help:"Only events of this aggregate."`
 	Document  string        `name:"document" placeholder:"ID" help:"Only the event whose _id in the event store is this, as the list shows it."`
 	OlderThan time.Duration `name:"older-than" help:"Only events that have been in the quarantine for longer than this."`

@@ -98,7 +98,7 @@ func (p *parts) Park(_ context.Context, markers []model.Marker) error {
 }
 
 func (p *parts) Follow(_ context.Context, unit model.Unit, _ bson.RawValue, head int64) (Followed, error) {
-	return Followed{}, fmt.Errorf("%s has to be followed to %d", unit.AggregateID, head)
+	return Followed{}, fmt.Errorf("Follow was called for %s up to %d, want no call", unit.AggregateID, head)
 }
 
 type realFold struct{ *project.Accumulator }

@@ -136,6 +136,6 @@ func (w *Workers) empty(ctx context.Context, r Range) (bool, error) {
 
 func (w *Workers) closeCursor(ctx context.Context, cursor interface{ Close(context.Context) error }) {
 	if err := mongox.CloseCursor(ctx, cursor); err != nil {
-		w.Logger.Debug().Err(err).Msg("close a cursor on the event store")
+		w.Logger.Debug().Err(err).Msg("cursor on the event store not closed cleanly")
 	}
 }

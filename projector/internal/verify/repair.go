@@ -29,7 +29,7 @@ func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 			finding = late
 		}
 		if finding.Kind == Extra {
-			return errors.New("a repair deletes no document for the only reason that its events are missing")
+			return errors.New("the event store does not have the events of the document; a repair does not delete it: check the event store, and delete the document by hand if it is wrong")
 		}
 		if err := w.repairOnce(ctx, s, a, finding); err != nil {
 			return err

@@ -49,7 +49,7 @@ func ParseStartPoint(setting, text string) (StartPoint, error) {
 	}
 	switch {
 	case at.Unix() < 1:
-		return StartPoint{}, fmt.Errorf("%s is %q, before there was MongoDB: use beginning", setting, text)
+		return StartPoint{}, fmt.Errorf("%s is %q, which is before 1970: use beginning", setting, text)
 	case at.After(time.Now()):
 		return StartPoint{}, fmt.Errorf("%s is %q, in the future: use now", setting, text)
 	}

@@ -164,7 +164,7 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 	}
 	defer func() {
 		if err := mongox.CloseCursor(ctx, cursor); err != nil {
-			s.options.Logger.Debug().Err(err).Msg("close scan")
+			s.options.Logger.Debug().Err(err).Msg("cursor of the scan not closed cleanly")
 		}
 	}()
 	for {

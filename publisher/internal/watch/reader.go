@@ -93,7 +93,7 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 	}
 	defer func() {
 		if err := mongox.CloseCursor(ctx, stream); err != nil {
-			r.options.Logger.Debug().Err(err).Msg("close change stream")
+			r.options.Logger.Debug().Err(err).Msg("change stream not closed cleanly")
 		}
 	}()
 	r.options.Logger.Debug().Msg("change stream opened")
