@@ -109,9 +109,9 @@ const (
 	lease = 10 * time.Second
 	// renewal is how often it renews its lease.
 	renewal = 3 * time.Second
-	// tick is the interval at which a pod searches for work, watch the interval at which
-	// it reads the jobs of a build that it drives, and busy the wait before the next step
-	// if there is one.
+	// tick is the interval at which a pod searches for work. watch is the interval at which
+	// it reads the jobs of a build that it drives. busy is the wait before the next step if
+	// there is one.
 	tick  = 2 * time.Second
 	watch = 500 * time.Millisecond
 	busy  = 100 * time.Millisecond

@@ -10,7 +10,7 @@
 //	                    │   ▲   job failed
 //	                    │   └── or gone ─────▶ waiting, due again after a pause
 //	                    ▼
-//	               another process goes on with the same job
+//	               another process continues the same job
 //
 // The sweeps are jobs, on which every process of the pipeline works. For each projection,
 // this package stores when the next sweep is due and the time through which the read

@@ -30,7 +30,7 @@ func KeyOf(u model.Unit) Key {
 	return Key{Projection: u.Projection, AggregateID: u.AggregateID, Generation: u.Later()}
 }
 
-// group is what markers are counted by.
+// group is the key of a count of markers.
 type group struct {
 	Projection string `bson:"projection"`
 	Generation int64  `bson:"generation,omitempty"`
@@ -38,10 +38,10 @@ type group struct {
 	Discarded  bool   `bson:"discarded"`
 }
 
-// Collection carries out the commands of a store of markers in memory, each of them as one
-// step, as far as the store uses the language. What it does not know, it panics at. The
-// stand-in mongoemu cannot take its place: waits for retries run in virtual time, which no
-// socket knows.
+// Collection carries out the commands of a store of markers in memory, one at a time. It
+// implements only the part of MongoDB's language that the store uses, and panics on
+// anything else. The stand-in mongoemu cannot replace it: waits for retries run in virtual
+// time, in which sockets cannot be used.
 type Collection struct {
 	// Before runs before each command, outside of any lock; its error fails the command.
 	Before func(ctx context.Context, command string) error
@@ -56,14 +56,14 @@ func NewCollection() *Collection {
 	return &Collection{markers: make(map[Key]bson.M), commands: make(map[string]int)}
 }
 
-// Marker is a copy of a marker without its _id; nil if there is none.
+// Marker returns a copy of a marker without its _id; nil if there is none.
 func (c *Collection) Marker(key Key) bson.M {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.markers[key])
 }
 
-// Keys are those of all markers.
+// Keys returns the keys of all markers.
 func (c *Collection) Keys() []Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Collection) begin(ctx context.Context, command string) error {
 	return context.Cause(ctx)
 }
 
-// Find gives the markers that match.
+// Find returns the markers that match.
 func (c *Collection) Find(ctx context.Context, filter any, _ ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
 	defer c.mu.Unlock()
 	if err := c.begin(ctx, "find"); err != nil {
@@ -113,8 +113,8 @@ func (c *Collection) Find(ctx context.Context, filter any, _ ...options.Lister[o
 	return mongo.NewCursorFromDocuments(found, nil, nil)
 }
 
-// FindOneAndUpdate updates the marker that matches and has been due for longest, and
-// gives it as it was before.
+// FindOneAndUpdate updates the matching marker that has been due for longest, and returns
+// it as it was before.
 func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, _ ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
 	defer c.mu.Unlock()
 	if err := c.begin(ctx, "findAndModify"); err != nil {
