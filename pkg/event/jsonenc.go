@@ -14,24 +14,30 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// maxDepth bounds how deeply documents and arrays nest in a body. MongoDB stores at most
-// 100 levels. The driver reads at most 200 levels of Extended JSON, and the wrappers of
-// some types count as levels.
+// maxDepth bounds how deeply documents and arrays nest in a body. MongoDB documents a limit
+// of 100 levels, and the server stores up to 180. The driver reads at most 200 levels of
+// Extended JSON, and the wrappers of some types count as levels.
 const maxDepth = 190
 
 // errInexact says that Extended JSON cannot represent the document exactly.
 var errInexact = errors.New("document has no exact form in extended JSON")
 
 // appendJSON appends doc in relaxed Extended JSON v2, byte for byte as
+// appendJSON appends doc in relaxed Extended JSON v2, byte for byte as
 // [bson.MarshalExtJSON] writes it, without reflection and intermediate values.
 // https://github.com/mongodb/specifications/blob/master/source/extended-json/extended-json.md
 //
-// The error is errInexact for documents that the driver would write inexactly: text that is
-// not valid UTF-8 (it would become U+FFFD), a document that reads as the wrapper of a type
-// ({"$oid": …} as data), a regular expression with unsorted options, an old binary (subtype
-// 2) without its second length, an array whose keys are not 0, 1, 2 and so on, a Decimal128
-// whose text gives another value, or more than maxDepth levels. A document that is not
-// valid BSON is a [*ContractError].
+// The error is errInexact for documents that the driver would write inexactly:
+//
+//   - text that is not valid UTF-8, which would become U+FFFD;
+//   - a document that reads as the wrapper of a type ({"$oid": …} as data);
+//   - a regular expression with unsorted options;
+//   - an old binary (subtype 2) without its second length;
+//   - an array whose keys are not 0, 1, 2 and so on;
+//   - a Decimal128 whose text gives another value;
+//   - more than maxDepth levels.
+//
+// A document that is not valid BSON is a [*ContractError].
 func appendJSON(dst []byte, doc []byte) ([]byte, error) {
 	rest, err := elements(doc)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// maxDepth bounds how deep a value nests inside its document. MongoDB allows 100 levels:
+// maxDepth bounds how deep a value nests inside its document. MongoDB documents a limit of
+// 100 levels, of which read models use the first (the server itself stores up to 180):
 // https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
 const maxDepth = 90
 
