@@ -198,6 +198,10 @@ for service in publisher projector; do
 done | sort -u >"$work/actual"
 join -a 2 "$work/actual" "$work/claimed" |
 	awk '$2 != $3 { print $1 ": " $NF " in values.yaml, " (NF == 3 ? $2 : "none") " in the service" }' >"$work/drifted"
+limit=$(awk '$1 == "projector.backlog.limit" { print $2 }' "$work/actual")
+if ! grep -q "default $limit .Values.projector.backlog.limit" templates/_validate.tpl; then
+	echo "projector.backlog.limit: $limit in the service, and another in _validate.tpl" >>"$work/drifted"
+fi
 if [ -s "$work/drifted" ]; then complain "defaults that have changed" <"$work/drifted"; fi
 
 # Alerts, dashboards, autoscaling and pages name only metrics that the services' code

@@ -220,8 +220,8 @@ projector.autoscaling.keda.sessions.serverAddress is not set: set it to the addr
 projector.backlog.interval is {{ .Values.projector.backlog.interval }}, so that no pod counts the sessions that projector.autoscaling.keda.sessions asks for: set it to 30s, or disable that trigger
 {{ end }}
 {{- $needed := mul (int64 $keda.sessions.perReplica) (int64 $autoscaling.maxReplicas) }}
-{{- $counted := .Values.projector.backlog.limit }}
-{{- if and $keda.sessions.enabled (not $keda.sessions.query) $counted (lt (int64 $counted) $needed) }}
+{{- $counted := default 5000 .Values.projector.backlog.limit }}
+{{- if and $keda.sessions.enabled (not $keda.sessions.query) (lt (int64 $counted) $needed) }}
 projector.backlog.limit is {{ int64 $counted }}, but only {{ $needed }} sessions (projector.autoscaling.keda.sessions.perReplica × projector.autoscaling.maxReplicas) scale up to maxReplicas: use at least {{ $needed }}
 {{ end }}
 {{- if and $keda.sessions.azureIdentity .Values.serviceBus.existingSecret $keda.messages.enabled }}
