@@ -261,6 +261,10 @@ awk -F '|' '
 	END { if (seen < 120) print "only " seen + 0 " selectors were found" }' "$work/documented" "$work/queries" >"$work/labels"
 if [ -s "$work/labels" ]; then complain "labels that no metric has" <"$work/labels"; fi
 
+# An alert on a single count also sees a count before the first scrape of its process.
+grep -E '^  expr: .*increase\(.*> 0$' templates/_alerts.tpl | grep -v ' unless last_over_time(' >"$work/first" || true
+if [ -s "$work/first" ]; then complain "alerts that miss a count before the first scrape" <"$work/first"; fi
+
 # The text of an alert names only labels that its expression keeps.
 awk '
 	/^- alert:/ { alert = $3 }

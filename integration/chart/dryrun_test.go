@@ -24,6 +24,14 @@ func TestDryRun(t *testing.T) {
 		"flags": {"--set", "mongodb.existingSecret=mongodb,serviceBus.existingSecret=servicebus,serviceBus.topic=events,serviceBus.subscription=projector",
 			"--set-file", `projector.projections.files.shop\.yaml=` + projections},
 	}
+	// Null removes a map that Kubernetes defines. The security contexts stay, for the standard.
+	var nulls []string
+	for _, service := range []string{"publisher", "projector"} {
+		for _, value := range []string{"resources", "updateStrategy", "probes.startup", "probes.liveness", "probes.readiness", "topologySpreadConstraints"} {
+			nulls = append(nulls, service+"."+value+"=null")
+		}
+	}
+	matrix["nulls"] = []string{"--values", values + "/minimal.yaml", "--set", strings.Join(nulls, ",")}
 	for _, set := range sets {
 		matrix[strings.TrimSuffix(filepath.Base(set), ".yaml")] = []string{"--values", set}
 	}

@@ -1,6 +1,10 @@
 {{/*
 The alerts. Each has a heading in RUNBOOK.md. critical: events do not move, or their order
 is at risk, now. warning: look at it in working hours.
+
+A process can count something before its first scrape, such as a scan at its start. increase()
+does not see that, because the series begins above 0. So alerts on a single count also look
+for series that did not exist before.
 */}}
 
 {{/*
@@ -102,7 +106,7 @@ cluster: {{ . | quote }}
     summary: Service Bus throttles the publisher.
     description: {{ `The namespace has refused sends as busy for 15 minutes, {{ $value | humanize }} a second.` | quote }}
 - alert: PenstockPublisherQuarantined
-  expr: sum by (reason) (increase(penstock_publisher_quarantined_total{ {{- $pods -}} }[15m])) > 0
+  expr: sum by (reason) (increase(penstock_publisher_quarantined_total{ {{- $pods -}} }[15m])) > 0 or sum by (reason) (penstock_publisher_quarantined_total{ {{- $pods -}} } unless last_over_time(penstock_publisher_quarantined_total{ {{- $pods -}} }[1d] offset 15m)) > 0
   labels: {severity: warning}
   annotations:
     summary: Events break the contract.
@@ -136,13 +140,13 @@ cluster: {{ . | quote }}
     summary: Publishing has been paused for an hour.
     description: A command paused publishing at least an hour ago. New events wait in the event store.
 - alert: PenstockPublisherSourceChanged
-  expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0
+  expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0 or sum by (operation) (penstock_publisher_source_mutations_total{ {{- $pods -}} } unless last_over_time(penstock_publisher_source_mutations_total{ {{- $pods -}} }[1d] offset 15m)) > 0
   labels: {severity: warning}
   annotations:
     summary: Stored events were changed.
     description: {{ `Somebody has changed events in place within 15 minutes ({{ $labels.operation }}): {{ $value | humanize }}. Such changes are not published.` | quote }}
 - alert: PenstockPublisherHistoryLost
-  expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1h])) > 0
+  expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1h])) > 0 or sum(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"} unless last_over_time(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1d] offset 1h)) > 0
   labels: {severity: critical}
   annotations:
     summary: The oplog no longer had the events after the checkpoint.
@@ -155,7 +159,7 @@ cluster: {{ . | quote }}
     summary: The oplog is too short for the scan of the event store.
     description: {{ `The oplog has lost the change stream {{ $value }} times during the running scan. Each loss makes the scan one lap longer, and more than three end the publisher.` | quote }}
 - alert: PenstockPublisherCollectionReplaced
-  expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"}[1h])) > 0
+  expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"}[1h])) > 0 or sum(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"} unless last_over_time(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"}[1d] offset 1h)) > 0
   labels: {severity: critical}
   annotations:
     summary: The events collection was replaced by another.
@@ -220,7 +224,7 @@ cluster: {{ . | quote }}
     summary: Aggregates are parked.
     description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} are parked at an event that cannot be applied, and wait for an operator.` | quote }}
 - alert: PenstockProjectorInvalidMessages
-  expr: sum(increase(penstock_projector_invalid_messages_total{ {{- $pods -}} }[15m])) > 0
+  expr: sum(increase(penstock_projector_invalid_messages_total{ {{- $pods -}} }[15m])) > 0 or sum(penstock_projector_invalid_messages_total{ {{- $pods -}} } unless last_over_time(penstock_projector_invalid_messages_total{ {{- $pods -}} }[1d] offset 15m)) > 0
   labels: {severity: warning}
   annotations:
     summary: Messages on the topic are not events.
@@ -277,7 +281,7 @@ cluster: {{ . | quote }}
     description: {{ `The last complete comparison of projection {{ $labels.projection }} with the event store began {{ $value | humanizeDuration }} ago.` | quote }}
 {{- end }}
 - alert: PenstockProjectorEventsLost
-  expr: sum by (projection) (increase(penstock_projector_reconciled_aggregates_total{ {{- $pods -}} }[15m])) > 0
+  expr: sum by (projection) (increase(penstock_projector_reconciled_aggregates_total{ {{- $pods -}} }[15m])) > 0 or sum by (projection) (penstock_projector_reconciled_aggregates_total{ {{- $pods -}} } unless last_over_time(penstock_projector_reconciled_aggregates_total{ {{- $pods -}} }[1d] offset 15m)) > 0
   labels: {severity: warning}
   annotations:
     summary: Events did not reach the projector.
