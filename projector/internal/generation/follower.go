@@ -107,7 +107,9 @@ type Follower struct {
 	// undeclared holds, for each projection that no alive pod declares, since when that
 	// is so.
 	undeclared map[string]time.Time
-	decided    time.Time
+	// observed is when the registrations were last read for undeclared.
+	observed time.Time
+	decided  time.Time
 	// refused and givenUp are the hashes of the definitions that were already logged as
 	// such.
 	refused, givenUp map[string]string
@@ -408,7 +410,14 @@ func (f *Follower) write(ctx context.Context, entries map[string]*Entry, old, ch
 // [Lease], in which a late registration could still be renewed. If all pods of a group
 // are gone, for example because its Deployment was scaled to zero, the group's
 // projections are not retired: the other pods keep them up to date.
+//
+// An absence counts only while this pod sees its own registration, and without a pause
+// between two looks: while MongoDB is away, no pod can renew, so all registrations expire.
 func (f *Follower) retire(ctx context.Context, entries map[string]*Entry, alive []Registration, by Author) error {
+	if by.At.Sub(f.observed) > 2*Heartbeat || !slices.ContainsFunc(alive, func(r Registration) bool { return r.Pod == f.Pod }) {
+		f.undeclared = nil
+	}
+	f.observed = by.At
 	since := map[string]time.Time{}
 	undeclared := Undeclared(entries, alive)
 	if len(undeclared) > 0 {

@@ -30,8 +30,8 @@ type shared struct {
 	// groups are the last declarations of groups of pods.
 	groups []generation.Registration
 	log    []string
-	// broken is the error of every request, if set.
-	broken error
+	// broken is the error of every request, if set, and unrenewed that of registrations.
+	broken, unrenewed error
 }
 
 func (s *shared) say(format string, args ...any) {
@@ -171,6 +171,9 @@ func (s *shared) newMember(t *testing.T, name, hash string, refuse bool, registe
 	m.Registry = generation.NewRegistry(newHooked(t, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.unrenewed != nil {
+			return s.unrenewed
+		}
 		if s.broken == nil {
 			s.pods[name] = generation.Registration{Pod: name, Until: time.Now().Add(generation.Lease), Declares: pod(hash).Declares}
 		}
@@ -330,6 +333,38 @@ func TestProjectionIsRetiredAfterALease(t *testing.T) {
 			t.Errorf("the engine got %q", calls)
 		}
 	})
+}
+
+// While nobody can renew a registration, all of them expire: other pods that are alive must
+// not retire what this pod does not know.
+func TestProjectionIsNotRetiredForAnOutage(t *testing.T) {
+	t.Parallel()
+	set := func(s *shared, reads, renewals error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.broken, s.unrenewed = reads, renewals
+	}
+	away := errors.New("no primary")
+	for name, outage := range map[string]struct{ reads, renewals error }{"silent": {away, away}, "without a majority": {nil, away}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			follow(t, func(s *shared, _ *member) {
+				s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, false, by))
+				<-time.After(3 * time.Second) // for a moment, no pod declares it
+				set(s, outage.reads, outage.renewals)
+				<-time.After(10 * time.Minute)
+				set(s, nil, nil)
+				<-time.After(generation.Lease - generation.Heartbeat)
+				if s.old().RetiredAt != nil {
+					t.Error("retired before its pod could renew its registration")
+				}
+				<-time.After(4 * generation.Heartbeat)
+				if s.old().RetiredAt == nil {
+					t.Error("not retired although no pod declares it")
+				}
+			})
+		})
+	}
 }
 
 // A projection of a group whose pods are all gone is not retired. It is retired when a
