@@ -115,6 +115,37 @@ func TestRangesOfADoneJobAreDeleted(t *testing.T) {
 
 // TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs checks that active jobs and open
 // ranges are found by an index, independent of the number of other jobs.
+// A process that deletes an old failed job deletes its ranges first, and can be killed before
+// it deletes the job. Resumed, the job would be done without any work.
+func TestResumedJobWithoutItsRangesIsPlannedAgain(t *testing.T) {
+	t.Parallel()
+	db, store, s := newStore(t, job.Options{})
+	s.planned(t, job.Job{ID: "verify", Kind: job.Verify, Projection: "users"}, 2)
+	if err := store.Fail(t.Context(), s.claim(t, "verify", "a"), errors.New("broken")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection(job.RangesCollectionName).DeleteMany(t.Context(), bson.D{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Resume(t.Context(), "verify"); err != nil {
+		t.Fatal(err)
+	}
+	s.tryClaim(t, "verify", "a")
+	if j := s.get(t, "verify"); j.State != job.Planning {
+		t.Fatalf("the job is %s, want it to be planned again", j.State)
+	}
+	c := s.claim(t, "verify", "a")
+	if err := store.Plan(t.Context(), c, []job.Bounds{{}}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Finish(t.Context(), s.claim(t, "verify", "b"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if j := s.get(t, "verify"); j.State != job.Done || j.RangesDone != 1 {
+		t.Errorf("the job is %s with %d ranges, want it done with one", j.State, j.RangesDone)
+	}
+}
+
 func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 	t.Parallel()
 	db, store, s := newStore(t, job.Options{})

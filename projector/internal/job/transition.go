@@ -67,7 +67,7 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 		return nil
 	}
 	j := c.Job
-	j.State = Running
+	j.State, j.Ranges = Running, 0
 	return s.completeIfFinished(ctx, j)
 }
 
@@ -88,7 +88,8 @@ func (s *Store) Finish(ctx context.Context, c Claim, counts map[string]int64) er
 	return s.completeIfFinished(ctx, c.Job)
 }
 
-// completeIfFinished ends a running job that has no unfinished range.
+// completeIfFinished ends a running job that has no unfinished range. If ranges are missing,
+// the job is planned again.
 func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 	err := s.request(ctx, func(ctx context.Context) error {
 		return s.ranges.FindOne(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}},
@@ -100,11 +101,37 @@ func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 	case !errors.Is(err, mongo.ErrNoDocuments):
 		return fmt.Errorf("look for open ranges of job %s: %w", j.ID, err)
 	}
+	// A process that deleted the ranges of a failed job may have ended before it deleted the
+	// job, which was resumed then.
+	_, finished, _, err := s.sum(ctx, j)
+	switch {
+	case err != nil:
+		return err
+	case finished < j.Ranges:
+		return s.planAgain(ctx, j)
+	}
 	_, err = s.end(ctx, j, Done, "", Running)
 	if errors.Is(err, ErrState) {
 		// Another process has completed the job, or it was paused. After Resume, the next
 		// claim completes it.
 		return nil
+	}
+	return err
+}
+
+// planAgain returns a running job to its planning.
+func (s *Store) planAgain(ctx context.Context, j Job) error {
+	set := bson.D{
+		{Key: "state", Value: mongox.Literal(Planning)}, {Key: "planned", Value: false},
+		{Key: "leaseUntil", Value: time.Unix(0, 0)}, {Key: "progressedAt", Value: mongox.Now},
+	}
+	_, err := s.move(ctx, j.ID, bson.E{Key: "epoch", Value: j.Epoch}, pipeline(set, "holder"), Running)
+	if errors.Is(err, ErrState) {
+		// Another process has completed the job and deleted its ranges, or it was paused.
+		return nil
+	}
+	if err == nil {
+		s.options.Logger.Warn().Str("job", j.ID).Msg("ranges of a job are missing; planning it again")
 	}
 	return err
 }
