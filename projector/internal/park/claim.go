@@ -22,6 +22,10 @@ var ErrClaimLost = errors.New("the parked aggregate is no longer claimed")
 // requestTimeout bounds one request about a claim.
 const requestTimeout = 10 * time.Second
 
+// farAhead is later than any process postpones an attempt to resume an aggregate. A marker
+// with a later time was written by a process whose clock was ahead, so it is due.
+const farAhead = time.Hour
+
 // Claimed is a marker that this process is resuming.
 type Claimed struct {
 	Projection, AggregateID string
@@ -72,27 +76,32 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 	if len(served) == 0 {
 		return Claimed{}, false, nil
 	}
-	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
-	defer cancel()
 	claim, now := bson.NewObjectID(), time.Now()
-	var m resumable
-	err := s.collection.FindOneAndUpdate(ctx,
-		bson.D{
-			{Key: fieldRetryAt, Value: bson.D{{Key: "$lte", Value: now}}},
-			{Key: "$or", Value: served},
-		},
-		bson.D{{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: now.Add(lease)}, {Key: fieldClaim, Value: claim}}}},
-		options.FindOneAndUpdate().SetSort(bson.D{{Key: fieldRetryAt, Value: 1}})).Decode(&m)
+	m, err := s.claim(ctx, claim, bson.E{Key: "$lte", Value: now}, served, now.Add(lease))
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		m, err = s.claim(ctx, claim, bson.E{Key: "$gt", Value: now.Add(farAhead)}, served, now.Add(lease))
+	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return Claimed{}, false, nil
 	}
 	if err != nil {
-		return Claimed{}, false, fmt.Errorf("claim a parked aggregate: %w", mongox.Explain(ctx, err))
+		return Claimed{}, false, fmt.Errorf("claim a parked aggregate: %w", err)
 	}
 	return Claimed{
 		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: m.ID.Generation, RawAggregateID: m.RawAggregateID,
 		Head: m.Head, Attempts: m.Attempts, Failed: m.Retried.EventID, Claim: claim,
 	}, true, nil
+}
+
+// claim claims the first of the served markers whose retryAt is as due says.
+func (s *Store) claim(ctx context.Context, claim bson.ObjectID, due bson.E, served bson.A, until time.Time) (m resumable, err error) {
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
+	defer cancel()
+	err = s.collection.FindOneAndUpdate(ctx,
+		bson.D{{Key: fieldRetryAt, Value: bson.D{due}}, {Key: "$or", Value: served}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: until}, {Key: fieldClaim, Value: claim}}}},
+		options.FindOneAndUpdate().SetSort(bson.D{{Key: fieldRetryAt, Value: 1}})).Decode(&m)
+	return m, mongox.Explain(ctx, err)
 }
 
 // Extend extends the claim by another lease and returns the marker's head, which may have

@@ -14,12 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pipeline is the state of a pipeline that several processes share, and its jobs.
 type pipeline struct {

@@ -25,7 +25,7 @@ type Store struct {
 	collection *mongo.Collection
 	pipeline   string
 	holder     string
-	// leased is set once the lease's document exists.
+	// leased is set while the document of the lease certainly exists.
 	leased atomic.Bool
 }
 
@@ -85,6 +85,10 @@ func (s *Store) Hold(ctx context.Context, lease time.Duration) (bool, error) {
 		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "holder", Value: mongox.Literal(s.holder)}, {Key: "until", Value: mongox.FromNow(lease)}}}}})
 	if err != nil {
 		return false, mongox.Explain(ctx, err)
+	}
+	if result.MatchedCount == 0 {
+		// Another process holds the lease, or an operator has deleted the document.
+		s.leased.Store(false)
 	}
 	return result.MatchedCount == 1, nil
 }

@@ -70,6 +70,13 @@ func (c *Collection) Keys() []Key {
 	return slices.Collect(maps.Keys(c.markers))
 }
 
+// Set sets a field of a marker, as another process would.
+func (c *Collection) Set(key Key, field string, value any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.markers[key][field] = value
+}
+
 // Delete deletes a marker, as an operator does.
 func (c *Collection) Delete(key Key) {
 	c.mu.Lock()
@@ -315,6 +322,8 @@ func holds(value any, exists bool, condition any) bool {
 		return !exists || !reflect.DeepEqual(value, operand)
 	case "$lte":
 		return exists && compare(value, operand) <= 0
+	case "$gt":
+		return exists && compare(value, operand) > 0
 	case "$lt":
 		return exists && compare(value, operand) < 0
 	case "$exists":
