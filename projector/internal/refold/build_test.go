@@ -182,6 +182,28 @@ func TestBuildEndsIfMostAggregatesFail(t *testing.T) {
 	}
 }
 
+// A range whose processes end again and again must not park all aggregates: each process
+// continues the count of the one before.
+func TestBuildCountsTheFailuresOfEarlierProcesses(t *testing.T) {
+	t.Parallel()
+	w := newFakeStores()
+	for i := range failedAtLeast {
+		events := historyOf(fmt.Sprintf("a-%03d", i), 2)
+		events[1].kind = typePoison
+		w.events = append(w.events, events...)
+	}
+	first := &saver{saves: -1}
+	if err := newWorkers(t, newFakeStores(w.events[:failedAtLeast]...)).Build(t.Context(), testJob, Range{}, first); err != nil {
+		t.Fatal(err)
+	}
+	counts := first.r.Counts
+	half := newFakeStores(w.events[failedAtLeast:]...)
+	err := newWorkers(t, half).Build(t.Context(), testJob, Range{Counts: counts}, &saver{saves: -1})
+	if !errors.Is(err, ErrMostlyFailing) {
+		t.Errorf("ended with %v after %v", err, counts)
+	}
+}
+
 // TestBuildKeepsNoEventsOfALongHistory folds an aggregate that is larger than any memory
 // bound.
 func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {

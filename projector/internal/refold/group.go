@@ -54,14 +54,14 @@ func (c *counts) add(other counts) {
 func (c *counts) asMap() map[string]int64 {
 	return map[string]int64{
 		CountEvents: c.events, CountAggregates: c.aggregates, CountWritten: c.written,
-		CountParked: c.parked, CountUnreadable: c.unreadable, CountBehind: c.behind,
+		CountParked: c.parked, CountFailed: c.failed, CountUnreadable: c.unreadable, CountBehind: c.behind,
 	}
 }
 
 func countsOf(m map[string]int64) counts {
 	return counts{
 		events: m[CountEvents], aggregates: m[CountAggregates], written: m[CountWritten],
-		parked: m[CountParked], unreadable: m[CountUnreadable], behind: m[CountBehind],
+		parked: m[CountParked], failed: m[CountFailed], unreadable: m[CountUnreadable], behind: m[CountBehind],
 	}
 }
 

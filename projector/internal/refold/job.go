@@ -51,6 +51,9 @@ const (
 	CountWritten = "written"
 	// CountParked is how many aggregates are parked because they cannot be folded.
 	CountParked = "parked"
+	// CountFailed is how many of the parked aggregates have events that cannot be folded. It
+	// is stored so that the process which continues a range knows the share that has failed.
+	CountFailed = "failed"
 	// CountUnreadable is how many documents break the event contract.
 	CountUnreadable = "unreadable"
 	// CountBehind is how many aggregates a sweep found behind the event store, and folded,

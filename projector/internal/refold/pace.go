@@ -113,12 +113,22 @@ func (p *Pace) Yielding() bool { return p.live != nil && p.live.Active() }
 const activeFor = time.Second
 
 // Activity is a [Live] that records live events. The zero value is ready.
-type Activity struct{ last atomic.Int64 }
+type Activity struct {
+	// last is nil before the first event. It keeps the monotonic reading, so that a changed
+	// clock does not look like live events.
+	last atomic.Pointer[time.Time]
+}
 
 var _ Live = (*Activity)(nil)
 
 // Note records that live events are being projected now.
-func (a *Activity) Note() { a.last.Store(time.Now().UnixNano()) }
+func (a *Activity) Note() {
+	now := time.Now()
+	a.last.Store(&now)
+}
 
 // Active reports whether live events were projected within the last second.
-func (a *Activity) Active() bool { return time.Since(time.Unix(0, a.last.Load())) < activeFor }
+func (a *Activity) Active() bool {
+	last := a.last.Load()
+	return last != nil && time.Since(*last) < activeFor
+}
