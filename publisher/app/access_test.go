@@ -109,6 +109,54 @@ func TestRefusalByMongoDBAtTheStartEndsTheProcess(t *testing.T) {
 	}
 }
 
+// An event store that can be read does not make up for a quarantine that cannot be written:
+// the terms would end at the same event for ever.
+func TestLastingRefusalOfTheQuarantineEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
+		t.Run(lasts.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSetup(t, random())
+				s.worker.access = &mongox.Access{After: 10 * time.Minute, Service: "publisher"}
+				s.worker.storing = &mongox.Access{After: 10 * time.Minute, Service: "publisher"}
+				s.worker.storing.Works()
+				begun := time.Now()
+				s.quarantine.Before = func(context.Context, string) error {
+					if time.Since(begun) < lasts {
+						return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
+					}
+					return nil
+				}
+				for n := range int64(10) {
+					s.store.insert("a", n+1, n == 3)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				timer := time.AfterFunc(2*time.Hour, stop)
+				defer timer.Stop()
+				err := elect(ctx, alone(t), s.worker)
+				took := time.Since(begun)
+				switch {
+				case ends && (!errors.As(err, new(mongo.CommandError)) || took < 10*time.Minute || took > 15*time.Minute):
+					t.Errorf("ended with %v after %v, want the refusal after 10 min and a term", err, took)
+				case ends && s.worker.storing.Check(t.Context()) == nil:
+					t.Error("ready while MongoDB refuses the quarantine")
+				case !ends && err != nil:
+					t.Errorf("ended with %v after %v", err, took)
+				case !ends:
+					if err := s.topic.check(s.store, s.quarantine); err != nil {
+						t.Error(err)
+					}
+					if err := s.worker.storing.Check(t.Context()); err != nil {
+						t.Errorf("not ready after the refusals: %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A process that does not lead runs no term, and a process whose lease is in the same
 // MongoDB never leads while it is refused. Both must end when MongoDB has refused them for
 // too long, because only a restart can give them new credentials.

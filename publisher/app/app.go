@@ -249,9 +249,14 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	h.Ready("mongodb-access", mongodb.Check)
 	standby := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
 	h.Ready("mongodb-state", standby.Check)
+	storing := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
+	// The checkpoint, in the same database, was written before: a refusal is retried.
+	storing.Works()
+	h.Ready("mongodb-quarantine", storing.Check)
 	return &worker{
 		access:     mongodb,
 		standby:    standby,
+		storing:    storing,
 		fields:     c.Fields,
 		unreadable: readable.Limit{Share: c.Stream.Unreadable},
 

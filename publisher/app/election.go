@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
 const (
@@ -111,7 +113,11 @@ func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
 	})
 	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
 		err := w.lead(ctx, term)
-		if fatal(err) && w.access.Final(err) {
+		access := w.access
+		if errors.Is(err, quarantine.ErrRefused) {
+			access = w.storing
+		}
+		if fatal(err) && access.Final(err) {
 			end(err)
 		}
 		return err

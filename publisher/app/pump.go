@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -22,7 +23,9 @@ type pump struct {
 	epoch      int64
 	watermark  *checkpoint.Watermark
 	quarantine *quarantine.Store
-	submit     func(ctx context.Context, item publish.Item) error
+	// storing records that MongoDB accepts writes of the quarantine.
+	storing *mongox.Access
+	submit  func(ctx context.Context, item publish.Item) error
 	// window decides when unreadable events may go to the quarantine.
 	window *readable.Window
 
@@ -181,6 +184,7 @@ func (p *pump) store(ctx context.Context, from *pending, n int) error {
 	if err := p.quarantine.Put(ctx, p.epoch, from.entries[:n]...); err != nil {
 		return err
 	}
+	p.storing.Works()
 	p.watermark.Ack(from.handles[:n]...)
 	from.take(n)
 	return nil
@@ -192,6 +196,7 @@ func (p *pump) refused(ctx context.Context, item *publish.Item, cause error) err
 	if err := p.quarantine.Put(ctx, p.epoch, entryOf(&item.Event, cause, nil)); err != nil {
 		return fmt.Errorf("event %s/%d: %w", item.Event.AggregateID, item.Event.EventID, err)
 	}
+	p.storing.Works()
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -28,6 +29,7 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 		epoch:      3,
 		watermark:  checkpoint.NewWatermark(1 << 16),
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
+		storing:    new(mongox.Access),
 		window:     readable.NewWindow(event.DefaultFields(), readable.Limit{Share: 1}),
 		submit: func(_ context.Context, item publish.Item) error {
 			submit(item)

@@ -51,9 +51,10 @@ type worker struct {
 	// drainTimeout bounds how long the end of a term waits for acknowledgements.
 	drainTimeout time.Duration
 
-	// access decides whether a refusal by MongoDB that ended a term ends the process, and
-	// standby whether one that guard meets does.
-	access, standby *mongox.Access
+	// access decides whether a refusal by MongoDB that ended a term ends the process, standby
+	// whether one that guard meets does, and storing whether a refusal of the quarantine does:
+	// meanwhile every term reads the event store.
+	access, standby, storing *mongox.Access
 	// idle ends the liveness check of the stream, and ended that of the term's other loops,
 	// until they beat again. Both are nil without a liveness probe.
 	idle, ended func()
@@ -103,6 +104,7 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 		epoch:      claim.Epoch,
 		watermark:  checkpoint.NewWatermark(w.window),
 		quarantine: w.quarantine,
+		storing:    w.storing,
 		window:     readable.NewWindow(w.fields, w.unreadable),
 	}}
 	options := w.publishing
@@ -246,7 +248,7 @@ func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{publish.ErrRefusals, watch.ErrRefused, scan.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
+	for _, target := range []error{publish.ErrRefusals, watch.ErrRefused, scan.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -75,6 +75,7 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		collection:   s.store.identify,
 		access:       new(mongox.Access),
 		standby:      new(mongox.Access),
+		storing:      new(mongox.Access),
 	}
 	return s
 }

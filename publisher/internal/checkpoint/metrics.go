@@ -57,7 +57,7 @@ func (m *metrics) age() float64 {
 	if s == nil {
 		return 0
 	}
-	return time.Since(time.Unix(0, s.moved.Load())).Seconds()
+	return time.Since(*s.moved.Load()).Seconds()
 }
 
 func (m *metrics) window() float64 {

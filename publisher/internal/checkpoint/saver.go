@@ -37,8 +37,9 @@ type Saver struct {
 	watermark *Watermark
 	config    SaverConfig
 	due       <-chan struct{}
-	// moved is when the checkpoint was last moved, in Unix nanoseconds.
-	moved atomic.Int64
+	// moved is when the checkpoint was last moved. It keeps the monotonic reading, so that a
+	// changed clock does not distort the age.
+	moved atomic.Pointer[time.Time]
 
 	mu sync.Mutex
 	// saved is how often the watermark had moved when it was last saved.
@@ -58,7 +59,8 @@ func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver {
 		config:    config,
 		due:       watermark.notifyEvery(config.Events),
 	}
-	s.moved.Store(time.Now().UnixNano())
+	now := time.Now()
+	s.moved.Store(&now)
 	claim.store.metrics.current.Store(s)
 	return s
 }
@@ -120,7 +122,7 @@ func (s *Saver) save(ctx context.Context, timeout time.Duration) error {
 		return err
 	}
 	s.saved = moves
-	s.moved.Store(begun.UnixNano())
+	s.moved.Store(&begun)
 	return nil
 }
 

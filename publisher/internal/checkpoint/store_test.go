@@ -172,6 +172,29 @@ func TestSaveKeepsEveryKindOfPosition(t *testing.T) {
 	}
 }
 
+// Release 0.1.0 reads these fields. If a scan after a loss were stored in another form, a
+// publisher that goes back to that release could skip the part before the loss.
+func TestScanIsStoredInTheFormOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	c := newCollection(t)
+	s, _ := newStore(t, c)
+	p := scanned("u-5", 3)
+	from := scanned("u-2", 7).Scan
+	p.Scan.Lap = &checkpoint.Lap{Token: token("1"), FromAggregateID: from.AggregateID, FromEventID: from.EventID, Wrapped: true, Losses: 2}
+	if err := claim(t, s, "a").Save(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	document, _ := c.stored()
+	got, err := bson.MarshalExtJSON(document["recovery"], false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"operationTime":{"$timestamp":{"t":7,"i":0}},"aggregateId":"u-5","eventId":3,"token":{"_data":"1"},"fromAggregateId":"u-2","fromEventId":7,"wrapped":true,"losses":2}`
+	if string(got) != want {
+		t.Errorf("stored\n%s, want\n%s", got, want)
+	}
+}
+
 func TestScanKeepsTheTypeOfItsAggregate(t *testing.T) {
 	t.Parallel()
 	c := newCollection(t)

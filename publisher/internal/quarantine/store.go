@@ -100,9 +100,13 @@ func Reasons() []event.Reason {
 	}
 }
 
+// ErrRefused says that MongoDB does not allow the user to write the quarantine. The text has
+// the remedy.
+var ErrRefused = errors.New("quarantine is refused")
+
 // Put stores entries of the term epoch. When it returns nil, a majority of the replica set
 // has them. It retries after transient errors until ctx ends, and then returns the cause of
-// ctx. A record that the server refuses is stored without its event. A span in ctx must
+// ctx. It fails with [ErrRefused] if the user may not write. A record that the server refuses is stored without its event. A span in ctx must
 // belong to the only entry.
 func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 	if len(entries) == 0 {
@@ -128,7 +132,7 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 			}
 			err = fmt.Errorf("store %d events in the quarantine: %w", len(entries), err)
 			if mongox.HasCode(err, mongox.CodeUnauthorized) {
-				err = fmt.Errorf("%w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", err)
+				err = fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", ErrRefused, err)
 			}
 			return err
 		}

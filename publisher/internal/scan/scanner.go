@@ -220,12 +220,14 @@ func (s *Scanner) beat(health *alive) {
 
 // alive is the state for the liveness of a scan. Waiting for the handler counts as alive.
 type alive struct {
-	last     atomic.Int64
+	// last is the time of the last reply. It keeps the monotonic reading, so that a changed
+	// clock does not look like silence.
+	last     atomic.Pointer[time.Time]
 	handling atomic.Bool
 }
 
-func (a *alive) answered(now time.Time)              { a.last.Store(now.UnixNano()) }
-func (a *alive) silence(now time.Time) time.Duration { return now.Sub(time.Unix(0, a.last.Load())) }
+func (a *alive) answered(now time.Time)              { a.last.Store(&now) }
+func (a *alive) silence(now time.Time) time.Duration { return now.Sub(*a.last.Load()) }
 
 // refusal is the error with its remedy if a retry does not help, otherwise nil.
 func refusal(err error) error {
