@@ -273,12 +273,14 @@ cluster: {{ . | quote }}
     description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been in promotion for 2 minutes. No pod writes the projection until the promotion ends; its events wait on the topic.` | quote }}
 {{- if ne (default "" .root.Values.projector.history.reconcile) "off" }}
 - alert: PenstockProjectorNotVerified
-  expr: time() - max by (projection) (penstock_projector_verified_through_timestamp_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.verifiedAgeSeconds }}
+  {{- /* The metric is absent before the first complete comparison. Then the age of the live read models counts. */}}
+  {{- $age := int64 $thresholds.verifiedAgeSeconds }}
+  expr: time() - max by (projection) (penstock_projector_verified_through_timestamp_seconds{ {{- $pods -}} }) > {{ $age }} or (max by (projection) (penstock_projector_generation_live{ {{- $pods -}} } offset {{ $age }}s) > 0) * 0 + {{ $age }} unless max by (projection) (last_over_time(penstock_projector_verified_through_timestamp_seconds{ {{- $pods -}} }[{{ $age }}s]))
   for: 5m
   labels: {severity: warning}
   annotations:
     summary: Read models are not compared with the event store.
-    description: {{ `The last complete comparison of projection {{ $labels.projection }} with the event store began {{ $value | humanizeDuration }} ago.` | quote }}
+    description: {{ `No complete comparison of projection {{ $labels.projection }} with the event store has begun in the last {{ $value | humanizeDuration }}.` | quote }}
 {{- end }}
 - alert: PenstockProjectorEventsLost
   expr: sum by (projection) (increase(penstock_projector_reconciled_aggregates_total{ {{- $pods -}} }[15m])) > 0 or sum by (projection) (penstock_projector_reconciled_aggregates_total{ {{- $pods -}} } unless last_over_time(penstock_projector_reconciled_aggregates_total{ {{- $pods -}} }[1d] offset 15m)) > 0
