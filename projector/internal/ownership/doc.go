@@ -14,4 +14,7 @@
 //
 // An owner is never removed automatically, because read models outlive their projector.
 // The code of a refusal depends on both owners, so it allows only that takeover.
+// Each name that is taken over records the code and its former owner. So if a takeover of
+// several names was interrupted, or several pods make it at the same time, the code still
+// allows the rest of it.
 package ownership

@@ -44,27 +44,37 @@ type owned struct {
 	ID    string    `bson:"_id"`
 	Owner []Field   `bson:"owner"`
 	Since time.Time `bson:"since"`
+	// Adopted is set if the owner has taken the name over.
+	Adopted *takeover `bson:"adopted,omitempty"`
+}
+
+// takeover is the takeover of a name. A takeover of several names that was interrupted
+// continues with its code.
+type takeover struct {
+	Code string  `bson:"code"`
+	From []Field `bson:"from"`
 }
 
 // Take makes the pipeline the owner of all names. The MongoDB user must be able to read
 // and write the collections of owners. Take fails with [ErrOwned] if another pipeline
 // owns some of the names and adopt is not the code in that error; then it has changed
-// nothing. Any other error is MongoDB's. The context should have no deadline of its own.
+// nothing. The code of a takeover that was interrupted finishes it. Any other error is
+// MongoDB's. The context should have no deadline of its own.
 func Take(ctx context.Context, places []Place, adopt string, logger zerolog.Logger) error {
-	conflicts, err := conflictsIn(ctx, places)
+	conflicts, all, err := conflictsIn(ctx, places, adopt)
 	if err != nil {
 		return err
 	}
 	if len(conflicts) > 0 {
 		refusal := newConflictError(conflicts)
-		if adopt != refusal.Adoption {
+		if adopt != newConflictError(all).Adoption {
 			return refusal
 		}
 		logger.Warn().Str("names", refusal.Error()).Msg("names adopted from another pipeline, as configured")
 	}
 	for _, place := range places {
 		for _, name := range place.Names {
-			if err := take(ctx, place.Owners, name, conflicts, logger); err != nil {
+			if err := take(ctx, place.Owners, name, conflicts, adopt, logger); err != nil {
 				return err
 			}
 		}
@@ -72,24 +82,29 @@ func Take(ctx context.Context, places []Place, adopt string, logger zerolog.Logg
 	return nil
 }
 
-func conflictsIn(ctx context.Context, places []Place) ([]Conflict, error) {
-	var conflicts []Conflict
+// conflictsIn returns the names that another pipeline owns. all also has those that were
+// taken over with the code adopt: together they are the takeover that the code allows.
+func conflictsIn(ctx context.Context, places []Place, adopt string) (conflicts, all []Conflict, err error) {
 	for _, place := range places {
 		for _, name := range place.Names {
-			recorded, err := ownerOf(ctx, place.Owners, name)
-			if err != nil {
-				return nil, err
-			}
-			if recorded != nil && !same(recorded, name.Owner) {
-				conflicts = append(conflicts, Conflict{Name: name, Recorded: recorded})
+			found, err := find(ctx, place.Owners, name)
+			switch {
+			case err != nil:
+				return nil, nil, err
+			case found == nil:
+			case !same(found.Owner, name.Owner):
+				conflicts = append(conflicts, Conflict{Name: name, Recorded: found.Owner})
+				all = append(all, conflicts[len(conflicts)-1])
+			case found.Adopted != nil && found.Adopted.Code == adopt:
+				all = append(all, Conflict{Name: name, Recorded: found.Adopted.From})
 			}
 		}
 	}
-	return conflicts, nil
+	return conflicts, all, nil
 }
 
-// ownerOf returns the owner of a name; nil if it has none.
-func ownerOf(ctx context.Context, owners Collection, name Name) ([]Field, error) {
+// find returns the stored owner of a name; nil if it has none.
+func find(ctx context.Context, owners Collection, name Name) (*owned, error) {
 	var found owned
 	err := owners.FindOne(ctx, bson.D{{Key: "_id", Value: name.id()}}).Decode(&found)
 	switch {
@@ -98,12 +113,12 @@ func ownerOf(ctx context.Context, owners Collection, name Name) ([]Field, error)
 	case err != nil:
 		return nil, fmt.Errorf("read the owner of %s: %w", name.id(), err)
 	}
-	return found.Owner, nil
+	return &found, nil
 }
 
 // take makes the pipeline the owner of one name. The name must have no owner, or be one
 // of the conflicts and still have the owner of that conflict.
-func take(ctx context.Context, owners Collection, name Name, conflicts []Conflict, logger zerolog.Logger) error {
+func take(ctx context.Context, owners Collection, name Name, conflicts []Conflict, code string, logger zerolog.Logger) error {
 	now := time.Now()
 	_, err := owners.InsertOne(ctx, owned{ID: name.id(), Owner: name.Owner, Since: now})
 	switch {
@@ -119,18 +134,20 @@ func take(ctx context.Context, owners Collection, name Name, conflicts []Conflic
 		}
 		_, err := owners.UpdateOne(ctx,
 			bson.D{{Key: "_id", Value: name.id()}, {Key: "owner", Value: c.Recorded}},
-			bson.D{{Key: "$set", Value: bson.D{{Key: "owner", Value: name.Owner}, {Key: "since", Value: now}}}})
+			bson.D{{Key: "$set", Value: bson.D{{Key: "owner", Value: name.Owner}, {Key: "since", Value: now}, {Key: "adopted", Value: takeover{Code: code, From: c.Recorded}}}}})
 		if err != nil {
 			return fmt.Errorf("own %s: %w", name.id(), err)
 		}
 	}
 	// Another process, of this pipeline or of another, may have been faster.
-	recorded, err := ownerOf(ctx, owners, name)
-	if err != nil {
+	found, err := find(ctx, owners, name)
+	switch {
+	case err != nil:
 		return err
-	}
-	if !same(recorded, name.Owner) {
-		return newConflictError([]Conflict{{Name: name, Recorded: recorded}})
+	case found == nil:
+		return fmt.Errorf("own %s: its owner was deleted meanwhile", name.id())
+	case !same(found.Owner, name.Owner):
+		return newConflictError([]Conflict{{Name: name, Recorded: found.Owner}})
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ownership_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
@@ -63,6 +65,51 @@ func TestAdoptionAllowsOneTakeover(t *testing.T) {
 		if err := take(t, c, names(topic, "users"), refusal.Adoption); !errors.Is(err, ownership.ErrOwned) {
 			t.Errorf("topic %s with the used code: %v", topic, err)
 		}
+	}
+}
+
+// losing loses the answer to the first change.
+type losing struct {
+	*mongo.Collection
+	lost bool
+}
+
+var errLost = errors.New("connection lost")
+
+func (c *losing) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+	result, err := c.Collection.UpdateOne(ctx, filter, update, opts...)
+	if err == nil && !c.lost {
+		c.lost = true
+		return nil, errLost
+	}
+	return result, err
+}
+
+// A takeover of several names can end after some of them, for example with its process. The
+// same code must finish it, and no other name.
+func TestInterruptedAdoptionContinuesWithItsCode(t *testing.T) {
+	t.Parallel()
+	c := ownership.Owners(server.Database(t))
+	if err := take(t, c, names("orders", "users", "stock", "carts"), ""); err != nil {
+		t.Fatal(err)
+	}
+	adopted := names("invoices", "users", "stock")
+	refusal, _ := errors.AsType[*ownership.ConflictError](take(t, c, adopted, ""))
+	if refusal == nil {
+		t.Fatal("the names were not refused")
+	}
+	interrupted := ownership.Take(t.Context(), []ownership.Place{{Owners: &losing{Collection: c}, Names: adopted}}, refusal.Adoption, zerolog.Nop())
+	if !errors.Is(interrupted, errLost) {
+		t.Fatalf("interrupted with %v", interrupted)
+	}
+	if err := take(t, c, names("invoices", "users", "stock", "carts"), refusal.Adoption); !errors.Is(err, ownership.ErrOwned) {
+		t.Errorf("the code took another name over: %v", err)
+	}
+	if err := take(t, c, adopted, refusal.Adoption); err != nil {
+		t.Errorf("not continued: %v", err)
+	}
+	if err := take(t, c, adopted, ""); err != nil {
+		t.Errorf("not owned: %v", err)
 	}
 }
 
