@@ -68,7 +68,7 @@ azure.workloadIdentity.enabled is false though there is a client id for the {{ $
 {{ end }}
 {{- $least := include "penstock.leastGracePeriod" . | int64 }}
 {{- if lt (include "penstock.gracePeriod" . | int64) $least }}
-{{ $component }}.terminationGracePeriodSeconds is less than a stop may take: use at least {{ $least }}, or null to have it computed
+{{ $component }}.terminationGracePeriodSeconds is shorter than a stop can take: use at least {{ $least }}, or null to have it computed
 {{ end }}
 {{- if and (eq $component "projector") $own.query.enabled (eq (int64 $own.query.port) (int64 $own.adminPort)) }}
 projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use another port
@@ -78,7 +78,7 @@ projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use ano
 {{- $names := include "penstock.env.extraNames" . | fromYamlArray }}
 {{- range $names | uniq }}
 {{- if has . $set }}
-{{ $component }}.extraEnv sets {{ . }}, which the chart sets: use the value that it stands for
+{{ $component }}.extraEnv sets {{ . }}, which the chart sets: use the chart's value for it
 {{ end }}
 {{- end }}
 {{- $repeated := list }}
@@ -123,7 +123,7 @@ projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use ano
 {{- /* Before 1.36 the name of a Service must begin with a letter. */}}
 {{- $digit := and (regexMatch "^[0-9]" $fullname) (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}
 {{- if or (contains "." $fullname) $digit }}
-{{ ternary "fullnameOverride" "the release's name" (not (empty .Values.fullnameOverride)) }} makes {{ $fullname }} the beginning of the objects' names, which no Service can have: set fullnameOverride to lower-case letters, digits and -, with a letter first
+the names of the objects would begin with {{ $fullname }}, and no Service can have such a name: set fullnameOverride to lower-case letters, digits and -, with a letter first
 {{ end }}
 {{- $publisher := .Values.publisher }}
 {{- $projector := .Values.projector }}
@@ -157,14 +157,14 @@ metrics.prometheusRule.alertLabels sets {{ $name }}, which the chart sets: choos
 {{- $own := .Values.publisher }}
 {{- $lease := $own.lease }}
 {{- if and (eq $own.election.kind "none") (gt (int64 $own.replicas) 1) }}
-publisher.election.kind is none and publisher.replicas {{ int64 $own.replicas }}: without an election run one pod only
+publisher.election.kind is none, and publisher.replicas is {{ int64 $own.replicas }}: run one pod only, or choose an election
 {{ end }}
 {{- if ne $own.election.kind "none" }}
 {{- if le (int64 $lease.durationSeconds) (int64 $lease.renewDeadlineSeconds) }}
-publisher.lease.renewDeadlineSeconds is not less than publisher.lease.durationSeconds: the leader must give up before another takes over
+publisher.lease.renewDeadlineSeconds is not less than publisher.lease.durationSeconds, so another pod could lead before the leader gives up: use less than {{ int64 $lease.durationSeconds }}
 {{ end }}
 {{- if le (mul 10 (int64 $lease.renewDeadlineSeconds)) (mul 12 (int64 $lease.retryPeriodSeconds)) }}
-publisher.lease.renewDeadlineSeconds is not more than 1.2 times publisher.lease.retryPeriodSeconds: there would be one attempt to renew only
+publisher.lease.renewDeadlineSeconds is not more than 1.2 times publisher.lease.retryPeriodSeconds, so the leader would have only one attempt to renew: raise it, or lower the retry period
 {{ end }}
 {{- end }}
 {{- end }}
@@ -188,12 +188,12 @@ projector.projections.files has {{ $size }} bytes, and the annotations of a pod 
 {{- $keda := $autoscaling.keda }}
 {{- if ne $autoscaling.mode "none" }}
 {{- if gt (int64 $autoscaling.minReplicas) (int64 $autoscaling.maxReplicas) }}
-projector.autoscaling.minReplicas is greater than projector.autoscaling.maxReplicas: make it the lesser one
+projector.autoscaling.minReplicas is {{ int64 $autoscaling.minReplicas }}, more than projector.autoscaling.maxReplicas, which is {{ int64 $autoscaling.maxReplicas }}: use at most maxReplicas
 {{ end }}
 {{- end }}
 {{- if eq $autoscaling.mode "hpa" }}
 {{- if lt (int64 $autoscaling.minReplicas) 1 }}
-projector.autoscaling.minReplicas is 0, which mode hpa cannot do: use at least 1, or mode keda
+projector.autoscaling.minReplicas is 0, and mode hpa cannot scale to zero: use at least 1, or mode keda
 {{ end }}
 {{- if not $autoscaling.hpa.metrics }}
 {{- if not (include "penstock.cpuRequest" .Values.projector) }}
