@@ -2,7 +2,6 @@ package project
 
 import (
 	"bytes"
-	"errors"
 	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -35,18 +34,11 @@ func (p *Projection) Begin(stored bson.Raw, until int64) *Accumulator {
 	return &Accumulator{projection: p, until: until, document: newDocument(stored)}
 }
 
-// maxState is how large a document may become: MongoDB stores 16 MiB.
-const maxState = 16 << 20
-
-var errOutgrown = errors.New("the document is larger than the 16 MiB that MongoDB stores")
-
 // Add folds the next events, in the order of their ids. It ignores events that it has
 // already folded. The caller must not leave out any.
 //
 // The result is nil if all were folded. Otherwise the event in the error failed. The events
 // before it are folded, and those after it are not: all later calls give the same error.
-// With [ReasonRejected], the document exceeded MongoDB's limit at that event or at an
-// earlier one; [Engine.Resume] finds which.
 func (a *Accumulator) Add(events []*event.Event) *Error {
 	if a.failed != nil {
 		return a.failed
@@ -65,14 +57,7 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 		return nil
 	}
 	if a.last > 0 {
-		if size := a.document.detach(); size > maxState {
-			first := views[0]
-			a.failed = &Error{
-				Projection: a.projection.name, AggregateID: first.AggregateID, EventID: a.last,
-				Reason: ReasonRejected, Err: errOutgrown,
-			}
-			return a.failed
-		}
+		a.document.detach()
 	}
 	f := a.projection.foldInto(a.document, views, a.trace)
 	if f.Folded > 0 {
@@ -107,15 +92,13 @@ func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) 
 	}, true
 }
 
-// detach copies the touched fields, so that they do not keep the memory of their events,
-// and returns their approximate size in bytes.
-func (d *document) detach() (size int) {
+// detach copies the touched fields, so that they do not keep the memory of their events.
+func (d *document) detach() {
 	for i := range d.touched {
 		t := &d.touched[i]
-		t.value, t.pushed = t.whole(), nil
-		t.value.Value = bytes.Clone(t.value.Value)
-		size += len(t.name) + len(t.value.Value)
+		value := t.whole()
+		value.Value = bytes.Clone(value.Value)
+		t.replace(value)
 	}
 	clear(d.saved.touched[:cap(d.saved.touched)])
-	return size + len(d.base)
 }

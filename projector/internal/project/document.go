@@ -35,9 +35,14 @@ type document struct {
 type touched struct {
 	name  string
 	value bson.RawValue
-	// pushed are elements to append to value, which is then an array.
-	pushed []bson.RawValue
+	// pushed are elements to append to value, which is then an array. pushedSize is at least
+	// their size in bytes.
+	pushed     []bson.RawValue
+	pushedSize int
 }
+
+// replace sets the value, without pushed elements.
+func (t *touched) replace(v bson.RawValue) { t.value, t.pushed, t.pushedSize = v, nil, 0 }
 
 // whole returns the value with the pushed elements.
 func (t *touched) whole() bson.RawValue {

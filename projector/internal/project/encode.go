@@ -30,7 +30,8 @@ const maxDepth = 90
 //     stored in sorted order, because CEL's maps have no order.
 //
 // Documents, arrays and values of other BSON types from the event or the state are copied
-// byte for byte. Durations, types and functions cannot be encoded.
+// byte for byte. Durations, types and functions cannot be encoded, nor can a value that is
+// larger than [maxState].
 func encodeValue(v ref.Val) (bson.RawValue, error) {
 	switch v := v.(type) {
 	case *documentValue:
@@ -44,6 +45,9 @@ func encodeValue(v ref.Val) (bson.RawValue, error) {
 		return v.raw, nil
 	}
 	t, data, err := appendValue(nil, v, 0)
+	if err == nil && len(data) > maxState {
+		err = errOutgrown
+	}
 	return bson.RawValue{Type: t, Value: data}, err
 }
 
@@ -135,6 +139,9 @@ func appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
 // value is encoded, its name and its value.
 func appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
 	at := len(dst)
+	if at > maxState {
+		return dst, errOutgrown
+	}
 	dst = name(append(dst, 0))
 	t, dst, err := appendValue(append(dst, 0), v, depth+1)
 	if err != nil {

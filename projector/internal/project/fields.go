@@ -116,8 +116,8 @@ func arrayOf(base bson.RawValue, more []bson.RawValue) bson.RawValue {
 }
 
 // finishDocument closes a document that bsoncore has started. It cannot fail, because the
-// length of each document fits an int32: the events and documents that it consists of have
-// at most 16 MiB each.
+// length of each document fits an int32: a document and the values that it consists of are
+// at most as large as [maxState].
 func finishDocument(dst []byte, start int32) []byte {
 	dst = append(dst, 0)
 	return bsoncore.UpdateLength(dst, start, int32(len(dst))-start)

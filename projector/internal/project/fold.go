@@ -126,6 +126,9 @@ func (p *Projection) foldFunc(f *Fold, events []*eventView) (Reason, error) {
 	if !same(before, state) {
 		f.document.replace(state)
 	}
+	if errors.Is(err, errOutgrown) {
+		return ReasonRejected, err
+	}
 	return ReasonFunction, err
 }
 
@@ -150,6 +153,9 @@ func (p *Projection) call(state State, ev *event.Event) (next State, err error) 
 			return nil, errors.New("the state is gone, but the projection does not declare Deletes")
 		}
 		return nil, nil
+	}
+	if len(next) > maxState {
+		return nil, errOutgrown
 	}
 	if err := next.Validate(); err != nil {
 		return nil, fmt.Errorf("the state is not a BSON document: %w", err)

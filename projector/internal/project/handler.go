@@ -45,7 +45,10 @@ func (hs handlers) apply(s *scope, d *document) (outcome, Reason, error) {
 		return outcomeApplied, "", nil
 	}
 	values, err := h.evaluate(s)
-	if err != nil {
+	switch {
+	case errors.Is(err, errOutgrown):
+		return outcomeIgnored, ReasonRejected, err
+	case err != nil:
 		return outcomeIgnored, ReasonExpression, err
 	}
 	d.save()
@@ -58,6 +61,10 @@ func (hs handlers) apply(s *scope, d *document) (outcome, Reason, error) {
 			d.undo()
 			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
 		}
+	}
+	if d.outgrown() {
+		d.undo()
+		return outcomeIgnored, ReasonRejected, errOutgrown
 	}
 	return outcomeApplied, "", nil
 }

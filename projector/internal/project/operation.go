@@ -60,7 +60,7 @@ func (o *operation) apply(d *document, v bson.RawValue) error {
 		return err
 	}
 	if !sameBytes(before, next) {
-		field.value, field.pushed = next, nil
+		field.replace(next)
 	}
 	if present(next) {
 		d.create()
@@ -77,6 +77,7 @@ func (d *document) push(field *touched, v bson.RawValue) error {
 		return errNotArray(field.value)
 	}
 	field.pushed = append(field.pushed, v)
+	field.pushedSize += elementOverhead + len(v.Value)
 	d.create()
 	return nil
 }
