@@ -128,7 +128,10 @@ func (l *acceptLimiter) failed(t ticket, atLeast time.Duration) {
 	now := time.Now()
 	if now.Before(l.notBefore) {
 		// Accepts that fail at the same time probably fail for one reason, so they count as
-		// one failure.
+		// one failure. One of them can demand a longer pause.
+		if until := now.Add(atLeast); until.After(l.notBefore) {
+			l.notBefore = until
+		}
 		return
 	}
 	l.failures++
