@@ -40,12 +40,10 @@ var _ Progress = (*holding)(nil)
 // stops, and for clocks of different speed.
 const marginShare = 6
 
-func newHolding(ctx context.Context, o RunnerOptions, c Claim, log *zerolog.Logger) *holding {
+func newHolding(ctx context.Context, o RunnerOptions, c Claim, requested time.Time, log *zerolog.Logger) *holding {
 	h := &holding{
 		jobs: o.Jobs, claim: c, lease: o.Lease, log: log, done: make(chan struct{}), saved: c.Range.Counts,
-		// The claim was requested shortly before this moment. The margin covers that time,
-		// and the first heartbeat follows soon.
-		trusted: time.Now().Add(o.Lease - o.Lease/marginShare),
+		trusted: requested.Add(o.Lease - o.Lease/marginShare),
 	}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	h.keeper.Go(h.keep)

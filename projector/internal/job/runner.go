@@ -107,14 +107,14 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		claim, ok := r.next(ctx)
+		claim, requested, ok := r.next(ctx)
 		if ok {
 			working.Go(func() {
 				defer func() {
 					<-slots
 					r.look()
 				}()
-				r.work(ctx, claim)
+				r.work(ctx, claim, requested)
 			})
 			continue
 		}
@@ -142,8 +142,9 @@ func (r *Runner) look() {
 }
 
 // next claims a range of the first job that has an open one, beginning after the job that
-// was asked last. An error of one job does not prevent claims of the others.
-func (r *Runner) next(ctx context.Context) (Claim, bool) {
+// was asked last, and returns when it requested the claim. An error of one job does not
+// prevent claims of the others.
+func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 	start, after, wrapped := r.last, r.last, false
 	for ctx.Err() == nil {
 		jobs, err := r.options.Jobs.Active(ctx, Query{Kinds: r.kinds, Only: r.options.Only, After: after, Limit: activePage})
@@ -151,23 +152,24 @@ func (r *Runner) next(ctx context.Context) (Claim, bool) {
 			if ctx.Err() == nil {
 				r.unread.Warn(&r.options.Logger).Err(err).Msg("active jobs not read; retrying")
 			}
-			return Claim{}, false
+			return Claim{}, time.Time{}, false
 		}
 		for _, j := range jobs {
 			after = j.ID
 			if wrapped && j.ID > start {
-				return Claim{}, false
+				return Claim{}, time.Time{}, false
 			}
 			if r.isAway(j.ID) {
 				continue
 			}
+			requested := time.Now()
 			claim, ok, err := r.options.Jobs.Claim(ctx, j, r.options.Holder, r.options.Lease)
 			if err != nil && ctx.Err() == nil {
 				r.unclaimed.Warn(&r.options.Logger).Err(err).Str("job", j.ID).Msg("no range of the job claimed; retrying")
 			}
 			if ok {
 				r.last = j.ID
-				return claim, true
+				return claim, requested, true
 			}
 		}
 		if len(jobs) == activePage {
@@ -178,7 +180,7 @@ func (r *Runner) next(ctx context.Context) (Claim, bool) {
 		}
 		wrapped, after = true, ""
 	}
-	return Claim{}, false
+	return Claim{}, time.Time{}, false
 }
 
 // isAway reports whether this process ignores the job for now.
@@ -205,12 +207,13 @@ func (r *Runner) leaveAlone(id string) {
 	r.away[id] = time.Now().Add(r.options.Away)
 }
 
-// work works on a claim, keeps its lease meanwhile, and settles it.
-func (r *Runner) work(ctx context.Context, c Claim) {
+// work works on a claim, which was requested at that time, keeps its lease meanwhile, and
+// settles it.
+func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	log := r.options.Logger.With().Str("job", c.Job.ID).Str("kind", string(c.Job.Kind)).Str("projection", c.Job.Projection).
 		Bool("planning", c.Planning).Int("range", c.Range.Index).Int64("epoch", c.Epoch).Logger()
 	log.Debug().Msg("range claimed")
-	holding := newHolding(ctx, r.options, c, &log)
+	holding := newHolding(ctx, r.options, c, requested, &log)
 	worker := r.options.Workers[c.Job.Kind]
 	var bounds []Bounds
 	var total int64

@@ -108,6 +108,56 @@ func run(t *testing.T, o job.RunnerOptions) (stop func()) {
 	})
 }
 
+// slowClaims answers a claim only after a while, and then nothing more.
+type slowClaims struct {
+	*memory
+	takes   time.Duration
+	claimed bool
+}
+
+func (s *slowClaims) Claim(ctx context.Context, j job.Job, holder string, lease time.Duration) (job.Claim, bool, error) {
+	if s.claimed {
+		return job.Claim{}, false, errors.New("no primary")
+	}
+	s.claimed = true
+	c, ok, err := s.memory.Claim(ctx, j, holder, lease)
+	<-time.After(s.takes)
+	return c, ok, err
+}
+
+func (s *slowClaims) Keep(context.Context, job.Claim, time.Duration) error {
+	return errors.New("no primary")
+}
+
+// held records for how long a range was worked on.
+type held struct{ until time.Time }
+
+func (h *held) Plan(context.Context, job.Job) ([]job.Bounds, int64, error) { return nil, 0, nil }
+
+func (h *held) Work(ctx context.Context, _ job.Job, _ job.Range, _ job.Progress) error {
+	<-ctx.Done()
+	h.until = time.Now()
+	return context.Cause(ctx)
+}
+
+// A lease begins when the server grants it. If the answer takes long, little of the lease is
+// left, and another process may have the range soon.
+func TestWorkEndsWithALeaseWhoseClaimWasAnsweredLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		testStore{m, m.expire}.planned(t, job.Job{ID: "users", Kind: job.Verify, Projection: "users"}, 1)
+		begun := time.Now()
+		var h held
+		stop := run(t, job.RunnerOptions{Jobs: &slowClaims{memory: m, takes: 20 * time.Second}, Workers: verifying(&h), Holder: "a", Parallel: 1, Lease: 30 * time.Second})
+		<-time.After(2 * time.Minute)
+		stop()
+		if lasted := h.until.Sub(begun); h.until.IsZero() || lasted > 30*time.Second {
+			t.Errorf("worked until %v after the claim", lasted)
+		}
+	})
+}
+
 func verifying(w job.Worker) map[job.Kind]job.Worker { return map[job.Kind]job.Worker{job.Verify: w} }
 
 func newJob(t *testing.T, m *memory, id string, k job.Kind) {
