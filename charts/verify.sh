@@ -66,17 +66,18 @@ for depth in 0 1 2 3 4; do
 done
 nulls() { # kinds: prints the values of these kinds as null
 	awk -v kinds="$1" '
+		function line(depth, text) { while (depth-- > 0) text = "  " text; print text }
 		# Mode hpa needs the request for CPU.
 		$1 !~ kinds || $3 == "projector.resources" { next }
 		{
 			depth = split($3, key, ".")
 			for (i = 1; i < depth; i++) {
 				if (key[i] == before[i] && !differs) continue
-				differs = 1; printf "%*s%s:\n", 2 * (i - 1), "", key[i]; before[i] = key[i]
+				differs = 1; line(i - 1, key[i] ":"); before[i] = key[i]
 			}
 			differs = 0
 			for (i = depth; i < 9; i++) before[i] = ""
-			printf "%*s%s: null\n", 2 * (depth - 1), "", key[depth]
+			line(depth - 1, key[depth] ": null")
 		}' "$work/values"
 }
 nulls '^empty$' >"$work/nulls-empty"
