@@ -22,9 +22,8 @@ const maxDepth = 190
 // errInexact says that Extended JSON cannot represent the document exactly.
 var errInexact = errors.New("document has no exact form in extended JSON")
 
-// appendJSON appends doc in relaxed Extended JSON v2, byte for byte as
-// appendJSON appends doc in relaxed Extended JSON v2, byte for byte as
-// [bson.MarshalExtJSON] writes it, without reflection and intermediate values.
+// appendJSON appends doc in relaxed Extended JSON v2, byte for byte as [bson.MarshalExtJSON]
+// writes it, without reflection and intermediate values.
 // https://github.com/mongodb/specifications/blob/master/source/extended-json/extended-json.md
 //
 // The error is errInexact for documents that the driver would write inexactly:

@@ -16,7 +16,7 @@ import (
 )
 
 // maxDepth bounds how deep a value nests inside its document. MongoDB documents a limit of
-// 100 levels, of which read models use the first (the server itself stores up to 180):
+// 100 levels, although the server stores up to 180:
 // https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
 const maxDepth = 90
 
