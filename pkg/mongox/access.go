@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Access records for how long MongoDB has refused a process because of wrong credentials or
+// Access measures for how long MongoDB has refused a process because of wrong credentials or
 // missing rights. At the start such a refusal means a wrong configuration, and the process
 // exits. After MongoDB has served the process, the same errors also occur while somebody
 // changes a password or a role, and the proxy of MongoDB Atlas returns them too. Those
@@ -46,8 +46,9 @@ func (a *Access) Works() {
 	a.Logger.Info().Msgf("MongoDB accepts this %s again", a.Service)
 }
 
-// Final records err, and reports whether it ends the process now. An error that is no
-// refusal does. See [AccessRefused].
+// Final records err, and reports whether the process must end now: because err is no refusal
+// (see [AccessRefused]), because MongoDB has never served the process, or because the
+// refusals have lasted for After.
 func (a *Access) Final(err error) bool {
 	if !a.served.Load() || !AccessRefused(err) {
 		return true

@@ -46,8 +46,8 @@ func (p *Projector) whileAccepted(ctx context.Context, s *stores, h *health.Heal
 	return refused
 }
 
-// watchAccess checks the access until ctx ends, and then returns nil. Its error is a refusal
-// that has lasted for too long. The process must have been served before.
+// watchAccess checks the access until ctx ends, and then returns nil. It returns an error if
+// refusals have lasted for too long. Call it after MongoDB has served the process.
 func watchAccess(ctx context.Context, access *mongox.Access, check func(context.Context) error) error {
 	access.Works()
 	ticker := time.NewTicker(accessInterval)

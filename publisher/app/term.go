@@ -55,8 +55,8 @@ type worker struct {
 	// whether one that guard meets does, and storing whether a refusal of the quarantine does:
 	// meanwhile every term reads the event store.
 	access, standby, storing *mongox.Access
-	// idle ends the liveness check of the stream, and ended that of the term's other loops,
-	// until they beat again. Both are nil without a liveness probe.
+	// idle ends the liveness check of the stream, and ended ends the checks of the term's
+	// other loops, until they beat again. Both are nil without a liveness probe.
 	idle, ended func()
 
 	// inventory and pausing run beside the terms as long as the process. A nil pausing

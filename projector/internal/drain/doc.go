@@ -74,7 +74,8 @@
 //     waiting settlements is bounded. If the broker answers none of them, all waiting
 //     ones are abandoned together, and the session ends.
 //   - The lock, and the local deadline before its end, only keep two processes from
-//     working on the same session, which would waste work. Correctness depends on the guard of each write.
+//     working on the same session, which would waste work. Correctness depends on the
+//     guard of each write.
 //   - If ReceiveMessages returns an error, or neither a message nor an error before the
 //     context ends, the session ends. The pump makes no further call.
 //   - Renewals, settlements and Close have a context with a deadline. A goroutine of the
