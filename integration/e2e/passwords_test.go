@@ -32,8 +32,8 @@ func (b withUsers) uri(name, password string) string {
 
 // newScenarioWithUsers starts no service. Each service needs a user and its connection string.
 func newScenarioWithUsers(t *testing.T, projectorEnv ...string) (s *scenario, b withUsers) {
-	const events = 2000
 	t.Helper()
+	const events = 2000
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: users of MongoDB")
 	}
