@@ -109,8 +109,12 @@ func (p *Pace) Begin(ctx context.Context, events int) (end func(), err error) {
 // Yielding reports whether live events flow, so that the workers make small steps.
 func (p *Pace) Yielding() bool { return p.live != nil && p.live.Active() }
 
-// activeFor is how long after the last live event the stream counts as active.
-const activeFor = time.Second
+const (
+	// activeFor is how long after the last live event the stream counts as active.
+	activeFor = time.Second
+	// activityStep is how exactly the last live event is recorded.
+	activityStep = activeFor / 10
+)
 
 // Activity is a [Live] that records live events. The zero value is ready.
 type Activity struct {
@@ -123,11 +127,13 @@ var _ Live = (*Activity)(nil)
 
 // Note records that live events are being projected now.
 func (a *Activity) Note() {
-	now := time.Now()
-	a.last.Store(&now)
+	if last := a.last.Load(); last == nil || time.Since(*last) >= activityStep {
+		now := time.Now()
+		a.last.Store(&now)
+	}
 }
 
-// Active reports whether live events were projected within the last second.
+// Active reports whether live events were projected within about the last second.
 func (a *Activity) Active() bool {
 	last := a.last.Load()
 	return last != nil && time.Since(*last) < activeFor

@@ -106,8 +106,8 @@ var ErrRefused = errors.New("quarantine is refused")
 
 // Put stores entries of the term epoch. When it returns nil, a majority of the replica set
 // has them. It retries after transient errors until ctx ends, and then returns the cause of
-// ctx. It fails with [ErrRefused] if the user may not write. A record that the server refuses is stored without its event. A span in ctx must
-// belong to the only entry.
+// ctx. It fails with [ErrRefused] if the user may not write. A record that the server
+// refuses is stored without its event. A span in ctx must belong to the only entry.
 func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
