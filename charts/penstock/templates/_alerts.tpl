@@ -181,7 +181,7 @@ cluster: {{ . | quote }}
 {{- end }}
 {{- if eq (include "penstock.countsBacklog" .root) "true" }}
 - alert: PenstockProjectorStandsStill
-  expr: max(penstock_projector_backlog_sessions{ {{- $pods -}} }) > 0 and sum(rate(penstock_projector_events_total{ {{- $pods -}} }[10m])) == 0
+  expr: max(penstock_projector_backlog_sessions{ {{- $pods -}} }) > 0 and sum(rate(penstock_projector_events_total{ {{- $pods -}} }[10m])) == 0 unless max(penstock_projector_paused{ {{- $pods -}} }) == 1
   for: 10m
   labels: {severity: critical}
   annotations:
