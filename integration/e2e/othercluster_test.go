@@ -47,7 +47,7 @@ func TestMongoDBIsRestoredToAnotherCluster(t *testing.T) {
 			s := newScenarioOver(t, shop.New(events, 73), servers, quickSweeps)
 			p := newProcedure(s)
 			p.says("A restored copy under another name counts as another event store: adopt it as above.")
-			p.says("a copy under the same name on other hosts")
+			p.says("a copy under the same name as another event store, if none of the copy's hosts belonged to the old cluster")
 			s.stored() // the test stores the events itself
 			s.start(1, 1)
 			s.insert(s.workload.Events[:1000]...)
