@@ -111,13 +111,7 @@ func TestPublishersEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
 		s.reportsWrongPassword(process)
 	}
 	for _, process := range publishers {
-		s.await("the end of "+process.Name, func() bool { return !process.Running() })
-		if err := process.Err(); err == nil || crashed(err) {
-			t.Errorf("%s ended with %v, want status 1", process.Name, err)
-		}
-		if log := s.log(process); !strings.Contains(log, "check the user, the password and authSource in the connection string") {
-			t.Errorf("%s does not name the remedy:\n%s", process.Name, tail(process.Log))
-		}
+		s.endsByWrongPassword(process)
 	}
 
 	s.SetEnv("MONGODB_URI=" + b.uri("publisher", "new"))
@@ -189,18 +183,25 @@ func TestProjectorsEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
 	b.set(t, "projector", "new")
 	b.reconnectServices(t)
 	for _, process := range projectors {
-		s.await("the end of "+process.Name, func() bool { return !process.Running() })
-		if err := process.Err(); err == nil || crashed(err) {
-			t.Errorf("%s ended with %v, want status 1", process.Name, err)
-		}
-		if log := s.log(process); !strings.Contains(log, "check the user, the password and authSource in the connection string") {
-			t.Errorf("%s does not name the remedy:\n%s", process.Name, tail(process.Log))
-		}
+		s.endsByWrongPassword(process)
 	}
 
 	s.SetEnv("MONGODB_URI=" + b.uri("projector", "new"))
 	s.start(0, 2)
 	s.invariants()
+}
+
+// endsByWrongPassword waits until a process has ended with status 1, and checks that its log
+// has the remedy.
+func (s *scenario) endsByWrongPassword(process *harness.Process) {
+	s.t.Helper()
+	s.await("the end of "+process.Name, func() bool { return !process.Running() })
+	if err := process.Err(); err == nil || crashed(err) {
+		s.t.Errorf("%s ended with %v, want status 1", process.Name, err)
+	}
+	if log := s.log(process); !strings.Contains(log, "check the user, the password and authSource in the connection string") {
+		s.t.Errorf("%s does not name the remedy:\n%s", process.Name, tail(process.Log))
+	}
 }
 
 // reportsWrongPassword waits until a process is not ready and says that MongoDB refuses its
