@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// checkTerms checks how many terms there were. A leader whose lease was not renewed in time
-// leads again in another term. It ended none of those that the test is about: all processes
-// can have stood still together, as they do on a machine that is moved.
+// checkTerms checks the number of terms. If all processes stand still together, as on a
+// virtual machine that is moved, the leader loses its lease and leads again in another term.
+// So one more term is allowed for each lease that was lost.
 func (s *scenario) checkTerms(what string, terms, want int) {
 	s.t.Helper()
 	if lost := s.leasesLost(); terms < want || terms > want+lost {
