@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 )
 
@@ -13,6 +14,9 @@ type Config struct {
 	// Address is the host:port to listen on; the port 0 means a free one. Empty means
 	// 127.0.0.1:0.
 	Address string
+	// Listener is used instead of Address, if set. It may have no network behind it: its
+	// address is what the server tells drivers to connect to, by a dialer of theirs.
+	Listener net.Listener
 	// ReplicaSet is the name of the replica set; empty means rs0.
 	ReplicaSet string
 	// Sharded makes the server answer like the mongos of a sharded cluster with one shard.

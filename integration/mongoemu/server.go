@@ -57,11 +57,15 @@ func (s *Server) Start() error {
 			return err
 		}
 	}
-	l, err := net.Listen("tcp", s.config.Address)
-	if err != nil {
-		return fmt.Errorf("listen for clients: %w", err)
+	l := s.config.Listener
+	if l == nil {
+		var err error
+		if l, err = net.Listen("tcp", s.config.Address); err != nil {
+			return fmt.Errorf("listen for clients: %w", err)
+		}
 	}
 	log := oplog.New(oplog.Limits{Entries: s.config.OplogEntries, Bytes: s.config.OplogBytes})
+	var err error
 	if s.store, err = s.openStore(log); err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Config configures the event store and the state. Both services embed it; the tags are
@@ -16,6 +18,10 @@ type Config struct {
 	EventsCollection string `name:"events-collection" env:"PENSTOCK_EVENTS_COLLECTION" default:"events" placeholder:"NAME" help:"Collection of the event store."`
 	StateURI         string `name:"state-mongodb-uri" env:"PENSTOCK_STATE_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the state (checkpoints, leases, quarantine, parked); without it, MONGODB_URI."`
 	StateDatabase    string `name:"state-database" env:"PENSTOCK_STATE_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the state."`
+
+	// Dialer opens the connections to every store; nil means TCP. A process in a test has
+	// one of its own, so that the test can break and delay its connections.
+	Dialer options.ContextDialer `kong:"-"`
 }
 
 // ReadModelsConfig is [Config] with the read models. The projector embeds it.

@@ -28,6 +28,8 @@ type Options struct {
 	MaxPoolSize uint64
 	// Monitor receives every command; nil for none.
 	Monitor *event.CommandMonitor
+	// Dialer opens the connections; nil means TCP.
+	Dialer options.ContextDialer
 	// Logger receives a line for each option of the URI that has no effect or a risk.
 	Logger zerolog.Logger
 }
@@ -72,6 +74,9 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	}
 	if opts.Monitor != nil {
 		o.SetMonitor(opts.Monitor)
+	}
+	if opts.Dialer != nil {
+		o.SetDialer(opts.Dialer)
 	}
 	if opts.AppName != "" {
 		o.SetAppName(opts.AppName)

@@ -1,8 +1,10 @@
 package sbus
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 
@@ -16,6 +18,10 @@ type Config struct {
 	Namespace        string `name:"servicebus-namespace" env:"AZURE_SERVICEBUS_NAMESPACE" placeholder:"HOST" help:"Service Bus namespace, such as orders.servicebus.windows.net, to use with the workload's Azure identity instead of a connection string."`
 	Topic            string `name:"servicebus-topic" env:"AZURE_SERVICEBUS_TOPIC_NAME" placeholder:"NAME" help:"Topic of the events."`
 	Transport        string `name:"servicebus-transport" env:"PENSTOCK_SERVICEBUS_TRANSPORT" enum:"amqp,websocket" default:"amqp" help:"How Service Bus is reached: by AMQP on port 5671 (amqp), or by AMQP over WebSockets on port 443 (websocket), for networks that block port 5671. WebSockets use the proxy of HTTPS_PROXY."`
+
+	// Dial opens the connections for AMQP; nil means as Transport says. A process in a test
+	// has one of its own, so that the test can break and delay its connections.
+	Dial func(ctx context.Context) (net.Conn, error) `kong:"-"`
 }
 
 // publicCloudSuffix completes a namespace that is given without a domain.

@@ -53,7 +53,7 @@ func (n *Namespace) NewClient() (*azservicebus.Client, error) {
 		ApplicationID: "penstock",
 		RetryOptions:  azservicebus.RetryOptions{MaxRetries: -1},
 	}
-	if dial := n.WebSocketDialer(); dial != nil {
+	if dial := n.Dialer(); dial != nil {
 		options.NewWebSocketConn = func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
 			return dial(ctx)
 		}

@@ -30,11 +30,12 @@ const (
 	webSocketProtocol = "amqp"
 )
 
-// WebSocketDialer gives a function that opens a connection for AMQP over WebSockets; nil if
-// the namespace has another transport. The context bounds only the opening.
-func (n *Namespace) WebSocketDialer() func(ctx context.Context) (net.Conn, error) {
-	if n.config.Transport != TransportWebSocket {
-		return nil
+// Dialer returns the function that opens a connection for AMQP: [Config.Dial], or one that
+// dials over WebSockets. It is nil if the library dials TLS or TCP by itself. The context
+// bounds only the opening.
+func (n *Namespace) Dialer() func(ctx context.Context) (net.Conn, error) {
+	if n.config.Dial != nil || n.config.Transport != TransportWebSocket {
+		return n.config.Dial
 	}
 	return func(ctx context.Context) (net.Conn, error) {
 		return dialWebSocket(ctx, n.Host(), &tls.Config{MinVersion: tls.VersionTLS12})
@@ -51,7 +52,7 @@ func dialWebSocket(ctx context.Context, host string, trust *tls.Config) (net.Con
 
 // OpenWebSocket opens a connection for AMQP over WebSockets to a host, which may have a
 // port. The client dials and does TLS. The context bounds only the opening. Services use
-// [Namespace.WebSocketDialer]; this is for tests without a network.
+// [Namespace.Dialer]; this is for tests without a network.
 func OpenWebSocket(ctx context.Context, host string, client *http.Client) (net.Conn, error) {
 	socket, response, err := websocket.Dial(ctx, "wss://"+host+webSocketPath, &websocket.DialOptions{
 		HTTPClient: client, Subprotocols: []string{webSocketProtocol},

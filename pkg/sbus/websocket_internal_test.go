@@ -70,7 +70,7 @@ func TestWebSocketTransport(t *testing.T) {
 		if err != nil || c.Validate() != nil {
 			t.Fatal(err, c.Validate())
 		}
-		if got := n.WebSocketDialer() != nil; got != want {
+		if got := n.Dialer() != nil; got != want {
 			t.Errorf("transport %q: a WebSocket is %t", transport, got)
 		}
 	}

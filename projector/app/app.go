@@ -250,7 +250,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, nil, err
 	}
 	subscription := sbus.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient}
-	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Dial: namespace.WebSocketDialer(), Logger: p.logger})
+	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Dial: namespace.Dialer(), Logger: p.logger})
 	if c.ServiceBus.Receiver == config.ReceiverSDK {
 		dial = drain.DialSDK(subscription)
 	}

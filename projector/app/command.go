@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/audit"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 )
 
@@ -152,29 +151,42 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 func Main(inCode ...*Projection) int {
 	return cli.Main("projector", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
 		relaxCollector(environ)
-		l, err := parseLine(args, environ, stdout, stderr, inCode)
-		if err != nil {
-			return cli.Program{}, err
-		}
-		if _, ok := l.command.(*runCommand); ok {
-			o, err := l.options(stdout)
-			if err != nil {
-				return cli.Program{}, err
-			}
-			return cli.Program{Run: New(o).Run, Logger: o.Logger, Variables: l.variables}, nil
-		}
-		logger, err := obs.NewLogger(stderr, l.config.Process.Log)
-		if err != nil {
-			return cli.Program{}, err
-		}
-		e := &environment{
-			path: l.path, config: l.config, projections: l.projections, inCode: inCode, logger: logger,
-			stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr,
-		}
-		return cli.Program{
-			Run:     func(ctx context.Context) error { return l.command.run(ctx, e) },
-			Logger:  logger,
-			Command: l.path,
-		}, nil
+		return Parse(args, environ, stdout, stderr, nil, inCode...)
 	})
+}
+
+// Parse returns the command that args (without the program's name) name, by default the
+// service, with the configuration of environ and the given projections in Go. It prints help
+// and problems; the error is then [cli.ErrHelp] or [cli.ErrUsage]. set changes the options
+// before the command gets them; nil for none.
+func Parse(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, set func(*Options), inCode ...*Projection) (cli.Program, error) {
+	l, err := parseLine(args, environ, stdout, stderr, inCode)
+	if err != nil {
+		return cli.Program{}, err
+	}
+	_, service := l.command.(*runCommand)
+	out := stdout
+	if !service {
+		// Only the command's result goes to stdout.
+		out = stderr
+	}
+	o, err := l.options(out)
+	if err != nil {
+		return cli.Program{}, err
+	}
+	if set != nil {
+		set(&o)
+	}
+	if service {
+		return cli.Program{Run: New(o).Run, Logger: o.Logger, Variables: l.variables}, nil
+	}
+	e := &environment{
+		path: l.path, config: o.Config, projections: o.Projections, inCode: inCode, logger: o.Logger,
+		stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr,
+	}
+	return cli.Program{
+		Run:     func(ctx context.Context) error { return l.command.run(ctx, e) },
+		Logger:  o.Logger,
+		Command: l.path,
+	}, nil
 }

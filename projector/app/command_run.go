@@ -17,9 +17,9 @@ func (*runCommand) run(ctx context.Context, e *environment) error {
 	return New(Options{Config: e.config, Projections: e.projections, Logger: e.logger}).Run(ctx)
 }
 
-// options returns the options of the service, which logs to stdout.
-func (l *line) options(stdout io.Writer) (Options, error) {
-	logger, err := obs.NewLogger(stdout, l.config.Process.Log)
+// options returns the options of a command that logs to out.
+func (l *line) options(out io.Writer) (Options, error) {
+	logger, err := obs.NewLogger(out, l.config.Process.Log)
 	if err != nil {
 		return Options{}, err
 	}

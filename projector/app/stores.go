@@ -42,6 +42,8 @@ type stores struct {
 	all    map[string]*mongo.Client
 	// monitor observes all commands; nil for none.
 	monitor *event.CommandMonitor
+	// dialer opens the connections; nil means TCP.
+	dialer options.ContextDialer
 }
 
 type namedClient struct {
@@ -57,7 +59,7 @@ func open(c config.Config, logger zerolog.Logger) (*stores, error) {
 
 // openMonitored is open with a monitor that observes all commands; nil for none.
 func openMonitored(c config.Config, monitor *event.CommandMonitor, logger zerolog.Logger) (*stores, error) {
-	s := &stores{all: make(map[string]*mongo.Client), monitor: monitor}
+	s := &stores{all: make(map[string]*mongo.Client), monitor: monitor, dialer: c.MongoDB.Dialer}
 	readModels, err := s.client("read models", c.MongoDB.ReadModels(), logger)
 	if err != nil {
 		return nil, err
@@ -86,7 +88,7 @@ func (s *stores) client(what string, store mongox.Store, logger zerolog.Logger) 
 	if client := s.all[store.URI]; client != nil {
 		return client, nil
 	}
-	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector", Monitor: s.monitor, Logger: logger.With().Str("store", what).Logger()})
+	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector", Monitor: s.monitor, Dialer: s.dialer, Logger: logger.With().Str("store", what).Logger()})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

@@ -323,13 +323,13 @@ type stores struct {
 
 func (p *Publisher) open() (*stores, error) {
 	at, state := p.config.MongoDB.Events(), p.config.MongoDB.State()
-	client, err := mongox.Open(at.URI, mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Logger: p.logger.With().Str("store", "event store").Logger()})
+	client, err := mongox.Open(at.URI, mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: p.config.MongoDB.Dialer, Logger: p.logger.With().Str("store", "event store").Logger()})
 	if err != nil {
 		return nil, fmt.Errorf("event store: %w", err)
 	}
 	s := &stores{events: client.Database(at.Database).Collection(at.Collection), clients: []*mongo.Client{client}}
 	if state.URI != at.URI {
-		if client, err = mongox.Open(state.URI, mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Logger: p.logger.With().Str("store", "state").Logger()}); err != nil {
+		if client, err = mongox.Open(state.URI, mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: p.config.MongoDB.Dialer, Logger: p.logger.With().Str("store", "state").Logger()}); err != nil {
 			return nil, fmt.Errorf("state: %w", err)
 		}
 		s.clients = append(s.clients, client)

@@ -123,23 +123,37 @@ func (l *line) options(out io.Writer) (Options, error) {
 func Main() int {
 	return cli.Main("publisher", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
 		tightenCollector(environ)
-		l, err := parseLine(args, environ, stdout, stderr)
-		if err != nil {
-			return cli.Program{}, err
+		program, err := Parse(args, environ, stdout, stderr, nil)
+		if err == nil {
+			obs.BridgeKlog(program.Logger)
 		}
-		program, out := cli.Program{Variables: l.variables}, stdout
-		if _, service := l.command.(*runCommand); !service {
-			// Only the command's result goes to stdout.
-			program.Command, out = l.path, stderr
-		}
-		o, err := l.options(out)
-		if err != nil {
-			return cli.Program{}, err
-		}
-		obs.BridgeKlog(o.Logger)
-		program.Logger = o.Logger
-		e := &environment{path: l.path, options: o, stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr}
-		program.Run = func(ctx context.Context) error { return l.command.run(ctx, e) }
-		return program, nil
+		return program, err
 	})
+}
+
+// Parse returns the command that args (without the program's name) name, by default the
+// service, with the configuration of environ. It prints help and problems; the error is then
+// [cli.ErrHelp] or [cli.ErrUsage]. set changes the options before the command gets them; nil
+// for none.
+func Parse(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, set func(*Options)) (cli.Program, error) {
+	l, err := parseLine(args, environ, stdout, stderr)
+	if err != nil {
+		return cli.Program{}, err
+	}
+	program, out := cli.Program{Variables: l.variables}, stdout
+	if _, service := l.command.(*runCommand); !service {
+		// Only the command's result goes to stdout.
+		program.Command, out = l.path, stderr
+	}
+	o, err := l.options(out)
+	if err != nil {
+		return cli.Program{}, err
+	}
+	if set != nil {
+		set(&o)
+	}
+	program.Logger = o.Logger
+	e := &environment{path: l.path, options: o, stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr}
+	program.Run = func(ctx context.Context) error { return l.command.run(ctx, e) }
+	return program, nil
 }
