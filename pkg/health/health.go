@@ -1,7 +1,6 @@
 package health
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,25 +10,28 @@ import (
 	"time"
 )
 
-// Health holds the state of a service's probes: loops that must make progress, and checks
-// that must pass. Make it with [New]; it is safe for concurrent use.
+// Health computes the verdict on a process from loops that must make progress, checks that
+// must pass, and sources of conditions. Make it with [New]; it is safe for concurrent use.
 type Health struct {
 	// origin is the start of the times of heartbeats. They use the monotonic clock, which
 	// does not jump like the wall clock.
 	origin time.Time
 
-	mu     sync.Mutex
-	loops  []*Loop
-	checks []check
+	mu      sync.Mutex
+	loops   []*Loop
+	sources []*source
+
+	// evaluating is held while the verdict is computed, so that all callers share one
+	// evaluation. It guards the following fields.
+	evaluating sync.Mutex
+	verdict    Verdict
+	evaluated  time.Time
+	// since is when each present condition was first seen.
+	since map[[2]string]time.Time
 }
 
-type check struct {
-	name string
-	run  func(context.Context) error
-}
-
-// New makes a Health without loops and checks: alive and ready.
-func New() *Health { return &Health{origin: time.Now()} }
+// New makes a Health without loops, checks and sources: alive and [OK].
+func New() *Health { return &Health{origin: time.Now(), since: map[[2]string]time.Time{}} }
 
 // idle is the time of the last beat of a loop that the probe ignores.
 const idle = -1
@@ -82,76 +84,30 @@ func (l *Loop) stale() (silence time.Duration, stale bool) {
 // Live reports every active loop that has been silent for too long, a line for
 // each; nil if all make progress.
 func (h *Health) Live() error {
-	h.mu.Lock()
-	loops := slices.Clone(h.loops)
-	h.mu.Unlock()
 	var lines []string
-	for _, l := range loops {
-		if silence, stale := l.stale(); stale {
-			lines = append(lines, fmt.Sprintf("loop %s has made no progress for %s, at most %s are allowed",
-				l.name, silence.Round(time.Millisecond), time.Duration(l.maxSilence.Load())))
-		}
+	for _, c := range h.stuck() {
+		lines = append(lines, c.Text)
 	}
-	return join(lines)
-}
-
-// Ready adds a check to the readiness probe, or replaces the check with that name. run must
-// return soon after its context ends, and be safe for concurrent use.
-func (h *Health) Ready(name string, run func(context.Context) error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.checks = slices.DeleteFunc(slices.Clone(h.checks), func(c check) bool { return c.name == name })
-	h.checks = append(h.checks, check{name, run})
-}
-
-// checkTimeout bounds the readiness checks of one probe together. A kubelet waits for 1 s
-// by default, and longer in the charts. After the timeout, the answer still names the
-// checks that are slow.
-const checkTimeout = 2 * time.Second
-
-// CheckReady runs the readiness checks concurrently, for at most 2 s, and reports those
-// that fail, one per line; nil if all pass.
-func (h *Health) CheckReady(ctx context.Context) error {
-	h.mu.Lock()
-	checks := slices.Clone(h.checks)
-	h.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-
-	results := make([]chan error, len(checks))
-	for i, c := range checks {
-		results[i] = make(chan error, 1)
-		go func() { results[i] <- c.run(ctx) }()
-	}
-	var lines []string
-	for i, c := range checks {
-		var err error
-		select {
-		case err = <-results[i]:
-		case <-ctx.Done():
-			// A check that returns when its context ends may have a more specific error.
-			select {
-			case err = <-results[i]:
-			default:
-				err = ctx.Err()
-			}
-		}
-		if err != nil {
-			lines = append(lines, c.name+": "+strings.ReplaceAll(err.Error(), "\n", "; "))
-		}
-	}
-	return join(lines)
-}
-
-// Problems reports all problems of Live and CheckReady, one per line; nil if there are
-// none.
-func (h *Health) Problems(ctx context.Context) error {
-	return errors.Join(h.Live(), h.CheckReady(ctx))
-}
-
-func join(lines []string) error {
 	if len(lines) == 0 {
 		return nil
 	}
 	return errors.New(strings.Join(lines, "\n"))
+}
+
+// stuck returns a condition for every active loop that has been silent for too long.
+func (h *Health) stuck() []Condition {
+	h.mu.Lock()
+	loops := slices.Clone(h.loops)
+	h.mu.Unlock()
+	var found []Condition
+	for _, l := range loops {
+		if silence, stale := l.stale(); stale {
+			found = append(found, Condition{
+				Name: "loop-stuck", Subject: l.name, State: NotReady,
+				Text: fmt.Sprintf("loop %s has made no progress for %s, at most %s are allowed",
+					l.name, silence.Round(time.Millisecond), time.Duration(l.maxSilence.Load())),
+			})
+		}
+	}
+	return found
 }

@@ -3,11 +3,16 @@ package health_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
 )
@@ -75,8 +80,8 @@ func TestConcurrentUse(t *testing.T) {
 				l := h.Loop("l", time.Minute)
 				l.Beat()
 				h.Ready("r", func(context.Context) error { return nil })
-				if err := errors.Join(h.Live(), h.CheckReady(t.Context())); err != nil {
-					t.Error(err)
+				if v := h.Verdict(); h.Live() != nil || v.State != health.OK {
+					t.Error(v)
 				}
 				l.Idle()
 			}
@@ -85,41 +90,131 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func TestCheckReady(t *testing.T) {
+func TestVerdictNamesChecksThatFailOrAreSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := health.New()
-		if err := h.CheckReady(t.Context()); err != nil {
-			t.Errorf("no checks: %v", err)
+		if v := h.Verdict(); v.State != health.OK || v.String() != "ok" {
+			t.Errorf("no checks: %v", v)
 		}
+		pass(time.Second)
 		h.Ready("mongodb", func(context.Context) error { return errors.New("no primary\nnor secondary") })
 		h.Ready("fine", func(context.Context) error { return nil })
 		h.Ready("slow", func(ctx context.Context) error {
 			<-ctx.Done()
 			return nil
 		})
+		var calls atomic.Int64
 		h.Ready("stuck", func(ctx context.Context) error {
+			calls.Add(1)
 			<-ctx.Done()
 			pass(time.Minute)
 			return nil
 		})
 		start := time.Now()
-		err := h.CheckReady(t.Context())
+		v := h.Verdict()
 		if took := time.Since(start); took != 2*time.Second {
 			t.Errorf("took %s", took)
 		}
-		if err == nil || !strings.HasPrefix(err.Error(), "mongodb: no primary; nor secondary\n") ||
-			!strings.HasSuffix(err.Error(), "stuck: context deadline exceeded") || strings.Contains(err.Error(), "fine") {
-			t.Errorf("got %v", err)
+		if want := "not ready\nmongodb: no primary; nor secondary\nstuck: no answer within 2s"; v.String() != want {
+			t.Errorf("got %q, want %q", v, want)
+		}
+		pass(time.Second)
+		if h.Verdict(); calls.Load() != 1 {
+			t.Errorf("a check that does not return was called %d times", calls.Load())
 		}
 
 		for _, name := range []string{"mongodb", "slow", "stuck"} {
 			h.Ready(name, func(context.Context) error { return nil })
 		}
-		if err := h.CheckReady(t.Context()); err != nil {
-			t.Errorf("replaced: %v", err)
+		pass(time.Second)
+		if v := h.Verdict(); v.State != health.OK {
+			t.Errorf("replaced: %v", v)
 		}
 		synctest.Wait()
 		pass(time.Minute) // the stuck one ends
+	})
+}
+
+// Probes, viewers and scrapes share an evaluation, so they do not multiply the requests to
+// the stores.
+func TestVerdictIsSharedForASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := health.New()
+		var asked atomic.Int64
+		h.Ready("mongodb", func(context.Context) error {
+			asked.Add(1)
+			return nil
+		})
+		for range 3 {
+			for range 500 {
+				h.Verdict()
+			}
+			pass(time.Second)
+		}
+		if asked.Load() != 3 {
+			t.Errorf("asked %d times in 3 s, want 3", asked.Load())
+		}
+	})
+}
+
+func TestVerdictIsThatOfTheWorstCondition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := health.New()
+		away := health.Condition{Name: "broker-unreachable", State: health.Degraded, Text: "Service Bus does not answer", Remedy: "Check the network."}
+		h.Watch("broker", func(context.Context) []health.Condition { return []health.Condition{away} })
+		began := time.Now()
+		if v := h.Verdict(); v.State != health.Degraded || v.String() != "degraded\nbroker-unreachable: Service Bus does not answer. Check the network." {
+			t.Errorf("got %q", v)
+		}
+		w := httptest.NewRecorder()
+		health.Handler(h, health.Options{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", http.NoBody))
+		if w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), "degraded\nbroker-unreachable: ") {
+			t.Errorf("/readyz of a degraded process: %d %q", w.Code, w.Body)
+		}
+		h.Loop("stream", -time.Second).Beat()
+		pass(time.Minute)
+		v := h.Verdict()
+		if v.State != health.NotReady || len(v.Conditions) != 2 || v.Conditions[0].Name != "loop-stuck" {
+			t.Errorf("got %q", v)
+		}
+		if !v.Conditions[1].Since.Equal(began) {
+			t.Errorf("since %s, want %s", v.Conditions[1].Since, began)
+		}
+	})
+}
+
+// The log has the beginning and the end of each condition once, and nothing of a passing one.
+func TestFollowLogsBeginningAndEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := health.New()
+		var trouble atomic.Bool
+		h.Watch("broker", func(context.Context) []health.Condition {
+			if !trouble.Load() {
+				return nil
+			}
+			return []health.Condition{{Name: "broker-unreachable", State: health.Degraded, Text: "no answer"}}
+		})
+		var log strings.Builder
+		ctx, end := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { h.Follow(ctx, zerolog.New(&log), nil) })
+		for _, d := range []time.Duration{time.Minute, time.Second} { // one that lasts, one that passes
+			pass(10*time.Second + time.Second/2)
+			trouble.Store(true)
+			pass(d)
+			trouble.Store(false)
+		}
+		pass(10 * time.Second)
+		end()
+		ended.Wait()
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], `"health condition began"`) || !strings.Contains(lines[0], `"verdict":"degraded"`) ||
+			!strings.Contains(lines[1], `"health condition ended"`) || !strings.Contains(lines[1], `"verdict":"ok"`) || !strings.Contains(lines[1], `"lasted":"1m`) {
+			t.Errorf("log:\n%s", log.String())
+		}
 	})
 }

@@ -15,11 +15,25 @@ import (
 const shutdownTimeout = time.Second
 
 // Handler serves /livez, /readyz, and the pages in o: /metrics, /status and everything
-// below it, /debug/pprof/. A probe answers 200 and "ok", or 503 and the problems.
+// below it, /debug/pprof/. /livez answers 200 and "ok", or 503 and the loops that are stuck.
+// /readyz answers with the verdict: 503 if the process is not ready, else 200.
 func Handler(h *Health, o Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Live()) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { answer(w, h.CheckReady(r.Context())) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		if err := h.Live(); err != nil {
+			answer(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		answer(w, http.StatusOK, string(OK))
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		v := h.Verdict()
+		status := http.StatusOK
+		if v.State == NotReady {
+			status = http.StatusServiceUnavailable
+		}
+		answer(w, status, v.String())
+	})
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", o.Metrics)
 	}
@@ -37,15 +51,11 @@ func Handler(h *Health, o Options) http.Handler {
 	return mux
 }
 
-func answer(w http.ResponseWriter, err error) {
+func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	text := "ok"
-	if err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		text = err.Error()
-	}
+	w.WriteHeader(status)
 	_, _ = io.WriteString(w, text+"\n") // a prober that has gone away needs no answer
 }
 

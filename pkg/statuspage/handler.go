@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"io/fs"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
 //go:embed page
@@ -19,8 +20,8 @@ type Page struct {
 	// Service, Instance and Version identify the process.
 	Service, Instance, Version string
 	Recorder                   *Recorder
-	// Health returns the problems of the process, one on each line; nil if there are none.
-	Health func(context.Context) error
+	// Verdict is shown at the head of the page.
+	Verdict func() health.Verdict
 	// Tables are read only while somebody views the page.
 	Tables []Source
 }
@@ -62,25 +63,22 @@ type handler struct {
 
 // view is the JSON of /status/data.
 type view struct {
-	Service  string      `json:"service"`
-	Instance string      `json:"instance"`
-	Version  string      `json:"version"`
-	Now      time.Time   `json:"now"`
-	Started  time.Time   `json:"startedAt"`
-	Interval float64     `json:"intervalSeconds"`
-	Problems []string    `json:"problems"`
-	Stages   []stageView `json:"stages"`
-	Tables   []Table     `json:"tables"`
+	Service  string    `json:"service"`
+	Instance string    `json:"instance"`
+	Version  string    `json:"version"`
+	Now      time.Time `json:"now"`
+	Started  time.Time `json:"startedAt"`
+	Interval float64   `json:"intervalSeconds"`
+	health.Verdict
+	Stages []stageView `json:"stages"`
+	Tables []Table     `json:"tables"`
 }
 
-func (h *handler) data(w http.ResponseWriter, r *http.Request) {
+func (h *handler) data(w http.ResponseWriter, _ *http.Request) {
 	v := view{
 		Service: h.page.Service, Instance: h.page.Instance, Version: h.page.Version,
 		Now: time.Now().UTC(), Started: h.started.UTC(), Interval: interval.Seconds(),
-		Problems: []string{}, Stages: h.page.Recorder.view(), Tables: h.current(),
-	}
-	if err := h.page.Health(r.Context()); err != nil {
-		v.Problems = strings.Split(err.Error(), "\n")
+		Verdict: h.page.Verdict(), Stages: h.page.Recorder.view(), Tables: h.current(),
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // a viewer that has disconnected needs no answer

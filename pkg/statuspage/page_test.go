@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
 func newPage(tables ...Source) (Page, prometheus.Gauge) {
@@ -26,8 +28,8 @@ func newPage(tables ...Source) (Page, prometheus.Gauge) {
 			{Name: "depth", Read: Value("depth"), Alarm: Above(5)},
 			{Name: "absent", Unit: Seconds, Read: Value("absent"), Alarm: Below(5)},
 		}}}),
-		Health: func(context.Context) error { return nil },
-		Tables: tables,
+		Verdict: func() health.Verdict { return health.Judge(nil) },
+		Tables:  tables,
 	}, depth
 }
 
@@ -82,7 +84,9 @@ func TestDataHasFiguresProblemsAndTables(t *testing.T) {
 	many := func(context.Context) ([]Row, error) { return make([]Row, 3*maxRows), nil }
 	refused := func(context.Context) ([]Row, error) { return nil, errors.New("no primary") }
 	page, depth := newPage(Source{Name: "many", Rows: many}, Source{Name: "refused", Empty: "none", Rows: refused})
-	page.Health = func(context.Context) error { return errors.New("mongodb: no primary\ntopic: refused") }
+	page.Verdict = func() health.Verdict {
+		return health.Judge([]health.Condition{{Name: "parked", State: health.Degraded, Text: "3 aggregates are parked", Remedy: "projector parked list"}})
+	}
 	h := Handler(page)
 
 	v := data(t, h)
@@ -98,8 +102,8 @@ func TestDataHasFiguresProblemsAndTables(t *testing.T) {
 	if f := v.Stages[0].Figures[1]; f.Value != nil || f.Alarm || len(f.Series) != 1 {
 		t.Errorf("a figure that could not be read: %+v", f)
 	}
-	if len(v.Problems) != 2 || v.Problems[1] != "topic: refused" {
-		t.Errorf("problems: %q", v.Problems)
+	if v.State != health.Degraded || len(v.Conditions) != 1 || v.Conditions[0].Remedy != "projector parked list" {
+		t.Errorf("verdict: %+v", v.Verdict)
 	}
 	if len(v.Tables) != 2 || len(v.Tables[0].Rows) != maxRows || v.Tables[1].Error != "no primary" || len(v.Tables[1].Rows) != 0 {
 		t.Errorf("tables: %+v", v.Tables)

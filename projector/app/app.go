@@ -62,6 +62,8 @@ func New(o Options) *Projector {
 // Call Run once.
 func (p *Projector) Run(ctx context.Context) error {
 	h := health.New()
+	// The server must not answer before it knows that the start has not finished.
+	h.Ready("startup", p.startup.check)
 	page, tables := p.statusPage(h)
 	admin, running, err := health.Start(ctx, h, health.Options{
 		Address:  p.config.Process.AdminAddress,
@@ -73,7 +75,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)
 	}
-	p.registry.MustRegister(obs.BuildInfo("penstock_projector_build_info", cli.Version()))
+	p.registry.MustRegister(obs.BuildInfo("penstock_projector_build_info", cli.Version()), h.Collector("penstock_projector_health_condition"))
 	p.logger.Info().Stringer("admin", admin.Addr()).Int("projections", len(p.projections)).
 		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starting")
 
@@ -84,6 +86,9 @@ func (p *Projector) Run(ctx context.Context) error {
 	defer recording.Wait()
 	defer stopRecording()
 	recording.Go(func() { tables.recorder.Run(recorded) })
+	following, stopFollowing := context.WithCancel(running)
+	defer stopFollowing()
+	recording.Go(func() { h.Follow(following, p.logger, nil) })
 	if err = p.trace(ctx); err == nil {
 		err = p.run(running, h, tables)
 	}
@@ -99,7 +104,6 @@ func (p *Projector) Run(ctx context.Context) error {
 // run opens the stores, waits for them, and drains.
 func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTables) error {
 	var connected atomic.Bool
-	h.Ready("startup", p.startup.check)
 	s, err := openMonitored(p.config, p.tracer.Monitor(), p.logger)
 	if err != nil {
 		return err

@@ -169,7 +169,7 @@ func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {
 	return statuspage.Handler(statuspage.Page{
 		Service: "projector", Instance: host, Version: cli.Version(),
 		Recorder: recorder,
-		Health:   h.Problems,
+		Verdict:  h.Verdict,
 		Tables: []statuspage.Source{
 			{
 				Name: "Projections", Columns: []string{"projection", "state", "live generation", "building", "verified through"},

@@ -50,6 +50,8 @@ type Publisher struct {
 	listener net.Listener
 	// terms collects the terms that the status page shows.
 	terms termLog
+	// started says that the checks at the start have finished.
+	started atomic.Bool
 	// tracer is set by Run; nil if tracing is off.
 	tracer *tracing.Tracer
 }
@@ -67,6 +69,13 @@ func New(o Options) *Publisher {
 // what to do. Call Run once.
 func (p *Publisher) Run(ctx context.Context) error {
 	h := health.New()
+	// The server must not answer before it knows that the start has not finished.
+	h.Ready("startup", func(context.Context) error {
+		if !p.started.Load() {
+			return errors.New("the checks at the start have not finished")
+		}
+		return nil
+	})
 	page, record := p.statusPage(h)
 	admin, running, err := health.Start(ctx, h, health.Options{
 		Address:  p.config.Process.AdminAddress,
@@ -78,7 +87,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)
 	}
-	p.registry.MustRegister(obs.BuildInfo("penstock_publisher_build_info", cli.Version()))
+	p.registry.MustRegister(obs.BuildInfo("penstock_publisher_build_info", cli.Version()), h.Collector("penstock_publisher_health_condition"))
 	p.logger.Info().Stringer("admin", admin.Addr()).Str("election", p.config.Election.Kind).
 		Str("stream", p.config.Stream.Name).Msg("publisher starting")
 
@@ -86,6 +95,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	// then.
 	stopRecording := beside(context.WithoutCancel(ctx), record)
 	defer stopRecording()
+	stopFollowing := beside(running, func(ctx context.Context) { h.Follow(ctx, p.logger, nil) })
 	if err = p.trace(ctx); err == nil {
 		err = p.run(running, h)
 	}
@@ -93,6 +103,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		// A goroutine is stuck. Exit without waiting for the others.
 		return err
 	}
+	stopFollowing()
 	if err := p.tracer.Close(ctx); err != nil {
 		p.logger.Debug().Err(err).Msg("tracing not stopped cleanly")
 	}
@@ -104,13 +115,6 @@ func (p *Publisher) Run(ctx context.Context) error {
 
 // run opens the stores, checks the prerequisites, and takes part in the election.
 func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
-	var ready atomic.Bool
-	h.Ready("startup", func(context.Context) error {
-		if !ready.Load() {
-			return errors.New("the checks at the start have not finished")
-		}
-		return nil
-	})
 	stores, err := p.open()
 	if err != nil {
 		return err
@@ -149,7 +153,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 		}
 	}()
 	h.Ready("lease", elector.CheckLock)
-	ready.Store(true)
+	p.started.Store(true)
 	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
 }
 

@@ -119,7 +119,7 @@ func (p *Publisher) statusPage(h *health.Health) (http.Handler, func(context.Con
 	page := statuspage.Page{
 		Service: "publisher", Instance: p.config.Election.Host(), Version: cli.Version(),
 		Recorder: recorder,
-		Health:   h.Problems,
+		Verdict:  h.Verdict,
 		Tables: []statuspage.Source{
 			{Name: "Leadership of stream " + p.config.Stream.Name, Columns: []string{"", ""}, Rows: func(context.Context) ([]statuspage.Row, error) {
 				return p.terms.now(read("penstock_publisher_leader") > 0, count(read("penstock_publisher_epoch"))), nil

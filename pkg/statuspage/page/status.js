@@ -124,16 +124,23 @@ function table(t) {
   return section;
 }
 
+function condition(c) {
+  const item = element("li", c.state === "degraded" ? "warn" : "bad");
+  const title = c.subject ? c.name + " " + c.subject : c.name;
+  item.append(element("strong", "", title), " since " + new Date(c.since).toLocaleTimeString(), element("p", "", c.text));
+  if (c.remedy) item.append(element("p", "remedy", c.remedy));
+  return item;
+}
+
 function show(d) {
   document.title = `${d.service} ${d.instance}`;
   byId("service").textContent = d.service;
   byId("instance").textContent = d.instance;
   byId("version").textContent = d.version;
-  byId("problems").replaceChildren(...d.problems.map((p) => element("li", "", p)));
+  byId("conditions").replaceChildren(...d.conditions.map(condition));
   const state = byId("state");
-  state.className = d.problems.length ? "bad" : "good";
-  const up = duration((new Date(d.now) - new Date(d.startedAt)) / 1000);
-  state.textContent = (d.problems.length ? (d.problems.length === 1 ? "1 problem" : d.problems.length + " problems") : "healthy") + ", up " + up;
+  state.className = { "ok": "good", "degraded": "warn" }[d.state] ?? "bad";
+  state.textContent = d.state + ", up " + duration((new Date(d.now) - new Date(d.startedAt)) / 1000);
   byId("stages").replaceChildren(...d.stages.map(stage));
   byId("tables").replaceChildren(...d.tables.map(table));
 }
