@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
@@ -63,6 +64,54 @@ func TestCollectionDroppedAndCreatedAgain(t *testing.T) {
 	s.invariants()
 	if missing := s.metric("publisher", "penstock_publisher_source_missing"); missing != 0 {
 		t.Error("the publisher still misses its collection")
+	}
+}
+
+// A collection can be rotated several times while no publisher runs. What was inserted
+// before each rotation is then only in the oplog, and must reach the topic first.
+func TestCollectionRotatedWhileThePublisherIsBehind(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 43))
+	quarter := len(s.workload.Events) / 4
+	s.start(1, 0)
+	s.storeInto(s.events, s.workload.Events[:quarter])
+	s.awaitPublished(0.25)
+	s.awaitSaved(s.leader())
+	s.leader().Kill()
+
+	s.storeInto(s.events, s.workload.Events[quarter:2*quarter])
+	s.rename(s.events.Name(), "archive")
+	createIndex(t, s.events)
+	s.storeInto(s.events, s.workload.Events[2*quarter:3*quarter])
+	// The second rotation prepares the new collection before it takes the name.
+	createIndex(t, s.events.Database().Collection("successor"))
+	s.rename(s.events.Name(), "archive-2")
+	s.rename("successor", s.events.Name())
+	s.storeInto(s.events, s.workload.Events[3*quarter:])
+
+	s.startPublisher(0)
+	s.awaitPublished(1)
+	accepted, err := s.backend.Accepted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range verify.Topic(accepted, s.workload.Events).Findings {
+		t.Errorf("on the topic: %s", finding)
+	}
+	if scans := s.metric("publisher", "penstock_publisher_scans_total", "reason", "collection_replaced"); scans != 1 {
+		t.Errorf("%v scans of a replaced collection, not 1", scans)
+	}
+}
+
+// rename renames a collection in the database of the event store.
+func (s *scenario) rename(from, to string) {
+	s.t.Helper()
+	database := s.events.Database().Name()
+	if err := s.client.Database("admin").RunCommand(s.t.Context(), bson.D{
+		{Key: "renameCollection", Value: database + "." + from},
+		{Key: "to", Value: database + "." + to},
+	}).Err(); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

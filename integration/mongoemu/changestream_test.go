@@ -187,6 +187,53 @@ func TestInvalidation(t *testing.T) {
 	}
 }
 
+// A stream that resumes at a token of a collection that has lost its name carries what was
+// inserted before that, then the end, and after it the changes of the collections that have
+// had the name since. The server matches the oplog by the name, and gives the stream neither
+// the collation nor the UUID of the present collection (run_aggregate.cpp: "the stream may be
+// resuming from a point before the current UUID existed"). The ends of both collections are
+// its metadata_notifications.js.
+func TestResumeBeforeTheEndOfACollection(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := collection(t)
+	rename := func(from, to string) {
+		t.Helper()
+		if err := c.Database().Client().Database("admin").RunCommand(ctx, d("renameCollection", "db."+from, "to", "db."+to)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cs := watch(t, c, mongo.Pipeline{})
+	insertOne(t, c, "_id", 1)
+	next(t, cs)
+	token := cs.ResumeToken()
+	insertOne(t, c, "_id", 2)
+	rename("c", "archive")
+	insertOne(t, c.Database().Collection("successor"), "_id", 3)
+	rename("successor", "c")
+	insertOne(t, c, "_id", 4)
+	if err := c.Drop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	insertOne(t, c, "_id", 5)
+
+	for _, want := range []struct {
+		operation string
+		id        any
+	}{
+		{"insert", int32(2)}, {"rename", nil}, {"invalidate", nil},
+		{"rename", nil}, {"invalidate", nil},
+		{"insert", int32(4)}, {"drop", nil}, {"invalidate", nil},
+		{"insert", int32(5)},
+	} {
+		again := watch(t, c, mongo.Pipeline{}, options.ChangeStream().SetStartAfter(token))
+		if e := next(t, again); get(e, "operationType") != want.operation || get(e, "documentKey", "_id") != want.id {
+			t.Errorf("%v, want %v", e, want)
+		}
+		token = again.ResumeToken()
+	}
+}
+
 func TestDropDatabaseInvalidates(t *testing.T) {
 	t.Parallel()
 	c := collection(t)

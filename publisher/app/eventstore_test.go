@@ -35,20 +35,24 @@ type eventStore struct {
 	trimOnOpen bool
 	page       int
 	noops      int
-	// generation counts the collections that have had the name; absent means that none has
-	// it now.
+	// generation counts the collections that have had the name, of which only the last one
+	// can be scanned; absent means that none has it now.
 	generation int
 	absent     bool
 }
 
-// storedEvent is one event. A poison event lacks its eventId.
+// storedEvent is one event. A poison event lacks its eventId. An entry that ends a collection
+// has no aggregate.
 type storedEvent struct {
-	id        int
-	aggregate string
-	number    int64
-	poison    bool
-	document  bson.Raw
+	id         int
+	generation int
+	aggregate  string
+	number     int64
+	poison     bool
+	document   bson.Raw
 }
+
+func (e storedEvent) ends() bool { return e.aggregate == "" }
 
 const clusterBase = 1_700_000_000
 
@@ -67,15 +71,27 @@ func mustRaw(v any) bson.Raw {
 func (s *eventStore) insert(aggregate string, number int64, poison bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := storedEvent{id: len(s.log), aggregate: aggregate, number: number, poison: poison}
+	e := storedEvent{id: len(s.log), generation: s.generation, aggregate: aggregate, number: number, poison: poison}
 	doc := bson.D{{Key: "_id", Value: e.id}, {Key: "aggregateId", Value: aggregate}}
 	if !poison {
 		doc = append(doc, bson.E{Key: "eventId", Value: number})
 	}
 	e.document = mustRaw(append(doc, bson.E{Key: "eventType", Value: "T"}, bson.E{Key: "payload", Value: bson.D{{Key: "n", Value: number}}}))
+	s.append(e)
+}
+
+func (s *eventStore) append(e storedEvent) {
 	s.log = append(s.log, e)
 	close(s.grown)
 	s.grown = make(chan struct{})
+}
+
+// rotate renames the collection away, and creates an empty one with its name.
+func (s *eventStore) rotate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.append(storedEvent{id: len(s.log), generation: s.generation})
+	s.generation++
 }
 
 // trim removes all but the last n events from the oplog, which always keeps the last one.
@@ -173,6 +189,16 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 	for len(chunk.Changes) < s.page && f.at < len(s.log) {
 		e := s.log[f.at]
 		f.at++
+		if e.ends() {
+			for _, operation := range []string{"rename", "invalidate"} {
+				chunk.Changes = append(chunk.Changes, mustRaw(bson.D{
+					{Key: "_id", Value: positionToken(f.at, 0)},
+					{Key: "operationType", Value: operation},
+					{Key: "clusterTime", Value: timeOf(f.at - 1)},
+				}))
+			}
+			break
+		}
 		chunk.Changes = append(chunk.Changes, mustRaw(bson.D{
 			{Key: "_id", Value: positionToken(f.at, 0)},
 			{Key: "operationType", Value: "insert"},
@@ -254,7 +280,7 @@ func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 			return nil, err
 		}
 	}
-	index := slices.Clone(s.log)
+	index := slices.DeleteFunc(slices.Clone(s.log), func(e storedEvent) bool { return e.ends() || e.generation < s.generation })
 	for i := range index {
 		if index[i].poison {
 			index[i].number = 0

@@ -50,7 +50,7 @@ func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (c
 	away := awaySince(at)
 	t.logger.Warn().Err(cause).Int("losses", t.lost).Stringer("away", away).
 		Msg("oplog lost the change stream during a scan; the scan continues and gets one lap longer")
-	from, err := t.newScan(ctx, scanHistoryLost)
+	from, err := t.newScan(ctx)
 	if err != nil {
 		return from, err
 	}
@@ -60,7 +60,7 @@ func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (c
 		lap.FromAggregateID, lap.FromEventID = at.Scan.AggregateID, at.Scan.EventID
 	}
 	from.Scan.Lap = &lap
-	t.pump.mark(from)
+	from = t.start(from, scanHistoryLost)
 	if t.lost > maxLosses {
 		return from, fmt.Errorf("%w: it lost the change stream %d times; the last time the stream was not read for %v, and the oplog reached back less. A restart continues the scan. Make the oplog longer, for example with db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}), or give the topic more throughput: %w",
 			errOplogTooShort, t.lost, away, cause)

@@ -58,12 +58,12 @@ func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 	from, err := t.resume(ctx, from)
 	for err == nil {
 		err = t.follow(ctx, from)
+		var end *watch.ReplacedError
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case errors.Is(err, watch.ErrInvalidated):
-			t.logger.Warn().Msg("events collection was dropped, renamed or replaced; scanning the collection that now has its name")
-			from, err = t.begin(ctx, scanReplaced)
+		case errors.As(err, &end):
+			from, err = t.succeed(ctx, end)
 		case errors.Is(err, watch.ErrHistoryLost):
 			from, err = t.recover(ctx, err)
 		}

@@ -163,7 +163,7 @@ cluster: {{ . | quote }}
   labels: {severity: critical}
   annotations:
     summary: The events collection was replaced by another.
-    description: The events collection was renamed, dropped or restored. The publisher scans the collection that has its name now, and publishes all of it.
+    description: The events collection was renamed, dropped or restored. The publisher publishes what the change stream still has of it, and then all of the collection that has its name now.
 {{- end }}
 
 {{- define "penstock.alerts.projector" -}}

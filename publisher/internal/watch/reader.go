@@ -23,6 +23,9 @@ type reader struct {
 	shape    Shape
 	// keysLeft is how many more changes are read with KeysOnly.
 	keysLeft int
+	// ended says that the collection has ended, and that the invalidate comes next. The
+	// position does not move meanwhile.
+	ended bool
 }
 
 // run reads until the stream cannot continue or ctx ends; the error gives the reason.
@@ -83,6 +86,7 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 // session opens the stream, reads it until an error, and returns the error.
 func (r *reader) session(ctx context.Context) (Phase, error) {
 	r.progress.opening()
+	r.ended = false
 	var stream ChangeStream
 	err := r.ask(ctx, func(ctx context.Context) (err error) {
 		stream, err = r.source.Open(ctx, r.position, r.shape)
@@ -134,7 +138,7 @@ func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
 	case r.progress.fresh(now):
 		r.options.Metrics.upTo(now)
 	}
-	if moved && chunk.Token != nil {
+	if moved && chunk.Token != nil && !r.ended {
 		r.position = Position{Token: chunk.Token}
 		r.queue.mark(Batch{Token: chunk.Token})
 	}
@@ -153,15 +157,20 @@ func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
 // before.
 func (r *reader) take(ctx context.Context, chunk Chunk) error {
 	next := part{capacity: len(chunk.Changes)}
-	replaced := false
+	var end *ReplacedError
 	for _, raw := range chunk.Changes {
 		c, err := parseChange(raw)
 		if err != nil {
 			return fmt.Errorf("%w: read change: %w", ErrRefused, err)
 		}
-		if replaced = replaces(c.operation); replaced {
+		if replaces(c.operation) {
 			r.breach(c)
-			break
+			r.ended = true
+			if c.operation == opInvalidate {
+				end = &ReplacedError{After: Position{Token: c.token, Time: c.time}}
+				break
+			}
+			continue
 		}
 		if c.document == nil && next.bytes >= chunkBytes {
 			if err := r.put(ctx, &next); err != nil {
@@ -180,14 +189,16 @@ func (r *reader) take(ctx context.Context, chunk Chunk) error {
 			r.breach(c)
 		}
 	}
-	if !replaced {
+	if !r.ended {
 		next.batch.Token = chunk.Token
 	}
-	if err := r.put(ctx, &next); err != nil {
-		return err
+	if !r.ended || len(next.batch.Inserts) > 0 {
+		if err := r.put(ctx, &next); err != nil {
+			return err
+		}
 	}
-	if replaced {
-		return ErrInvalidated
+	if end != nil {
+		return end
 	}
 	if r.shape == KeysOnly {
 		if r.keysLeft -= len(chunk.Changes); r.keysLeft <= 0 {

@@ -94,8 +94,7 @@ type Batch struct {
 	Inserts []Insert
 	// Token is the position after everything in the batch, including changes that are not
 	// inserts. It is never after a change that ended the collection, so that a stream that
-	// resumes there reads that change again. It is nil if the batch begins with such a
-	// change.
+	// resumes there reads that change again.
 	Token bson.Raw
 	// Time is the cluster time of the last change in it; zero if it is not known.
 	Time bson.Timestamp
