@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -10,8 +11,13 @@ import (
 // contract, plus the length and the NUL of a BSON string.
 const maxClaimValue = MaxKeyBytes + 5
 
+// maxClaim bounds the document of a claim check. A topic of the premium tier accepts
+// messages of this size by default.
+const maxClaim = 1 << 20
+
 // claim copies doc without the fields that hold payload and metadata and without every
-// value that is too long to be a key.
+// value that is too long to be a key. If more than maxClaim is left, claim fails with
+// [ReasonTooLarge].
 func claim(doc bson.Raw, payload, metadata bson.RawValue) (bson.Raw, error) {
 	var large [2]string
 	err := eachElement(doc, func(name []byte, v bson.RawValue, _ []byte) {
@@ -26,14 +32,21 @@ func claim(doc bson.Raw, payload, metadata bson.RawValue) (bson.Raw, error) {
 		return nil, err
 	}
 	out := make([]byte, 4, 256)
+	left := 0
 	err = eachElement(doc, func(name []byte, v bson.RawValue, element []byte) {
 		if len(v.Value) > maxClaimValue || isAny(name, large) {
 			return
 		}
-		out = append(out, element...)
+		if left += len(element); left <= maxClaim {
+			out = append(out, element...)
+		}
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case left > maxClaim:
+		return nil, &ContractError{Reason: ReasonTooLarge, Detail: fmt.Sprintf(
+			"%d bytes are in fields that a claim check keeps, at most %d are allowed: keep large data in the payload", left, maxClaim)}
 	}
 	out = append(out, 0)
 	binary.LittleEndian.PutUint32(out, uint32(len(out)))

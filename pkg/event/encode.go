@@ -72,6 +72,21 @@ func (e *Encoder) EncodeClaimCheck(ev *Event, epoch int64) (Message, error) {
 	return m, err
 }
 
+// Size gives the length of the body that [Encoder.Encode] makes, or its error, without
+// making it.
+func (e *Encoder) Size(ev *Event) (int, error) {
+	if e.encoding == EncodingBSON {
+		return len(ev.Document), nil
+	}
+	switch size, err := jsonSize(ev.Document); {
+	case err == nil:
+		return size, nil
+	case !errors.Is(err, errInexact):
+		return 0, err
+	}
+	return len(ev.Document), nil
+}
+
 func (e *Encoder) message(ev *Event, doc bson.Raw, epoch int64) (Message, error) {
 	m := Message{
 		Keys:        ev.Keys,
@@ -100,10 +115,22 @@ func (e *Encoder) message(ev *Event, doc bson.Raw, epoch int64) (Message, error)
 // bodies wait in the publisher's queues.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxScratch bounds the size of a buffer that is kept.
-const maxScratch = 1 << 20
+const (
+	// maxScratch bounds the size of a buffer that is kept.
+	maxScratch = 1 << 20
+	// measured is the length above which a document is measured before it is encoded: no
+	// shorter one exceeds maxScratch in JSON.
+	measured = 64 << 10
+)
 
 func encodeJSON(doc []byte) ([]byte, error) {
+	if len(doc) > measured {
+		size, err := jsonSize(doc)
+		if err != nil {
+			return nil, err
+		}
+		return appendJSON(make([]byte, 0, size), doc)
+	}
 	buffer := scratch.Get().(*[]byte)
 	text, err := appendJSON((*buffer)[:0], doc)
 	if cap(text) <= maxScratch {

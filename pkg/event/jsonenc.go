@@ -42,11 +42,33 @@ func appendJSON(dst []byte, doc []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	return appendObject(dst, rest, 1)
+	return appendObject(dst, rest, 1, nil)
+}
+
+// jsonSize gives the length of what appendJSON appends, or its error. It needs memory for
+// the nesting only, whatever the size of doc: some documents are 13 times as long in JSON.
+func jsonSize(doc []byte) (int, error) {
+	rest, err := elements(doc)
+	if err != nil {
+		return 0, err
+	}
+	size := 0
+	last, err := appendObject(nil, rest, 1, &size)
+	return size + len(last), err
+}
+
+// flush empties dst if only its size is wanted. The append functions call it after each
+// value: size is nil if dst is wanted.
+func flush(dst []byte, size *int) []byte {
+	if size == nil {
+		return dst
+	}
+	*size += len(dst)
+	return dst[:0]
 }
 
 // appendObject appends a document, given its elements, as an object.
-func appendObject(dst []byte, rest []byte, depth int) ([]byte, error) {
+func appendObject(dst []byte, rest []byte, depth int, size *int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, errInexact
 	}
@@ -61,19 +83,20 @@ func appendObject(dst []byte, rest []byte, depth int) ([]byte, error) {
 		} else if depth > 1 && wrapperName(name) != "" {
 			return dst, errInexact
 		}
-		if dst, err = appendQuoted(dst, name); err != nil {
+		if dst, err = appendQuoted(dst, name, size); err != nil {
 			return dst, err
 		}
 		dst = append(dst, ':')
-		if dst, err = appendValue(dst, value, depth); err != nil {
+		if dst, err = appendValue(dst, value, depth, size); err != nil {
 			return dst, err
 		}
+		dst = flush(dst, size)
 		rest = tail
 	}
 	return append(dst, '}'), nil
 }
 
-func appendArray(dst []byte, rest []byte, depth int) ([]byte, error) {
+func appendArray(dst []byte, rest []byte, depth int, size *int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, errInexact
 	}
@@ -89,9 +112,10 @@ func appendArray(dst []byte, rest []byte, depth int) ([]byte, error) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if dst, err = appendValue(dst, value, depth); err != nil {
+		if dst, err = appendValue(dst, value, depth, size); err != nil {
 			return dst, err
 		}
+		dst = flush(dst, size)
 		rest = tail
 	}
 	return append(dst, ']'), nil
@@ -105,10 +129,10 @@ func isIndex(name []byte, i int) bool {
 	return bytes.Equal(name, strconv.AppendInt(digits[:0], int64(i), 10))
 }
 
-func appendValue(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
+func appendValue(dst []byte, v bson.RawValue, depth int, size *int) ([]byte, error) {
 	switch v.Type {
 	case bson.TypeString:
-		return appendQuoted(dst, stringBytes(v))
+		return appendQuoted(dst, stringBytes(v), size)
 	case bson.TypeInt32:
 		return strconv.AppendInt(dst, int64(int32(binary.LittleEndian.Uint32(v.Value))), 10), nil
 	case bson.TypeInt64:
@@ -130,13 +154,13 @@ func appendValue(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
 		if err != nil {
 			return dst, err
 		}
-		return appendObject(dst, rest, depth+1)
+		return appendObject(dst, rest, depth+1, size)
 	case bson.TypeArray:
 		rest, err := elements(v.Value)
 		if err != nil {
 			return dst, err
 		}
-		return appendArray(dst, rest, depth+1)
+		return appendArray(dst, rest, depth+1, size)
 	case bson.TypeDateTime:
 		return appendDate(dst, int64(binary.LittleEndian.Uint64(v.Value))), nil
 	case bson.TypeObjectID:
@@ -144,16 +168,16 @@ func appendValue(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
 		dst = hex.AppendEncode(dst, v.Value)
 		return append(dst, `"}`...), nil
 	case bson.TypeBinary:
-		return appendBinary(dst, v.Value)
+		return appendBinary(dst, v.Value, size)
 	case bson.TypeDecimal128:
 		return appendDecimal(dst, v.Decimal128())
 	default:
-		return appendRare(dst, v, depth)
+		return appendRare(dst, v, depth, size)
 	}
 }
 
 // appendRare appends the types that are rare in events.
-func appendRare(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
+func appendRare(dst []byte, v bson.RawValue, depth int, size *int) ([]byte, error) {
 	var err error
 	switch v.Type {
 	case bson.TypeTimestamp:
@@ -169,20 +193,20 @@ func appendRare(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
 	case bson.TypeMaxKey:
 		return append(dst, `{"$maxKey":1}`...), nil
 	case bson.TypeSymbol:
-		if dst, err = appendQuoted(append(dst, `{"$symbol":`...), stringBytes(v)); err != nil {
+		if dst, err = appendQuoted(append(dst, `{"$symbol":`...), stringBytes(v), size); err != nil {
 			return dst, err
 		}
 		return append(dst, '}'), nil
 	case bson.TypeJavaScript:
-		if dst, err = appendQuoted(append(dst, `{"$code":`...), stringBytes(v)); err != nil {
+		if dst, err = appendQuoted(append(dst, `{"$code":`...), stringBytes(v), size); err != nil {
 			return dst, err
 		}
 		return append(dst, '}'), nil
 	case bson.TypeRegex:
-		return appendRegex(dst, v.Value)
+		return appendRegex(dst, v.Value, size)
 	case bson.TypeDBPointer:
 		namespace, id := v.Value[4:len(v.Value)-13], v.Value[len(v.Value)-12:]
-		if dst, err = appendQuoted(append(dst, `{"$dbPointer":{"$ref":`...), namespace); err != nil {
+		if dst, err = appendQuoted(append(dst, `{"$dbPointer":{"$ref":`...), namespace, size); err != nil {
 			return dst, err
 		}
 		dst = append(dst, `,"$id":{"$oid":"`...)
@@ -193,12 +217,12 @@ func appendRare(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
 		if err != nil {
 			return dst, err
 		}
-		if dst, err = appendQuoted(append(dst, `{"$code":`...), code); err != nil {
+		if dst, err = appendQuoted(append(dst, `{"$code":`...), code, size); err != nil {
 			return dst, err
 		}
 		dst = append(dst, `,"$scope":`...)
 		// The scope lies two levels deeper: its wrapper is an object too.
-		if dst, err = appendObject(dst, scope, depth+2); err != nil {
+		if dst, err = appendObject(dst, scope, depth+2, size); err != nil {
 			return dst, err
 		}
 		return append(dst, '}'), nil
@@ -254,7 +278,7 @@ func appendDecimal(dst []byte, d bson.Decimal128) ([]byte, error) {
 	return append(dst, `"}`...), nil
 }
 
-func appendBinary(dst []byte, value []byte) ([]byte, error) {
+func appendBinary(dst []byte, value []byte, size *int) ([]byte, error) {
 	subtype, data := value[4], value[5:]
 	if subtype == bson.TypeBinaryBinaryOld {
 		// A binary of subtype 2 holds its length twice, but some writers omit the second
@@ -265,23 +289,27 @@ func appendBinary(dst []byte, value []byte) ([]byte, error) {
 		data = data[4:]
 	}
 	dst = append(dst, `{"$binary":{"base64":"`...)
-	dst = base64.StdEncoding.AppendEncode(dst, data)
+	if size == nil {
+		dst = base64.StdEncoding.AppendEncode(dst, data)
+	} else {
+		*size += base64.StdEncoding.EncodedLen(len(data))
+	}
 	dst = append(dst, `","subType":"`...)
 	return append(dst, hexDigits[subtype>>4], hexDigits[subtype&15], '"', '}', '}'), nil
 }
 
-func appendRegex(dst []byte, value []byte) ([]byte, error) {
+func appendRegex(dst []byte, value []byte, size *int) ([]byte, error) {
 	pattern, options := splitRegex(value)
 	for i := 1; i < len(options); i++ {
 		if options[i-1] > options[i] {
 			return dst, errInexact
 		}
 	}
-	dst, err := appendQuoted(append(dst, `{"$regularExpression":{"pattern":`...), pattern)
+	dst, err := appendQuoted(append(dst, `{"$regularExpression":{"pattern":`...), pattern, size)
 	if err != nil {
 		return dst, err
 	}
-	if dst, err = appendQuoted(append(dst, `,"options":`...), options); err != nil {
+	if dst, err = appendQuoted(append(dst, `,"options":`...), options, size); err != nil {
 		return dst, err
 	}
 	return append(dst, `}}`...), nil
@@ -316,7 +344,12 @@ var plain = func() (set [utf8.RuneSelf]bool) {
 }()
 
 // appendQuoted appends s as a JSON string.
-func appendQuoted(dst []byte, s []byte) ([]byte, error) {
+func appendQuoted(dst []byte, s []byte, size *int) ([]byte, error) {
+	if size != nil {
+		n, err := quotedSize(s)
+		*size += n
+		return dst, err
+	}
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -349,6 +382,36 @@ func appendQuoted(dst []byte, s []byte) ([]byte, error) {
 	}
 	dst = append(dst, s[start:]...)
 	return append(dst, '"'), nil
+}
+
+// quotedSize gives the length of what appendQuoted appends, or its error.
+func quotedSize(s []byte) (int, error) {
+	const quotes, lineSeparator = 2, len(`\u2028`)
+	size := quotes
+	var escaped [8]byte
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			i++
+			if plain[c] {
+				size++
+			} else {
+				size += len(appendEscaped(escaped[:0], c))
+			}
+			continue
+		}
+		r, length := utf8.DecodeRune(s[i:])
+		switch {
+		case r == utf8.RuneError && length == 1:
+			return size, errInexact
+		case r == '\u2028' || r == '\u2029':
+			size += lineSeparator
+		default:
+			size += length
+		}
+		i += length
+	}
+	return size, nil
 }
 
 func appendEscaped(dst []byte, c byte) []byte {
