@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,15 +30,16 @@ const (
 	// neighbourPause is the time between two events of the neighbours.
 	neighbourPause = 50 * time.Millisecond
 	// neighbourLatency bounds the 99th percentile of the time from the insert of a
-	// neighbour's event to its read model.
+	// neighbour's event to its read model, or to the topic.
 	neighbourLatency = 2 * time.Second
 )
 
 // neighbours are aggregates that get events while a test attacks the services with
-// others. Their events must reach the read models as fast as always.
+// others. Their events must reach the read models, or the topic, as fast as always.
 type neighbours struct {
-	s          *scenario
-	collection string
+	s *scenario
+	// watermarks reads the last event of each neighbour that has got there.
+	watermarks func(context.Context) (map[string]int64, error)
 	stop       context.CancelFunc
 	work       sync.WaitGroup
 
@@ -54,8 +56,17 @@ type neighbours struct {
 // read models are in the collection.
 func (s *scenario) startNeighbours(collection, aggregateType, eventType string) *neighbours {
 	s.t.Helper()
+	return s.startNeighboursUpTo(func(ctx context.Context) (map[string]int64, error) {
+		return s.modelWatermarks(ctx, collection)
+	}, aggregateType, eventType)
+}
+
+// startNeighboursUpTo is startNeighbours with another way to read how far the neighbours'
+// events have got.
+func (s *scenario) startNeighboursUpTo(watermarks func(context.Context) (map[string]int64, error), aggregateType, eventType string) *neighbours {
+	s.t.Helper()
 	ctx, stop := context.WithCancel(s.t.Context())
-	n := &neighbours{s: s, collection: collection, stop: stop, inserted: map[string][]time.Time{}, seen: map[string]int64{}}
+	n := &neighbours{s: s, watermarks: watermarks, stop: stop, inserted: map[string][]time.Time{}, seen: map[string]int64{}}
 	n.work.Go(func() {
 		pause := time.NewTicker(neighbourPause)
 		defer pause.Stop()
@@ -82,35 +93,63 @@ func (s *scenario) startNeighbours(collection, aggregateType, eventType string) 
 	return n
 }
 
-// poll reads the watermarks of the read models, and reports whether they have all events.
-func (n *neighbours) poll(ctx context.Context) (bool, error) {
-	cursor, err := n.s.models.Collection(n.collection).Find(ctx,
+// modelWatermarks reads the watermarks of the neighbours' read models.
+func (s *scenario) modelWatermarks(ctx context.Context, collection string) (map[string]int64, error) {
+	cursor, err := s.models.Collection(collection).Find(ctx,
 		bson.D{{Key: "_id", Value: bson.D{{Key: "$regex", Value: "^neighbour-"}}}},
 		options.Find().SetProjection(bson.D{{Key: "lastEventId", Value: 1}}))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	var models []struct {
 		ID        string `bson:"_id"`
 		Watermark int64  `bson:"lastEventId"`
 	}
 	if err := cursor.All(ctx, &models); err != nil {
+		return nil, err
+	}
+	watermarks := make(map[string]int64, len(models))
+	for _, model := range models {
+		watermarks[model.ID] = model.Watermark
+	}
+	return watermarks, nil
+}
+
+// topicWatermarks reads the last event of each neighbour on the topic.
+func (s *scenario) topicWatermarks(context.Context) (map[string]int64, error) {
+	accepted, err := s.backend.Accepted()
+	if err != nil {
+		return nil, err
+	}
+	watermarks := make(map[string]int64)
+	for _, m := range accepted {
+		if strings.HasPrefix(m.AggregateID, "neighbour-") {
+			watermarks[m.AggregateID] = max(watermarks[m.AggregateID], m.EventID)
+		}
+	}
+	return watermarks, nil
+}
+
+// poll reads how far the events have got, and reports whether that is all of them.
+func (n *neighbours) poll(ctx context.Context) (bool, error) {
+	watermarks, err := n.watermarks(ctx)
+	if err != nil {
 		return false, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	for _, model := range models {
-		for id := n.seen[model.ID]; id < model.Watermark; id++ {
-			n.took = append(n.took, now.Sub(n.inserted[model.ID][id]))
+	for aggregate, watermark := range watermarks {
+		for id := n.seen[aggregate]; id < watermark; id++ {
+			n.took = append(n.took, now.Sub(n.inserted[aggregate][id]))
 		}
-		n.seen[model.ID] = max(n.seen[model.ID], model.Watermark)
+		n.seen[aggregate] = max(n.seen[aggregate], watermark)
 	}
 	return len(n.took) == len(n.events), nil
 }
 
 // while runs an attack until it reports that it is over, and measures meanwhile. Then it
-// awaits the read models of all events, and fails the test if they were late.
+// awaits all events of the neighbours, and fails the test if they were late.
 func (n *neighbours) while(attack string, over func() bool) {
 	t := n.s.t
 	t.Helper()
@@ -124,7 +163,7 @@ func (n *neighbours) while(attack string, over func() bool) {
 	n.s.await(attack, func() bool { read(); return over() })
 	n.stop()
 	n.work.Wait()
-	n.s.await("the read models of all neighbours", read)
+	n.s.await("the events of all neighbours", read)
 	n.s.workload.Events = append(n.s.workload.Events, n.events...)
 	slices.SortFunc(n.took, cmp.Compare[time.Duration])
 	p99 := n.took[(len(n.took)-1)*99/100]

@@ -59,7 +59,7 @@ type Publish struct {
 	Batching           string        `name:"batching" env:"PENSTOCK_BATCHING" enum:"auto,off,session,mixed" default:"auto" help:"Events in one broker message: one (off), those of one session (session), of any sessions (mixed), or what the topic's properties allow (auto)."`
 	Connections        int           `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"4" help:"Connections to Service Bus."`
 	MaxInflightEvents  int           `name:"max-inflight-events" env:"PENSTOCK_MAX_INFLIGHT_EVENTS" default:"8192" help:"Events that may await the broker's answer before reading stops."`
-	MaxInflightBytes   int64         `name:"max-inflight-bytes" env:"PENSTOCK_MAX_INFLIGHT_BYTES" default:"67108864" help:"Bytes of events that may await the broker's answer before reading stops. In addition, encoding takes about three times the size of the events that are being sent."`
+	MaxInflightBytes   int64         `name:"max-inflight-bytes" env:"PENSTOCK_MAX_INFLIGHT_BYTES" default:"67108864" help:"Bytes of events that may await the broker's answer before reading stops. In addition, the messages that are being sent take up to three times as much."`
 	CheckpointInterval time.Duration `name:"checkpoint-interval" env:"PENSTOCK_CHECKPOINT_INTERVAL" default:"1s" help:"Time between two saves of the checkpoint. A crash repeats at most the events of this time and those in flight."`
 }
 

@@ -113,5 +113,5 @@ func (d *Dispatcher) supervise(ctx context.Context) {
 func (d *Dispatcher) pending() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.lanes.ready.head != nil || d.lanes.suspects.head != nil || d.workers > d.idle
+	return d.lanes.ready.head != nil || d.lanes.suspects.head != nil || d.lanes.large.head != nil || d.workers > d.idle
 }

@@ -37,6 +37,8 @@ func (reusing) Encode(ev *event.Event, epoch int64) (event.Message, error) {
 	return event.Message{Keys: ev.Keys, SessionKey: ev.AggregateID, Epoch: epoch}, nil
 }
 
+func (reusing) Size(*event.Event) (int, error) { return 0, nil }
+
 func (e reusing) EncodeClaimCheck(ev *event.Event, epoch int64) (event.Message, error) {
 	return e.Encode(ev, epoch)
 }

@@ -203,6 +203,8 @@ func (e encoder) Encode(ev *event.Event, epoch int64) (event.Message, error) {
 	}, nil
 }
 
+func (e encoder) Size(*event.Event) (int, error) { return 0, nil }
+
 func (e encoder) EncodeClaimCheck(ev *event.Event, epoch int64) (event.Message, error) {
 	m, err := e.Encode(ev, epoch)
 	m.ClaimCheck = true

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
 )
 
 // ErrClosed says that the dispatcher accepts no more events: it drains or has
@@ -59,8 +61,15 @@ type Dispatcher struct {
 	// sends are the batches in flight, suspectSends those that failed before or whose
 	// answer is late. limit bounds each.
 	sends, suspectSends, limit int
+	// largeSend says that a large message is in flight.
+	largeSend bool
+	// bodyBudget bounds the bodies of all batches in flight, except the large one.
+	bodyBudget *semaphore.Weighted
+	// bodyLimit is the length of the longest body that is encoded: the topic has refused
+	// longer ones, or they exceed maxBody.
+	bodyLimit atomic.Int64
 
-	// Workers start as work demands, up to twice limit, and end with Run. At most one
+	// Workers start as work demands, up to one for each slot, and end with Run. At most one
 	// worker is woken at a time. Before it sends, it wakes the next one, so events that
 	// arrive meanwhile join its batch.
 	work    sync.Cond
@@ -95,6 +104,8 @@ func New(options Options) (*Dispatcher, error) {
 		limit:      options.sends(options.Batching),
 	}
 	d.work.L = &d.mu
+	d.bodyBudget = semaphore.NewWeighted(max(options.MaxInflightBytes, smallestBodyBudget))
+	d.bodyLimit.Store(maxBody)
 	d.activity = newActivity(options.SendTimeout)
 	d.connections = newConnections(options, d.activity)
 	d.metrics.inflight.Store(d)
@@ -296,7 +307,7 @@ func (d *Dispatcher) wake() {
 	case d.idle > 0:
 		d.waking = true
 		d.work.Signal()
-	case d.workers < 2*d.limit:
+	case d.workers < 2*d.limit+1:
 		d.waking = true
 		d.workers++
 		d.spawn()

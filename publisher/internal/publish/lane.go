@@ -16,7 +16,13 @@ type entry struct {
 	lane    *lane
 	next    *entry // behind it in its lane, or in the free list
 	message event.Message
-	encoded bool
+	// begun says that message has its trace context. Only in a batch does it have its body.
+	begun bool
+	// body is the measured length of the body; 0 if it was not measured.
+	body int
+	// claim says that the event is sent as a claim check, large that its message is sent
+	// alone.
+	claim, large bool
 	// submitted is when it was submitted, if the dispatcher traces. span begins there. It
 	// is started when the message is encoded, and only if the event is sampled.
 	submitted time.Time
@@ -60,6 +66,8 @@ type lanes struct {
 	// ready and suspects are the lanes that have queued events, have none in a send and do
 	// not wait. Suspects failed before and are kept out of the batches of other lanes.
 	ready, suspects laneQueue
+	// large are the ready lanes whose next message is large.
+	large laneQueue
 	// waiting are the lanes whose setback has not ended, ordered by its end.
 	waiting laneHeap
 	// unexplained counts the waiting lanes that failed while the topic accepted nothing
@@ -142,11 +150,12 @@ func (l *lanes) take(batch []*entry, from *laneQueue, mixed bool, maxEvents int,
 	return batch
 }
 
-// putBack returns taken events to the front of their lanes, in order.
+// putBack returns taken events to the front of their lanes, in order, without their bodies.
 func (l *lanes) putBack(entries []*entry) {
 	for i := len(entries) - 1; i >= 0; i-- {
 		e := entries[i]
 		ln := e.lane
+		e.message.Body = nil
 		e.next = ln.head
 		ln.head = e
 		if ln.tail == nil {
@@ -189,14 +198,14 @@ func (l *lanes) settle(ln *lane) {
 // offer makes a lane with queued events ready, or lets it wait.
 func (l *lanes) offer(ln *lane) {
 	switch s := ln.setback; {
-	case s == nil:
-		l.ready.push(ln)
-	case s.waits:
+	case s != nil && s.waits:
 		heap.Push(&l.waiting, ln)
 		if !s.explained {
 			l.unexplained++
 		}
-	case s.suspect:
+	case ln.head.large:
+		l.large.push(ln)
+	case s != nil && s.suspect:
 		l.suspects.push(ln)
 	default:
 		l.ready.push(ln)

@@ -33,6 +33,8 @@ type Item struct {
 
 // Encoder encodes events as messages. It must be safe for concurrent use.
 type Encoder interface {
+	// Size gives the length of the body that Encode makes, without making it.
+	Size(ev *event.Event) (int, error)
 	Encode(ev *event.Event, epoch int64) (event.Message, error)
 	EncodeClaimCheck(ev *event.Event, epoch int64) (event.Message, error)
 }
@@ -72,8 +74,8 @@ type Options struct {
 	// heap. Default 8192: more than 100,000 events/s where the broker answers in 80 ms.
 	MaxInflightEvents int
 	// MaxInflightBytes bounds the size of these events; a single larger event passes alone.
-	// While a batch is sent, its events take about three times their size in addition.
-	// Default 64 MiB.
+	// In addition, it bounds the bodies of the messages that are being sent, of which the
+	// SDK makes up to two copies. Default 64 MiB.
 	MaxInflightBytes int64
 	// MaxBatchEvents bounds the events of a batch, up to [MaxBatchEvents]. Default
 	// 1000.

@@ -8,10 +8,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// maxBatchBytes bounds the bytes that a worker takes for a batch before it knows what
-// fits: a batch of the premium tier holds 1 MB (azure-sdk-for-python#38260).
-const maxBatchBytes = 1 << 20
-
 // unprovenBatches is how many batches in a row the topic must refuse before the policy
 // counts as the reason. It applies if the topic does not say why, and has accepted no
 // batch before. If one message were the reason, the topic would soon accept a half.
@@ -103,15 +99,12 @@ func (w *worker) tooLarge(ctx context.Context, cause error) bool {
 		return true
 	}
 	e := w.batch[0]
-	if w.d.options.ClaimCheck && !e.message.ClaimCheck {
-		message, err := w.d.options.Encoder.EncodeClaimCheck(&e.item.Event, w.d.options.Epoch)
-		if err != nil {
-			return w.quarantine(ctx, 0, err)
-		}
-		message.ClaimCheck = true
-		message.TraceParent, message.TraceState = e.message.TraceParent, e.message.TraceState
-		e.message = message
-		return true
+	if _, broken := faultOf(cause); !broken {
+		w.d.learnBodyLimit(len(e.message.Body))
+	}
+	if w.d.options.ClaimCheck && !e.claim {
+		e.claim, e.large = true, false
+		return w.encodeOne(ctx, 0)
 	}
 	return w.quarantine(ctx, 0, &event.ContractError{
 		Reason: event.ReasonTooLarge,

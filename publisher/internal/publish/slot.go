@@ -31,11 +31,22 @@ func (d *Dispatcher) awaitWork(ctx context.Context, woken bool) bool {
 	}
 }
 
+// slot is what a batch in flight counts among.
+type slot int
+
+const (
+	slotRegular slot = iota
+	slotSuspect
+	slotLarge
+)
+
 // hasWork reports whether a batch may be taken. Suspects have as many slots as the others,
-// and only those. The caller holds the mutex.
+// and only those. Large messages have one slot: their bodies and the SDK's copies of them
+// are most of the memory. The caller holds the mutex.
 func (d *Dispatcher) hasWork() bool {
 	return d.lanes.ready.head != nil && d.sends < d.limit ||
-		d.lanes.suspects.head != nil && d.suspectSends < d.limit
+		d.lanes.suspects.head != nil && d.suspectSends < d.limit ||
+		d.lanes.large.head != nil && !d.largeSend
 }
 
 // take fills the batch, which stays empty if another worker was faster.
@@ -51,25 +62,35 @@ func (w *worker) take() {
 	if d.policy != BatchingOff {
 		maxEvents = d.rateLimit.batch(d.options.MaxBatchEvents)
 	}
-	from := &d.lanes.ready
-	if w.suspect = from.head == nil || d.sends >= d.limit; w.suspect {
-		from = &d.lanes.suspects
-		d.suspectSends++
-	} else {
+	var from *laneQueue
+	switch {
+	case d.lanes.large.head != nil && !d.largeSend:
+		from, w.slot, maxEvents = &d.lanes.large, slotLarge, 1
+		d.largeSend = true
+	case d.lanes.ready.head != nil && d.sends < d.limit:
+		from, w.slot = &d.lanes.ready, slotRegular
 		d.sends++
+	default:
+		from, w.slot = &d.lanes.suspects, slotSuspect
+		d.suspectSends++
 	}
 	w.batch = d.lanes.take(w.batch, from, d.policy == BatchingMixed, maxEvents, d.batchBytes)
 	d.wake()
 }
 
-// done frees the slot of this worker's batch.
+// done frees the slot of this worker's batch, and the memory of its bodies.
 func (w *worker) done() {
+	w.d.bodyBudget.Release(w.reserved)
+	w.reserved = 0
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	if w.suspect {
-		w.d.suspectSends--
-	} else {
+	switch w.slot {
+	case slotRegular:
 		w.d.sends--
+	case slotSuspect:
+		w.d.suspectSends--
+	case slotLarge:
+		w.d.largeSend = false
 	}
 	w.d.wake()
 }
@@ -92,8 +113,8 @@ func (w *worker) watchSlow() {
 func (w *worker) slow() {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	if !w.suspect && w.d.suspectSends < w.d.limit {
-		w.suspect = true
+	if w.slot == slotRegular && w.d.suspectSends < w.d.limit {
+		w.slot = slotSuspect
 		w.d.sends--
 		w.d.suspectSends++
 		w.d.wake()

@@ -16,12 +16,14 @@ import (
 type worker struct {
 	d        *Dispatcher
 	policy   Batching // that batch was taken by
-	suspect  bool     // batch counts among the suspects; the dispatcher's mutex guards it
+	slot     slot     // of the batch; the dispatcher's mutex guards it
 	batch    []*entry
 	messages []*event.Message
 	traced   []trace.SpanContext // of the batch's sampled events
 	tickets  []uint64
 	failure  failure // of the last send
+	// bodies is the length of the batch's bodies, reserved is what of the budget they use.
+	bodies, reserved int64
 
 	slowTimer *time.Timer
 	slowNoted chan struct{} // gets a token when the timer's function has run
@@ -92,34 +94,6 @@ func (w *worker) publish(ctx context.Context) bool {
 	return true
 }
 
-// encode encodes the messages of the batch. It quarantines events that cannot be encoded
-// and removes them from the batch. False means that Run ends.
-func (w *worker) encode(ctx context.Context) bool {
-	for i := 0; i < len(w.batch); {
-		e := w.batch[i]
-		if e.encoded {
-			i++
-			continue
-		}
-		message, err := w.d.options.Encoder.Encode(&e.item.Event, w.d.options.Epoch)
-		if err != nil {
-			if !w.quarantine(ctx, i, err) {
-				return false
-			}
-			continue
-		}
-		if message.SessionKey != e.lane.key {
-			w.d.fail(fmt.Errorf("encode event %s: its session key is %q, not %q: the order of its aggregate would be lost",
-				message.MessageID, message.SessionKey, e.lane.key))
-			return false
-		}
-		e.message, e.encoded = message, true
-		e.span = w.d.options.Tracer.Begin(&e.message, e.submitted)
-		i++
-	}
-	return true
-}
-
 // send sends the batch once, when a connection allows it. A failure with ctx ended
 // means that Run ends.
 func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
@@ -130,6 +104,11 @@ func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
 	avoid, risky, alone, fresh := uint64(0), false, false, true
 	if s := w.batch[0].lane.setback; s != nil {
 		avoid, risky, alone, fresh = s.connection, s.risky, s.alone(), false
+	}
+	if w.slot == slotLarge {
+		// A large message occupies its link for long, and the SDK keeps its buffer as long as
+		// the link. So only one link carries large messages, and the other sends avoid it.
+		risky, alone = true, true
 	}
 	w.d.mu.Unlock()
 	if alone {
