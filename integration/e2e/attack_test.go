@@ -15,15 +15,27 @@ import (
 )
 
 // attackPublisher starts a publisher with the chart's memory limit, and ten neighbours whose
-// events must reach the topic in time while attack runs, until it reports that it is over.
-func attackPublisher(t *testing.T, env []string, what string, attack func(s *scenario) (over func() bool)) *scenario {
+// events must reach the topic in time. Meanwhile it runs attack, until over reports its end.
+func attackPublisher(t *testing.T, env []string, what string, attack func(s *scenario) error, over func(s *scenario) bool) *scenario {
 	t.Helper()
 	s := newScenario(t, &workload.Workload{Projections: []byte("projections: []\n")})
 	s.SetEnv(append([]string{chartGoMemLimit}, env...)...)
 	publisher := s.startPublisher(0)
 	s.ready()
 	n := s.startNeighboursUpTo(s.topicWatermarks, "Test", "Happened")
-	n.while(what, attack(s))
+	attacked := make(chan error, 1)
+	n.work.Go(func() { attacked <- attack(s) })
+	n.while(what, func() bool {
+		select {
+		case err := <-attacked:
+			if err != nil {
+				t.Fatal(err)
+			}
+			attacked = nil
+		default:
+		}
+		return attacked == nil && over(s)
+	})
 	s.fitsChart(publisher)
 	return s
 }
@@ -85,12 +97,12 @@ func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
 		control, control, control, control,
 		crammed(size, bson.TypeRegex, []byte{0, 0}), crammed(size, bson.TypeObjectID, make([]byte, 12)),
 	}
-	attackPublisher(t, nil, "the large events on the topic", func(s *scenario) func() bool {
+	attackPublisher(t, nil, "the large events on the topic", func(s *scenario) error {
 		for i, bomb := range bombs {
 			if _, err := s.events.InsertOne(t.Context(), stored(fmt.Sprint("bomb-", i), 1, bomb)); err != nil {
-				t.Fatal(err)
+				return err
 			}
 		}
-		return func() bool { return s.onTopic("bomb-") == len(bombs) }
-	})
+		return nil
+	}, func(s *scenario) bool { return s.onTopic("bomb-") == len(bombs) })
 }
