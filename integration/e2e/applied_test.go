@@ -109,6 +109,15 @@ func TestReadYourWrites(t *testing.T) {
 	if refusal.Error != `eventId is "first": give a whole number from 1` {
 		t.Errorf("wrong request: %s", refusal.Error)
 	}
+	// A request of 100 kB would let 2,600 connections exhaust the memory of the projector.
+	large, err := http.Get("http://" + address + "/applied?projection=counts&eventId=1&aggregateId=" + strings.Repeat("a", 100<<10)) //nolint:noctx // The server answers immediately.
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = large.Body.Close()
+	if large.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a request of 100 kB: %s", large.Status)
+	}
 }
 
 // awaitApplied repeats the request while the answer is that its time is up. A request waits

@@ -31,6 +31,11 @@ type (
 		HangStream()
 		HealStore()
 	}
+	// pingDelayer is a store that delays the publisher's pings on demand.
+	pingDelayer interface {
+		HangPings()
+		HealStore()
+	}
 	// updateHolder is a store of read models that carries out updates late on demand, even
 	// if their clients have gone.
 	updateHolder interface {

@@ -101,6 +101,11 @@ func (e *Embedded) HangStream() {
 // interruptedByFailover is the code InterruptedDueToReplStateChange.
 const interruptedByFailover = 11602
 
+// HangPings delays the publisher's pings by 30 seconds each, until [Embedded.HealStore].
+func (e *Embedded) HangPings() {
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"ping"}, AppName: publisherApp, Times: -1, Block: 30 * time.Second})
+}
+
 // HoldUpdates delays each of the projectors' next n updates by d. The server then carries
 // them out, even if their client has gone.
 func (e *Embedded) HoldUpdates(n int, d time.Duration) {

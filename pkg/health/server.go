@@ -9,10 +9,17 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/httpserver"
 )
 
-// shutdownTimeout bounds how long a stopping server waits for its requests.
-const shutdownTimeout = time.Second
+const (
+	// shutdownTimeout bounds how long a stopping server waits for its requests.
+	shutdownTimeout = time.Second
+	// maxPages bounds the pages that are made at the same time. A page takes more memory
+	// than a probe, and a client that does not read it holds that memory.
+	maxPages = 16
+)
 
 // Handler serves /livez, /readyz, and the pages in o: /metrics, /status and everything
 // below it, /debug/pprof/. /livez answers 200 and "ok", or 503 and the loops that are stuck.
@@ -34,19 +41,32 @@ func Handler(h *Health, o Options) http.Handler {
 		}
 		answer(w, status, v.String())
 	})
+	pages := make(chan struct{}, maxPages)
+	page := func(pattern string, handler http.Handler) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case pages <- struct{}{}:
+				defer func() { <-pages }()
+				handler.ServeHTTP(w, r)
+			default:
+				w.Header().Set("Retry-After", "1")
+				answer(w, http.StatusServiceUnavailable, "too many pages are being sent; retry later")
+			}
+		})
+	}
 	if o.Metrics != nil {
-		mux.Handle("GET /metrics", o.Metrics)
+		page("GET /metrics", o.Metrics)
 	}
 	if o.Status != nil {
-		mux.Handle("GET /status", o.Status)
-		mux.Handle("GET /status/", o.Status)
+		page("GET /status", o.Status)
+		page("GET /status/", o.Status)
 	}
 	if o.PProf {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		page("/debug/pprof/", http.HandlerFunc(pprof.Index))
+		page("/debug/pprof/cmdline", http.HandlerFunc(pprof.Cmdline))
+		page("/debug/pprof/profile", http.HandlerFunc(pprof.Profile))
+		page("/debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))
+		page("/debug/pprof/trace", http.HandlerFunc(pprof.Trace))
 	}
 	return mux
 }
@@ -97,11 +117,7 @@ func Start(ctx context.Context, h *Health, o Options) (*Server, context.Context,
 	}
 	running, fail := context.WithCancelCause(ctx)
 	s := &Server{
-		http: &http.Server{
-			Handler:           Handler(h, o),
-			ReadHeaderTimeout: 5 * time.Second,
-			IdleTimeout:       time.Minute,
-		},
+		http:     httpserver.New(httpserver.Options{Handler: Handler(h, o)}),
 		listener: l, fail: fail, served: make(chan struct{}),
 	}
 	go s.serve()

@@ -23,8 +23,8 @@ const serverSelectionTimeout = 10 * time.Second
 type Options struct {
 	// AppName shows in the server's logs and currentOp.
 	AppName string
-	// MaxPoolSize bounds the connections to each server; 0 means the URI's value,
-	// or the driver's 100.
+	// MaxPoolSize bounds the connections to each server, and overrides the URI's minPoolSize
+	// too; 0 means the URI's value, or the driver's 100.
 	MaxPoolSize uint64
 	// Monitor receives every command; nil for none.
 	Monitor *event.CommandMonitor
@@ -83,6 +83,7 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	}
 	if opts.MaxPoolSize > 0 {
 		o.SetMaxPoolSize(opts.MaxPoolSize)
+		o.MinPoolSize = nil
 	}
 	if err := o.Validate(); err != nil {
 		return nil, sanitize(err, uri)

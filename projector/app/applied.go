@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/httpserver"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -115,11 +116,11 @@ func (a *applied) Head(ctx context.Context, aggregateID string) (int64, error) {
 }
 
 const (
-	// readHeaderTimeout and idleTimeout bound the time that a connection stays open without
-	// a request.
-	readHeaderTimeout, idleTimeout = 5 * time.Second, time.Minute
-	// maxHeaderBytes bounds a request, whose first line holds at most a hundred pairs.
-	maxHeaderBytes = 256 << 10
+	// appliedConnections are more than the requests that may wait, so that a request beyond
+	// them is answered too.
+	appliedConnections = query.MaxWaits + 200
+	// appliedTimeout is longer than a request may wait.
+	appliedTimeout = query.MaxTimeout + 30*time.Second
 	// appliedStop bounds ending the requests after the poller has answered them.
 	appliedStop = time.Second
 )
@@ -136,12 +137,11 @@ func (p *Projector) serveApplied(ctx context.Context, group *errgroup.Group, sou
 		return fmt.Errorf("PENSTOCK_QUERY_ADDRESS: %w", err)
 	}
 	poller := query.NewPoller(query.PollerOptions{Source: source, Logger: p.logger})
-	server := &http.Server{
-		Handler:           query.NewHandler(poller, p.registry),
-		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-	}
+	server := httpserver.New(httpserver.Options{
+		Handler:      query.NewHandler(poller, p.registry),
+		Connections:  appliedConnections,
+		WriteTimeout: appliedTimeout,
+	})
 	p.logger.Info().Stringer("address", listener.Addr()).Msg("answering GET /applied")
 	group.Go(func() error { return poller.Run(ctx) })
 	group.Go(func() error {

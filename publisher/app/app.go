@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,9 @@ const (
 	loopSilence = 30 * time.Second
 	// disconnectTimeout bounds closing the MongoDB clients.
 	disconnectTimeout = 2 * time.Second
+	// leaseConnections bounds the connections of the election in MongoDB. It has one request
+	// at a time, and the next one must not wait for a request that hangs.
+	leaseConnections = 4
 )
 
 // Publisher is a publisher process. Make it with [New].
@@ -127,7 +131,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	h.Ready("mongodb", stores.ping)
 
 	// newElector makes no request, so a missing setting is reported before any network error.
-	elector, closeEvents, err := p.newElector(stores.state, h)
+	elector, closeEvents, err := p.newElector(stores.leases, h)
 	if err != nil {
 		return err
 	}
@@ -317,29 +321,52 @@ func newEncoder(c config.Config, sessions event.SessionKeys) *event.Encoder {
 	return event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions).WithSource(c.Publish.CloudEvents)
 }
 
-// stores are the MongoDB databases in use. One client serves both if they have the same
-// URI.
+// stores are the MongoDB databases in use. One client serves the event store and the state
+// if they have the same URI.
 type stores struct {
-	events  *mongo.Collection
-	state   *mongo.Database
+	events *mongo.Collection
+	state  *mongo.Database
+	// leases is the database of the state over a client of its own if the election uses it,
+	// so that no other request can take the connections of a renewal.
+	leases  *mongo.Database
 	clients []*mongo.Client
 }
 
 func (p *Publisher) open() (*stores, error) {
 	at, state := p.config.MongoDB.Events(), p.config.MongoDB.State()
-	client, err := mongox.Open(at.URI, mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: p.config.MongoDB.Dialer, Logger: p.logger.With().Str("store", "event store").Logger()})
+	o := mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: p.config.MongoDB.Dialer}
+	s := &stores{}
+	o.Logger = p.logger.With().Str("store", "event store").Logger()
+	events, err := s.connect(at.URI, o)
 	if err != nil {
 		return nil, fmt.Errorf("event store: %w", err)
 	}
-	s := &stores{events: client.Database(at.Database).Collection(at.Collection), clients: []*mongo.Client{client}}
+	s.events = events.Database(at.Database).Collection(at.Collection)
+	client := events
 	if state.URI != at.URI {
-		if client, err = mongox.Open(state.URI, mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: p.config.MongoDB.Dialer, Logger: p.logger.With().Str("store", "state").Logger()}); err != nil {
+		o.Logger = p.logger.With().Str("store", "state").Logger()
+		if client, err = s.connect(state.URI, o); err != nil {
 			return nil, fmt.Errorf("state: %w", err)
 		}
+	}
+	s.state, s.leases = client.Database(state.Database), client.Database(state.Database)
+	if p.config.Election.Kind == config.ElectionMongoDB {
+		// The client of the state has logged what the options of its URI mean.
+		o.Logger, o.MaxPoolSize = zerolog.Nop(), leaseConnections
+		if client, err = s.connect(state.URI, o); err != nil {
+			return nil, fmt.Errorf("state: %w", err)
+		}
+		s.leases = client.Database(state.Database)
+	}
+	return s, nil
+}
+
+func (s *stores) connect(uri string, o mongox.Options) (*mongo.Client, error) {
+	client, err := mongox.Open(uri, o)
+	if err == nil {
 		s.clients = append(s.clients, client)
 	}
-	s.state = client.Database(state.Database)
-	return s, nil
+	return client, err
 }
 
 // namedStore is a store with the name that errors give it.
@@ -358,9 +385,10 @@ func (s *stores) named(c config.Config) []namedStore {
 	return named
 }
 
-// ping is the readiness check.
+// ping is the readiness check of the event store and the state. The elector reports whether
+// the leases can be reached.
 func (s *stores) ping(ctx context.Context) error {
-	for _, client := range s.clients {
+	for _, client := range slices.Compact([]*mongo.Client{s.events.Database().Client(), s.state.Client()}) {
 		if err := client.Ping(ctx, readpref.Primary()); err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ func leaderConfig(c config.Config) leader.Config {
 
 // newElector makes the elector that the configuration asks for, and the function that stops
 // recording its Kubernetes events.
-func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader.Elector, func(context.Context), error) {
+func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leader.Elector, func(context.Context), error) {
 	none := func(context.Context) {}
 	timing, election := leaderConfig(p.config), p.config.Election
 	identity := leader.NewIdentity(election.Host())
@@ -52,7 +52,7 @@ func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
-		elector, err := leader.New(leader.NewMongoLock(leader.Leases(state), p.config.LeaseName(), p.config.Stream.Name, identity), timing, options)
+		elector, err := leader.New(leader.NewMongoLock(leader.Leases(leases), p.config.LeaseName(), p.config.Stream.Name, identity), timing, options)
 		return elector, none, err
 	}
 	config := kubernetesLease(p.config, identity, timing)

@@ -54,19 +54,19 @@ spec:
     matchLabels:
       {{- include "penstock.selectorLabels" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
+  {{- $admin := $policy.metrics.from }}
+  {{- if .root.Values.tests.enabled }}
+  {{- $admin = append $admin (dict "podSelector" (dict "matchLabels" (include "penstock.selectorLabels" (dict "root" .root "component" "test") | fromYaml))) }}
+  {{- end }}
+  # A kubelet reaches the pods of its node whatever a policy says.
   ingress:
+    {{- with $admin }}
     - ports:
         - port: admin
           protocol: TCP
-      {{- with $policy.metrics.from }}
       from:
         {{- toYaml . | nindent 8 }}
-        {{- if $.root.Values.tests.enabled }}
-        - podSelector:
-            matchLabels:
-              {{- include "penstock.selectorLabels" (dict "root" $.root "component" "test") | nindent 14 }}
-        {{- end }}
-      {{- end }}
+    {{- end }}
     {{- if and (eq .component "projector") .root.Values.projector.query.enabled }}
     {{- with .root.Values.projector.query.from }}
     - ports:

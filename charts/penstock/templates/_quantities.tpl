@@ -62,6 +62,10 @@ unit. The unit m means thousandths.
 
 {{- define "penstock.problems.metrics" -}}
 {{- $metrics := .Values.metrics }}
+{{- $policy := .Values.networkPolicy }}
+{{- if and $metrics.podMonitor.enabled $policy.enabled (not $policy.metrics.from) (not $policy.extraIngress) }}
+metrics.podMonitor.enabled and networkPolicy.enabled are true, and networkPolicy.metrics.from is empty, so Prometheus could not reach the pods: name its peers, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
+{{ end }}
 {{- if $metrics.prometheusRule.enabled }}
 {{- $age := int64 $metrics.prometheusRule.thresholds.verifiedAgeSeconds }}
 {{- $reconcile := .Values.projector.history.reconcile }}

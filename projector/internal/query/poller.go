@@ -10,8 +10,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// maxLookup bounds the keys of one lookup.
-const maxLookup = 1000
+const (
+	// maxLookup bounds the keys of one lookup.
+	maxLookup = 1000
+	// MaxWaits bounds the requests that wait at the same time. Each holds a connection, which
+	// takes about 30 KiB.
+	MaxWaits = 2000
+)
 
 // ErrBusy is returned if more requests or pairs wait than the process allows.
 var ErrBusy = errors.New("too many requests wait; retry later")
@@ -24,8 +29,7 @@ type PollerOptions struct {
 	Source Source
 	// Interval is the time between two lookups while requests wait; default 25 ms.
 	Interval time.Duration
-	// MaxWaits bounds the requests that wait at the same time; default 2,000. Each holds
-	// a connection, which takes about 30 KiB.
+	// MaxWaits replaces the constant of that name.
 	MaxWaits int
 	// MaxPairs bounds the pairs of all waiting requests; default 20,000.
 	MaxPairs int
@@ -66,7 +70,7 @@ type wait struct {
 
 // NewPoller makes a poller. It answers only while [Poller.Run] runs.
 func NewPoller(o PollerOptions) *Poller {
-	o.Interval, o.MaxWaits, o.MaxPairs = cmp.Or(o.Interval, 25*time.Millisecond), cmp.Or(o.MaxWaits, 2000), cmp.Or(o.MaxPairs, 20_000)
+	o.Interval, o.MaxWaits, o.MaxPairs = cmp.Or(o.Interval, 25*time.Millisecond), cmp.Or(o.MaxWaits, MaxWaits), cmp.Or(o.MaxPairs, 20_000)
 	return &Poller{options: o, wake: make(chan struct{}, 1), waits: make(map[*wait]struct{})}
 }
 

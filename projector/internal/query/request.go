@@ -12,9 +12,10 @@ import (
 const (
 	// maxRequestPairs bounds the pairs of a request.
 	maxRequestPairs = 100
-	// defaultTimeout is the timeout of a request without one, and maxTimeout the longest
-	// allowed.
-	defaultTimeout, maxTimeout = 2 * time.Second, time.Minute
+	// defaultTimeout is the timeout of a request without one.
+	defaultTimeout = 2 * time.Second
+	// MaxTimeout is the longest timeout that a request may have.
+	MaxTimeout = time.Minute
 	// maxIDBytes bounds an aggregate id, because a longer id cannot be in an index.
 	maxIDBytes = 1024
 )
@@ -42,8 +43,8 @@ func parseRequest(query string) (request, error) {
 	r := request{timeout: defaultTimeout}
 	if given := values["timeout"]; len(given) > 0 {
 		r.timeout, err = time.ParseDuration(given[0])
-		if len(given) > 1 || err != nil || r.timeout < 0 || r.timeout > maxTimeout {
-			return request{}, fmt.Errorf("timeout is %q: give one duration from 0s to %v, such as 2s", strings.Join(given, ", "), maxTimeout)
+		if len(given) > 1 || err != nil || r.timeout < 0 || r.timeout > MaxTimeout {
+			return request{}, fmt.Errorf("timeout is %q: give one duration from 0s to %v, such as 2s", strings.Join(given, ", "), MaxTimeout)
 		}
 	}
 	n := 0

@@ -1,0 +1,103 @@
+package health_test
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/health"
+)
+
+// dial opens a connection to the server and sends text.
+func dial(t *testing.T, server *health.Server, text []byte) {
+	t.Helper()
+	var dialer net.Dialer
+	connection, err := dialer.DialContext(t.Context(), "tcp", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	_ = connection.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	_, _ = connection.Write(text) // The server may refuse the rest of it.
+}
+
+func startServer(t *testing.T, o health.Options) *health.Server {
+	t.Helper()
+	o.Address = "127.0.0.1:0"
+	server, _, err := health.Start(t.Context(), health.New(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// The test is not parallel, because it would measure other tests too.
+func TestLargeHeadersDoNotExhaustMemory(t *testing.T) {
+	const connections, most = 300, 32 << 20
+	server := startServer(t, health.Options{})
+	header := append([]byte("GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Large: "), bytes.Repeat([]byte("x"), 900<<10)...)
+	before := heap()
+	for range connections {
+		dial(t, server, header)
+	}
+	if grown := heap() - before; grown > most {
+		t.Errorf("%d connections with large headers take %d MiB, want at most %d", connections, grown>>20, most>>20)
+	}
+}
+
+// Half-open connections are bounded, and a probe is answered while they are there.
+func TestHalfOpenConnectionsAreBounded(t *testing.T) {
+	const connections, most = 2000, 300
+	server := startServer(t, health.Options{})
+	before := runtime.NumGoroutine()
+	for range connections {
+		dial(t, server, []byte("GET /livez HTTP/1.1\r\nHost: localhost\r\n"))
+	}
+	if code, _, err := get(t, "http://"+server.Addr().String()+"/livez"); err != nil || code != http.StatusOK {
+		t.Errorf("the probe was answered with %d, %v", code, err)
+	}
+	for deadline := time.Now().Add(3 * time.Second); runtime.NumGoroutine()-before > most; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines serve %d half-open connections, want at most %d", runtime.NumGoroutine()-before, connections, most)
+		}
+	}
+}
+
+// Clients that send complete requests and do not read the answers keep no probe from its
+// answer, and occupy a bounded number of pages.
+func TestRequestsWithoutReadersDoNotBlockProbes(t *testing.T) {
+	const connections, most = 400, 16
+	answer := make([]byte, 16<<20)
+	var running, highest atomic.Int64
+	large := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		highest.Store(max(highest.Load(), running.Add(1)))
+		defer running.Add(-1)
+		_, _ = w.Write(answer)
+	})
+	server := startServer(t, health.Options{Metrics: large})
+	for range connections {
+		dial(t, server, []byte("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+	}
+	if code, _, err := get(t, "http://"+server.Addr().String()+"/livez"); err != nil || code != http.StatusOK {
+		t.Errorf("the probe was answered with %d, %v", code, err)
+	}
+	if n := highest.Load(); n > most {
+		t.Errorf("%d pages were made at the same time, want at most %d", n, most)
+	}
+}
