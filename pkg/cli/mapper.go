@@ -30,16 +30,28 @@ func (c collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	wrong := ""
 	text := fmt.Sprint(next.Value)
+	if mayBeSecret(text) {
+		c.parser.doubtful = append(c.parser.doubtful, text)
+	}
 	if err := c.Mapper.Decode(ctx, target); err != nil {
 		wrong = mismatch(ctx.Value, text, err)
 	} else if next.IsValue() {
 		wrong = notAllowed(ctx.Value, text)
+	}
+	if wrong == "" && isSetting(ctx.Value) && isConnectionString(text) {
+		wrong = "which looks like a connection string: a secret in this setting would be printed, so it is not used"
 	}
 	if wrong == "" {
 		return nil
 	}
 	c.parser.wrongValue(ctx.Value, text, wrong)
 	return c.fallBack(ctx.Value, target)
+}
+
+// isSetting reports whether the value is a setting that the service prints. Services redact
+// the settings with the tag secret, and check those with the tag url themselves.
+func isSetting(value *kong.Value) bool {
+	return value.Flag != nil && len(value.Flag.Envs) > 0 && !value.Tag.Has("secret") && !value.Tag.Has("url")
 }
 
 // fallBack sets a value to its default.

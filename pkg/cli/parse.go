@@ -50,7 +50,10 @@ type Selective interface {
 // wrong arguments and variables together, and the problems of Validate if config or the
 // chosen command has it. Any other error means that kong cannot read the struct.
 //
-// Fields tagged secret:"" never show their value. kong's tags xor, lastwins and similar
+// Fields tagged secret:"" never show their value. No problem shows a value with =, ;, @ or
+// ://, because it may be a secret in the wrong place. A setting with an environment variable
+// refuses a value that looks like a connection string, because services print settings;
+// exceptions are fields tagged secret:"" or url:"". kong's tags xor, lastwins and similar
 // ones are not checked: Validate explains such rules better.
 func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) error {
 	_, err := ParseCommand(config, info, args, environ, stdout, stderr)
@@ -87,6 +90,7 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 	if s, ok := config.(Selective); ok && chosen.Command != nil {
 		p.validators = append(p.validators, selected{s, chosen.Command})
 	}
+	p.checkProxies(environ)
 	p.validate()
 	for _, flag := range p.flags {
 		chosen.Variables = append(chosen.Variables, flag.Envs...)
@@ -119,6 +123,8 @@ type parser struct {
 	// problem.
 	problems []string
 	broken   map[string]bool
+	// doubtful are the values that may be secrets.
+	doubtful []string
 
 	// source says where the value that kong is reading comes from. variable is its name if
 	// the source is the environment.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -11,8 +12,8 @@ import (
 // wrongValue records that the value that kong is reading is wrong.
 func (p *parser) wrongValue(value *kong.Value, text, wrong string) {
 	shown := fmt.Sprintf("%q", text)
-	if value.Tag.Has("secret") {
-		shown = "***"
+	if value.Tag.Has("secret") || mayBeSecret(text) {
+		shown = hidden
 		if text != "" {
 			wrong = strings.ReplaceAll(wrong, text, shown)
 		}
@@ -92,9 +93,19 @@ func (p *parser) validate() {
 				}
 				line = variable + " (--" + p.flagOf(variable).Name + ")" + strings.TrimPrefix(line, variable)
 			}
-			p.problems = append(p.problems, line)
+			p.problems = append(p.problems, p.hide(line))
 		}
 	}
+}
+
+// hide replaces the settings that may be secrets in a line.
+func (p *parser) hide(line string) string {
+	for _, text := range p.doubtful {
+		for _, form := range []string{strconv.Quote(text), text} {
+			line = strings.ReplaceAll(line, form, hidden)
+		}
+	}
+	return line
 }
 
 // flatten returns the errors that [errors.Join] has joined into err. It does not split

@@ -15,7 +15,7 @@ import (
 // it; the tags are kong's. The zero value is invalid.
 type Config struct {
 	ConnectionString string `name:"servicebus-connection-string" env:"AZURE_SERVICEBUS_CONNECTION_STRING" secret:"" placeholder:"STRING" help:"Connection string of the Service Bus namespace; or give the namespace."`
-	Namespace        string `name:"servicebus-namespace" env:"AZURE_SERVICEBUS_NAMESPACE" placeholder:"HOST" help:"Service Bus namespace, such as orders.servicebus.windows.net, to use with the workload's Azure identity instead of a connection string."`
+	Namespace        string `name:"servicebus-namespace" env:"AZURE_SERVICEBUS_NAMESPACE" url:"" placeholder:"HOST" help:"Service Bus namespace, such as orders.servicebus.windows.net, to use with the workload's Azure identity instead of a connection string."`
 	Topic            string `name:"servicebus-topic" env:"AZURE_SERVICEBUS_TOPIC_NAME" placeholder:"NAME" help:"Topic of the events."`
 	Transport        string `name:"servicebus-transport" env:"PENSTOCK_SERVICEBUS_TRANSPORT" enum:"amqp,websocket" default:"amqp" help:"How Service Bus is reached: by AMQP on port 5671 (amqp), or by AMQP over WebSockets on port 443 (websocket), for networks that block port 5671. WebSockets use the proxy of HTTPS_PROXY."`
 
@@ -39,7 +39,7 @@ func (c Config) Validate() error {
 	if c.ConnectionString != "" {
 		problems = append(problems, c.checkConnectionString()...)
 	}
-	if strings.ContainsAny(c.Namespace, ":/; ") {
+	if strings.ContainsAny(c.Namespace, ":/;=@ ") {
 		problems = append(problems, fmt.Errorf("AZURE_SERVICEBUS_NAMESPACE is %q, which is not a host name: leave out scheme, port and path, as in orders.servicebus.windows.net", c.Namespace))
 	}
 	if c.Transport == TransportWebSocket && isEmulator(c.ConnectionString) {
@@ -47,8 +47,18 @@ func (c Config) Validate() error {
 	}
 	if c.Topic == "" {
 		problems = append(problems, errors.New("AZURE_SERVICEBUS_TOPIC_NAME is not set: set it to the name of the topic"))
+	} else if err := CheckEntity("AZURE_SERVICEBUS_TOPIC_NAME", c.Topic); err != nil {
+		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
+}
+
+// CheckEntity checks the name of a topic or a subscription for characters that no name has.
+func CheckEntity(variable, name string) error {
+	if strings.ContainsAny(name, "=;@:?#*\\ ") {
+		return fmt.Errorf("%s is %q, which is not the name of an entity of Service Bus: use letters, digits, ., -, _ and /", variable, name)
+	}
+	return nil
 }
 
 func (c Config) checkConnectionString() []error {
@@ -57,7 +67,7 @@ func (c Config) checkConnectionString() []error {
 		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string (%w): copy it from the namespace's shared access policies", err)}
 	}
 	if entity := property(c.ConnectionString, "EntityPath"); entity != "" && c.Topic != "" && !strings.EqualFold(entity, c.Topic) {
-		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is for the entity %q only: use one of the topic %q or of the whole namespace", entity, c.Topic)}
+		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is for another entity than the topic %q: use one of the topic or of the whole namespace", c.Topic)}
 	}
 	return nil
 }

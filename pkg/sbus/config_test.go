@@ -22,7 +22,7 @@ func TestConfigValidate(t *testing.T) {
 		"malformed":            {sbus.Config{ConnectionString: "SharedAccessKey=s3cret", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string"}},
 		"no pairs":             {sbus.Config{ConnectionString: "s3cret", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string"}},
 		"namespace with port":  {sbus.Config{Namespace: "sb://n:5671/", Topic: "t"}, []string{"AZURE_SERVICEBUS_NAMESPACE is"}},
-		"of another entity":    {sbus.Config{ConnectionString: emulator + ";EntityPath=other", Topic: "t"}, []string{`is for the entity "other" only`}},
+		"of another entity":    {sbus.Config{ConnectionString: emulator + ";EntityPath=other", Topic: "t"}, []string{`is for another entity than the topic "t"`}},
 		"of this entity":       {sbus.Config{ConnectionString: emulator + ";EntityPath=t", Topic: "t"}, nil},
 		"of an entity in case": {sbus.Config{ConnectionString: emulator + ";entitypath=T", Topic: "t"}, nil},
 	} {

@@ -16,8 +16,8 @@ import (
 // exports nothing.
 type Config struct {
 	Exporter       string  `name:"traces-exporter" env:"OTEL_TRACES_EXPORTER" enum:"none,otlp" default:"none" help:"Where traces go: nowhere (none), or to a collector over OTLP (otlp)."`
-	Endpoint       string  `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"URL" help:"URL of the collector. The default is http://localhost:4318, or port 4317 with the protocol grpc."`
-	TracesEndpoint string  `name:"otlp-traces-endpoint" env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" placeholder:"URL" help:"URL of the collector for traces, with the path; the default is the path v1/traces below --otlp-endpoint."`
+	Endpoint       string  `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"" placeholder:"URL" help:"URL of the collector. The default is http://localhost:4318, or port 4317 with the protocol grpc."`
+	TracesEndpoint string  `name:"otlp-traces-endpoint" env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" url:"" placeholder:"URL" help:"URL of the collector for traces, with the path; the default is the path v1/traces below --otlp-endpoint."`
 	Protocol       string  `name:"otlp-protocol" env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" enum:"http/protobuf,grpc" default:"http/protobuf" help:"Protocol of the collector: http/protobuf or grpc."`
 	Sampler        string  `name:"traces-sampler" env:"OTEL_TRACES_SAMPLER" enum:"always_on,always_off,traceidratio,parentbased_always_on,parentbased_always_off,parentbased_traceidratio" default:"parentbased_traceidratio" help:"Which events are traced. The parent-based samplers follow the writer's decision in metadata.traceparent, and decide by the rest of their name if there is none."`
 	Ratio          float64 `name:"traces-sampler-arg" env:"OTEL_TRACES_SAMPLER_ARG" default:"0.01" placeholder:"SHARE" help:"Share of the events that the samplers with traceidratio in their name trace, from 0 to 1."`
@@ -43,8 +43,13 @@ func (c Config) Validate() error {
 		if endpoint == "" {
 			continue
 		}
-		if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			problems = append(problems, fmt.Errorf("%s is %q, which is not a URL: use one such as http://collector:4318", variable, endpoint))
+		// The exporter ignores a user, a password and parameters, and logs show the endpoint.
+		u, err := url.Parse(endpoint)
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+			problems = append(problems, fmt.Errorf("%s is not a URL of a collector: use one such as http://collector:4318", variable))
+		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+			problems = append(problems, fmt.Errorf("%s has a user, a password or parameters, which have no effect: use only the address, and OTEL_EXPORTER_OTLP_HEADERS for credentials", variable))
 		}
 	}
 	if c.Ratio < 0 || c.Ratio > 1 {

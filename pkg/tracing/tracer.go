@@ -2,11 +2,12 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/zerologr"
+	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -52,12 +53,29 @@ func Open(ctx context.Context, c Config, s Service, logger zerolog.Logger) (*Tra
 	if !c.On() {
 		return nil, nil
 	}
+	// The exporter reports wrong variables while it is made.
+	handleErrors(logger)
 	exporter, err := newExporter(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("make the exporter of traces: %w", err)
 	}
 	report := &reporter{SpanExporter: exporter, endpoint: c.endpoint(), logger: logger}
 	return open(report, c, s, logger)
+}
+
+// handleErrors sends the messages of the SDK to the logger. By default the SDK writes them
+// to stderr. It reports a wrong entry of OTEL_EXPORTER_OTLP_HEADERS with its value, which
+// is a secret, so its messages are logged without their fields.
+func handleErrors(logger zerolog.Logger) {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		if errors.Is(err, resource.ErrPartialResource) {
+			// Its text has the value of OTEL_RESOURCE_ATTRIBUTES.
+			logger.Warn().Msg("OTEL_RESOURCE_ATTRIBUTES not understood; write it as key=value,key=value")
+			return
+		}
+		logger.Debug().Err(err).Msg("tracing reports an error")
+	}))
+	otel.SetLogger(logr.New(sink{logger: logger}))
 }
 
 func newExporter(ctx context.Context, c Config) (sdktrace.SpanExporter, error) {
@@ -68,9 +86,6 @@ func newExporter(ctx context.Context, c Config) (sdktrace.SpanExporter, error) {
 }
 
 func open(exporter sdktrace.SpanExporter, c Config, s Service, logger zerolog.Logger) (*Tracer, error) {
-	// Without these handlers, the SDK writes text to stderr.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Debug().Err(err).Msg("tracing reports an error") }))
-	otel.SetLogger(zerologr.New(&logger))
 	service := resource.NewSchemaless(
 		attribute.String(keyServiceName, s.Name),
 		attribute.String(keyServiceVersion, s.Version),

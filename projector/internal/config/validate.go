@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 // The upper bounds of settings.
@@ -44,6 +46,9 @@ func (p *problems) require(ok bool, format string, args ...any) {
 func (s ServiceBus) validate() error {
 	p := problems{s.Validate()}
 	p.require(s.Subscription != "", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME is not set: set it to the name of a subscription that requires sessions")
+	if err := sbus.CheckEntity("AZURE_SERVICEBUS_SUBSCRIPTION_NAME", s.Subscription); err != nil {
+		p = append(p, err)
+	}
 	p.require(s.Connections >= 0 && s.Connections <= maxConnections, "PENSTOCK_CONNECTIONS is %d: use 1 to %d, or 0 for the receiver's default", s.Connections, maxConnections)
 	return errors.Join(p...)
 }

@@ -78,7 +78,7 @@ func (s Publish) validate() error {
 			"PENSTOCK_SESSION_BUCKETS is %d: use 1 to %d", s.SessionBuckets, event.MaxSessionBuckets)
 	}
 	_, err := url.Parse(s.CloudEvents)
-	p.require(err == nil && len(s.CloudEvents) <= maxSource, "PENSTOCK_CLOUDEVENTS_SOURCE is %q: use a URI of at most %d characters, such as /shop/events", s.CloudEvents, maxSource)
+	p.require(err == nil && !strings.ContainsAny(s.CloudEvents, "@;") && len(s.CloudEvents) <= maxSource, "PENSTOCK_CLOUDEVENTS_SOURCE is %q: use a URI of at most %d characters, such as /shop/events", s.CloudEvents, maxSource)
 	p.require(s.Connections >= 1 && s.Connections <= maxConnections,
 		"PENSTOCK_CONNECTIONS is %d: use 1 to %d", s.Connections, maxConnections)
 	p.require(s.MaxInflightEvents >= 1, "PENSTOCK_MAX_INFLIGHT_EVENTS is %d: use at least 1, and hundreds to be fast", s.MaxInflightEvents)

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"net/url"
+	"strings"
+)
+
+// hidden replaces a value that may be a secret.
+const hidden = "***"
+
+// mayBeSecret reports whether a value has a character of connection strings. An operator
+// may have put a secret into the wrong variable, so no problem shows such a value.
+func mayBeSecret(text string) bool {
+	return strings.ContainsAny(text, "=;@") || strings.Contains(text, "://")
+}
+
+// isConnectionString reports whether a value has the shape of a URI, of a list of
+// properties, or of a host with a password. A name can have a single one of their
+// characters, such as the field @timestamp.
+func isConnectionString(text string) bool {
+	_, properties, isProperty := strings.Cut(text, "=")
+	_, host, hasPassword := strings.Cut(text, ":")
+	return strings.Contains(text, "://") || isProperty && strings.Contains(properties, ";") || hasPassword && strings.Contains(host, "@")
+}
+
+// checkProxies reports proxies that net/http cannot use. Its own error would show the
+// password in them at each request.
+func (p *parser) checkProxies(environ func(string) (string, bool)) {
+	for _, variable := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
+		value, _ := environ(variable)
+		if u, err := url.Parse(value); err == nil && (value == "" || u.Scheme != "" && u.Host != "") {
+			continue
+		}
+		if _, err := url.Parse("http://" + value); err != nil {
+			p.problems = append(p.problems, variable+" is not the URL of a proxy: use one such as http://proxy:3128")
+		}
+	}
+}
