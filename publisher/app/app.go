@@ -171,7 +171,8 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	}
 	// Check the field names before the index: with a wrong name, the remedy for a missing
 	// index would name the wrong field.
-	if err := checkReadable(ctx, s.events, c.Fields, c.Stream.Unreadable, p.logger); err != nil {
+	sample := s.readable(c)
+	if err := checkReadable(ctx, sample, p.logger); err != nil {
 		return nil, fmt.Errorf("event store %s: %w", c.MongoDB.Events(), err)
 	}
 	history, err := eventstore.NewReader(s.events, c.Fields, p.logger)
@@ -204,6 +205,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if reached {
 		w.publishing.Availability.Connected()
 	}
+	w.known, w.whole = sample.Known, sample.Whole
 	w.events, w.history, w.connect = watch.NewCollection(s.events), history, connect
 	w.checkpoints = checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 		Logger: p.logger, Registerer: p.registry,
@@ -367,6 +369,14 @@ func (s *stores) connect(uri string, o mongox.Options) (*mongo.Client, error) {
 		s.clients = append(s.clients, client)
 	}
 	return client, err
+}
+
+// readable checks whether events can be read with the configured field names.
+func (s *stores) readable(c config.Config) readable.Check {
+	return readable.Check{
+		Events: s.events, Fields: c.Fields, Share: c.Stream.Unreadable,
+		Known: quarantine.NewRecords(s.state, c.Stream.Name).Known,
+	}
 }
 
 // namedStore is a store with the name that errors give it.

@@ -68,7 +68,7 @@ func (k check) events(ctx context.Context) {
 // sample checks a sample of events against the contract.
 func (k check) sample(ctx context.Context) {
 	const what = "event store, events"
-	err := mongox.Explain(ctx, readable.CheckSample(ctx, k.stores.events, k.config.Fields, k.config.Stream.Unreadable))
+	err := mongox.Explain(ctx, k.stores.readable(k.config).Ends(ctx))
 	switch {
 	case err == nil:
 		k.OK(what, "a sample keeps the contract")

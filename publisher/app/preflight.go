@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -87,10 +86,10 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 
 // checkReadable reads a sample of the event store with the configured field names. If
 // the sample cannot be read, the publisher starts anyway.
-func checkReadable(ctx context.Context, events *mongo.Collection, fields event.Fields, share float64, logger zerolog.Logger) error {
+func checkReadable(ctx context.Context, check readable.Check, logger zerolog.Logger) error {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	err := mongox.Explain(ctx, readable.CheckSample(ctx, events, fields, share))
+	err := mongox.Explain(ctx, check.Ends(ctx))
 	if err == nil || errors.Is(err, readable.ErrUnreadable) {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -26,8 +27,12 @@ type pump struct {
 	// storing records that MongoDB accepts writes of the quarantine.
 	storing *mongox.Access
 	submit  func(ctx context.Context, item publish.Item) error
-	// window decides when unreadable events may go to the quarantine.
+	// window decides when unreadable events may go to the quarantine, after known has sorted
+	// out those that are there already. If it trips in a scan, whole decides.
 	window *readable.Window
+	known  readable.Known
+	whole  func(context.Context) error
+	logger zerolog.Logger
 
 	// collectionUUID identifies the collection that the term reads.
 	collectionUUID string
@@ -38,6 +43,19 @@ type pump struct {
 	// ready events go to the quarantine at the end of the batch, unreadable ones when the
 	// window allows it.
 	ready, unreadable pending
+	// failures are the unreadable events of the batch. readable counts the events after the
+	// last of them.
+	failures []unread
+	readable int
+}
+
+// unread is an unreadable event that follows a number of readable ones.
+type unread struct {
+	event    event.Event
+	err      error
+	entry    quarantine.Entry
+	handle   checkpoint.Handle
+	readable int
 }
 
 // stream takes a batch of the change stream.
@@ -122,11 +140,11 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 		return err
 	}
 	if unreadable != nil {
-		p.window.Unreadable(&ev, unreadable, time.Now())
-		p.unreadable.add(handle, entryOf(&ev, unreadable, p.at.Token))
+		p.failures = append(p.failures, unread{event: ev, err: unreadable, entry: entryOf(&ev, unreadable, p.at.Token), handle: handle, readable: p.readable})
+		p.readable = 0
 		return nil
 	}
-	p.window.Readable()
+	p.readable++
 	return p.submit(ctx, publish.Item{Event: ev, Ticket: handle})
 }
 
@@ -167,7 +185,14 @@ func (q *pending) take(n int) {
 // settle stores the events that may go to the quarantine, and acknowledges them. If the
 // window trips, settle stores nothing and returns its error.
 func (p *pump) settle(ctx context.Context) error {
+	p.count(ctx)
 	released, err := p.window.Decide(time.Now())
+	if err != nil && p.at.Scan.Active() {
+		if err = p.whole(ctx); err == nil {
+			released = p.window.Forgive()
+			p.logger.Warn().Int("events", released).Msg("scan met many unreadable events together; a random sample of the store is readable, so they go to the quarantine")
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -175,6 +200,36 @@ func (p *pump) settle(ctx context.Context) error {
 		return err
 	}
 	return p.store(ctx, &p.ready, len(p.ready.entries))
+}
+
+// count counts the events of the batch in the window. Events that are in the quarantine
+// already do not count.
+func (p *pump) count(ctx context.Context) {
+	known := make([]bool, len(p.failures))
+	if len(p.failures) > 0 && !p.window.Off() {
+		ids := make([]bson.RawValue, len(p.failures))
+		for i, f := range p.failures {
+			ids[i] = f.entry.DocumentID
+		}
+		if found, err := p.known(ctx, ids); err == nil {
+			known = found
+		} else {
+			p.logger.Warn().Err(err).Int("events", len(ids)).Msg("unreadable events not looked up in the quarantine; they count as new")
+		}
+	}
+	for i := range p.failures {
+		f := &p.failures[i]
+		p.window.Readable(f.readable)
+		if known[i] {
+			p.ready.add(f.handle, f.entry)
+			continue
+		}
+		p.window.Unreadable(&f.event, f.err, time.Now())
+		p.unreadable.add(f.handle, f.entry)
+	}
+	p.window.Readable(p.readable)
+	clear(p.failures)
+	p.failures, p.readable = p.failures[:0], 0
 }
 
 func (p *pump) store(ctx context.Context, from *pending, n int) error {

@@ -35,8 +35,12 @@ type worker struct {
 	connect     publish.Connect
 
 	// unreadable bounds how many events may be unreadable with the field names in fields.
+	// known finds the events that are in the quarantine already, and whole judges the whole
+	// store.
 	fields     event.Fields
 	unreadable readable.Limit
+	known      readable.Known
+	whole      func(context.Context) error
 
 	reader   *event.Reader
 	encoder  *event.Encoder
@@ -106,6 +110,9 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 		quarantine: w.quarantine,
 		storing:    w.storing,
 		window:     readable.NewWindow(w.fields, w.unreadable),
+		known:      w.known,
+		whole:      w.whole,
+		logger:     logger,
 	}}
 	options := w.publishing
 	options.Connect, options.Encoder, options.SessionKey = w.connect, w.encoder, w.sessions.Key

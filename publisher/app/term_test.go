@@ -63,6 +63,8 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		fields:      event.DefaultFields(),
 		// The default limits are too large for these small stores and short terms.
 		unreadable:   readable.Limit{Events: 20, Hold: time.Second},
+		known:        s.known,
+		whole:        s.whole,
 		encoder:      event.NewEncoder(event.EncodingBSON, event.SessionKeys{}),
 		publishing:   publish.Options{Connections: 2, MaxInflightEvents: 40},
 		watching:     watch.Options{PrefetchBytes: 8 << 10},
@@ -78,6 +80,31 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		storing:      new(mongox.Access),
 	}
 	return s
+}
+
+// known finds events in the quarantine.
+func (s *setup) known(_ context.Context, ids []bson.RawValue) ([]bool, error) {
+	quarantined, known := s.quarantine.ids(), make([]bool, len(ids))
+	for i, id := range ids {
+		known[i] = quarantined[int(id.AsInt64())]
+	}
+	return known, nil
+}
+
+// whole judges all events of the store, and not only a sample.
+func (s *setup) whole(context.Context) error {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	bad := 0
+	for _, e := range s.store.log {
+		if _, err := s.worker.reader.Read(e.document); err != nil {
+			bad++
+		}
+	}
+	if 2*bad > len(s.store.log) {
+		return fmt.Errorf("%w: %d of %d in the whole store: missing_event_id in field \"eventNumber\" (PENSTOCK_FIELD_EVENT_ID); the documents have \"eventId\"", readable.ErrUnreadable, bad, len(s.store.log))
+	}
+	return nil
 }
 
 // leading is a running term.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,8 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 )
 
@@ -104,4 +110,84 @@ func TestOnePoisonAggregateDoesNotStopThePublisher(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Unreadable events can be neighbours in the index, such as all ids of one type. They are
+// few in the store, so a scan must go on, the first time and when the quarantine has them.
+func TestUnreadableNeighboursDoNotStopAScan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.window, s.worker.unreadable = 1<<14, readable.Limit{}
+		for n := range int64(600) {
+			s.store.insert(fmt.Sprintf("b%03d", n), 1, false)
+		}
+		for n := range int64(120) {
+			s.store.insert(fmt.Sprintf("a%03d", n), 1, true)
+		}
+		lead := func() {
+			t.Helper()
+			term := s.lead(t)
+			pass(time.Minute)
+			if err := term.end(term.stop); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.topic.check(s.store, s.quarantine); err != nil {
+				t.Error(err)
+			}
+		}
+		lead()
+		// The next scan finds all of them in the quarantine. It asks for no second opinion,
+		// and does not stop although the store has hardly anything else.
+		s.worker.whole = func(context.Context) error { return errors.New("not needed") }
+		s.store.insert("c", 1, false)
+		s.store.trim(0)
+		s.store.insert("c", 2, false)
+		s.store.trim(0)
+		lead()
+		if got := testutil.ToFloat64(s.worker.scans.WithLabelValues(scanHistoryLost)); got != 1 {
+			t.Errorf("%v recoveries", got)
+		}
+	})
+}
+
+// The running process accepted events that a sample at the start must not refuse. They are
+// in the quarantine, so they are known.
+func TestStartAcceptsWhatIsQuarantined(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	database := server.Database(t)
+	s := &stores{events: database.Collection("events"), state: database}
+	c := config.Config{Fields: event.DefaultFields()}
+	c.Stream.Name, c.Stream.Unreadable = "events", 0.5
+	check := func() error { return checkReadable(ctx, s.readable(c), zerolog.Nop()) }
+	var entries []quarantine.Entry
+	for i := range 100 {
+		document := bson.D{{Key: "_id", Value: i}, {Key: "aggregateId", Value: fmt.Sprint("a", i)}, {Key: "eventType", Value: "T"}}
+		if i < 30 {
+			document = append(document, bson.E{Key: "eventId", Value: 1})
+		} else {
+			entries = append(entries, quarantine.Entry{DocumentID: mustRaw(document).Lookup("_id"), Reason: event.ReasonMissingEventID})
+		}
+		if _, err := s.events.InsertOne(ctx, document); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := check(); !errors.Is(err, readable.ErrUnreadable) || !strings.Contains(err.Error(), "70 of 100") {
+		t.Errorf("70 new unreadable events: %v", err)
+	}
+	if err := quarantine.NewStore(s.state.Collection(quarantine.CollectionName), "events", quarantine.Options{}).Put(ctx, 1, entries[5:]...); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err != nil {
+		t.Errorf("5 new ones, 65 that are in the quarantine: %v", err)
+	}
+	if err := s.readable(c).Whole(ctx); err != nil {
+		t.Errorf("the whole store: %v", err)
+	}
+	// Another stream has its own quarantine.
+	c.Stream.Name = "other"
+	if err := s.readable(c).Whole(ctx); !errors.Is(err, readable.ErrUnreadable) {
+		t.Errorf("another stream: %v", err)
+	}
 }

@@ -121,11 +121,43 @@ func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]
 	return records, nil
 }
 
+// Known reports which of the documents with these _ids have a record.
+func (r *Records) Known(ctx context.Context, documents []bson.RawValue) ([]bool, error) {
+	ids := make(bson.A, len(documents))
+	for i, document := range documents {
+		ids[i] = r.id(document)
+	}
+	ctx, cancel := mongox.Timeout(ctx, listTimeout)
+	defer cancel()
+	cursor, err := r.collection.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	if err != nil {
+		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
+	}
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
+	recorded := make(map[string]struct{})
+	for cursor.Next(ctx) {
+		recorded[cursor.Current.Lookup("_id", "document").String()] = struct{}{}
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
+	}
+	known := make([]bool, len(documents))
+	for i, document := range documents {
+		_, known[i] = recorded[document.String()]
+	}
+	return known, nil
+}
+
+// id is the _id of the record of a document.
+func (r *Records) id(document bson.RawValue) bson.D {
+	return bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: idOrNull(document)}}
+}
+
 // Remove deletes records, and returns how many existed.
 func (r *Records) Remove(ctx context.Context, records ...Record) (int64, error) {
 	ids := make(bson.A, len(records))
 	for i, record := range records {
-		ids[i] = bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: idOrNull(record.DocumentID)}}
+		ids[i] = r.id(record.DocumentID)
 	}
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()

@@ -5,9 +5,14 @@
 // (PENSTOCK_FIELD_*) or the database are wrong, and the whole store would follow. Two
 // checks find that before any event is quarantined or the checkpoint moves:
 //
-//   - [CheckSample] reads the oldest and the newest events of the store at the start;
+//   - [Check] reads the oldest and the newest events of the store at the start;
 //   - [Window] counts while events are read, and holds unreadable ones back until it
 //     has decided.
+//
+// An event that is in the quarantine already counts for neither: it was judged before, and a
+// restart or a scan must not judge it otherwise. A scan reads in the order of the index,
+// where unreadable events can be neighbours, such as all ids of one type. So if the window
+// trips in a scan, [Check.Whole] decides by a random sample of the whole store.
 //
 // # The window
 //

@@ -93,11 +93,24 @@ func NewWindow(fields event.Fields, limit Limit) *Window {
 	}
 }
 
-// Readable counts an event that can be read.
-func (w *Window) Readable() {
-	w.count(readableEvent)
-	w.good++
+// Readable counts n events that can be read.
+func (w *Window) Readable(n int) {
+	w.good += n
+	for range min(n, w.limit.Events) {
+		w.count(readableEvent)
+	}
 }
+
+// Forgive forgets every counted event and returns how many are held; they may be put into
+// the quarantine now.
+func (w *Window) Forgive() (release int) {
+	w.outcomes, w.next = w.outcomes[:0], 0
+	clear(w.unreadable)
+	return w.release(len(w.held))
+}
+
+// Off reports whether the window never trips.
+func (w *Window) Off() bool { return w.limit.Off() }
 
 // Unreadable counts and holds an event that cannot be read because of err.
 func (w *Window) Unreadable(ev *event.Event, err error, now time.Time) {

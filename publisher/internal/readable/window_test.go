@@ -96,7 +96,7 @@ func TestOnePoisonEventIsReleased(t *testing.T) {
 		if released := decide(t, w, start); released != 0 {
 			t.Fatalf("released after %d readable events", i)
 		}
-		w.Readable()
+		w.Readable(1)
 	}
 	if released := decide(t, w, start); released != 1 {
 		t.Errorf("%d released after 50 readable events, which leave no room for a trip", released)
@@ -137,7 +137,7 @@ func TestHeldEventsAreBoundedInBytes(t *testing.T) {
 		w := readable.NewWindow(event.DefaultFields(), readable.Limit{Bytes: int64(test.aggregates*len(ev.Document)) - 1})
 		// Earlier readable events do not excuse unreadable ones now.
 		for range 100 {
-			w.Readable()
+			w.Readable(1)
 		}
 		for i := range test.aggregates {
 			ev.RawAggregateID.Value = []byte{byte(i)}
@@ -182,7 +182,7 @@ func TestWindowThatTripsHasReleasedNoEvent(t *testing.T) {
 		good := 0
 		for range rapid.IntRange(1, 200).Draw(rt, "events") {
 			if rapid.IntRange(0, 9).Draw(rt, "kind") >= bias {
-				w.Readable()
+				w.Readable(1)
 				counted = append(counted, 0)
 				good++
 			} else {
@@ -234,7 +234,7 @@ func TestFewPoisonAggregatesNeverTrip(t *testing.T) {
 		for range rapid.IntRange(1, 300).Draw(rt, "events") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(rt, "pause")) * time.Millisecond)
 			if rapid.Bool().Draw(rt, "readable") {
-				w.Readable()
+				w.Readable(1)
 			} else {
 				hold(t, w, rapid.IntRange(1, 9).Draw(rt, "aggregate"), now)
 				put++
