@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -400,8 +401,8 @@ func countDocuments(ctx context.Context, s *stores, collections []string) (int64
 func (c *projectionsDropCommand) drop(ctx context.Context, s *stores, e *generation.Entry, collections []string) (map[string]int64, error) {
 	counts := map[string]int64{"collections": 0}
 	for _, collection := range collections {
-		if err := s.readModels.Collection(collection).Drop(ctx); err != nil {
-			return counts, fmt.Errorf("drop collection %s: %w", collection, err)
+		if err := mongox.DropCollection(ctx, s.readModels, collection); err != nil {
+			return counts, err
 		}
 		counts["collections"]++
 	}

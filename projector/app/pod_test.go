@@ -94,7 +94,7 @@ func (c *cluster) pod(rate int, projections ...*Projection) *clusterPod {
 	}
 	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: workers, Holder: name, Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
 	pod.coordinator = p.coordinator(s, pod.history, parked)
-	if err := park.Prepare(t.Context(), s.parked.Indexes()); err != nil {
+	if err := park.Prepare(t.Context(), s.parked); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -31,7 +31,7 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 			}
 			return readmodel.CheckLayout(ctx, s.readModels, collections(p.projections))
 		}},
-		{"make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, s.parked.Indexes()) }},
+		{"make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, s.parked) }},
 	} {
 		if err := p.repeat(ctx, step.what, step.where, step.do); err != nil {
 			return err

@@ -65,7 +65,7 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 	}
 	h.jobs = job.NewStore(h.database, job.Options{})
 	parked := park.NewStore(h.database.Collection(park.CollectionName), park.Options{Served: []park.Served{{Projection: "visits", Generation: 2}}, Reasons: reasons()})
-	if err := errors.Join(h.jobs.Prepare(t.Context()), park.Prepare(t.Context(), h.database.Collection(park.CollectionName).Indexes())); err != nil {
+	if err := errors.Join(h.jobs.Prepare(t.Context()), park.Prepare(t.Context(), h.database.Collection(park.CollectionName))); err != nil {
 		t.Fatal(err)
 	}
 	loader, writer := readmodel.NewLoader(h.database, readmodel.LoaderOptions{}), readmodel.NewWriter(h.database, readmodel.WriterOptions{})

@@ -23,6 +23,7 @@ import (
 type Server struct {
 	// Sharded makes it answer as the mongos of a sharded cluster.
 	Sharded   bool
+	uri       string
 	client    *mongo.Client
 	databases atomic.Int64
 	// idle has the workers that execute no request.
@@ -95,7 +96,8 @@ func (s *Server) start() (stop func() error, err error) {
 	if err != nil && !errors.Is(err, io.EOF) || line == "" {
 		return nil, errors.Join(errors.New("the MongoDB stand-in did not start"), err, end())
 	}
-	s.client, err = mongo.Connect(options.Client().ApplyURI(strings.TrimSpace(line)).
+	s.uri = strings.TrimSpace(line)
+	s.client, err = mongo.Connect(options.Client().ApplyURI(s.uri).
 		SetServerSelectionTimeout(time.Minute).SetHeartbeatInterval(500 * time.Millisecond))
 	if err != nil {
 		return nil, errors.Join(err, end())
@@ -115,6 +117,9 @@ func ignoreExit(err error) error {
 	}
 	return err
 }
+
+// URI is the connection string.
+func (s *Server) URI() string { return s.uri }
 
 // Database returns an empty database of the test's own.
 func (s *Server) Database(tb testing.TB) *mongo.Database {

@@ -80,8 +80,8 @@ func (s *Store) Prepare(ctx context.Context) error {
 		// The open ranges of a plan.
 		{s.ranges, bson.D{{Key: "job", Value: 1}, {Key: "plan", Value: 1}, {Key: "done", Value: 1}, {Key: "index", Value: 1}}},
 	} {
-		if _, err := index.collection.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: index.keys}); err != nil {
-			return fmt.Errorf("create an index of collection %s: %w", index.collection.Name(), err)
+		if err := mongox.CreateIndex(ctx, index.collection, index.keys); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -193,20 +193,8 @@ func (s *Store) retryAfter(attempts int) time.Duration {
 	return backoff.After(s.options.FirstRetry, s.options.MaxRetry, attempts+1)
 }
 
-// Indexes is the part of [*mongo.Collection] that [Prepare] needs.
-type Indexes interface {
-	CreateOne(ctx context.Context, model mongo.IndexModel, opts ...options.Lister[options.CreateIndexesOptions]) (string, error)
-}
-
-// Prepare creates the index that finds due markers. It does not contain permanent
-// markers.
-func Prepare(ctx context.Context, indexes Indexes) error {
-	model := mongo.IndexModel{
-		Keys:    bson.D{{Key: fieldRetryAt, Value: 1}},
-		Options: options.Index().SetSparse(true),
-	}
-	if _, err := indexes.CreateOne(ctx, model); err != nil {
-		return fmt.Errorf("create the index on %s of collection %s: %w", fieldRetryAt, CollectionName, err)
-	}
-	return nil
+// Prepare creates the index of the collection of markers that finds due ones. It does not
+// contain permanent markers.
+func Prepare(ctx context.Context, markers *mongo.Collection) error {
+	return mongox.CreateIndex(ctx, markers, bson.D{{Key: fieldRetryAt, Value: 1}}, bson.E{Key: "sparse", Value: true})
 }

@@ -186,8 +186,8 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 // start its aggregate again from nothing.
 func Prepare(ctx context.Context, db *mongo.Database, collections []string) error {
 	for _, collection := range append([]string{watermarksCollection}, collections...) {
-		if err := db.CreateCollection(ctx, collection); err != nil && !mongox.HasCode(err, mongox.CodeNamespaceExists) {
-			return fmt.Errorf("create collection %s: %w", collection, err)
+		if err := mongox.CreateCollection(ctx, db, collection); err != nil {
+			return err
 		}
 	}
 	return nil

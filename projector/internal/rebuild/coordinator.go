@@ -369,9 +369,11 @@ func (s *step) wait(ctx context.Context, reason string) error {
 }
 
 // show stores an error that needs an operator in the catalog, such as a missing right of
-// the MongoDB user, because an operator does not read the log of every pod.
+// the MongoDB user, because an operator does not read the log of every pod. A collection
+// that transactions hold is transient, but may need an operator too.
 func (s *step) show(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, generation.ErrConflict) || errors.Is(err, generation.ErrNotCoordinator) || mongox.Transient(err) {
+	transient := mongox.Transient(err) && !errors.Is(err, mongox.ErrLocked)
+	if ctx.Err() != nil || errors.Is(err, generation.ErrConflict) || errors.Is(err, generation.ErrNotCoordinator) || transient {
 		return err
 	}
 	return errors.Join(err, s.wait(ctx, "a step fails and is retried: "+err.Error()))

@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -49,9 +48,7 @@ func (s *Store) throughMongos(ctx context.Context) (bool, error) {
 	return message == "isdbgrid", nil
 }
 
-func (s *Store) admin() *mongo.Database {
-	return s.db.Client().Database("admin", options.Database().SetWriteConcern(writeconcern.Majority()))
-}
+func (s *Store) admin() *mongo.Database { return s.db.Client().Database("admin") }
 
 func (s *Store) namespace(collection string) string { return s.db.Name() + "." + collection }
 

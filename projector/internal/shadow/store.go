@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -23,9 +22,9 @@ type Store struct {
 }
 
 // NewStore makes a store for a database of read models. A majority confirms changes of
-// collections.
+// collections ([mongox.Change]).
 func NewStore(db *mongo.Database) *Store {
-	return &Store{db.Client().Database(db.Name(), options.Database().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary()))}
+	return &Store{db.Client().Database(db.Name(), options.Database().SetReadPreference(readpref.Primary()))}
 }
 
 // Prepare creates the shadow collection, if it does not exist, with the options, the
@@ -36,18 +35,18 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 	if err != nil {
 		return bson.Binary{}, err
 	}
-	create := bson.D{{Key: "create", Value: shadow}}
+	var options []bson.E
 	if model != nil {
 		elements, err := model.Options.Elements()
 		if err != nil {
 			return bson.Binary{}, fmt.Errorf("read the options of collection %s: %w", like, err)
 		}
 		for _, element := range elements {
-			create = append(create, bson.E{Key: element.Key(), Value: element.Value()})
+			options = append(options, bson.E{Key: element.Key(), Value: element.Value()})
 		}
 	}
-	if err := s.db.RunCommand(ctx, create).Err(); err != nil && !mongox.HasCode(err, mongox.CodeNamespaceExists) {
-		return bson.Binary{}, fmt.Errorf("create collection %s: %w", shadow, err)
+	if err := mongox.CreateCollection(ctx, s.db, shadow, options...); err != nil {
+		return bson.Binary{}, err
 	}
 	if model != nil {
 		// Create the indexes before sharding, which otherwise creates an index for the
@@ -119,7 +118,7 @@ func (s *Store) copyIndexes(ctx context.Context, shadow, like string, collated b
 	if len(indexes) == 0 {
 		return nil
 	}
-	if err := s.db.RunCommand(ctx, bson.D{{Key: "createIndexes", Value: shadow}, {Key: "indexes", Value: indexes}}).Err(); err != nil {
+	if err := mongox.Change(ctx, s.db, bson.D{{Key: "createIndexes", Value: shadow}, {Key: "indexes", Value: indexes}}); err != nil {
 		return fmt.Errorf("create the indexes of collection %s on %s: %w", like, shadow, err)
 	}
 	return nil
@@ -164,15 +163,12 @@ func (s *Store) Rename(ctx context.Context, from, to string, drop bool) error {
 }
 
 func (s *Store) rename(ctx context.Context, from, to string, drop bool) error {
-	return s.admin().RunCommand(ctx, bson.D{
+	return mongox.Change(ctx, s.admin(), bson.D{
 		{Key: "renameCollection", Value: s.namespace(from)}, {Key: "to", Value: s.namespace(to)}, {Key: "dropTarget", Value: drop},
-	}).Err()
+	})
 }
 
 // Drop drops a collection, if it exists.
 func (s *Store) Drop(ctx context.Context, name string) error {
-	if err := s.db.Collection(name).Drop(ctx); err != nil && !mongox.HasCode(err, mongox.CodeNamespaceNotFound) {
-		return fmt.Errorf("drop collection %s: %w", name, err)
-	}
-	return nil
+	return mongox.DropCollection(ctx, s.db, name)
 }

@@ -30,10 +30,7 @@ func NewFindingStore(db *mongo.Database) *FindingStore {
 
 // Prepare creates the index. If the index exists, it changes nothing.
 func (s *FindingStore) Prepare(ctx context.Context) error {
-	if _, err := s.collection.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "job", Value: 1}, {Key: "_id", Value: 1}}}); err != nil {
-		return fmt.Errorf("create the index on job of collection %s: %w", CollectionName, err)
-	}
-	return nil
+	return mongox.CreateIndex(ctx, s.collection, bson.D{{Key: "job", Value: 1}, {Key: "_id", Value: 1}})
 }
 
 // Put stores a finding, unless the job has 1,000 stored findings already. A finding
