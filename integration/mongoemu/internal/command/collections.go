@@ -47,10 +47,19 @@ func create(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) erro
 	if err := checkIDSpec(r, idIndex, options); err != nil {
 		return err
 	}
-	err = e.Store.Do(ctx, nil, func(w *store.Writer) error {
-		_, err := w.Create(ns, options)
-		return err
+	// An existing collection is reported without waiting for open transactions.
+	err = e.Store.View(nil, func(v *store.Viewer) error {
+		if v.Collection(ns) != nil {
+			return store.ErrExists(ns)
+		}
+		return nil
 	})
+	if err == nil {
+		err = e.exclusively(ctx, func(w *store.Writer) error {
+			_, err := w.Create(ns, options)
+			return err
+		}, ns)
+	}
 	e.acknowledge(r, b)
 	return err
 }
@@ -82,7 +91,7 @@ func drop(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error 
 	if err := r.noOptions(); err != nil {
 		return err
 	}
-	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+	return e.exclusively(ctx, func(w *store.Writer) error {
 		c, err := w.Drop(ns)
 		if err != nil {
 			return err
@@ -94,14 +103,23 @@ func drop(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error 
 		b.Int32("nIndexesWas", int32(len(c.Indexes()))).String("ns", ns.String())
 		e.acknowledge(r, b)
 		return nil
-	})
+	}, ns)
 }
 
 func dropDatabase(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
 	if err := r.noOptions(); err != nil {
 		return err
 	}
-	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+	var all []store.Namespace
+	if err := e.Store.View(nil, func(v *store.Viewer) error {
+		for _, name := range v.Names(r.DB) {
+			all = append(all, store.Namespace{DB: r.DB, Coll: name})
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return e.exclusively(ctx, func(w *store.Writer) error {
 		existed, err := w.DropDatabase(r.DB)
 		if existed {
 			e.cluster.forget(func(sharded store.Namespace) bool { return sharded.DB == r.DB })
@@ -109,7 +127,7 @@ func dropDatabase(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder
 		}
 		e.acknowledge(r, b)
 		return err
-	})
+	}, all...)
 }
 
 func renameCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -134,18 +152,18 @@ func renameCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Bui
 	if r.value.Type != bsoncore.TypeString {
 		return wrongType(r.Name, r.Name, r.value, "string")
 	}
-	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+	source, target := splitNamespace(string(bsonraw.Text(r.value))), splitNamespace(to)
+	return e.exclusively(ctx, func(w *store.Writer) error {
 		e.acknowledge(r, b)
-		from, to := splitNamespace(string(bsonraw.Text(r.value))), splitNamespace(to)
-		if e.Sharded && w.Collection(from) != nil && (dropTarget || w.Collection(to) == nil) && e.cluster.zoned(to) {
-			return mongoerr.New(commandFailed, "Can't rename to target collection %s because it must not have associated tags", to)
+		if e.Sharded && w.Collection(source) != nil && (dropTarget || w.Collection(target) == nil) && e.cluster.zoned(target) {
+			return mongoerr.New(commandFailed, "Can't rename to target collection %s because it must not have associated tags", target)
 		}
-		err := w.Rename(from, to, dropTarget)
+		err := w.Rename(source, target, dropTarget)
 		if err == nil {
-			e.cluster.rename(from, to, e.Store.Clock().Last())
+			e.cluster.rename(source, target, e.Store.Clock().Last())
 		}
 		return err
-	})
+	}, source, target)
 }
 
 func splitNamespace(s string) store.Namespace {

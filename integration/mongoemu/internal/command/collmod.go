@@ -34,7 +34,7 @@ func collMod(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 		return err
 	}
 	fields := set.Bytes()
-	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+	return e.exclusively(ctx, func(w *store.Writer) error {
 		before, after, err := w.Modify(ns, fields, change)
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func collMod(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 		}
 		e.acknowledge(r, b)
 		return nil
-	})
+	}, ns)
 }
 
 func parseIndexChange(r *Request, v bsonraw.Value) (*store.IndexChange, error) {

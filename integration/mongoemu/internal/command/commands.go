@@ -21,6 +21,9 @@ type spec struct {
 	// Outside transactions, levels allows read concerns other than local, and writes
 	// allows a write concern.
 	levels, writes bool
+	// touches says that the command reads or writes documents of the collection that its
+	// first field names, so it needs an intent lock.
+	touches bool
 	// sharded restricts the command to a mongos.
 	sharded bool
 	// open allows the command on a connection that has not authenticated.
@@ -48,15 +51,15 @@ func commandTable() map[string]spec {
 		"createIndexes":      {run: createIndexes, writes: true}, "listIndexes": {run: listIndexes},
 		"dropIndexes": {run: dropIndexes, writes: true}, "collMod": {run: collMod, writes: true},
 
-		"insert":        {run: insert, transaction: true, retryable: true, writes: true},
-		"update":        {run: updateCommand, transaction: true, retryable: true, writes: true},
-		"delete":        {run: deleteCommand, transaction: true, retryable: true, writes: true},
-		"findAndModify": {run: findAndModify, transaction: true, retryable: true, writes: true},
-		"findandmodify": {run: findAndModify, transaction: true, retryable: true, writes: true},
+		"insert":        {run: insert, touches: true, transaction: true, retryable: true, writes: true},
+		"update":        {run: updateCommand, touches: true, transaction: true, retryable: true, writes: true},
+		"delete":        {run: deleteCommand, touches: true, transaction: true, retryable: true, writes: true},
+		"findAndModify": {run: findAndModify, touches: true, transaction: true, retryable: true, writes: true},
+		"findandmodify": {run: findAndModify, touches: true, transaction: true, retryable: true, writes: true},
 
-		"find": {run: find, reads: true, transaction: true, levels: true}, "getMore": {run: getMore, reads: true, transaction: true},
-		"killCursors": {run: killCursors, transaction: true}, "count": {run: count, reads: true, levels: true},
-		"distinct": {run: distinct, reads: true, transaction: true, levels: true}, "aggregate": {run: aggregateCommand, reads: true, transaction: true, writes: true, levels: true},
+		"find": {run: find, touches: true, reads: true, transaction: true, levels: true}, "getMore": {run: getMore, touches: true, reads: true, transaction: true},
+		"killCursors": {run: killCursors, transaction: true}, "count": {run: count, touches: true, reads: true, levels: true},
+		"distinct": {run: distinct, touches: true, reads: true, transaction: true, levels: true}, "aggregate": {run: aggregateCommand, touches: true, reads: true, transaction: true, writes: true, levels: true},
 		"explain": {run: explain},
 
 		"commitTransaction": {run: commitTransaction, admin: true, transaction: true, ends: true, writes: true},

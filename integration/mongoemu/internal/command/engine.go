@@ -206,6 +206,16 @@ func (e *Engine) prepare(r *Request) error {
 	return nil
 }
 
+// exclusively runs fn while it holds the exclusive locks on the collections.
+func (e *Engine) exclusively(ctx context.Context, fn func(w *store.Writer) error, collections ...store.Namespace) error {
+	unlock, err := e.Store.Lock(ctx, nil, store.Exclusive, collections...)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return e.Store.Do(ctx, nil, fn)
+}
+
 // run runs the command in its session and transaction.
 func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) {
 	if r.maxTime > 0 && r.Name != "getMore" {
@@ -218,6 +228,12 @@ func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) 
 		return nil, err
 	}
 	defer release()
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		r.failed()
+		return nil, err
+	}
+	defer unlock()
 	b := bsonraw.NewBuilder(512)
 	if err := r.command.run(ctx, e, r, b); err != nil {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

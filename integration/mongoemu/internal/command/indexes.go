@@ -37,6 +37,21 @@ func createIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builde
 			return err
 		}
 	}
+	// If no index is missing, the server does not ask for the exclusive lock.
+	mode := store.Exclusive
+	if err := e.Store.View(nil, func(v *store.Viewer) error {
+		if v.HasIndexes(ns, specs...) {
+			mode = store.Intent
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	unlock, err := e.Store.Lock(ctx, nil, mode, ns)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
 		done, err := w.CreateIndexes(ns, specs...)
 		if err != nil {
@@ -189,7 +204,7 @@ func dropIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder)
 	}); err != nil {
 		return err
 	}
-	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+	return e.exclusively(ctx, func(w *store.Writer) error {
 		c := w.Collection(ns)
 		if c == nil {
 			return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", ns)
@@ -210,7 +225,7 @@ func dropIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder)
 		}
 		e.acknowledge(r, b)
 		return nil
-	})
+	}, ns)
 }
 
 func namesToDrop(c *store.Collection, index bsonraw.Value) ([]string, error) {

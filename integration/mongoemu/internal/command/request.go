@@ -308,6 +308,22 @@ func (r *Request) enter() (err error) {
 	return err
 }
 
+// lock waits for the intent lock of a command that reads or writes documents. Change
+// streams read the oplog and no collection.
+//
+// Since MongoDB 5.0, reads outside transactions take no lock on the collection, unless
+// disableLockFreeReads is set. Here they always take one, like all other commands.
+func (r *Request) lock(ctx context.Context) (unlock func(), err error) {
+	name := r.value
+	if r.Name == "getMore" {
+		name, _ = bsonraw.Lookup(r.Body, "collection")
+	}
+	if !r.command.touches || r.changes || name.Type != bsoncore.TypeString {
+		return func() {}, nil
+	}
+	return r.engine.Store.Lock(ctx, r.tx, store.Intent, store.Namespace{DB: r.DB, Coll: string(bsonraw.Text(name))})
+}
+
 // failed aborts the transaction of a failed command.
 func (r *Request) failed() {
 	if r.tx != nil {

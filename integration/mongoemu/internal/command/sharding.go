@@ -71,7 +71,7 @@ func shardCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Buil
 	if err != nil {
 		return err
 	}
-	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+	return e.exclusively(ctx, func(w *store.Writer) error {
 		c := w.Collection(s.ns)
 		if err := s.checkCollation(c); err != nil {
 			return err
@@ -96,7 +96,7 @@ func shardCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Buil
 		e.cluster.shard(s.ns, shardedCollection{key: s.key, unique: s.unique, uuid: c.UUID, collation: c.Options.DefaultCollation(), at: e.Store.Clock().Last()})
 		b.String("collectionsharded", s.ns.String())
 		return nil
-	})
+	}, s.ns)
 }
 
 func parseSharding(r *Request) (s sharding, err error) {

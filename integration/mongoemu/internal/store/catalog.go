@@ -33,18 +33,22 @@ func CheckNamespace(ns Namespace) error {
 	return nil
 }
 
-// Create creates a collection.
+// ErrExists returns the error of a command that would create an existing collection.
+func ErrExists(ns Namespace) error {
+	return mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
+}
+
+// Create creates a collection. For this and the other changes of collections, the caller
+// holds the [Exclusive] lock, except for a collection that an insert creates.
 func (w *Writer) Create(ns Namespace, options *Options) (*Collection, error) {
 	if err := CheckNamespace(ns); err != nil {
 		return nil, err
 	}
-	// This check comes first, so that an existing collection is reported without waiting
-	// for open transactions.
 	if w.store.collections[ns] != nil {
-		return nil, mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
+		return nil, ErrExists(ns)
 	}
-	if err := w.untouched(ns); err != nil {
-		return nil, err
+	if w.store.reserved[reservedName(ns)] != nil {
+		return nil, errBlocked // A transaction has created it.
 	}
 	c := newCollection(ns, newUUID(), options)
 	w.store.add(c)
@@ -58,31 +62,11 @@ func (s *Store) add(c *Collection) {
 	s.noop("create " + c.NS.String())
 }
 
-// untouched returns errBlocked if an open transaction has written to a collection. The
-// caller then waits before it creates, drops, renames, modifies or indexes the
-// collection.
-func (w *Writer) untouched(ns Namespace) error {
-	for tx := range w.store.open {
-		if tx.created[ns] != nil {
-			return errBlocked
-		}
-		for _, o := range tx.ops {
-			if o.ns == ns {
-				return errBlocked
-			}
-		}
-	}
-	return nil
-}
-
 // Drop drops a collection. It returns nil if there is none.
 func (w *Writer) Drop(ns Namespace) (*Collection, error) {
 	c := w.store.collections[ns]
 	if c == nil {
 		return nil, nil
-	}
-	if err := w.untouched(ns); err != nil {
-		return nil, err
 	}
 	delete(w.store.collections, ns)
 	w.store.append(&oplog.Entry{Kind: oplog.Drop, DB: ns.DB, Coll: ns.Coll, UUID: c.UUID})
@@ -92,11 +76,6 @@ func (w *Writer) Drop(ns Namespace) (*Collection, error) {
 // DropDatabase drops all collections of a database.
 func (w *Writer) DropDatabase(db string) (existed bool, err error) {
 	names := (&Viewer{store: w.store}).Names(db)
-	for _, n := range names {
-		if err := w.untouched(Namespace{db, n}); err != nil {
-			return false, err
-		}
-	}
 	for _, n := range names {
 		if _, err := w.Drop(Namespace{db, n}); err != nil {
 			return false, err
@@ -124,11 +103,6 @@ func (w *Writer) Rename(from, to Namespace, dropTarget bool) error {
 		return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
 	case from.DB != to.DB: // the server would copy the documents and assign a new UUID
 		return mongoerr.Lacking("a rename from one database to another")
-	}
-	for _, ns := range []Namespace{from, to} {
-		if err := w.untouched(ns); err != nil {
-			return err
-		}
 	}
 	e := &oplog.Entry{Kind: oplog.Rename, DB: from.DB, Coll: from.Coll, UUID: c.UUID, ToDB: to.DB, ToColl: to.Coll}
 	if target != nil {

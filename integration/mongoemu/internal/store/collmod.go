@@ -27,9 +27,6 @@ func (w *Writer) Modify(ns Namespace, set []byte, change *IndexChange) (before, 
 	if bsonraw.Empty(set) && change == nil {
 		return nil, nil, nil
 	}
-	if err := w.untouched(ns); err != nil {
-		return nil, nil, err
-	}
 	next := *c
 	if !bsonraw.Empty(set) {
 		if next.Options, err = c.Options.with(ns, set); err != nil {

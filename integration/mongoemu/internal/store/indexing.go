@@ -56,15 +56,17 @@ type Indexed struct {
 	NewCollection bool
 }
 
-// CreateIndexes builds all missing indexes or, on an error, none. If no index is missing,
-// it does not wait for open transactions, as in MongoDB.
+// HasIndexes reports whether a collection has all these indexes already.
+func (v *Viewer) HasIndexes(ns Namespace, specs ...IndexSpec) bool {
+	c := v.Collection(ns)
+	return c != nil && c.hasAll(specs)
+}
+
+// CreateIndexes builds all missing indexes or, on an error, none.
 func (w *Writer) CreateIndexes(ns Namespace, specs ...IndexSpec) (Indexed, error) {
 	c := w.Collection(ns)
 	if c != nil && c.hasAll(specs) {
 		return Indexed{Before: len(c.indexes), After: len(c.indexes)}, nil
-	}
-	if err := w.untouched(ns); err != nil {
-		return Indexed{}, err
 	}
 	done := Indexed{NewCollection: c == nil}
 	if done.NewCollection {
@@ -213,9 +215,6 @@ func (w *Writer) DropIndex(c *Collection, name string) error {
 	}
 	if c.index(name) == nil {
 		return mongoerr.New(mongoerr.IndexNotFound, "index not found with name [%s]", name)
-	}
-	if err := w.untouched(c.NS); err != nil {
-		return err
 	}
 	w.store.collections[c.NS] = c.without(name)
 	w.store.keep(frameUnindex, func(b *bsonraw.Builder) {

@@ -19,11 +19,11 @@ type Store struct {
 	now   func() time.Time
 	log   *oplog.Log
 	clock *Clock
+	locks locks
 
 	mu          sync.RWMutex
 	collections map[Namespace]*Collection
 	reserved    map[string]*Tx
-	open        map[*Tx]struct{}
 	ended       chan struct{} // closed and replaced when a transaction ends
 	nextRecord  uint64
 	journal     *journal.Journal // nil for a store in memory only
@@ -50,7 +50,6 @@ func empty(log *oplog.Log, now func() time.Time) *Store {
 		now: now, log: log, clock: newClock(now),
 		collections: map[Namespace]*Collection{},
 		reserved:    map[string]*Tx{},
-		open:        map[*Tx]struct{}{},
 		ended:       make(chan struct{}),
 		failed:      make(chan struct{}),
 	}

@@ -40,7 +40,6 @@ func (s *Store) Begin() *Tx {
 	for ns, c := range s.collections {
 		tx.collections[ns] = c.snapshot()
 	}
-	s.open[tx] = struct{}{}
 	return tx
 }
 
@@ -52,12 +51,15 @@ func (tx *Tx) usable() error {
 	return mongoerr.New(mongoerr.NoSuchTransaction, "Transaction has been aborted.")
 }
 
+// reservedName is the key of a collection's name among the reservations.
+func reservedName(ns Namespace) string { return "\x00" + ns.String() }
+
 // create creates a collection that others see after the commit.
 func (tx *Tx) create(ns Namespace) (*Collection, error) {
 	if err := CheckNamespace(ns); err != nil {
 		return nil, err
 	}
-	name := "\x00" + ns.String()
+	name := reservedName(ns)
 	if owner := tx.store.reserved[name]; owner != nil && owner != tx {
 		return nil, errWriteConflict()
 	}
@@ -220,7 +222,7 @@ func (tx *Tx) end(state txState) {
 	for k := range tx.claims {
 		delete(s.reserved, k)
 	}
-	delete(s.open, tx)
+	s.locks.end(tx)
 	tx.collections, tx.created, tx.ops, tx.claims = nil, nil, nil, nil
 	close(s.ended)
 	s.ended = make(chan struct{})
