@@ -29,6 +29,8 @@ const (
 	CodeMajorityNotEnabled = 148
 	// CodeNotImplemented says that the server lacks a feature that the command needs.
 	CodeNotImplemented = 238
+	// CodeNoSuchTransaction says that the transaction has ended.
+	CodeNoSuchTransaction = 251
 	// CodeAtlasError is the code of errors of the proxy of MongoDB Atlas.
 	CodeAtlasError = 8000
 	// CodeDuplicateKey says that another document has the same values in a unique index.

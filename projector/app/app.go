@@ -216,7 +216,7 @@ func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
 func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer})
+	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Logger: p.logger})
 	parked := park.NewStore(s.parked, park.Options{Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.events, c.Fields, p.logger)
 	if err != nil {

@@ -46,6 +46,7 @@ func (c *checkCommand) connect(ctx context.Context, e *environment) error {
 		if client.what == "read models" {
 			r.Writable(ctx, s.readModels, "watermarks", "read models, rights")
 			checkLayout(ctx, &r, s, e.projections)
+			checkSessions(ctx, &r, s)
 		}
 		if client.Client == s.state().Client() {
 			r.Writable(ctx, s.state(), generation.CatalogName, "state, rights")
@@ -73,6 +74,23 @@ func checkLayout(ctx context.Context, r *preflight.Report, s *stores, projection
 		r.Fail(what, err.Error(), "grant the user readWrite on database "+s.readModels.Name())
 	default:
 		r.Unreached(what, err.Error(), "repeat the check")
+	}
+}
+
+// checkSessions checks that the server lets a user kill sessions of its own. The session of
+// the check does not exist.
+func checkSessions(ctx context.Context, r *preflight.Report, s *stores) {
+	const what = "read models, transactions"
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
+	defer cancel()
+	err := mongox.Explain(ctx, readmodel.MayKillSessions(ctx, s.readModels))
+	switch {
+	case err == nil:
+		r.OK(what, "those of a killed projector can be ended")
+	case mongox.Transient(err):
+		r.Unreached(what, err.Error(), "repeat the check")
+	default:
+		r.Warn(what, err.Error(), "nothing, or use a server that allows it (Atlas does not in its tiers Free and Flex): after a projector is killed, a promotion and the read models that it was creating wait up to transactionLifetimeLimitSeconds, a minute by default")
 	}
 }
 

@@ -47,7 +47,7 @@ type Options struct {
 // ErrContended says that the writes of some aggregates repeatedly conflicted with other
 // writers. Either another process holds their sessions too, or a killed process has left
 // a transaction open. The caller must release the events' messages.
-var ErrContended = errors.New("writes keep conflicting: another process writes the same read models, or the open transaction of a killed process holds them until MongoDB ends it (transactionLifetimeLimitSeconds, 60 s by default)")
+var ErrContended = errors.New("writes keep conflicting: another process writes the same read models, or the open transaction of a killed process holds them until a projector or MongoDB ends it")
 
 // Engine projects batches of events. It is safe for concurrent use. Two concurrent calls
 // with events of one aggregate are correct, but one of them folds for nothing.

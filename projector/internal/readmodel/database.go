@@ -56,17 +56,19 @@ const abortTimeout = 2 * time.Second
 
 // mongoDatabase is MongoDB.
 type mongoDatabase struct {
-	db *mongo.Database
+	db       *mongo.Database
+	sessions *sessions
 }
 
 var _ database = mongoDatabase{}
 
 // onMongo sets the read and write concerns that the guards need, whatever the client's are.
 func onMongo(db *mongo.Database) mongoDatabase {
-	return mongoDatabase{db.Client().Database(db.Name(), options.Database().
+	db = db.Client().Database(db.Name(), options.Database().
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).
-		SetWriteConcern(writeconcern.Majority()))}
+		SetWriteConcern(writeconcern.Majority()))
+	return mongoDatabase{db, newSessions(db)}
 }
 
 func (m mongoDatabase) find(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error) {
@@ -151,28 +153,28 @@ func (m mongoDatabase) bulk(ctx context.Context, collection string, models []mon
 }
 
 func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context) error) error {
-	session, err := m.db.Client().StartSession()
+	session, err := m.sessions.take(ctx)
 	if err != nil {
-		return fmt.Errorf("start session: %w", err)
+		return err
 	}
-	// This sends no request: at this point the transaction has ended.
-	defer session.EndSession(context.WithoutCancel(ctx))
+	answered := false
+	defer func() { m.sessions.give(session, answered) }()
 	if err := session.StartTransaction(options.Transaction().
 		SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority())); err != nil {
 		return fmt.Errorf("start transaction: %w", err)
 	}
 	if err := do(mongo.NewSessionContext(ctx, session)); err != nil {
-		// A transaction that cannot be aborted now ends by itself, because nothing commits
-		// it.
 		ending, cancel := mongox.Timeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
-		_ = session.AbortTransaction(ending)
+		aborted := session.AbortTransaction(ending)
+		answered = aborted == nil || mongox.HasCode(aborted, mongox.CodeNoSuchTransaction)
 		return err
 	}
 	err = session.CommitTransaction(ctx)
 	var command mongo.CommandError
 	switch {
 	case err == nil:
+		answered = true
 		return nil
 	case errors.As(err, &command) && command.HasErrorLabel("TransientTransactionError") && !command.HasErrorLabel("UnknownTransactionCommitResult"):
 		return fmt.Errorf("commit: %w", err)
@@ -180,12 +182,12 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 	return fmt.Errorf("%w: %w", errUncertain, err)
 }
 
-// Prepare creates the given collections and that of the watermarks if they do not exist, so
-// that no transaction has to. It creates no index, because the engine finds everything by
+// Prepare creates the given collections and the package's own if they do not exist, so that
+// no transaction has to. It creates no index, because the engine finds everything by
 // _id. The watermarks must have no TTL: after a watermark had expired, a late event would
 // start its aggregate again from nothing.
 func Prepare(ctx context.Context, db *mongo.Database, collections []string) error {
-	for _, collection := range append([]string{watermarksCollection}, collections...) {
+	for _, collection := range append([]string{watermarksCollection, sessionsCollection}, collections...) {
 		if err := mongox.CreateCollection(ctx, db, collection); err != nil {
 			return err
 		}

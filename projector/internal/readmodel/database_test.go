@@ -18,6 +18,8 @@ import (
 func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	t.Parallel()
 	server := mongoxtest.NewServer(t,
+		bson.D{{Key: "ok", Value: 1}},                       // connectionStatus
+		bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 1}}, // the record of the session
 		bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 0}, {Key: "nModified", Value: 0}},
 		bson.D{{Key: "ok", Value: 1}})
 	server.Ignore("abortTransaction")
@@ -36,7 +38,7 @@ func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("still waiting after a minute")
 	}
-	if command := server.Command(t, 1); !strings.Contains(command, "abortTransaction") {
+	if command := server.Command(t, 3); !strings.Contains(command, "abortTransaction") {
 		t.Errorf("the transaction was left open: %s", command)
 	}
 }

@@ -16,7 +16,8 @@ const (
 	// of such a transaction.
 	lockWait = time.Second
 	// lockMemory is how long a watermark that was found locked is written separately. The
-	// server ends a transaction after transactionLifetimeLimitSeconds, 60 s by default.
+	// server ends a transaction after transactionLifetimeLimitSeconds, 60 s by default, and
+	// another projector ends it earlier if it may.
 	lockMemory = time.Minute
 )
 

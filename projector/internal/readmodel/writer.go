@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.opentelemetry.io/otel/trace"
@@ -42,6 +43,9 @@ type WriterOptions struct {
 	Registerer prometheus.Registerer
 	// Tracer makes the spans of group commits; nil makes none.
 	Tracer *tracing.Tracer
+	// Process names this process in the record of its transactions, for people.
+	Process string
+	Logger  zerolog.Logger
 }
 
 // Writer writes operations of many sessions in guarded bulk writes. Write returns only
@@ -55,13 +59,21 @@ type Writer struct {
 	kinds *workers.Pool
 	// locked are the watermarks that open transactions hold.
 	locked locked
+	// keep keeps the record of this process's transactions until its context ends.
+	keep func(context.Context)
 }
 
 // NewWriter makes a writer for that database. It sets the concerns itself.
-func NewWriter(db *mongo.Database, o WriterOptions) *Writer { return newWriter(onMongo(db), o) }
+func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
+	m := onMongo(db)
+	m.sessions.process, m.sessions.logger = o.Process, o.Logger
+	w := newWriter(m, o)
+	w.keep = m.sessions.run
+	return w
+}
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), tracer: o.Tracer, kinds: workers.New(idleWorkers)}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), tracer: o.Tracer, kinds: workers.New(idleWorkers), keep: func(context.Context) {}}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },
@@ -79,11 +91,16 @@ func newWriter(db database, o WriterOptions) *Writer {
 }
 
 // Run commits until ctx ends, and returns its cause when all its goroutines have ended. It
-// may run once.
+// also ends the transactions of processes that have gone. It may run once.
 func (w *Writer) Run(ctx context.Context) error {
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { w.keep(keeping) })
 	defer func() {
 		w.kinds.Stop()
 		w.kinds.Wait()
+		stop()
+		running.Wait()
 	}()
 	return w.groups.run(ctx)
 }

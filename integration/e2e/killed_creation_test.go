@@ -1,0 +1,101 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// TestProjectorKilledDuringACreation kills a projector within the transaction in which it
+// creates a read model, and changes the projection at once. The server would keep the
+// transaction for a minute or more. The other projectors end it: neither the read model nor
+// the promotion waits for it, and no reader of the live read models waits behind the
+// promotion.
+func TestProjectorKilledDuringACreation(t *testing.T) {
+	inParallel(t)
+	drafts := func(n string) string {
+		return fmt.Sprintf("  - {name: drafts, collection: drafts, on: {Opened: {set: {open: 'true'}}, Counted: {inc: {n: %s}}, Withdrawn: {delete: true}}}\n", n)
+	}
+	s := &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "drafts", Projections: []byte("projections:\n" + drafts("payload.n")), Fold: foldDrafts},
+		harness.TopicOptions{LockDuration: 5 * time.Second})}
+	store := capability[writeHolder](s.scenario, "hold writes back")
+	s.start(1, 1)
+	opened := func(aggregate string) bool {
+		return len(s.documents("drafts", bson.D{{Key: "_id", Value: aggregate}})) == 1
+	}
+	s.event("first", 1, "Opened")
+	s.await("the first read model", func() bool { return opened("first") })
+
+	store.HoldWrites("commitTransaction", "", 1)
+	s.event("second", 1, "Opened")
+	s.await("a creation is being committed", func() bool { return store.WritesToHold() == 0 })
+	for _, process := range s.Running() {
+		if process.Name == "projector-0" {
+			process.Kill()
+		}
+	}
+	killed := time.Now()
+	longest := s.readFirst()
+	s.declare(drafts("payload.n * 2"))
+	s.startProjector(2)
+	s.startProjector(3)
+	s.await("the read model of the killed projector", func() bool { return opened("second") })
+	// The server ends the transaction after a minute.
+	if took := time.Since(killed); took > 50*time.Second {
+		t.Errorf("the read model of the killed projector waited for %v", took)
+	}
+	s.live("drafts", 2)
+	if wait := longest(); wait >= 2*time.Second {
+		t.Errorf("a reader waited for %v", wait)
+	}
+	store.HealStore()
+	s.event("first", 2, "Counted")
+	s.event("second", 2, "Counted")
+	s.ready()
+	s.awaitReadModels()
+	if results, err := s.Verify(t.Context()); err != nil || len(results) != 1 || results[0].State != "done" || len(results[0].Findings) > 0 {
+		t.Errorf("verified %+v: %v", results, err)
+	}
+}
+
+// readFirst reads a read model of drafts again and again until the result is called, which
+// gives the longest time that a read took.
+func (s *tallies) readFirst() (longest func() time.Duration) {
+	ctx, stop := context.WithCancel(s.t.Context())
+	var reading sync.WaitGroup
+	var most time.Duration
+	tick := time.NewTicker(10 * time.Millisecond)
+	reading.Go(func() {
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			begun := time.Now()
+			err := s.models.Collection("drafts").FindOne(ctx, bson.D{{Key: "_id", Value: "first"}}).Err()
+			if errors.Is(err, mongo.ErrNoDocuments) {
+				s.t.Error("a reader did not find the first read model")
+			}
+			most = max(most, time.Since(begun))
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	end := sync.OnceFunc(func() {
+		stop()
+		reading.Wait()
+	})
+	s.t.Cleanup(end)
+	return func() time.Duration {
+		end()
+		return most
+	}
+}

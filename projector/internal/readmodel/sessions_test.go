@@ -1,0 +1,184 @@
+package readmodel
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// running runs a writer until stop is called.
+func running(t *testing.T, db *mongo.Database) (w *Writer, stop func()) {
+	t.Helper()
+	w = NewWriter(db, WriterOptions{Process: t.Name()})
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { _ = w.Run(ctx) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		run.Wait()
+	})
+	t.Cleanup(stop)
+	return w, stop
+}
+
+// killed leaves a transaction open, as a process does that is killed during a creation. It
+// returns the database of the process.
+func killed(t *testing.T, db *mongo.Database, k model.Unit) mongoDatabase {
+	t.Helper()
+	m := onMongo(db)
+	if err := Prepare(t.Context(), db, []string{k.Collection}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := m.sessions.take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	in := mongo.NewSessionContext(t.Context(), session)
+	write := model.Write{Unit: k, Kind: model.Create, From: 0, To: 1, Document: rawOf(t, `{"a":1}`)}
+	if _, err := m.update(in, watermarksCollection, []update{sideFence(&write, time.Now())}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.insert(in, k.Collection, []bson.Raw{newDocument(&write, time.Now())}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// expire lets the lease of all records expire.
+func expire(t *testing.T, db *mongo.Database) {
+	t.Helper()
+	if _, err := db.Collection(sessionsCollection).UpdateMany(t.Context(), bson.D{},
+		mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "renewedAt", Value: mongox.FromNow(-sessionsLease - time.Second)}}}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process that is killed within a transaction leaves it open. Another process ends it when
+// the lease has expired, long before the server does.
+func TestTransactionOfAKilledProcessIsEnded(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	k := deletable("a")
+	m := killed(t, db, k)
+	expire(t, db)
+	w, _ := running(t, db)
+	begun := time.Now()
+	write := model.Write{Unit: k, Kind: model.Create, From: 0, To: 1, Document: rawOf(t, `{"a":1}`)}
+	for {
+		results, err := w.Write(t.Context(), []model.Write{write})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if results[0].Status == model.Applied {
+			break
+		}
+		if time.Since(begun) > 45*time.Second {
+			t.Fatalf("still %v after %v: %v", results[0].Status, time.Since(begun), results[0].Err)
+		}
+	}
+	if n, err := db.Collection(sessionsCollection).CountDocuments(t.Context(), bson.D{{Key: "_id", Value: m.sessions.id}}); err != nil || n != 0 {
+		t.Errorf("the record of the killed process is left: %v", err)
+	}
+}
+
+// A process that was suspended for longer than its lease records its sessions again before
+// its next transaction.
+func TestSuspendedProcessRecordsItsSessionsAgain(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	m := onMongo(db)
+	add := func() error {
+		return m.transaction(t.Context(), func(ctx context.Context) error {
+			return m.insert(ctx, "c", []bson.Raw{rawOf(t, `{"a":1}`)})
+		})
+	}
+	if err := add(); err != nil {
+		t.Fatal(err)
+	}
+	expire(t, db)
+	_, stop := running(t, db)
+	gone := func() bool {
+		n, err := db.Collection(sessionsCollection).CountDocuments(t.Context(), bson.D{{Key: "_id", Value: m.sessions.id}})
+		return err == nil && n == 0
+	}
+	for !gone() {
+	}
+	stop()
+	m.sessions.trusted = time.Time{} // its clock has gone on
+	if err := add(); err != nil {
+		t.Errorf("a transaction in a killed session: %v", err)
+	}
+	if gone() {
+		t.Error("the session was used without a record")
+	}
+}
+
+// A session is used again for the next transaction, and the end of a writer removes the
+// record.
+func TestSessionsAreRecordedWhileAWriterRuns(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	w, stop := running(t, db)
+	if err := Prepare(t.Context(), db, []string{"things"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		k := deletable(string(rune('a' + i)))
+		results, err := w.Write(t.Context(), []model.Write{{Unit: k, Kind: model.Create, From: 0, To: 1, Document: rawOf(t, `{"a":1}`)}})
+		if err != nil || results[0].Status != model.Applied {
+			t.Fatalf("%+v: %v", results, err)
+		}
+	}
+	var record struct {
+		Process  string
+		User     string
+		Sessions []bson.Raw
+	}
+	if err := db.Collection(sessionsCollection).FindOne(t.Context(), bson.D{}).Decode(&record); err != nil {
+		t.Fatal(err)
+	}
+	if len(record.Sessions) != 1 || record.Process != t.Name() || record.User != "none" {
+		t.Errorf("the record is %+v", record)
+	}
+	stop()
+	if n, err := db.Collection(sessionsCollection).CountDocuments(t.Context(), bson.D{}); err != nil || n != 0 {
+		t.Errorf("%d records are left: %v", n, err)
+	}
+}
+
+// A server such as the free tier of Atlas may refuse to kill sessions. Nothing else fails.
+func TestRefusedKillSessionsChangesNothingElse(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	killed(t, db, deletable("a"))
+	expire(t, db)
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetAppName(t.Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
+	if err := client.Database("admin").RunCommand(t.Context(), bson.D{
+		{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "alwaysOn"},
+		{Key: "data", Value: bson.D{{Key: "failCommands", Value: bson.A{"killSessions"}}, {Key: "errorCode", Value: mongox.CodeUnauthorized}, {Key: "appName", Value: t.Name()}}},
+	}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := newSessions(client.Database(db.Name()))
+	if err := s.endAbandoned(t.Context()); err != nil || !s.refused {
+		t.Errorf("refused %v: %v", s.refused, err)
+	}
+	if n, err := db.Collection(sessionsCollection).CountDocuments(t.Context(), bson.D{}); err != nil || n != 0 {
+		t.Errorf("%d records are left: %v", n, err)
+	}
+}
