@@ -42,6 +42,7 @@ func (c *changes) add(path string, before, after bson.RawValue) {
 }
 
 func (c *changes) documents(path string, before, after []byte) {
+	theirs := finder{doc: after}
 	for r := readFields(before); ; {
 		name, old, ok := r.next()
 		if !ok {
@@ -50,15 +51,16 @@ func (c *changes) documents(path string, before, after []byte) {
 		if path == "" && engineOwned(string(name)) {
 			continue
 		}
-		next, _ := lookup(after, string(name))
+		next, _ := theirs.find(string(name))
 		c.values(joinPath(path, string(name)), old, next)
 	}
+	mine := finder{doc: before}
 	for r := readFields(after); ; {
 		name, next, ok := r.next()
 		if !ok {
 			return
 		}
-		if _, had := lookup(before, string(name)); !had && (path != "" || !engineOwned(string(name))) {
+		if _, had := mine.find(string(name)); !had && (path != "" || !engineOwned(string(name))) {
 			c.values(joinPath(path, string(name)), bson.RawValue{}, next)
 		}
 	}

@@ -13,7 +13,9 @@ import (
 // equal by value whatever their type, and NaN equals itself. Documents are equal if they
 // have the same fields in any order, because maps from an expression have no order. Arrays
 // are equal element by element. All other values are equal if type and value are the same.
-func equalValues(a, b bson.RawValue) bool {
+func equalValues(a, b bson.RawValue, m *meter) bool {
+	m.spend(fieldWork, 0)
+	m.compared(len(a.Value), len(b.Value))
 	if sameBytes(a, b) {
 		return true
 	}
@@ -26,31 +28,32 @@ func equalValues(a, b bson.RawValue) bool {
 	}
 	switch a.Type {
 	case bson.TypeEmbeddedDocument:
-		return equalDocuments(a.Value, b.Value)
+		return equalDocuments(a.Value, b.Value, m)
 	case bson.TypeArray:
-		return equalArrays(a.Value, b.Value)
+		return equalArrays(a.Value, b.Value, m)
 	}
 	return false
 }
 
-func equalDocuments(a, b []byte) bool {
-	if countFields(a) != countFields(b) {
+func equalDocuments(a, b []byte, m *meter) bool {
+	if m.count(a) != m.count(b) {
 		return false
 	}
+	theirs := finder{doc: b, meter: m}
 	r := readFields(a)
 	for {
 		name, value, ok := r.next()
 		if !ok {
 			return true
 		}
-		other, ok := lookup(b, string(name))
-		if !ok || !equalValues(value, other) {
+		other, ok := theirs.find(alias(name))
+		if !ok || !equalValues(value, other, m) {
 			return false
 		}
 	}
 }
 
-func equalArrays(a, b []byte) bool {
+func equalArrays(a, b []byte, m *meter) bool {
 	r, s := readFields(a), readFields(b)
 	for {
 		_, v, more := r.next()
@@ -58,7 +61,7 @@ func equalArrays(a, b []byte) bool {
 		if !more || !alsoMore {
 			return more == alsoMore
 		}
-		if !equalValues(v, w) {
+		if !equalValues(v, w, m) {
 			return false
 		}
 	}

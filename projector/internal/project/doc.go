@@ -60,8 +60,21 @@
 //
 // Optional syntax is on: payload.?note is empty if there is no note, and an operator
 // given an empty optional does nothing. The extensions are strings, math, lists,
-// sets, regex, cel.bind and comprehensions of two variables. An evaluation of an
-// expression that can loop may take 100,000 steps.
+// sets, regex, cel.bind and comprehensions of two variables.
+//
+// # Limits
+//
+// An event must not stop others, whatever its size. An evaluation of an expression that can
+// loop may take 100,000 steps of CEL. CEL charges a call after it has returned, and only for
+// functions that it has a cost of, so a [meter] bounds the work and the memory of all
+// evaluations of one event in one projection. It is charged before the work: by the values
+// of the event and the state for each field that is passed on the way to another, and by
+// each function with a [price]. A charge must depend only on the event and the document,
+// never on time, other projections or earlier events of the batch: otherwise the same event
+// would park an aggregate in one process and not in another.
+//
+// An event that is large is evaluated while no other large one is. The time is limited only
+// in case a price is wrong. It parks the unit as unavailable, so it is retried.
 //
 // # Numbers
 //
@@ -80,7 +93,10 @@
 // for equality. string() gives the text of an ObjectId, a UUID or a Decimal128, double()
 // the rounded value of a Decimal128. encodeValue defines how results become BSON. Integers
 // are stored with 64 bits. Those inside documents and arrays that pass through have 64 bits
-// already ([event.Canonical]).
+// already ([event.Canonical]). Texts, documents and arrays are read in place.
+//
+// A map that an expression has made has no order in CEL. Loops visit it sorted by key, and
+// it is stored with sorted keys, because a fold must always give the same bytes.
 //
 // # Order
 //

@@ -3,6 +3,7 @@ package project
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"cel.dev/cel-go/common/types/ref"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,6 +21,9 @@ type document struct {
 	base    bson.Raw
 	exists  bool
 	touched []touched
+	// meter charges the event that is folded. large are large values of the state before it.
+	meter *meter
+	large children
 	// created is set if the fold has created the document, even if it deleted it later.
 	created bool
 	// saved is the state that undo restores.
@@ -104,30 +108,49 @@ func (d *document) find(name string) (ref.Val, bool) {
 	if engineOwned(name) {
 		return nil, false
 	}
+	if v := d.large.find(name); v != nil {
+		return v, true
+	}
 	if i := d.indexTouched(name); i >= 0 {
 		t := &d.touched[i]
 		switch {
 		case !present(t.value):
 			return nil, false
 		case len(t.pushed) > 0:
-			return &arrayValue{raw: t.value, more: t.pushed}, true
+			return d.large.keep(name, t.value, &arrayValue{raw: t.value, more: t.pushed, meter: d.meter}), true
 		}
-		return celValue(t.value), true
+		return d.large.keep(name, t.value, celValue(t.value, d.meter)), true
 	}
-	v, ok := lookup(d.base, name)
+	v, ok := d.meter.lookup(d.base, name)
 	if !ok {
 		return nil, false
 	}
-	return celValue(v), true
+	return d.large.keep(name, v, celValue(v, d.meter)), true
 }
 
-// names lists the fields of the state in the order of their names. Their order in the
+// entries visits the fields of the state in the order of their names. Their order in the
 // document depends on the batches of events.
-func (d *document) names() []string {
-	var names []string
-	d.each(func(name string, _ bson.RawValue) { names = append(names, name) })
-	slices.Sort(names)
-	return names
+func (d *document) entries(visit func(name string, v ref.Val) bool) {
+	type field struct {
+		name  string
+		value bson.RawValue
+	}
+	var fields []field
+	d.each(func(name string, v bson.RawValue) { fields = append(fields, field{name, v}) })
+	d.meter.spend(len(fields)*2*fieldWork, len(fields)*elementMemory)
+	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	for _, f := range fields {
+		if !visit(f.name, celValue(f.value, d.meter)) {
+			return
+		}
+	}
+}
+
+func (d *document) count() int {
+	n := 0
+	d.each(func(string, bson.RawValue) { n++ })
+	d.meter.spend(n*fieldWork, 0)
+	return n
 }
 
 // each visits the document's own fields.

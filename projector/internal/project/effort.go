@@ -5,9 +5,9 @@ import (
 	celoperators "cel.dev/cel-go/common/operators"
 )
 
-// costLimit bounds the work of one evaluation of an expression that can loop. The unit is
-// CEL's, about one field access, so the limit is reached after some milliseconds. A loop
-// costs a few units for each element, so arrays of ten thousand elements stay below it.
+// costLimit bounds the steps of one evaluation of an expression that can loop. The unit is
+// CEL's, about one field access. A loop costs a few units for each element, so arrays of ten
+// thousand elements stay below it. The [meter] charges what a step reads and builds.
 //
 // CEL counts the cost of each evaluation in maps. That takes as long as a simple
 // expression, so expressions that cannot loop are not counted.

@@ -3,7 +3,6 @@ package project
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -27,12 +26,21 @@ const maxDepth = 90
 //   - timestamp becomes a date, cut to the millisecond;
 //   - bytes become binary of subtype 0;
 //   - list and map become array and document. The keys of a map must be strings. They are
-//     stored in sorted order, because CEL's maps have no order.
+//     stored in sorted order, like the loops over a map that an expression has made.
 //
 // Documents, arrays and values of other BSON types from the event or the state are copied
 // byte for byte. Durations, types and functions cannot be encoded, nor can a value that is
 // larger than [maxState].
-func encodeValue(v ref.Val) (bson.RawValue, error) {
+func encodeValue(v ref.Val, m *meter) (bson.RawValue, error) {
+	encoded, err := encoder{m}.value(v)
+	m.spend(0, len(encoded.Value))
+	return encoded, err
+}
+
+// encoder encodes values at the expense of a meter.
+type encoder struct{ meter *meter }
+
+func (e encoder) value(v ref.Val) (bson.RawValue, error) {
 	switch v := v.(type) {
 	case *documentValue:
 		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: v.raw}, nil
@@ -44,7 +52,7 @@ func encodeValue(v ref.Val) (bson.RawValue, error) {
 	case opaque:
 		return v.raw, nil
 	}
-	t, data, err := appendValue(nil, v, 0)
+	t, data, err := e.appendValue(nil, v, 0)
 	if err == nil && len(data) > maxState {
 		err = errOutgrown
 	}
@@ -52,7 +60,7 @@ func encodeValue(v ref.Val) (bson.RawValue, error) {
 }
 
 // appendValue appends the encoding of v to dst and returns its type.
-func appendValue(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
+func (e encoder) appendValue(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
 	if depth > maxDepth {
 		return 0, dst, fmt.Errorf("value nests deeper than %d levels", maxDepth)
 	}
@@ -84,51 +92,51 @@ func appendValue(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
 	case opaque:
 		return v.raw.Type, append(dst, v.raw.Value...), nil
 	case *arrayValue:
-		raw, err := encodeValue(v)
+		raw, err := e.value(v)
 		return raw.Type, append(dst, raw.Value...), err
 	case *types.Optional:
 		return 0, dst, fmt.Errorf("optional value inside another: use .orValue() or [?…]")
 	case traits.Mapper:
-		dst, err := appendMap(dst, v, depth)
+		dst, err := e.appendMap(dst, v, depth)
 		return bson.TypeEmbeddedDocument, dst, err
 	case traits.Lister:
-		dst, err := appendList(dst, v, depth)
+		dst, err := e.appendList(dst, v, depth)
 		return bson.TypeArray, dst, err
 	}
 	return 0, dst, fmt.Errorf("%s cannot be stored as BSON", v.Type().TypeName())
 }
 
-func appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, error) {
-	var keys []string
-	for it := m.Iterator(); it.HasNext() == types.True; {
-		key := it.Next()
-		name, ok := key.(types.String)
+func (e encoder) appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, error) {
+	entries := sortedEntries(m, e.meter)
+	for _, entry := range entries {
+		name, ok := entry.key.(types.String)
 		if !ok {
-			return dst, fmt.Errorf("map key %v is %s: document fields need a string", key, key.Type().TypeName())
+			return dst, fmt.Errorf("map key %v is %s: document fields need a string", entry.key, entry.key.Type().TypeName())
 		}
 		if strings.IndexByte(string(name), 0) >= 0 || !utf8.ValidString(string(name)) {
 			return dst, fmt.Errorf("map key %q is not a valid field name", string(name))
 		}
-		keys = append(keys, string(name))
 	}
-	slices.Sort(keys)
 	start, dst := bsoncore.AppendDocumentStart(dst)
-	for _, key := range keys {
-		value, _ := m.Find(types.String(key))
+	for i, entry := range entries {
+		key, value := entry.key.(types.String), entry.value
+		if i > 0 && key == entries[i-1].key {
+			continue // a document of the event store can have a field twice
+		}
 		var err error
-		if dst, err = appendMember(dst, value, depth, func(dst []byte) []byte { return append(dst, key...) }); err != nil {
+		if dst, err = e.appendMember(dst, value, depth, func(dst []byte) []byte { return append(dst, key...) }); err != nil {
 			return dst, fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return finishDocument(dst, start), nil
 }
 
-func appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
+func (e encoder) appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	i := 0
 	for it := l.Iterator(); it.HasNext() == types.True; i++ {
 		var err error
-		if dst, err = appendMember(dst, it.Next(), depth, func(dst []byte) []byte { return appendIndex(dst, i) }); err != nil {
+		if dst, err = e.appendMember(dst, it.Next(), depth, func(dst []byte) []byte { return appendIndex(dst, i) }); err != nil {
 			return dst, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
@@ -137,13 +145,13 @@ func appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
 
 // appendMember appends an element of a document: its type, which is known only after the
 // value is encoded, its name and its value.
-func appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
+func (e encoder) appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
 	at := len(dst)
 	if at > maxState {
 		return dst, errOutgrown
 	}
 	dst = name(append(dst, 0))
-	t, dst, err := appendValue(append(dst, 0), v, depth+1)
+	t, dst, err := e.appendValue(append(dst, 0), v, depth+1)
 	if err != nil {
 		return dst, err
 	}

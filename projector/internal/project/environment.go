@@ -32,10 +32,12 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 		cel.CrossTypeNumericComparisons(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.ParserExpressionSizeLimit(maxExpression),
+		// Only with this name does CEL append to the result of a loop in place.
+		cel.EnableHiddenAccumulatorName(true),
 		// ExtendedValidations are not used, because they require that all values of a map
 		// literal have the same type.
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
-		ext.Strings(ext.StringsVersion(4)),
+		ext.Strings(ext.StringsVersion(4), ext.StringsMaxPrecision(maxPrecision)),
 		ext.Math(),
 		ext.Lists(ext.ListsMaxRangeSize(10_000)),
 		ext.Sets(),

@@ -11,9 +11,16 @@ import (
 // sameValue reports whether == holds for two values. Numbers of any kind are compared by
 // their exact values, also inside maps and lists, and NaN equals nothing. CEL's own types
 // do not know Decimal128, and they round an int to compare it with a double.
-func sameValue(a, b ref.Val) bool {
+func sameValue(a, b ref.Val, m *meter) bool {
 	switch x := a.(type) {
-	case types.String, types.Bool, types.Null, types.Timestamp:
+	case types.String:
+		y, ok := b.(types.String)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		m.compared(len(x), len(y))
+		return x == y
+	case types.Bool, types.Null, types.Timestamp:
 		return types.Equal(a, b) == types.True
 	case types.Int:
 		if y, ok := b.(types.Int); ok {
@@ -24,7 +31,7 @@ func sameValue(a, b ref.Val) bool {
 		if !ok || !x.HasValue() || !y.HasValue() {
 			return ok && x.HasValue() == y.HasValue()
 		}
-		return sameValue(x.GetValue(), y.GetValue())
+		return sameValue(x.GetValue(), y.GetValue(), m)
 	}
 	if isNumber(a) && isNumber(b) {
 		return !isNaN(a) && !isNaN(b) && compareNumbers(numberIn(a), numberIn(b)) == 0
@@ -32,15 +39,20 @@ func sameValue(a, b ref.Val) bool {
 	switch x := a.(type) {
 	case traits.Mapper:
 		y, ok := b.(traits.Mapper)
-		return ok && sameEntries(x, y)
+		return ok && sameEntries(x, y, m)
 	case traits.Lister:
 		y, ok := b.(traits.Lister)
-		return ok && sameElements(x, y)
+		return ok && sameElements(x, y, m)
 	}
 	return types.Equal(a, b) == types.True
 }
 
-func sameEntries(a, b traits.Mapper) bool {
+func sameEntries(a, b traits.Mapper, m *meter) bool {
+	x, ok := a.(*documentValue)
+	y, alsoOK := b.(*documentValue)
+	if ok && alsoOK {
+		return sameDocuments(x, y)
+	}
 	if a.Size() != b.Size() {
 		return false
 	}
@@ -48,19 +60,36 @@ func sameEntries(a, b traits.Mapper) bool {
 		key := keys.Next()
 		mine, _ := a.Find(key)
 		theirs, ok := b.Find(key)
-		if !ok || !sameValue(mine, theirs) {
+		m.spend(fieldWork, 0)
+		if !ok || !sameValue(mine, theirs, m) {
 			return false
 		}
 	}
 	return true
 }
 
-func sameElements(a, b traits.Lister) bool {
+// sameDocuments compares documents in one pass if their fields have the same order.
+func sameDocuments(a, b *documentValue) bool {
+	if a.count() != b.count() {
+		return false
+	}
+	theirs := finder{doc: b.raw, meter: b.meter}
+	same := true
+	a.entries(func(name string, v ref.Val) bool {
+		value, ok := theirs.find(name)
+		same = ok && sameValue(v, celValue(value, b.meter), a.meter)
+		return same
+	})
+	return same
+}
+
+func sameElements(a, b traits.Lister, m *meter) bool {
 	if a.Size() != b.Size() {
 		return false
 	}
 	for mine, theirs := a.Iterator(), b.Iterator(); mine.HasNext() == types.True; {
-		if !sameValue(mine.Next(), theirs.Next()) {
+		m.spend(fieldWork, 0)
+		if !sameValue(mine.Next(), theirs.Next(), m) {
 			return false
 		}
 	}
@@ -68,7 +97,7 @@ func sameElements(a, b traits.Lister) bool {
 }
 
 // contains reports whether a list has an equal element, or a map the key.
-func contains(within, v ref.Val) ref.Val {
+func contains(within, v ref.Val, m *meter) ref.Val {
 	switch within := within.(type) {
 	case traits.Mapper:
 		switch v.(type) {
@@ -77,9 +106,12 @@ func contains(within, v ref.Val) ref.Val {
 			return types.False
 		}
 		return within.Contains(v)
+	case *arrayValue:
+		return types.Bool(within.contains(v))
 	case traits.Lister:
 		for elements := within.Iterator(); elements.HasNext() == types.True; {
-			if sameValue(v, elements.Next()) {
+			m.spend(fieldWork, 0)
+			if sameValue(v, elements.Next(), m) {
 				return types.True
 			}
 		}
@@ -115,7 +147,7 @@ func (e *equality) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if types.IsUnknownOrError(b) {
 		return b
 	}
-	result := types.Bool(sameValue(a, b) != e.negated)
+	result := types.Bool(sameValue(a, b, meterOf(frame)) != e.negated)
 	if costs := frame.CostTracker(); costs != nil {
 		costs.EvalBinary(frame, e.ID(), e, a, b, result)
 	}

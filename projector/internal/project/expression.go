@@ -58,6 +58,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize),
 		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
+		cel.CustomDecoratorV2(metered),
 	}
 	if canLoop(checked.NativeRep()) {
 		options = append(options, cel.CostLimit(costLimit))
@@ -100,8 +101,11 @@ func checkResult(t *cel.Type, want resultKind) error {
 }
 
 // eval runs the expression. It unpacks an optional result; ok is false if that is empty.
-func (x *expression) eval(vars cel.Activation) (result ref.Val, ok bool, err error) {
-	v, _, err := x.program.Eval(vars)
+func (x *expression) eval(s *scope) (result ref.Val, ok bool, err error) {
+	v, _, err := x.program.Eval(s)
+	if limit := s.event.meter.exceeded; limit != nil {
+		return nil, false, limit
+	}
 	if err != nil {
 		return nil, false, explain(err)
 	}
@@ -117,6 +121,11 @@ func (x *expression) eval(vars cel.Activation) (result ref.Val, ok bool, err err
 // explain adds the remedy to common errors.
 func explain(err error) error {
 	text := err.Error()
+	if len(text) > maxErrorText {
+		// CEL's errors repeat the text that a function refuses.
+		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+		err = errors.New(text)
+	}
 	switch {
 	case strings.HasPrefix(text, "no such key"):
 		return fmt.Errorf("%w (if a field can be absent, read it as .?field, with .orValue(…) for a default)", err)
@@ -131,6 +140,9 @@ func explain(err error) error {
 	}
 	return err
 }
+
+// maxErrorText bounds the error of an evaluation, in bytes.
+const maxErrorText = 1 << 10
 
 // CEL's own errors about keys name types of Go.
 var (

@@ -46,14 +46,16 @@ func (r *fieldReader) next() (name []byte, value bson.RawValue, ok bool) {
 	if len(r.rest) == 0 {
 		return nil, bson.RawValue{}, false
 	}
-	element, rest, ok := bsoncore.ReadElement(r.rest)
-	if !ok {
-		r.rest = nil
-		return nil, bson.RawValue{}, false
+	// The type, the name and a zero byte precede the value.
+	if end := bytes.IndexByte(r.rest[1:], 0); end >= 0 {
+		if v, rest, ok := bsoncore.ReadValue(r.rest[end+2:], bsoncore.Type(r.rest[0])); ok {
+			name = r.rest[1 : end+1]
+			r.rest = rest
+			return name, bson.RawValue{Type: bson.Type(v.Type), Value: v.Data}, true
+		}
 	}
-	r.rest = rest
-	v := element.Value()
-	return element.KeyBytes(), bson.RawValue{Type: bson.Type(v.Type), Value: v.Data}, true
+	r.rest = nil
+	return nil, bson.RawValue{}, false
 }
 
 // lookup finds a field in a document.

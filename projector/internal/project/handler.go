@@ -29,11 +29,33 @@ const (
 )
 
 // apply folds one event into d. On an error, d is unchanged.
-func (hs handlers) apply(s *scope, d *document) (outcome, Reason, error) {
+func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, err error) {
 	h, ok := hs[s.event.EventType]
 	if !ok {
 		return outcomeIgnored, "", nil
 	}
+	m := &s.event.meter
+	d.meter = m
+	changing := false
+	defer func() {
+		m.end()
+		s.event.forget()
+		d.meter, d.large = nil, nil
+		if r := recover(); r != nil {
+			limit, ok := r.(limitError)
+			if !ok {
+				panic(r)
+			}
+			if changing {
+				d.undo()
+			}
+			what, reason, err = outcomeIgnored, ReasonExpression, fmt.Errorf("%s: %w", s.doing, limit.error)
+		}
+		if errors.Is(err, errSlow) {
+			// Another machine, or the same at another time, may be fast enough.
+			reason = ReasonUnavailable
+		}
+	}()
 	if h.when != nil {
 		holds, err := h.holds(s)
 		if err != nil || !holds {
@@ -44,7 +66,7 @@ func (hs handlers) apply(s *scope, d *document) (outcome, Reason, error) {
 		d.clear()
 		return outcomeApplied, "", nil
 	}
-	values, err := h.evaluate(s)
+	values, err := h.evaluate(s, m)
 	switch {
 	case errors.Is(err, errOutgrown):
 		return outcomeIgnored, ReasonRejected, err
@@ -52,11 +74,13 @@ func (hs handlers) apply(s *scope, d *document) (outcome, Reason, error) {
 		return outcomeIgnored, ReasonExpression, err
 	}
 	d.save()
+	changing = true
 	for i := range h.operations {
 		o := &h.operations[i]
 		if o.value != nil && !present(values[i]) {
 			continue
 		}
+		s.doing = o
 		if err := o.apply(d, values[i]); err != nil {
 			d.undo()
 			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
@@ -87,16 +111,17 @@ func (h *handler) holds(s *scope) (bool, error) {
 var errNotBool = errors.New("the result is not a bool")
 
 // evaluate returns the values of the operations; absent if an operation has no effect.
-func (h *handler) evaluate(s *scope) ([]bson.RawValue, error) {
+func (h *handler) evaluate(s *scope, m *meter) ([]bson.RawValue, error) {
 	values := make([]bson.RawValue, len(h.operations))
 	for i := range h.operations {
 		o := &h.operations[i]
 		if o.value == nil {
 			continue
 		}
+		s.doing = o
 		v, ok, err := o.value.eval(s)
 		if err == nil && ok {
-			values[i], err = encodeValue(v)
+			values[i], err = encodeValue(v, m)
 		}
 		if s.trace != nil {
 			s.trace.note(o.String(), o.value, s, v, err)

@@ -66,7 +66,7 @@ func (m *membership) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if types.IsUnknownOrError(within) {
 		return within
 	}
-	result := contains(within, v)
+	result := contains(within, v, meterOf(frame))
 	if costs := frame.CostTracker(); costs != nil {
 		costs.EvalBinary(frame, m.ID(), m.call, v, within, result)
 	}

@@ -55,7 +55,7 @@ func (o *operation) apply(d *document, v bson.RawValue) error {
 		return d.push(field, v)
 	}
 	before := field.whole()
-	next, err := o.path.step(before, func(old bson.RawValue) (bson.RawValue, error) { return o.change(old, v) })
+	next, err := o.path.step(before, func(old bson.RawValue) (bson.RawValue, error) { return o.change(old, v, d.meter) })
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (d *document) reaches(p fieldPath) bool {
 }
 
 // change returns the value after the operator, given the one before.
-func (o *operation) change(old, v bson.RawValue) (bson.RawValue, error) {
+func (o *operation) change(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	switch o.op {
 	case opSet:
 		return v, nil
@@ -115,9 +115,9 @@ func (o *operation) change(old, v bson.RawValue) (bson.RawValue, error) {
 		}
 		return arrayOf(old, []bson.RawValue{v}), nil
 	case opPull:
-		return pull(old, v)
+		return pull(old, v, m)
 	case opAddToSet:
-		return addToSet(old, v)
+		return addToSet(old, v, m)
 	case opMin, opMax:
 		return extreme(o.op, old, v)
 	}
@@ -128,7 +128,7 @@ func errNotArray(v bson.RawValue) error {
 	return fmt.Errorf("the field is %s, not an array", typeName(v))
 }
 
-func pull(old, v bson.RawValue) (bson.RawValue, error) {
+func pull(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	if old.Type != bson.TypeArray {
 		return old, errNotArray(old)
 	}
@@ -139,7 +139,7 @@ func pull(old, v bson.RawValue) (bson.RawValue, error) {
 		if !ok {
 			break
 		}
-		if !equalValues(element, v) {
+		if !equalValues(element, v, m) {
 			kept = append(kept, element)
 		}
 	}
@@ -149,7 +149,7 @@ func pull(old, v bson.RawValue) (bson.RawValue, error) {
 	return arrayOf(bson.RawValue{}, kept), nil
 }
 
-func addToSet(old, v bson.RawValue) (bson.RawValue, error) {
+func addToSet(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	if !present(old) {
 		return arrayOf(old, []bson.RawValue{v}), nil
 	}
@@ -161,7 +161,7 @@ func addToSet(old, v bson.RawValue) (bson.RawValue, error) {
 		if !ok {
 			return arrayOf(old, []bson.RawValue{v}), nil
 		}
-		if equalValues(element, v) {
+		if equalValues(element, v, m) {
 			return old, nil
 		}
 	}

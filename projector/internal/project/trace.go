@@ -42,6 +42,10 @@ type trace struct {
 
 // note records an evaluation in the scope s. v is nil if there is no result.
 func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error) {
+	// An explanation reads more than the evaluation. It must not change the outcome.
+	m := s.event.meter
+	defer func() { s.event.meter = m }()
+	s.event.meter = meter{free: true}
 	e := Evaluation{Word: word, Expression: x.source}
 	for _, path := range inputs(x.checked.Expr()) {
 		input := Input{Path: strings.Join(path, ".")}
@@ -82,7 +86,7 @@ func (s *scope) at(path []string) (ref.Val, bool) {
 const maxShown = 1024
 
 func showResult(v ref.Val) string {
-	encoded, err := encodeValue(v)
+	encoded, err := encodeValue(v, nil)
 	if err != nil {
 		return err.Error()
 	}

@@ -103,8 +103,9 @@ func appendPush(dst []byte, name string, elements []bson.RawValue) []byte {
 // finder looks up fields in a document. If they are looked up in the document's order, one
 // pass over the document is enough.
 type finder struct {
-	doc  []byte
-	rest fieldReader
+	doc   []byte
+	rest  fieldReader
+	meter *meter
 }
 
 func (f *finder) find(name string) (bson.RawValue, bool) {
@@ -113,6 +114,7 @@ func (f *finder) find(name string) (bson.RawValue, bool) {
 	}
 	f.rest = readFields(f.doc)
 	for {
+		f.meter.spend(fieldWork, 0)
 		key, value, ok := f.rest.next()
 		if !ok || string(key) == name {
 			return value, ok

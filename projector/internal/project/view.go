@@ -1,8 +1,6 @@
 package project
 
 import (
-	"slices"
-
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -30,6 +28,8 @@ type eventView struct {
 	mapValue
 	*event.Event
 	payload, metadata ref.Val
+	// meter charges the projection that folds the event.
+	meter meter
 }
 
 func viewEvent(ev *event.Event) *eventView {
@@ -38,18 +38,29 @@ func viewEvent(ev *event.Event) *eventView {
 	return v
 }
 
+// forget drops what the evaluations of one projection have kept.
+func (v *eventView) forget() {
+	for _, value := range [2]*ref.Val{&v.payload, &v.metadata} {
+		if d, ok := (*value).(*documentValue); ok {
+			d.large = nil
+		} else {
+			*value = nil
+		}
+	}
+}
+
 // resolve returns a field of the contract. If the event lacks the field, aggregateType is
 // an empty text, payload and metadata are empty maps, and timestamp is absent.
 func (v *eventView) resolve(name string) (ref.Val, bool) {
 	switch name {
 	case varPayload:
 		if v.payload == nil {
-			v.payload = valueOrEmpty(v.Payload)
+			v.payload = v.valueOrEmpty(v.Payload)
 		}
 		return v.payload, true
 	case varMetadata:
 		if v.metadata == nil {
-			v.metadata = valueOrEmpty(v.Metadata)
+			v.metadata = v.valueOrEmpty(v.Metadata)
 		}
 		return v.metadata, true
 	case varAggregateID:
@@ -69,11 +80,11 @@ func (v *eventView) resolve(name string) (ref.Val, bool) {
 	return nil, false
 }
 
-func valueOrEmpty(v bson.RawValue) ref.Val {
-	if !present(v) {
-		return newDocumentValue(emptyDocument)
+func (v *eventView) valueOrEmpty(value bson.RawValue) ref.Val {
+	if !present(value) {
+		return newDocumentValue(emptyDocument, &v.meter)
 	}
-	return celValue(v)
+	return celValue(value, &v.meter)
 }
 
 // contract lists the names that resolve knows, sorted.
@@ -85,26 +96,33 @@ func (v *eventView) find(name string) (ref.Val, bool) {
 	if value, ok := v.resolve(name); ok {
 		return value, true
 	}
-	value, ok := lookup(v.Document, name)
+	value, ok := v.meter.lookup(v.Document, name)
 	if !ok {
 		return nil, false
 	}
-	return celValue(value), true
+	return celValue(value, &v.meter), true
 }
 
-func (v *eventView) names() []string {
-	names := slices.Clone(contract)
-	if v.Timestamp.IsZero() {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == varTimestamp })
-	}
-	r := readFields(v.Document)
-	for {
-		name, _, ok := r.next()
-		if !ok {
-			return names
+func (v *eventView) count() int {
+	n := 0
+	v.entries(func(string, ref.Val) bool { n++; return true })
+	return n
+}
+
+func (v *eventView) entries(visit func(name string, value ref.Val) bool) {
+	for _, name := range contract {
+		if value, ok := v.resolve(name); ok && !visit(name, value) {
+			return
 		}
-		if !slices.Contains(names, string(name)) {
-			names = append(names, string(name))
+	}
+	for r := readFields(v.Document); ; {
+		v.meter.spend(fieldWork, 0)
+		name, value, ok := r.next()
+		if !ok {
+			return
+		}
+		if _, known := v.resolve(alias(name)); !known && !visit(alias(name), celValue(value, &v.meter)) {
+			return
 		}
 	}
 }
@@ -118,6 +136,8 @@ type stateView struct {
 type scope struct {
 	event *eventView
 	state stateView
+	// doing is the operation that is evaluated or carried out.
+	doing *operation
 	// trace is nil except in explanations.
 	trace *trace
 }
@@ -132,6 +152,8 @@ func (s *scope) ResolveName(name string) (any, bool) {
 		return s.event, true
 	case varState:
 		return &s.state, true
+	case varMeter:
+		return &s.event.meter, true
 	}
 	return s.event.resolve(name)
 }

@@ -1,0 +1,116 @@
+package project
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// TestLimits checks which limit ends an event, and that the next one begins anew.
+func TestLimits(t *testing.T) {
+	for name, test := range map[string]struct {
+		spend func(m *meter)
+		want  error
+	}{
+		"work":            {func(m *meter) { m.spend(workLimit, 0); m.spend(1, 0) }, errWork},
+		"memory":          {func(m *meter) { m.spend(0, memoryLimit); m.spend(0, 1) }, errMemory},
+		"borrowed memory": {func(m *meter) { m.spend(0, memoryLimit); m.borrow(0, 1) }, errMemory},
+		"returned memory": {func(m *meter) { m.borrow(0, memoryLimit); m.borrow(0, memoryLimit) }, nil},
+		"once again":      {func(m *meter) { defer func() { _ = recover(); m.spend(1, 0) }(); m.spend(workLimit+1, 0) }, errWork},
+		"free":            {func(m *meter) { m.free = true; m.spend(workLimit+1, memoryLimit+1) }, nil},
+		"time": {func(m *meter) {
+			m.spend(largeWork+1, 0)
+			time.Sleep(maxDuration + 1)
+			m.spend(largeWork+1, 0)
+		}, errSlow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &meter{}
+				for range 2 {
+					if got := exceeded(m, test.spend); !errors.Is(got, test.want) {
+						t.Errorf("the limit is %v, want %v", got, test.want)
+					}
+					m.end()
+				}
+			})
+		})
+	}
+}
+
+// exceeded returns the limit that a function exceeds.
+func exceeded(m *meter, spend func(*meter)) (limit error) {
+	defer func() {
+		if r := recover(); r != nil {
+			limit = r.(limitError).error
+		}
+	}()
+	spend(m)
+	return nil
+}
+
+// TestSlowEvaluationIsRetried checks that an event that took too long on this machine parks
+// its aggregate only until the next attempt.
+func TestSlowEvaluationIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		projections, err := Parse("p.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {n: '1'}}}}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := viewEvent(&event.Event{Keys: event.Keys{AggregateID: "a", EventID: 1, EventType: "E"}})
+		ev.meter.spend(largeWork+1, 0)
+		time.Sleep(maxDuration + 1)
+		ev.meter.look = 0
+		ev.meter.work += largeWork
+		d := newDocument(nil)
+		s := &scope{}
+		s.state.f = d
+		s.event = ev
+		// The result takes memory, which is charged.
+		_, reason, err := projections[0].on.apply(s, d)
+		if !errors.Is(err, errSlow) || reason != ReasonUnavailable || !reason.Resumes() || d.exists {
+			t.Errorf("the reason is %s: %v", reason, err)
+		}
+	})
+}
+
+// TestChargesDoNotDependOnOtherProjections folds an event twice, as two projections do.
+func TestChargesDoNotDependOnOtherProjections(t *testing.T) {
+	t.Parallel()
+	projections, err := Parse("p.yaml", []byte(`projections: [{name: p, collection: c, on: {E: {set: {n: "size(payload.list) + payload.list[9] + (7 in payload.list ? 1 : 0)"}}}}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := bson.Marshal(bson.D{{Key: "list", Value: make([]int64, 1000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := viewEvent(&event.Event{
+		Keys:    event.Keys{AggregateID: "a", EventID: 1, EventType: "E"},
+		Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+	})
+	spent := make([]int, 2)
+	for i := range spent {
+		f := projections[0].foldInto(newDocument(nil), []*eventView{ev}, nil)
+		if f.Err != nil {
+			t.Fatal(f.Err)
+		}
+		if ev.meter != (meter{}) {
+			t.Errorf("the meter is not reset: %+v", ev.meter)
+		}
+		// What the first fold has looked up must not make the second one cheaper.
+		v, _ := ev.resolve(varPayload)
+		v.(*documentValue).find("list")
+		spent[i] = ev.meter.work
+		ev.meter.end()
+		ev.forget()
+	}
+	if spent[0] != spent[1] || spent[0] == 0 {
+		t.Errorf("the event takes %d units of work, then %d", spent[0], spent[1])
+	}
+}
