@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,15 +23,33 @@ type bomb struct {
 // message.
 func bombs() []bomb {
 	const size = 200_000
-	numbers := func(n int) bson.A {
+	text := func(n int) string { return strings.Repeat("a", n) }
+	list := func(n int, element func(i int) any) bson.A {
 		list := make(bson.A, n)
 		for i := range list {
-			list[i] = int64(i)
+			list[i] = element(i)
 		}
 		return list
 	}
+	numbers := list(size/16, func(i int) any { return int64(i) })
+	texts := list(size/18, func(i int) any { return fmt.Sprintf("text%05d", i) })
+	var document, reversed bson.D
+	for i := range size / 30 {
+		document = append(document, bson.E{Key: fmt.Sprintf("field%04d", i), Value: int64(i)})
+	}
+	reversed = slices.Clone(document)
+	slices.Reverse(reversed)
 	return []bomb{
-		{"Loops", "payload.a.map(x, payload.a.map(y, x + y)).size()", bson.D{{Key: "a", Value: numbers(size / 16)}}},
+		{"Loops", "payload.a.map(x, payload.a.map(y, x + y)).size()", bson.D{{Key: "a", Value: numbers}}},
+		{"Replaces", "payload.text.replace(payload.find, payload.by)", bson.D{{Key: "text", Value: text(size / 2)}, {Key: "find", Value: "a"}, {Key: "by", Value: text(size / 2)}}},
+		{"Joins", "payload.lines.join(payload.separator)", bson.D{{Key: "lines", Value: texts[:size/40]}, {Key: "separator", Value: text(size / 2)}}},
+		{"Formats", "payload.format.format([1.5])", bson.D{{Key: "format", Value: "%.2000000000f"}}},
+		{"Copies", "payload.lines.map(l, [payload.order, l]).flatten().join()", bson.D{{Key: "lines", Value: texts[:size/40]}, {Key: "order", Value: text(size / 2)}}},
+		{"Searches", "payload.documents.filter(d, !(d in payload.other)).size()", bson.D{{Key: "documents", Value: numbers[:size/40]}, {Key: "other", Value: texts[:size/40]}}},
+		{"Sorts", "payload.lines.distinct().size()", bson.D{{Key: "lines", Value: texts}}},
+		{"Pairs", "sets.equivalent(payload.lines, payload.lines)", bson.D{{Key: "lines", Value: texts}}},
+		{"Compares", "payload.list.exists(x, payload.a == payload.b)", bson.D{{Key: "a", Value: document}, {Key: "b", Value: reversed}, {Key: "list", Value: numbers[:100]}}},
+		{"Matches", "payload.text.matches(payload.pattern)", bson.D{{Key: "text", Value: text(size / 2)}, {Key: "pattern", Value: strings.Repeat("(a?){1000}", size/20)}}},
 	}
 }
 
@@ -39,7 +58,7 @@ func bombs() []bomb {
 // neighbours' events are applied as fast as always.
 func TestBombsParkOnlyTheirAggregates(t *testing.T) {
 	inParallel(t)
-	const each = 5
+	const each = 3
 	var on strings.Builder
 	for _, b := range bombs() {
 		fmt.Fprintf(&on, "      %s: {set: {result: %q}}\n", b.eventType, b.expression)

@@ -238,6 +238,9 @@ func TestAttacksAreBounded(t *testing.T) {
 // was before the event.
 func TestOperatorsAreBounded(t *testing.T) {
 	t.Parallel()
+	if raceDetector {
+		t.Skip("the race detector multiplies the time")
+	}
 	payload := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: attackPayload(t)}
 	for _, operator := range []string{"addToSet", "pull"} {
 		p := parseOne(t, `
