@@ -238,7 +238,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, nil, err
 	}
 	handler := &handler{
-		engine: engine, events: events, log: p.logger,
+		engine: engine, events: events, trustStore: c.Projections.Trust == config.TrustStore, log: p.logger,
 		session: sessionsOf(engine, c.Projections.KeepBytes/c.Slots()),
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}

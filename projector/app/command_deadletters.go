@@ -149,6 +149,8 @@ func (d *deadLetter) judge(markers []park.Listed) {
 	switch {
 	case d.Problem != "":
 		d.Next = "deadletters discard: it is not an event"
+	case d.Reason == reasonNotStored:
+		d.Next = "deadletters discard: the event store does not have the event"
 	case len(markers) > 0:
 		d.Next = "parked retry; the message is removed by itself after that"
 	case slices.Contains(healable(), d.Reason):

@@ -27,7 +27,9 @@ func healable() []string { return append(reasons(), deadDeliveries, deadExpired)
 
 // deadReasons are all reasons for which the projectors and the broker dead-letter a
 // message.
-func deadReasons() []string { return append(healable(), drain.ReasonInvalidMessageFormat) }
+func deadReasons() []string {
+	return append(healable(), drain.ReasonInvalidMessageFormat, reasonNotStored)
+}
 
 // deadLetters makes the counter of dead letters.
 func (p *Projector) deadLetters(subscription sbus.Subscription) (*deadletter.Counter, error) {

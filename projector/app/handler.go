@@ -25,9 +25,10 @@ type engine interface {
 	Park(ctx context.Context, events []*event.Event, reason project.Reason, err error) ([]project.Result, error)
 }
 
-// wholeReader reads the event that a claim check stands for.
-type wholeReader interface {
+// storedEvents reads the events that messages stand for.
+type storedEvents interface {
 	Whole(ctx context.Context, ev *event.Event) (*event.Event, error)
+	Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error)
 }
 
 // handler passes drained events to the engine.
@@ -36,8 +37,10 @@ type handler struct {
 	// session returns the engine for the events of one session; if it is nil, engine serves
 	// all sessions.
 	session func() engine
-	events  wholeReader
-	log     zerolog.Logger
+	events  storedEvents
+	// trustStore makes every message a claim check: its content is not used.
+	trustStore bool
+	log        zerolog.Logger
 	// unprojected and claimChecks limit the lines about retries: in an outage, every
 	// session repeats its events.
 	unprojected, claimChecks obs.Repeats
@@ -118,19 +121,21 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 	places := make([]int, 0, len(batch))
 	var unredeemed []*unread
 	var stuck *unread
+	stored := storedBatch{events: h.events, batch: batch, ahead: h.trustStore}
 	redeemed, full := 0, ""
 	for i, d := range batch {
 		ev := &d.Event
+		claim := d.ClaimCheck || h.trustStore
 		switch {
 		case stuck != nil && stuck.events[0].AggregateID == ev.AggregateID:
 			stuck.add(ev, i)
 			continue
-		case full != "" && full == ev.AggregateID, d.ClaimCheck && redeemed >= maxClaimBytes:
+		case full != "" && full == ev.AggregateID, claim && redeemed >= maxClaimBytes:
 			full, verdicts[i].Outcome = ev.AggregateID, drain.Deferred
 			continue
-		case d.ClaimCheck:
+		case claim:
 			span := traced.Of(ev.AggregateID, ev.EventID)
-			whole, err := h.events.Whole(span.In(ctx), ev)
+			whole, err := stored.event(span.In(ctx), i)
 			if err != nil {
 				stuck = h.unredeemed(ctx, d, err, span)
 				stuck.before = previous(batch, i)
@@ -185,6 +190,15 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 // aggregate is not finished.
 func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdict, attempt drain.Attempt) {
 	finished := c.before < 0 || verdicts[c.before].Outcome == drain.Done || verdicts[c.before].Outcome == drain.Poison
+	if attempt == drain.GiveUp && finished && h.trustStore && c.reason == project.ReasonMissing {
+		// Parking would let whoever sends the message stop the aggregate. Its later events
+		// do not depend on an event that does not exist.
+		for _, place := range c.places {
+			verdicts[place] = drain.Verdict{Outcome: drain.Retry, Err: c.err}
+		}
+		verdicts[c.places[0]] = drain.Verdict{Outcome: drain.Poison, Reason: reasonNotStored, Err: c.err}
+		return
+	}
 	if attempt == drain.GiveUp && finished {
 		results, err := h.engine.Park(ctx, c.events, c.reason, c.err)
 		h.report(ctx, err, len(c.events))

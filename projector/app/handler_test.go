@@ -68,6 +68,23 @@ func (s fakeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, erro
 	return &whole, nil
 }
 
+func (s fakeStore) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
+	var events []*event.Event
+	for id := from; id <= to && len(events) < limit; id++ {
+		wanted := *ev
+		wanted.EventID = id
+		whole, err := s.Whole(ctx, &wanted)
+		if errors.Is(err, eventstore.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, whole)
+	}
+	return events, nil
+}
+
 func delivery(aggregate string, id int64, claim bool) *drain.Delivery {
 	d := &drain.Delivery{ClaimCheck: claim}
 	d.Event.AggregateID, d.Event.EventID = aggregate, id
@@ -195,12 +212,50 @@ func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 }
 
 // largeStore has events of 3 MiB.
-type largeStore struct{}
+type largeStore struct{ fakeStore }
 
 func (largeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
 	whole := *ev
 	whole.Document = make(bson.Raw, 3<<20)
 	return &whole, nil
+}
+
+// A message without an event in the event store is set aside alone: it parks nothing, and
+// the later events of its aggregate go on.
+func TestOnlyTheEventStoreIsTrusted(t *testing.T) {
+	t.Parallel()
+	store := fakeStore{3: eventstore.ErrNotFound, 12: errors.New("no primary")}
+	engine := &fakeEngine{}
+	h := &handler{engine: engine, events: store, trustStore: true, log: zerolog.Nop()}
+	batch := []*drain.Delivery{
+		delivery("a", 1, false), delivery("a", 2, false), delivery("a", 3, false), delivery("a", 4, false),
+		delivery("b", 11, false), delivery("c", 20, true),
+	}
+	for attempt, want := range map[drain.Attempt][]drain.Outcome{
+		drain.Hold:   {drain.Done, drain.Done, drain.Gap, drain.Gap, drain.Done, drain.Done},
+		drain.GiveUp: {drain.Done, drain.Done, drain.Poison, drain.Retry, drain.Done, drain.Done},
+	} {
+		engine.seen = nil
+		verdicts := h.Handle(t.Context(), batch, attempt)
+		if got := outcomes(verdicts); !slices.Equal(got, want) {
+			t.Errorf("outcomes %v, want %v", got, want)
+		}
+		if attempt == drain.GiveUp && verdicts[2].Reason != "not_in_event_store" {
+			t.Errorf("the reason is %q", verdicts[2].Reason)
+		}
+		for _, ev := range engine.seen {
+			if ev.EventType != "Whole" {
+				t.Errorf("the engine saw the content of message %d", ev.EventID)
+			}
+		}
+	}
+	if len(engine.parked) > 0 {
+		t.Errorf("parked %v", engine.parked)
+	}
+	// An outage is no reason to set a message aside.
+	if got := outcomes(h.Handle(t.Context(), []*drain.Delivery{delivery("b", 12, false)}, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Retry}) {
+		t.Errorf("outage: %v", got)
+	}
 }
 
 func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {

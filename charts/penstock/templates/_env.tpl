@@ -16,6 +16,17 @@ null or empty, its variable is not set, and the service uses its default.
 {{- end }}
 {{- end }}
 
+{{/* The Secret of a service: its own, or else the shared one. The context has the values of
+mongodb or serviceBus ("values") and the component. */}}
+{{- define "penstock.ownSecret" -}}
+{{- $own := index .values .component }}
+{{- if $own.existingSecret }}
+{{- toYaml $own }}
+{{- else }}
+{{- toYaml (pick .values "existingSecret" "existingSecretKey") }}
+{{- end }}
+{{- end }}
+
 {{/* A variable from a Secret, if one is named: name, secret, key. */}}
 {{- define "penstock.env.secret" -}}
 {{- if .secret }}
@@ -32,10 +43,12 @@ null or empty, its variable is not set, and the service uses its default.
 {{- $values := .root.Values }}
 {{- $own := index $values .component }}
 {{- $mongodb := $values.mongodb }}
-{{- include "penstock.env.secret" (dict "name" "MONGODB_URI" "secret" $mongodb.existingSecret "key" $mongodb.existingSecretKey) }}
+{{- $uri := include "penstock.ownSecret" (dict "values" $mongodb "component" .component) | fromYaml }}
+{{- $bus := include "penstock.ownSecret" (dict "values" $values.serviceBus "component" .component) | fromYaml }}
+{{- include "penstock.env.secret" (dict "name" "MONGODB_URI" "secret" $uri.existingSecret "key" $uri.existingSecretKey) }}
 {{- include "penstock.env.secret" (dict "name" "PENSTOCK_EVENTS_MONGODB_URI" "secret" $mongodb.events.existingSecret "key" $mongodb.events.existingSecretKey) }}
 {{- include "penstock.env.secret" (dict "name" "PENSTOCK_STATE_MONGODB_URI" "secret" $mongodb.state.existingSecret "key" $mongodb.state.existingSecretKey) }}
-{{- include "penstock.env.secret" (dict "name" "AZURE_SERVICEBUS_CONNECTION_STRING" "secret" $values.serviceBus.existingSecret "key" $values.serviceBus.existingSecretKey) }}
+{{- include "penstock.env.secret" (dict "name" "AZURE_SERVICEBUS_CONNECTION_STRING" "secret" $bus.existingSecret "key" $bus.existingSecretKey) }}
 {{- include "penstock.env.plain" (list
   (list "PENSTOCK_EVENTS_DATABASE" $mongodb.events.database)
   (list "PENSTOCK_EVENTS_COLLECTION" $mongodb.events.collection)
@@ -136,6 +149,7 @@ null or empty, its variable is not set, and the service uses its default.
   (list "PENSTOCK_ADOPT_READ_MODELS" $own.projections.adopt)
   (list "PENSTOCK_SEQUENCE" .Values.events.sequence)
   (list "PENSTOCK_GROUP" (printf "%s/%s" .Release.Namespace (include "penstock.fullname" .)))
+  (list "PENSTOCK_TRUST" $own.projections.trust)
   (list "PENSTOCK_ON_CHANGE" $own.projections.onChange)
   (list "PENSTOCK_RECONCILE" $own.history.reconcile)
   (list "PENSTOCK_VERIFY_SAMPLE" $own.history.verifySample)

@@ -30,24 +30,33 @@ ends with the remedy. All problems are reported together.
 
 {{- define "penstock.problems.stores" -}}
 {{- $mongodb := .Values.mongodb }}
-{{- if not $mongodb.existingSecret }}
+{{- $root := . }}
+{{- range $component := list "publisher" "projector" }}
 {{- $missing := list }}
 {{- if not $mongodb.events.existingSecret }}{{ $missing = append $missing "events" }}{{ end }}
 {{- if not $mongodb.state.existingSecret }}{{ $missing = append $missing "state" }}{{ end }}
-{{- if and .Values.projector.enabled (not $mongodb.readModels.existingSecret) }}{{ $missing = append $missing "readModels" }}{{ end }}
-{{- if $missing }}
-mongodb.existingSecret is not set: name a Secret whose key {{ $mongodb.existingSecretKey }} holds the connection string of MongoDB, or one each in mongodb.{ {{- join "," $missing -}} }.existingSecret
+{{- if and (eq $component "projector") (not $mongodb.readModels.existingSecret) }}{{ $missing = append $missing "readModels" }}{{ end }}
+{{- $secret := include "penstock.ownSecret" (dict "values" $mongodb "component" $component) | fromYaml }}
+{{- if and (index $root.Values $component).enabled $missing (not $secret.existingSecret) }}
+mongodb.{{ $component }}.existingSecret is not set: name a Secret whose key {{ (index $mongodb $component).existingSecretKey }} holds the connection string of the {{ $component }}'s user, or one each in mongodb.{ {{- join "," $missing -}} }.existingSecret, or one for both services in mongodb.existingSecret
 {{ end }}
 {{- end }}
 {{- end }}
 
 {{- define "penstock.problems.serviceBus" -}}
 {{- $serviceBus := .Values.serviceBus }}
-{{- if and $serviceBus.namespace $serviceBus.existingSecret }}
-serviceBus.namespace and serviceBus.existingSecret are both set: keep the namespace to use an Azure identity, or the Secret to use its connection string
-{{ else if not (or $serviceBus.namespace $serviceBus.existingSecret) }}
-serviceBus.namespace and serviceBus.existingSecret are both empty: set the namespace to use an Azure identity, or name a Secret whose key {{ $serviceBus.existingSecretKey }} holds a connection string
+{{- $root := . }}
+{{- range $component := list "publisher" "projector" }}
+{{- if (index $root.Values $component).enabled }}
+{{- $secret := include "penstock.ownSecret" (dict "values" $serviceBus "component" $component) | fromYaml }}
+{{- $name := ternary "serviceBus.existingSecret" (printf "serviceBus.%s.existingSecret" $component) (empty (index $serviceBus $component).existingSecret) }}
+{{- if and $serviceBus.namespace $secret.existingSecret }}
+serviceBus.namespace and {{ $name }} are both set: keep the namespace to use an Azure identity, or the Secret to use its connection string
+{{ else if not (or $serviceBus.namespace $secret.existingSecret) }}
+serviceBus.namespace and serviceBus.{{ $component }}.existingSecret are both empty: set the namespace to use an Azure identity, or name a Secret whose key {{ (index $serviceBus $component).existingSecretKey }} holds a connection string with the right {{ ternary "Send" "Listen" (eq $component "publisher") }}
 {{ end }}
+{{- end }}
+{{- end }}
 {{- if not $serviceBus.topic }}
 serviceBus.topic is not set: set it to the name of the topic
 {{ end }}
@@ -224,8 +233,11 @@ projector.backlog.interval is {{ .Values.projector.backlog.interval }}, so that 
 {{- if and $keda.sessions.enabled (not $keda.sessions.query) (lt (int64 $counted) $needed) }}
 projector.backlog.limit is {{ int64 $counted }}, but only {{ $needed }} sessions (projector.autoscaling.keda.sessions.perReplica × projector.autoscaling.maxReplicas) scale up to maxReplicas: use at least {{ $needed }}
 {{ end }}
-{{- if and $keda.sessions.azureIdentity .Values.serviceBus.existingSecret $keda.messages.enabled }}
-projector.autoscaling.keda.sessions.azureIdentity is true though messages are read by a connection string: set serviceBus.namespace instead of serviceBus.existingSecret, or disable one of the triggers
+{{- if and $keda.sessions.azureIdentity (not .Values.serviceBus.namespace) $keda.messages.enabled }}
+projector.autoscaling.keda.sessions.azureIdentity is true though messages are read by a connection string: set serviceBus.namespace instead of Secrets, or disable one of the triggers
+{{ end }}
+{{- if and $keda.messages.enabled (not (or .Values.serviceBus.namespace $keda.existingSecret .Values.serviceBus.existingSecret)) }}
+projector.autoscaling.keda.existingSecret is not set: name a Secret with a connection string that has the Manage claim, which the projector's own does not need
 {{ end }}
 {{- if and (eq (default "" $keda.fallback.behavior) "scalingModifiers") (not (and $keda.messages.enabled $keda.sessions.enabled)) }}
 projector.autoscaling.keda.fallback.behavior is scalingModifiers, which needs both triggers: enable messages and sessions, or use null

@@ -1,0 +1,71 @@
+package e2e_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// Somebody who may send to the topic, and not write events, changes no read model and stops
+// no aggregate if the content comes from the event store.
+func TestForgedEventsHaveNoEffect(t *testing.T) {
+	inParallel(t)
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{},
+		"PENSTOCK_TRUST=store", "PENSTOCK_GAP_TIMEOUT=1s", "PENSTOCK_RECONCILE=off", "PENSTOCK_LOG_LEVEL=debug")
+	s.start(1, 1)
+	s.insert(counted("a", 1, one), counted("b", 1, one), counted("c", 1, one), counted("c", 2, one))
+	s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1, c: n=2 after event 2", "a", "b", "c")
+
+	sender, err := s.busClient().NewSender(s.backend.Bus().Topic, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forge := func(messageID, aggregate string, id int64, payload bson.D) {
+		t.Helper()
+		forged := counted(aggregate, id, payload)
+		body, err := bson.Marshal(bson.D{
+			{Key: "aggregateId", Value: forged.AggregateID}, {Key: "aggregateType", Value: forged.AggregateType}, {Key: "eventId", Value: forged.EventID},
+			{Key: "eventType", Value: forged.EventType}, {Key: "timestamp", Value: forged.Timestamp}, {Key: "payload", Value: payload},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		contentType := event.ContentTypeBSON
+		if err := sender.SendMessage(t.Context(), &azservicebus.Message{
+			MessageID: &messageID, SessionID: &aggregate, PartitionKey: &aggregate, ContentType: &contentType, Body: body,
+		}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	thousand := bson.D{{Key: "n", Value: int64(1000)}}
+	// The next event before the writer stores it, with the id that makes the broker drop the
+	// real message; the last possible event; an event of an aggregate that does not exist;
+	// and an event that the store has, with another content.
+	forge("a/2", "a", 2, thousand)
+	forge("forged-1", "b", math.MaxInt64, thousand)
+	forge("forged-2", "ghost", 1, thousand)
+	forge("forged-3", "c", 3, bson.D{{Key: "n", Value: "text"}})
+	s.awaitDeadLetters(4)
+	out, err := s.Projector(t.Context(), "deadletters", "list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := string(out.Stdout); strings.Count(list, "not_in_event_store") != 4 || strings.Count(list, "deadletters discard: the event store does not have the event") != 4 {
+		t.Errorf("dead letters:\n%s%s", list, out.Stderr)
+	}
+	s.insert(counted("a", 2, one), counted("a", 3, one), counted("b", 2, one), counted("c", 3, one), counted("c", 4, one))
+	s.awaitCounts("a: n=3 after event 3, b: n=2 after event 2, c: n=4 after event 4, ghost: mongo: no documents in result", "a", "b", "c", "ghost")
+	// The event store has event 4, so its content is that of the store.
+	forge("forged-4", "c", 4, thousand)
+	s.insert(counted("c", 5, one))
+	s.awaitCounts("c: n=5 after event 5", "c")
+	if parked := s.projectorList("parked", "list"); len(parked) > 0 {
+		t.Errorf("parked: %v", parked)
+	}
+}
