@@ -181,4 +181,12 @@ func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 	if found, _ := s.verify(1, "--repair", "--yes", "--aggregate=still-05"); !maps.Equal(found, map[string]string{"still-05": "different, repaired"}) {
 		t.Errorf("without a projector: %v", found)
 	}
+	if !slices.ContainsFunc(s.projectorList("audit"), func(e map[string]any) bool {
+		return strings.HasPrefix(fmt.Sprint(e["what"]), "verify aggregate still-05 of ledgers")
+	}) {
+		t.Error("the audit does not name the aggregate")
+	}
+	if found, v := s.verify(1, "--aggregate=nope"); len(found) > 0 || v.Counts["unknown"] != 1 {
+		t.Errorf("an aggregate that does not exist: %v, %+v", found, v)
+	}
 }

@@ -84,15 +84,31 @@ func (c *verifyCommand) run(ctx context.Context, e *environment) error {
 	}
 	defer s.close(ctx, e.logger)
 	d := newCommandDefinitions(s, e.config, e.projections)
-	names := c.Projection
-	if len(names) == 0 {
+	asked := c.Projection
+	if len(asked) == 0 {
 		for _, p := range e.projections {
-			names = append(names, p.Name())
+			asked = append(asked, p.Name())
 		}
+	}
+	var targets []verified
+	var names []string
+	for _, name := range asked {
+		number, err := d.live(ctx, name)
+		if errors.Is(err, errNotLive) && len(c.Projection) == 0 {
+			fmt.Fprintf(e.stderr, "not verified: %v\n", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		targets, names = append(targets, verified{Projection: name, Generation: number}), append(names, name)
+	}
+	if len(targets) == 0 {
+		return errors.Join(c.print(e, []verified{}), cli.ErrFindings)
 	}
 	var results []verified
 	verifyAll := func(ctx context.Context) (map[string]int64, error) {
-		results, err = c.verify(ctx, e, s, d, names)
+		results, err = c.verify(ctx, e, s, d, targets)
 		counts := map[string]int64{}
 		for _, r := range results {
 			counts["wrong"] += verify.Wrong(r.Counts)
@@ -101,7 +117,11 @@ func (c *verifyCommand) run(ctx context.Context, e *environment) error {
 		return counts, err
 	}
 	if c.Repair {
-		err = e.change(ctx, s, c.Change, fmt.Sprintf("verify %s and repair each read model that is wrong", strings.Join(names, ", ")), verifyAll)
+		what := fmt.Sprintf("verify %s and repair each read model that is wrong", strings.Join(names, ", "))
+		if c.Aggregate != "" {
+			what = fmt.Sprintf("verify aggregate %s of %s and repair its read model if that is wrong", c.Aggregate, strings.Join(names, ", "))
+		}
+		err = e.change(ctx, s, c.Change, what, verifyAll)
 	} else {
 		_, err = verifyAll(ctx)
 	}
@@ -116,7 +136,7 @@ const commandParallel = 4
 
 // verify runs one job for each projection. This process and every other one that runs jobs
 // of the kind work on it.
-func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d *definitions, names []string) (results []verified, err error) {
+func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d *definitions, targets []verified) (results []verified, err error) {
 	findings := verify.NewFindingStore(s.state())
 	jobs := job.NewStore(s.state(), job.Options{Logger: e.logger, Pruned: findings.Delete})
 	if err := errors.Join(jobs.Prepare(ctx), findings.Prepare(ctx)); err != nil {
@@ -128,12 +148,8 @@ func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			r, err := c.verifyOne(ctx, e, jobs, d, worker, name)
-			if errors.Is(err, errNotLive) && len(c.Projection) == 0 {
-				fmt.Fprintf(e.stderr, "%s: not verified: it has no live generation yet\n", name)
-				continue
-			}
+		for _, target := range targets {
+			r, err := c.verifyOne(ctx, e, jobs, worker, target)
 			if err != nil {
 				return err
 			}
@@ -151,11 +167,7 @@ func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d
 const cancelTimeout = 2 * time.Second
 
 // verifyOne runs the job of one projection.
-func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job.Store, d *definitions, worker job.Worker, name string) (verified, error) {
-	number, err := d.live(ctx, name)
-	if err != nil {
-		return verified{}, err
-	}
+func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job.Store, worker job.Worker, target verified) (verified, error) {
 	share, err := c.share()
 	if err != nil {
 		return verified{}, err
@@ -164,7 +176,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job
 	if err != nil {
 		return verified{}, fmt.Errorf("encode the parameters of the job: %w", err)
 	}
-	created, err := jobs.Create(ctx, job.Job{Kind: job.Verify, Projection: name, Generation: number, Params: params, Who: c.Person(), Why: c.Why})
+	created, err := jobs.Create(ctx, job.Job{Kind: job.Verify, Projection: target.Projection, Generation: target.Generation, Params: params, Who: c.Person(), Why: c.Why})
 	if err != nil {
 		return verified{}, err
 	}
@@ -176,7 +188,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job
 			Parallel: commandParallel, Only: created.ID, Poll: commandPoll, Logger: e.logger,
 		}).Run(working)
 	})
-	bar := newProgress(e.stderr, name, verify.CountEvents)
+	bar := newProgress(e.stderr, target.Projection, verify.CountEvents)
 	ended, err := jobs.Await(ctx, created.ID, bar.every(), bar.show)
 	bar.end()
 	stop()
@@ -193,17 +205,15 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job
 	if err != nil {
 		return verified{}, err
 	}
-	return verified{
-		Projection: name, Generation: number, Job: ended.ID, State: ended.State, Reason: ended.Reason, Counts: ended.Counts,
-		Findings: []verify.Finding{},
-	}, nil
+	target.Job, target.State, target.Reason, target.Counts, target.Findings = ended.ID, ended.State, ended.Reason, ended.Counts, []verify.Finding{}
+	return target, nil
 }
 
 // commandPoll is how often a command looks for a range of work, and for the end of its job.
 const commandPoll = 200 * time.Millisecond
 
-// print prints the results. It returns [cli.ErrFindings] if a read model is or was wrong,
-// or if a job did not end.
+// print prints the results. It returns [cli.ErrFindings] if a read model is or was wrong, if
+// there is no such aggregate, or if a job did not end.
 func (c *verifyCommand) print(e *environment, results []verified) error {
 	if c.AsJSON {
 		c.Output.Output = cli.OutputJSON
@@ -212,7 +222,7 @@ func (c *verifyCommand) print(e *environment, results []verified) error {
 	var findings []verify.Finding
 	for _, r := range results {
 		findings = append(findings, r.Findings...)
-		if verify.Wrong(r.Counts) > 0 || r.State != job.Done {
+		if verify.Wrong(r.Counts) > 0 || r.Counts[verify.CountUnknown] > 0 || r.State != job.Done {
 			wrong = cli.ErrFindings
 		}
 	}
@@ -271,7 +281,13 @@ func summary(r verified) string {
 		return fmt.Sprintf("%s, generation %d: the verification is %s: %s", r.Projection, r.Generation, r.State, r.Reason)
 	}
 	text := fmt.Sprintf("%s, generation %d: %d aggregates, %d events", r.Projection, r.Generation, r.Counts[verify.CountAggregates], r.Counts[verify.CountEvents])
-	if verify.Wrong(r.Counts) == 0 {
+	switch {
+	case r.Counts[verify.CountUnknown] > 0:
+		return fmt.Sprintf("%s, generation %d: there is no such aggregate, neither in the event store nor in the read models", r.Projection, r.Generation)
+	case verify.Wrong(r.Counts) > 0:
+	case r.Counts[verify.CountAggregates] == 0:
+		text += ": nothing to compare"
+	default:
 		text += ": every read model equals the fold of its events"
 	}
 	for _, kind := range verify.Kinds() {

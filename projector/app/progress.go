@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
 // progress shows the progress of a job: a bar on a terminal, otherwise a line every
@@ -81,9 +82,12 @@ func progressLine(name string, j job.Job, count string, from int64, since time.D
 	line := fmt.Sprintf("%s [%s%s] %3.0f%%", name, strings.Repeat("#", filled), strings.Repeat("-", barWidth-filled), share*100)
 	if rate := float64(done-from) / since.Seconds(); done > from && since > 0 {
 		line += fmt.Sprintf("  %d %s, %.0f/s", done, count, rate)
-		if left := float64(j.Total-done) / rate; left > 0 {
+		if left := float64(j.Total-done) / rate; left > 0 && j.Counts[verify.CountLate] == 0 {
 			line += fmt.Sprintf(", %v left", (time.Duration(left*float64(time.Second)) + time.Second).Truncate(time.Second))
 		}
+	}
+	if late := j.Counts[verify.CountLate]; late > 0 {
+		line += fmt.Sprintf(", waiting for --grace: %d behind", late)
 	}
 	if j.State == job.Paused || j.Reason != "" {
 		line += fmt.Sprintf("  %s %s", j.State, j.Reason)

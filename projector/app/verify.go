@@ -63,10 +63,12 @@ func (d *definitions) entry(ctx context.Context, name string) (*generation.Entry
 	return &e, nil
 }
 
-// errNotLive says that a projection has no live generation.
-var errNotLive = errors.New("the projection has no live generation yet")
+// errNotLive says that a projection has no live generation that projectors keep up to date.
+var errNotLive = errors.New("not live")
 
-// live returns the number of the generation that readers see.
+// live returns the number of the generation that readers see. The error is [errNotLive] if
+// there is none that projectors keep up to date: then read models that are missing or behind
+// are not wrong, and a repair would write them too early.
 func (d *definitions) live(ctx context.Context, name string) (int64, error) {
 	e, err := d.entry(ctx, name)
 	switch {
@@ -74,14 +76,20 @@ func (d *definitions) live(ctx context.Context, name string) (int64, error) {
 		return 0, err
 	case e != nil && !d.mine(e.Pipeline):
 		return 0, fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, e.Pipeline, errOtherPipeline)
+	case e != nil && e.RetiredAt != nil:
+		return 0, fmt.Errorf("projection %s is %w: no projector declares it any more", name, errNotLive)
+	case e != nil && e.Live != nil && e.Live.Frozen:
+		return 0, fmt.Errorf("projection %s is %w: it was retired, and no projector writes it until its next generation is built", name, errNotLive)
 	case e != nil && e.Live != nil:
 		return e.Live.Generation, nil
+	case e != nil && e.Building != nil:
+		return 0, fmt.Errorf("projection %s is %w yet: generation %d is %s", name, errNotLive, e.Building.Generation, e.Building.State)
 	case e != nil:
-		return 0, fmt.Errorf("projection %s: %w", name, errNotLive)
+		return 0, fmt.Errorf("projection %s is %w yet", name, errNotLive)
 	case d.named(name) == nil:
 		return 0, fmt.Errorf("projection %s is neither in the catalog nor declared: check its name", name)
 	}
-	return generation.First, nil
+	return 0, fmt.Errorf("projection %s is %w yet: no projector has started with it", name, errNotLive)
 }
 
 func (d *definitions) named(name string) *Projection {

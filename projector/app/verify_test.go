@@ -70,6 +70,49 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatIsLiveIsVerified: read models that no projector keeps up to date would all be
+// missing or behind, and a repair would write them before any rollout.
+func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
+	t.Parallel()
+	projections, err := project.Parse("visits.yaml", []byte(visitsYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}
+	by := generation.Author{At: time.Now()}
+	for name, test := range map[string]struct {
+		entry func() (*generation.Entry, error)
+		want  string
+	}{
+		"declared by nobody yet": {nil, "no projector has started with it"},
+		"first generation being built": {func() (*generation.Entry, error) {
+			return generation.Start(nil, pipelineID(config.Config{}), declared, by)
+		}, "generation 1 is building"},
+		"retired": {func() (*generation.Entry, error) {
+			return generation.Retire(generation.Create(pipelineID(config.Config{}), declared, false, by), by)
+		}, "no projector declares it any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := server.Database(t)
+			if test.entry != nil {
+				entry, err := test.entry()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipelineID(config.Config{})).Write(t.Context(), nil, entry); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := &stores{readModels: db, parked: db.Collection(park.CollectionName)}
+			number, err := newCommandDefinitions(s, config.Config{}, projections).live(t.Context(), "visits")
+			if !errors.Is(err, errNotLive) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("generation %d, %v; want an error with %q", number, err, test.want)
+			}
+		})
+	}
+}
+
 func TestSampleIsAPercentageOrAFraction(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]float64{"1%": 0.01, "100%": 1, "0.5": 0.5, "12.5%": 0.125} {
@@ -96,6 +139,7 @@ func TestProgressLineShowsRateAndTimeLeft(t *testing.T) {
 		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 1100}}, 0, "users [########################] 100%  1100 events, 110/s"},
 		{job.Job{State: job.Running, Ranges: 4, RangesDone: 1}, 0, "users [######------------------]  25%"},
 		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 750}}, 500, "users [##################------]  75%  750 events, 25/s, 11s left"},
+		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 940, "late": 3}}, 0, "users [######################--]  94%  940 events, 94/s, waiting for --grace: 3 behind"},
 		{job.Job{State: job.Paused, Reason: "too much load"}, 0, "users [------------------------]   0%  paused too much load"},
 	} {
 		if got := progressLine("users", test.job, "events", test.from, 10*time.Second); got != test.want {

@@ -55,8 +55,9 @@ func unavailable(s *model.State) error {
 const maxLooks = 5
 
 // look checks one aggregate. finding does not depend on time; late counts only if it
-// lasts, and has the kind Parked if the aggregate is parked. If both are nil, the read
-// model is right. look also sets the forms of the aggregate's id.
+// lasts, and has the kind Parked if the aggregate is parked and has every event before the
+// one that parked it. If both are nil, the read model is right. look also sets the forms of
+// the aggregate's id.
 func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, late *Finding, err error) {
 	known, err := w.options.Events.Known(ctx, []string{a.id})
 	if err != nil {
@@ -73,7 +74,7 @@ func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, l
 		if err != nil {
 			return nil, nil, err
 		}
-		j := newJudge(s, a.id, w.options.Strict, state)
+		j := newJudge(s, a.id, w.options.Strict, state, before.EventID)
 		err = w.readFrom(ctx, a, 1, math.MaxInt64, j.add)
 		if err == nil {
 			finding, late = j.verdict()
@@ -86,8 +87,10 @@ func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, l
 		if err != nil {
 			return nil, nil, err
 		}
-		if (before || after) && late.Kind != OldGeneration {
-			late.Kind, late.Detail = Parked, ""
+		if after != before {
+			continue // It was parked meanwhile, or resumed.
+		}
+		if late.Kind == Parked {
 			return nil, late, nil
 		}
 		// Between the two answers the aggregate may have been parked and resumed. The
@@ -104,11 +107,11 @@ func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, l
 	return nil, late, nil
 }
 
-// parked reports whether a unit is parked.
-func (w *Worker) parked(ctx context.Context, u model.Unit) (bool, error) {
+// parked returns at which event a unit is parked.
+func (w *Worker) parked(ctx context.Context, u model.Unit) (model.Position, error) {
 	positions, err := w.options.Parking.Parked(ctx, []model.Unit{u})
 	if err != nil {
-		return false, fmt.Errorf("look up whether %s is parked: %w", u.AggregateID, err)
+		return model.Position{}, fmt.Errorf("look up whether %s is parked: %w", u.AggregateID, err)
 	}
-	return positions[0] != model.Position{}, nil
+	return positions[0], nil
 }

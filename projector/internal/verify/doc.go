@@ -12,7 +12,8 @@
 //
 // Only presence and lag depend on time. An aggregate whose watermark is lower than its
 // last event is checked again. It becomes a finding only if it has not caught up after
-// the grace period and is not parked:
+// the grace period and is not parked. A parked aggregate must have caught up to the event
+// that parked it:
 //
 //	        content wrong                                     finding
 //	look ──────────────────────────────────────────────────────▶ ●

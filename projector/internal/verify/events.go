@@ -150,7 +150,7 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 		part.counts[CountAggregates]++
 		if h.cut {
 			// A long history is read page by page, from its first event.
-			if err := p.confirm(ctx, h.aggregate, part); err != nil {
+			if err := p.confirm(ctx, &h.aggregate, part); err != nil {
 				return err
 			}
 			continue
@@ -171,8 +171,8 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 		if err != nil {
 			return err
 		}
-		for _, a := range found {
-			if err := p.confirm(ctx, a, part); err != nil {
+		for i := range found {
+			if err := p.confirm(ctx, &found[i], part); err != nil {
 				return err
 			}
 		}
@@ -183,18 +183,18 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 
 // confirm checks one aggregate alone, with all forms of its id. The caller releases the
 // batch first, because a repair loads too.
-func (p *pass) confirm(ctx context.Context, a aggregate, part *part) error {
-	finding, late, err := p.look(ctx, p.subject, &a)
-	p.countRead(&a)
+func (p *pass) confirm(ctx context.Context, a *aggregate, part *part) error {
+	finding, late, err := p.look(ctx, p.subject, a)
+	p.countRead(a)
 	switch {
 	case err != nil:
 		return err
 	case finding != nil:
-		if err := p.settle(ctx, a, finding, part); err != nil {
+		if err := p.settle(ctx, *a, finding, part); err != nil {
 			return err
 		}
 	case late != nil:
-		p.later(a, late.Head, part)
+		p.later(*a, late.Head, part)
 	}
 	return p.waitForRate(ctx)
 }
@@ -211,7 +211,7 @@ func (p *pass) judgeAll(histories []history, states []model.State, part *part) (
 		if err := unavailable(&state); err != nil {
 			return nil, nil, fmt.Errorf("load %s: %w", h.id, err)
 		}
-		j := newJudge(p.subject, h.id, p.options.Strict, state)
+		j := newJudge(p.subject, h.id, p.options.Strict, state, 0)
 		j.add(h.events)
 		// If a writer has folded newer events since these events were read, the watermark
 		// is beyond the last of them. That looks like a finding here, and confirm checks

@@ -18,11 +18,12 @@ const (
 	// Extra: there is a document or a watermark for events that the store does not have.
 	Extra Kind = "extra"
 	// Behind: the watermark has been lower than the last event for longer than the grace
-	// period, and the aggregate is not parked.
+	// period, and the aggregate is not parked, or events before the parked one are missing.
 	Behind Kind = "behind"
 	// OldGeneration: the document belongs to another generation.
 	OldGeneration Kind = "old generation"
-	// Parked: the aggregate is behind because it is parked. This is not an error.
+	// Parked: the aggregate is parked, and has every event before the parked one. This is
+	// not an error.
 	Parked Kind = "parked"
 )
 
@@ -37,6 +38,12 @@ const (
 	CountEvents = "events"
 	// CountAggregates counts the aggregates that were checked.
 	CountAggregates = "aggregates"
+	// CountLate counts, while a range is worked on, the aggregates that are behind and whose
+	// grace period the range waits for when it has compared all others.
+	CountLate = "late"
+	// CountUnknown counts the aggregates that a job names and that neither the event store
+	// nor the read models have.
+	CountUnknown = "unknown"
 	// CountRepaired counts the findings that were repaired.
 	CountRepaired = "repaired"
 )

@@ -53,23 +53,27 @@ type judge struct {
 	// error that stopped it.
 	fold   Fold
 	failed error
-	// last is the last event, and head the last one that concerns the projection.
-	last, head int64
+	// parkedAt is the event at which the aggregate is parked; 0 if it is not parked.
+	parkedAt int64
+	// last is the last event, and head the last one that concerns the projection. due is the
+	// last one of those before parkedAt and before a hole: a parked aggregate must have it.
+	last, head, due int64
 	// reached is the last event up to the watermark.
 	reached int64
 	// hole is the first event id that is missing in a strict sequence; 0 if none is.
 	hole int64
-	// whole folds all events if there is no document, to detect a missing one.
+	// whole folds all events, or those before parkedAt, if there is no document, to detect a
+	// missing one.
 	whole Fold
 }
 
-func newJudge(s *Subject, aggregateID string, strict bool, state model.State) *judge {
-	j := &judge{subject: s, unit: s.unit(aggregateID), strict: strict, state: state}
+func newJudge(s *Subject, aggregateID string, strict bool, state model.State, parkedAt int64) *judge {
+	j := &judge{subject: s, unit: s.unit(aggregateID), strict: strict, state: state, parkedAt: parkedAt}
 	if state.Watermark > 0 {
 		j.fold = s.Begin(nil, state.Watermark)
 	}
-	if state.Document == nil {
-		j.whole = s.Begin(nil, 0)
+	if state.Document == nil && parkedAt != 1 {
+		j.whole = s.Begin(nil, max(0, parkedAt-1))
 	}
 	return j
 }
@@ -89,6 +93,9 @@ func (j *judge) add(events []*event.Event) {
 		}
 		if j.subject.Concerns(ev) {
 			j.head = ev.EventID
+			if j.hole == 0 && (j.parkedAt == 0 || ev.EventID < j.parkedAt) {
+				j.due = ev.EventID
+			}
 		}
 	}
 	if j.fold != nil && j.failed == nil {
@@ -128,13 +135,20 @@ func (j *judge) verdict() (finding, late *Finding) {
 	if j.state.Foreign != nil {
 		return nil, j.finding(OldGeneration, fmt.Sprintf("the document is of generation %d", j.state.Foreign.Generation))
 	}
-	if w < j.head {
-		if j.state.Document == nil && j.whole.State() != nil {
-			return nil, j.finding(Missing, "")
-		}
-		return nil, j.finding(Behind, "")
+	switch {
+	case w >= j.head:
+		return nil, nil
+	case j.parkedAt > 0 && w >= j.due:
+		return nil, j.finding(Parked, "")
 	}
-	return nil, nil
+	f := j.finding(Behind, "")
+	if j.whole != nil && j.whole.State() != nil {
+		f.Kind = Missing
+	}
+	if j.parkedAt > 0 {
+		f.Detail = fmt.Sprintf("the aggregate is parked at event %d, and the read model lacks events before it", j.parkedAt)
+	}
+	return nil, f
 }
 
 // compare compares the document with the fold up to its watermark.

@@ -59,6 +59,7 @@ type lateLook struct {
 func newPass(w *Worker, j Job, s *Subject, params Params, at position, counts map[string]int64, progress Progress) *pass {
 	p := &pass{Worker: w, job: j, subject: s, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now()}
 	maps.Copy(p.counts, counts)
+	delete(p.counts, CountLate)
 	return p
 }
 
@@ -104,16 +105,19 @@ func (p *pass) advance(ctx context.Context) error {
 	return p.save(ctx, false)
 }
 
-// finish waits until every part is settled, and saves the result.
+// finish waits until every part is settled, and saves the result. Before each wait it
+// saves what it waits for.
 func (p *pass) finish(ctx context.Context) error {
 	for len(p.late) > 0 {
+		p.counts[CountLate] = int64(len(p.late))
+		if err := p.save(ctx, true); err != nil {
+			return err
+		}
 		if err := p.waitForLook(ctx); err != nil {
 			return err
 		}
-		if err := p.save(ctx, false); err != nil {
-			return err
-		}
 	}
+	delete(p.counts, CountLate)
 	if err := p.waitForRate(ctx); err != nil {
 		return err
 	}
@@ -217,7 +221,11 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 	f.Job, f.At = p.job.ID, p.now().UTC()
 	f.ID = f.Job + "/" + f.AggregateID
 	part.counts[string(f.Kind)]++
-	if p.params.Repair && f.Kind != Parked {
+	switch {
+	case !p.params.Repair || f.Kind == Parked:
+	case f.Kind == Extra:
+		f.RepairError = errExtra(f).Error()
+	default:
 		err := p.repair(ctx, p.subject, &a)
 		p.countRead(&a)
 		switch {

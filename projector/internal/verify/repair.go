@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,16 @@ const maxRepairs = 10
 // errContended is returned if other writers were faster at every attempt.
 var errContended = errors.New("other processes kept changing the read model; verify again")
 
+// errExtra says why a finding of the kind [Extra] is not repaired.
+func errExtra(f *Finding) error {
+	return fmt.Errorf("%s, and a repair deletes no read model: check the event store, and delete the read model by hand if it is wrong", f.Detail)
+}
+
+// errNothing says that the events give nothing to write, so another attempt would not help.
+func errNothing(f *Finding) error {
+	return fmt.Errorf("%s, and the events in the event store give no other read model: check them, and delete the read model by hand if it is wrong", cmp.Or(f.Detail, "the read model is "+string(f.Kind)))
+}
+
 // repair repairs an aggregate's read model, or returns the reason why it could not.
 func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 	for range maxRepairs {
@@ -29,7 +40,7 @@ func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 			finding = late
 		}
 		if finding.Kind == Extra {
-			return errors.New("the event store does not have the events of the document; a repair does not delete it: check the event store, and delete the document by hand if it is wrong")
+			return errExtra(finding)
 		}
 		if err := w.repairOnce(ctx, s, a, finding); err != nil {
 			return err
@@ -58,7 +69,7 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 	case state.Unavailable != nil:
 		return state.Unavailable
 	case state.Foreign != nil:
-		return w.replace(ctx, s, a, state)
+		return w.replace(ctx, s, a, state, f)
 	}
 	stored := state.Document
 	from := state.Watermark + 1
@@ -73,19 +84,22 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 	}
 	write, ok := fold.Write(u, state)
 	if !ok {
-		return nil
+		if state.Watermark != f.Watermark {
+			return nil // Another writer was faster.
+		}
+		return errNothing(f)
 	}
 	return w.write(ctx, write)
 }
 
 // replace replaces a foreign document with the fold of all events.
-func (w *Worker) replace(ctx context.Context, s *Subject, a *aggregate, state model.State) error {
+func (w *Worker) replace(ctx context.Context, s *Subject, a *aggregate, state model.State, f *Finding) error {
 	fold, err := w.foldFrom(ctx, s, a, nil, 1)
 	if err != nil {
 		return err
 	}
 	if fold.Last() == 0 {
-		return nil
+		return errNothing(f)
 	}
 	_, err = w.options.Repairer.Replace(ctx, s.unit(a.id), *state.Foreign, fold.State(), fold.Last())
 	return err

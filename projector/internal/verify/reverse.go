@@ -89,8 +89,12 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 func (p *pass) single(ctx context.Context, id string) error {
 	part := p.begin()
 	part.counts[CountAggregates]++
-	if err := p.confirm(ctx, aggregate{id: id}, part); err != nil {
+	a := aggregate{id: id}
+	if err := p.confirm(ctx, &a, part); err != nil {
 		return err
+	}
+	if len(a.raw) == 0 && part.open == 0 && Wrong(part.counts) == 0 {
+		part.counts[CountAggregates], part.counts[CountUnknown] = 0, 1
 	}
 	return p.finish(ctx)
 }

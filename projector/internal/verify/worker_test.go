@@ -244,8 +244,8 @@ func TestOneAggregateCanBeVerified(t *testing.T) {
 	if len(found) != 1 || found["007"].Kind != verify.Different || counts[verify.CountAggregates] != 1 || w.calls > 20 {
 		t.Errorf("found %v, counts %v, in %d calls", found, counts, w.calls)
 	}
-	if found, _ := w.verify(verify.Params{Aggregate: "nobody"}); len(found) != 0 {
-		t.Errorf("found %v of an aggregate that there is not", found)
+	if found, counts := w.verify(verify.Params{Aggregate: "nobody"}); len(found) != 0 || counts[verify.CountUnknown] != 1 || counts[verify.CountAggregates] != 0 {
+		t.Errorf("found %v, counts %v of an aggregate that there is not", found, counts)
 	}
 	w.of("nobody").document = documentOf("nobody", 1, 1, bson.Raw{5, 0, 0, 0, 0})
 	if found, _ := w.verify(verify.Params{Aggregate: "nobody"}); found["nobody"].Kind != verify.Extra {
@@ -266,6 +266,67 @@ func TestParkedAggregateIsReportedWithoutBeingAFinding(t *testing.T) {
 	found, counts := w.verifyStill()
 	if found["000"].Kind != verify.Parked || found["001"].Kind != verify.Different || verify.Wrong(counts) != 1 || counts[string(verify.Parked)] != 1 {
 		t.Errorf("found %v, counts %v", found, counts)
+	}
+}
+
+// TestParkedReadModelMustHaveTheEventsBeforeTheParkedOne checks that parking excuses only
+// the events from the parked one on.
+func TestParkedReadModelMustHaveTheEventsBeforeTheParkedOne(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		at   int64
+		do   func(w *simulation, id string)
+		want verify.Kind
+	}{
+		"missing":                      {4, func(w *simulation, id string) { w.of(id).document = nil }, verify.Missing},
+		"missing, parked at once":      {1, func(w *simulation, id string) { w.of(id).document = nil }, verify.Parked},
+		"behind":                       {4, func(w *simulation, id string) { w.behind(id, 2) }, verify.Behind},
+		"just before the parked event": {3, func(w *simulation, id string) { w.behind(id, 2) }, verify.Parked},
+		"before a hole": {5, func(w *simulation, id string) {
+			w.behind(id, 2)
+			w.store[id] = slices.Delete(w.store[id], 2, 3)
+		}, verify.Parked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := history(t, 1)
+			w.append("000", "Set", "A", 4, 0)
+			w.append("000", "Set", "A", 5, 0)
+			w.parked["000"] = model.Position{EventID: test.at}
+			test.do(w, "000")
+			found, counts := w.verifyStill()
+			if found["000"].Kind != test.want || verify.Wrong(counts) > 0 == (test.want == verify.Parked) {
+				t.Errorf("found %v, counts %v, want %s", found, counts, test.want)
+			}
+		})
+	}
+}
+
+// behind lets a read model have its events up to a watermark only.
+func (w *simulation) behind(id string, watermark int64) {
+	acc := w.projection.Begin(nil, watermark)
+	if err := acc.Add(w.store[id]); err != nil {
+		w.tb.Fatal(err)
+	}
+	w.of(id).document = documentOf(id, watermark, 1, acc.State())
+}
+
+// TestRepairOfAnExtraReadModelSaysWhatStandsInTheWay checks that a repair neither claims to
+// have repaired such a read model nor blames other processes.
+func TestRepairOfAnExtraReadModelSaysWhatStandsInTheWay(t *testing.T) {
+	t.Parallel()
+	w := history(t, 1)
+	w.of("nobody").document = documentOf("nobody", 3, 1, bson.Raw{5, 0, 0, 0, 0})
+	w.of("set aside").document = documentOf("set aside", 3, 0, bson.Raw{5, 0, 0, 0, 0})
+	w.odd = []string{"42"}
+	found, counts := w.verify(verify.Params{Repair: true, GraceMillis: 1000})
+	if len(found) != 3 || counts[verify.CountRepaired] != 0 {
+		t.Errorf("found %v, counts %v", found, counts)
+	}
+	for id, reason := range map[string]string{"nobody": "the event store has no event of the aggregate", "set aside": "the event store has no event of the aggregate", "42": "_id is not a string"} {
+		if f := found[id]; f.Repaired || !strings.Contains(f.RepairError, reason) {
+			t.Errorf("%s is %+v, want an error with %q", id, f, reason)
+		}
 	}
 }
 
