@@ -53,8 +53,16 @@ func bombs() []bomb {
 	}
 }
 
+// growth is the size of a read model that a small event makes. It is below every limit.
+const growth = 3_000_000
+
+// growing is an event that makes a large read model.
+func growing() workload.Event {
+	return workload.Event{EventType: "Grows", Payload: bson.D{{Key: "text", Value: strings.Repeat("a", 100)}, {Key: "by", Value: strings.Repeat("b", growth/100)}}}
+}
+
 // TestBombsParkOnlyTheirAggregates inserts events whose evaluation would need minutes or
-// gigabytes. A projector with the memory of the chart parks their aggregates, and the
+// gigabytes, and small ones that make large read models. A projector with the memory of the chart parks their aggregates, and the
 // neighbours' events are applied as fast as always.
 func TestBombsParkOnlyTheirAggregates(t *testing.T) {
 	inParallel(t)
@@ -72,6 +80,7 @@ projections:
     aggregateType: Attacked
     on:
       Opened: {inc: {count: "1"}}
+      Grows: {inc: {count: "1"}, set: {result: "payload.text.replace('a', payload.by)"}}
 ` + on.String() + `
   - name: neighbours
     collection: neighbours
@@ -84,7 +93,11 @@ projections:
 			if events[0].AggregateType == "Attacked" {
 				collection = "attacked"
 			}
-			return collection, bson.M{"count": int64(len(events))}
+			document := bson.M{"count": int64(len(events))}
+			if events[len(events)-1].EventType == "Grows" {
+				document["result"] = strings.Repeat("b", growth)
+			}
+			return collection, document
 		},
 	}
 	// The breaker must not stop the projector: all events of these types fail.
@@ -93,14 +106,18 @@ projections:
 	projector := s.startProjector(0)
 	s.ready()
 	neighbours := s.startNeighbours("neighbours", "Neighbour", "Counted")
+	add := func(id string, second workload.Event) {
+		for i, ev := range []workload.Event{{EventType: "Opened", Payload: bson.D{}}, second} {
+			ev.AggregateID, ev.AggregateType, ev.EventID, ev.Timestamp = id, "Attacked", int64(i+1), time.Now().UTC()
+			w.Events = append(w.Events, ev)
+		}
+	}
 	for n := range each {
 		for _, b := range bombs() {
 			id := fmt.Sprintf("%s-%d", b.eventType, n)
 			s.until[id] = 1
-			for i, ev := range []workload.Event{{EventType: "Opened", Payload: bson.D{}}, {EventType: b.eventType, Payload: b.payload}} {
-				ev.AggregateID, ev.AggregateType, ev.EventID, ev.Timestamp = id, "Attacked", int64(i+1), time.Now().UTC()
-				w.Events = append(w.Events, ev)
-			}
+			add(id, workload.Event{EventType: b.eventType, Payload: b.payload})
+			add("growing-"+id, growing())
 		}
 	}
 	s.deadLettered = len(s.until)

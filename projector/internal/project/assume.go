@@ -35,7 +35,7 @@ func (t *track) assumed(units []*unit) (writing, rest []*unit) {
 // assume folds a unit's events into the state that it most likely has. If it returns false,
 // the unit is unchanged. It assumes at most once per call.
 func (t *track) assume(u *unit) bool {
-	if u.looked {
+	if u.looked || t.full() {
 		return false
 	}
 	u.looked = true
@@ -58,7 +58,7 @@ func (t *track) assume(u *unit) bool {
 	// the stored state. A Delete is guarded only by the watermark, and a moved side
 	// watermark not at all.
 	guarded := u.fold.Kind == model.Update && u.assumes == assumesKept || u.fold.Kind == model.Create && u.assumes == assumesNew
-	if u.fold.Err != nil || !guarded {
+	if u.fold.Err != nil || !guarded || !t.admits(u) {
 		u.unassume()
 		return false
 	}

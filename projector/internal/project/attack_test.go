@@ -264,3 +264,40 @@ projections:
 		}
 	}
 }
+
+// TestEveryPathHasTheSameLimits checks that an event above a limit fails alike in a live
+// batch, in a build or a sweep, and in an explanation, which reads more than they do.
+func TestEveryPathHasTheSameLimits(t *testing.T) {
+	t.Parallel()
+	payload := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: attackPayload(t)}
+	for _, expression := range []string{
+		"payload.text.replace('a', payload.text)", "payload.texts.distinct().size()", "payload.format.format(payload.numbers)",
+		"payload.numbers.map(x, payload.numbers.reverse()).size()", "payload.text.size()",
+	} {
+		p := on(t, fmt.Sprintf("{set: {first: payload.text, result: %q}}", expression))
+		events := []*event.Event{eventOf(t, 1, "E", ""), eventOf(t, 2, "E", "")}
+		for _, ev := range events {
+			ev.Payload = payload
+		}
+		live := p.Fold(nil, events)
+		built, explained := p.Begin(nil, 0), p.Begin(nil, 0)
+		var step project.Step
+		for _, ev := range events {
+			if built.Add([]*event.Event{ev}) != nil {
+				break
+			}
+		}
+		for _, ev := range events {
+			if step = explained.Explain(ev); step.Err != nil {
+				break
+			}
+		}
+		want := fmt.Sprint(live.Err)
+		if got := fmt.Sprint(built.Add(nil)); got != want {
+			t.Errorf("%s: a build says\n%s, live events say\n%s", expression, got, want)
+		}
+		if got := fmt.Sprint(step.Err); got != want {
+			t.Errorf("%s: an explanation says\n%s, live events say\n%s", expression, got, want)
+		}
+	}
+}

@@ -73,6 +73,9 @@
 // never on time, other projections or earlier events of the batch: otherwise the same event
 // would park an aggregate in one process and not in another.
 //
+// A small event can make a large document. A track drops the fold of such documents, waits
+// for its turn, and folds them again, so that the process holds few of them at a time.
+//
 // An event that is large is evaluated while no other large one is. The time is limited only
 // in case a price is wrong. It parks the unit as unavailable, so it is retried.
 //

@@ -64,10 +64,13 @@ type Engine struct {
 	attempt   time.Duration
 
 	pauseLocks pauseLocks
-	newcomers  newcomers
-	calls      calls
-	setting    sync.Mutex
-	targets    atomic.Pointer[snapshot]
+	// swelling holds a token while a track folds and writes documents that grow far beyond
+	// their events.
+	swelling  chan struct{}
+	newcomers newcomers
+	calls     calls
+	setting   sync.Mutex
+	targets   atomic.Pointer[snapshot]
 }
 
 // NewEngine makes an engine, and reports every problem of the options.
@@ -93,6 +96,7 @@ func NewEngine(o Options) (*Engine, error) {
 		trusted:   o.Trusted,
 		judge:     o.Judge,
 		log:       o.Log,
+		swelling:  make(chan struct{}, 1),
 		attempt:   cmp.Or(o.Attempt, 10*time.Second),
 	}
 	if len(o.Targets) > 0 {

@@ -23,6 +23,11 @@ type track struct {
 	conflicting []*unit
 	// progress says that a write was applied since the conflicting units were last tried.
 	progress bool
+	// swollen is by how many bytes the documents of the round have grown beyond their
+	// events. waits says that the next round needs the turn to write such documents, and
+	// turn that this round has it.
+	swollen     int
+	waits, turn bool
 }
 
 // run continues until no unit is active.
@@ -45,6 +50,12 @@ func (t *track) run(ctx context.Context) {
 // does not load new units and units whose documents the session has kept. The round holds
 // the projection's pause lock from before its load until its writes are answered.
 func (t *track) round(ctx context.Context, units []*unit) {
+	end, err := t.takeTurn(ctx)
+	if err != nil {
+		t.fail(units, err)
+		return
+	}
+	defer end()
 	release, err := t.enter(ctx, t.target)
 	if err != nil {
 		t.unparkable(units, err)
@@ -86,6 +97,9 @@ func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
 			u.cause = u.failure(u.firstOpen(), ReasonDocument, state.Err)
 			t.failing = append(t.failing, u)
 			continue
+		case t.full():
+			t.active = append(t.active, u)
+			continue
 		default:
 			u.stored(state)
 		}
@@ -103,8 +117,14 @@ func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
 		}
 		u.plan(t.strict)
 		if !u.finished() && len(u.run) > 0 {
-			if u.fold = u.target.Projection.fold(u.document, u.run); u.fold.Folded > 0 {
+			u.fold = u.target.Projection.fold(u.document, u.run)
+			if u.fold.Folded > 0 && t.admits(u) {
 				writing = append(writing, u)
+				continue
+			}
+			if u.fold.Folded > 0 {
+				t.active = append(t.active, u)
+				u.document, u.fold = nil, Fold{}
 				continue
 			}
 			u.cause = u.fold.Err
