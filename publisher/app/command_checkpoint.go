@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
 // checkpointCommands are the commands about the checkpoint.
@@ -54,7 +55,7 @@ func (c *checkpointShowCommand) run(ctx context.Context, e *environment) error {
 
 type checkpointSetCommand struct {
 	cli.Change `set:"why=required"`
-	Where      string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned."`
+	Where      string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned, and events whose timestamp is before that time are left out."`
 }
 
 // Validate implements [cli.Validator].
@@ -100,10 +101,10 @@ func (c *checkpointSetCommand) run(ctx context.Context, e *environment) error {
 func positionOf(where config.StartPoint, now bson.Timestamp) (to checkpoint.Position, effect string) {
 	switch {
 	case where.Now:
-		return checkpoint.Position{ClusterTime: after(now)}, "events that are stored and not published yet are skipped"
+		return checkpoint.Position{ClusterTime: after(now), Begin: true}, "events that are stored and not published yet are skipped"
 	case !where.At.IsZero():
 		at := bson.Timestamp{T: uint32(where.At.Unix()), I: 1}
-		return checkpoint.Position{ClusterTime: at}, "events stored from then on are published, again if they were before"
+		return checkpoint.Position{ClusterTime: at, Begin: true}, "events stored from then on are published, again if they were before"
 	}
 	return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}, ""
 }
@@ -125,6 +126,22 @@ func (c *checkpointResetCommand) run(ctx context.Context, e *environment) error 
 	})
 }
 
+// skipped says which events a move to a time skips.
+func skipped(from, to checkpoint.Position) string {
+	at, until := watch.TimeOf(streamPosition(from)), time.Unix(int64(to.ClusterTime.T), 0)
+	switch {
+	case to.ClusterTime.IsZero(), from.IsZero():
+		return ""
+	case from.Scan.Active():
+		return "; the events that the scan has not reached and that were stored before " + cli.Time(until) + " are skipped: they are never published"
+	case at.IsZero():
+		return "; if the position is before " + cli.Time(until) + ", the events stored between the two are skipped: they are never published"
+	case until.After(at):
+		return "; the events stored between " + cli.Time(at) + " and " + cli.Time(until) + " are skipped: they are never published"
+	}
+	return ""
+}
+
 // moveCheckpoint asks for confirmation and moves the checkpoint. what is a format with
 // places for the stream and for the present position.
 func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Change, what string, to checkpoint.Position) error {
@@ -141,9 +158,10 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	if view.At != nil {
 		present += ", published up to " + cli.Time(*view.At)
 	}
+	what = fmt.Sprintf(what, stream, present) + skipped(read.Position, to)
 	// Moving keeps the collection UUID that the checkpoint records.
 	to.CollectionUUID = ""
-	err = e.change(ctx, s, flags, fmt.Sprintf(what, stream, present), func(ctx context.Context) (map[string]int64, error) {
+	err = e.change(ctx, s, flags, what, func(ctx context.Context) (map[string]int64, error) {
 		moving, cancel := mongox.Timeout(ctx, attemptTimeout)
 		defer cancel()
 		store := checkpoint.NewStore(checkpoint.Checkpoints(s.state), stream, checkpoint.Options{})

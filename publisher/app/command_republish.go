@@ -9,9 +9,11 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
@@ -95,6 +97,13 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 	if err != nil {
 		return 0, err
 	}
+	if c.Aggregate == "" {
+		// The events of a time span can be later ones of an aggregate whose earlier ones the
+		// leader has still to publish.
+		if err := awaitPublished(ctx, e.options.Config, s, history, publishedWithin); err != nil {
+			return 0, err
+		}
+	}
 	r, err := newRepublisher(ctx, e.options, epoch, c.publishRate, func(_ uint64, err error) {
 		if err != nil {
 			e.options.Logger.Warn().Err(err).Msg("topic refused an event")
@@ -111,6 +120,37 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 		})
 		return err
 	})
+}
+
+// publishedWithin is how long a command waits until the leader has published what is stored.
+// An idle stream moves every 10 s at least.
+const publishedWithin = 30 * time.Second
+
+// awaitPublished waits until the leader has published everything that is stored now.
+func awaitPublished(ctx context.Context, c config.Config, s *stores, history *eventstore.Reader, within time.Duration) error {
+	asking, cancel := mongox.Timeout(ctx, attemptTimeout)
+	defer cancel()
+	now, err := history.OperationTime(asking)
+	if err != nil {
+		return mongox.Explain(asking, err)
+	}
+	for end := time.Now().Add(within); ; {
+		read, err := readCheckpoint(ctx, s, c)
+		if err != nil || read == nil {
+			return err
+		}
+		position := viewCheckpoint("", read)
+		switch {
+		case !read.Position.Scan.Active() && position.At != nil && position.At.Unix() > int64(now.T):
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("the publisher is behind (%s, published up to %s), so later events of an aggregate would come before earlier ones: repeat the command when \"publisher status\" shows that it has caught up, or use --aggregate, which begins with the first event",
+				position.Position, optionalTime(position.At))
+		}
+		if err := backoff.Wait(ctx, attemptPause/4); err != nil {
+			return err
+		}
+	}
 }
 
 // each calls do with every chosen event, in the order of its aggregate, and counts the

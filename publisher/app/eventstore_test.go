@@ -76,7 +76,8 @@ func (s *eventStore) insert(aggregate string, number int64, poison bool) {
 	if !poison {
 		doc = append(doc, bson.E{Key: "eventId", Value: number})
 	}
-	e.document = mustRaw(append(doc, bson.E{Key: "eventType", Value: "T"}, bson.E{Key: "payload", Value: bson.D{{Key: "n", Value: number}}}))
+	e.document = mustRaw(append(doc, bson.E{Key: "eventType", Value: "T"},
+		bson.E{Key: "timestamp", Value: time.Unix(int64(timeOf(e.id).T), 0)}, bson.E{Key: "payload", Value: bson.D{{Key: "n", Value: number}}}))
 	s.append(e)
 }
 

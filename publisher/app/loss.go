@@ -36,7 +36,15 @@ func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, e
 	if !at.Scan.Active() && (t.pump.moved || !t.scanned) {
 		t.logger.Warn().Err(cause).Msg("oplog no longer has the changes after the checkpoint; scanning the event store and publishing its events again")
 		t.lost = 0
-		return t.begin(ctx, scanHistoryLost)
+		from, err := t.newScan(ctx)
+		if err != nil {
+			return from, err
+		}
+		if !t.since.IsZero() {
+			t.logger.Warn().Time("since", time.Unix(int64(t.since.T), 0)).Msg("the stream did not start at the beginning of the event store; the scan leaves out events whose timestamp is before the start")
+			from.Scan.Lap = &checkpoint.Lap{Since: t.since}
+		}
+		return t.start(from, scanHistoryLost), nil
 	}
 	return t.lose(ctx, at, cause)
 }
@@ -54,7 +62,7 @@ func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (c
 	if err != nil {
 		return from, err
 	}
-	lap := checkpoint.Lap{Losses: t.lost}
+	lap := checkpoint.Lap{Losses: t.lost, Since: lapOf(at.Scan).Since}
 	if from.CollectionUUID == at.CollectionUUID && at.Scan.Active() {
 		from.Scan.AggregateID, from.Scan.EventID = at.Scan.AggregateID, at.Scan.EventID
 		lap.FromAggregateID, lap.FromEventID = at.Scan.AggregateID, at.Scan.EventID

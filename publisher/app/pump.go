@@ -38,6 +38,8 @@ type pump struct {
 	collectionUUID string
 	// at is the last position that was added.
 	at checkpoint.Position
+	// older counts the events that scans left out because they are older than the stream.
+	older int
 	// moved reports whether the stream has moved since the last scan.
 	moved bool
 	// ready events go to the quarantine at the end of the batch, unreadable ones when the
@@ -93,12 +95,34 @@ func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
 		// that continues there reads it again.
 		if err == nil {
 			p.at.Scan.AggregateID, p.at.Scan.EventID = ev.RawAggregateID, ev.EventID
+			if before(&ev, p.at.Scan) {
+				p.older++
+				continue
+			}
 		}
 		if err := p.take(ctx, ev, err); err != nil {
 			return err
 		}
 	}
 	return p.settle(ctx)
+}
+
+// startTolerance is how much older than the start of the stream the timestamp of an event may
+// be that was stored after it: writers have clocks of their own.
+const startTolerance = time.Minute
+
+// before reports whether the event is older than the start of the scan's stream, by its
+// timestamp and, if its _id is an ObjectId, by that one's time too. To publish it now would
+// put it behind the later events of its aggregate.
+func before(ev *event.Event, s checkpoint.Scan) bool {
+	if s.Lap == nil || s.Lap.Since.IsZero() || ev.Timestamp.IsZero() {
+		return false
+	}
+	stored := ev.Timestamp
+	if id, ok := ev.Document.Lookup("_id").ObjectIDOK(); ok && id.Timestamp().After(stored) {
+		stored = id.Timestamp()
+	}
+	return stored.Before(time.Unix(int64(s.Lap.Since.T), 0).Add(-startTolerance))
 }
 
 // behind takes a batch of the change stream during a scan. It publishes the events that

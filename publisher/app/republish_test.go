@@ -11,7 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -111,4 +117,65 @@ func TestRepublisherEndsIfTheTopicAcceptsNothing(t *testing.T) {
 			t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, took, err)
 		}
 	})
+}
+
+// A time span can hold later events of an aggregate whose earlier ones are not published yet.
+func TestRepublishAwaitsTheLeader(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	database := server.Database(t)
+	s := &stores{events: database.Collection("events"), state: database}
+	c := config.Config{Fields: event.DefaultFields()}
+	c.Stream.Name = "events"
+	history, err := eventstore.NewReader(s.events, c.Fields, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.events.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	save := func(position bson.D) {
+		t.Helper()
+		if _, err := checkpoint.Checkpoints(database).ReplaceOne(ctx, bson.D{{Key: "_id", Value: "events"}}, position, options.Replace().SetUpsert(true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := uint32(time.Now().Unix())
+	for name, position := range map[string]bson.D{
+		"behind": {{Key: "clusterTime", Value: bson.Timestamp{T: now - 3600, I: 1}}},
+		"scan":   {{Key: "recovery", Value: bson.D{{Key: "operationTime", Value: bson.Timestamp{T: now + 3600, I: 1}}}}},
+	} {
+		save(position)
+		if err := awaitPublished(ctx, c, s, history, 0); err == nil || !strings.Contains(err.Error(), "the publisher is behind") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	save(bson.D{{Key: "clusterTime", Value: bson.Timestamp{T: now + 3600, I: 1}}})
+	if err := awaitPublished(ctx, c, s, history, 0); err != nil {
+		t.Errorf("published: %v", err)
+	}
+}
+
+func TestMoveToATimeSaysWhatItSkips(t *testing.T) {
+	t.Parallel()
+	at := func(seconds uint32) checkpoint.Position {
+		return checkpoint.Position{ClusterTime: bson.Timestamp{T: seconds, I: 1}}
+	}
+	scanning := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 100}}}
+	unknown := checkpoint.Position{Token: mustRaw(bson.D{{Key: "_data", Value: "opaque"}})}
+	for name, test := range map[string]struct {
+		from, to checkpoint.Position
+		want     string
+	}{
+		"back":             {at(200), at(100), ""},
+		"forth":            {at(100), at(200), "stored between 1970-01-01T00:01:40Z and 1970-01-01T00:03:20Z are skipped"},
+		"to a scan":        {at(100), scanning, ""},
+		"from a scan":      {scanning, at(200), "that the scan has not reached"},
+		"from a token":     {unknown, at(200), "if the position is before"},
+		"from no position": {checkpoint.Position{}, at(200), ""},
+	} {
+		if got := skipped(test.from, test.to); got != test.want && (test.want == "" || !strings.Contains(got, test.want)) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
 }

@@ -61,7 +61,7 @@ func (t *term) scan(ctx context.Context, s checkpoint.Scan) (checkpoint.Position
 				continue
 			}
 			t.scanned = true
-			t.logger.Info().Msg("event store scanned; following its change stream")
+			t.logger.Info().Int("olderThanStart", t.pump.older).Msg("event store scanned; following its change stream")
 			return streamAfter(s), nil
 		}
 		if err != nil {

@@ -37,7 +37,7 @@ func newScans(registerer prometheus.Registerer) *prometheus.CounterVec {
 func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
 	if !w.start.At.IsZero() {
 		w.logger.Info().Time("at", w.start.At).Msg("no position stored; starting at the configured time")
-		return checkpoint.Position{ClusterTime: bson.Timestamp{T: uint32(w.start.At.Unix()), I: 1}}, nil
+		return checkpoint.Position{ClusterTime: bson.Timestamp{T: uint32(w.start.At.Unix()), I: 1}, Begin: true}, nil
 	}
 	now, err := w.history.OperationTime(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
 	}
 	if w.start.Now {
 		w.logger.Info().Msg("no position stored; starting at the present time")
-		return checkpoint.Position{ClusterTime: now}, nil
+		return checkpoint.Position{ClusterTime: now, Begin: true}, nil
 	}
 	w.logger.Info().Msg("no position stored; starting from the beginning with a scan of the event store")
 	w.scans.WithLabelValues(scanBeginning).Inc()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -103,7 +104,7 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 		return unlessEnded(ctx, err)
 	}
 	logger := w.logger.With().Int64("epoch", claim.Epoch).Logger()
-	t := &term{worker: w, logger: logger, pump: &pump{
+	t := &term{worker: w, logger: logger, since: claim.Since, pump: &pump{
 		reader:     w.reader,
 		epoch:      claim.Epoch,
 		watermark:  checkpoint.NewWatermark(w.window),
@@ -171,6 +172,9 @@ func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim,
 		if err := claim.Save(ctx, from); err != nil {
 			return nil, from, fmt.Errorf("save the start point: %w", mongox.Explain(ctx, err))
 		}
+		if from.Begin {
+			claim.Since = from.ClusterTime
+		}
 	}
 	return claim, from, nil
 }
@@ -186,6 +190,8 @@ type term struct {
 	// whether this term has finished a scan.
 	lost    int
 	scanned bool
+	// since is where the stream began; zero for the beginning of the event store.
+	since bson.Timestamp
 }
 
 // run publishes from the position on until ctx or the lease ends, or an error stops it. It

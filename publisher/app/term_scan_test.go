@@ -2,12 +2,15 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
 
 func TestALostHistoryIsScanned(t *testing.T) {
@@ -112,6 +115,54 @@ func TestAnOplogShorterThanAScanIsExplained(t *testing.T) {
 		term.abort()
 		if !errors.Is(err, errOplogTooShort) || !fatal(err) || !strings.Contains(err.Error(), "replSetResizeOplog") {
 			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// The stream starts after a/100. A scan after a lost oplog must not publish the events before
+// that: they would follow the later ones of their aggregate.
+func TestRecoveryLeavesOutWhatIsOlderThanTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.start = config.StartPoint{Now: true}
+		next := int64(0)
+		insert := func(n int) {
+			for range n {
+				next++
+				s.store.insert("a", next, false)
+			}
+		}
+		insert(200)
+		for range 2 {
+			term := s.lead(t)
+			insert(5)
+			pass(5 * time.Second)
+			s.kill(term)
+			insert(5)
+			s.store.trim(1)
+		}
+		s.worker.start = config.StartPoint{}
+		term := s.lead(t)
+		pass(time.Minute)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if got := testutil.ToFloat64(s.worker.scans.WithLabelValues(scanHistoryLost)); got == 0 {
+			t.Error("the oplog was not lost")
+		}
+		oldest := next
+		for _, m := range s.topic.messages {
+			oldest = min(oldest, m.EventID)
+		}
+		// The tolerance for the clocks of the writers is a minute, here 60 events.
+		if oldest < 140 || oldest > 201 {
+			t.Errorf("published from a/%d, want from the start on, a/201, or up to a minute before", oldest)
+		}
+		for id := int64(201); id <= next; id++ {
+			if !s.topic.has(fmt.Sprint("a/", id)) {
+				t.Errorf("a/%d is lost", id)
+			}
 		}
 	})
 }

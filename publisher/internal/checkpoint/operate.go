@@ -54,6 +54,9 @@ func (s *Store) Move(ctx context.Context, read *State, holder string, to Positio
 		}
 		set, unset = update[0].Value.(bson.D), update[1].Value.(bson.D)
 	}
+	if !to.Begin {
+		unset = append(unset, bson.E{Key: "since", Value: ""})
+	}
 	set = append(set, bson.E{Key: "holder", Value: holder})
 	err := s.checkpoints.FindOneAndUpdate(ctx,
 		bson.D{{Key: "_id", Value: s.stream}, {Key: "epoch", Value: read.Epoch}},

@@ -20,6 +20,10 @@ type Position struct {
 	// CollectionUUID is the UUID of the position's collection, in hexadecimal digits. Empty
 	// means the UUID that is already recorded.
 	CollectionUUID string
+	// Begin says that earlier changes are never published: the position is where a stream
+	// begins. Only a position with a ClusterTime can have it. It is saved, and a claim gives it
+	// as [Claim.Since].
+	Begin bool
 }
 
 // IsZero reports whether p is no position.
@@ -62,6 +66,8 @@ type Lap struct {
 	Wrapped bool
 	// Losses counts how often the oplog lost the stream's start during the scan.
 	Losses int
+	// Since, if it is not zero, is where the stream began. Older events do not belong to it.
+	Since bson.Timestamp
 }
 
 // Active reports whether there is a scan to continue.

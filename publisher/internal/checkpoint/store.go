@@ -56,6 +56,8 @@ type document struct {
 	Token       bson.Raw       `bson:"token"`
 	ClusterTime bson.Timestamp `bson:"clusterTime"`
 	Recovery    *recovery      `bson:"recovery"`
+	// Since is where the stream began; zero for the beginning of the event store.
+	Since bson.Timestamp `bson:"since"`
 	// Identity is nil in a checkpoint of a version that recorded none.
 	Identity *Identity `bson:"identity"`
 }
@@ -204,7 +206,7 @@ func (s *Store) judge(found *document, here Identity, adopt string) (Identity, e
 }
 
 func (s *Store) claimed(found document, holder string) *Claim {
-	claim := &Claim{Epoch: found.Epoch, Position: found.position(), store: s, holder: holder}
+	claim := &Claim{Epoch: found.Epoch, Position: found.position(), Since: found.Since, store: s, holder: holder}
 	s.metrics.epoch.Set(float64(claim.Epoch))
 	return claim
 }
@@ -217,6 +219,9 @@ type Claim struct {
 	// Position is the last position of earlier terms; zero except for its CollectionUUID if
 	// there was none.
 	Position Position
+	// Since is where the stream began, before this term; zero for the beginning of the event
+	// store.
+	Since bson.Timestamp
 
 	store  *Store
 	holder string
@@ -259,6 +264,9 @@ func updateTo(p Position, revision int64) (bson.D, error) {
 	set := bson.D{
 		{Key: "revision", Value: revision},
 		{Key: "updatedAt", Value: time.Now()},
+	}
+	if p.Begin {
+		set = append(set, bson.E{Key: "since", Value: p.ClusterTime})
 	}
 	if p.CollectionUUID != "" {
 		set = append(set, bson.E{Key: "identity.collectionUUID", Value: p.CollectionUUID})
