@@ -46,6 +46,10 @@ func (a *Access) Works() {
 	a.Logger.Info().Msgf("MongoDB accepts this %s again", a.Service)
 }
 
+// Served records that MongoDB has served the process before, by another request than those
+// that this Access measures.
+func (a *Access) Served() { a.served.Store(true) }
+
 // Final records err, and reports whether the process must end now: because err is no refusal
 // (see [AccessRefused]), because MongoDB has never served the process, or because the
 // refusals have lasted for After.

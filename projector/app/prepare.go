@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
@@ -56,8 +57,10 @@ func (p *Projector) repeat(ctx context.Context, what string, where mongox.Store,
 			return context.Cause(ctx)
 		case errors.Is(err, readmodel.ErrLayout):
 			return fmt.Errorf("prepare %s: %w", where, err)
-		case !mongox.Transient(err):
+		case mongox.AccessRefused(err) && !mongox.Transient(err):
 			return fmt.Errorf("prepare %s: %w; the user needs the role readWrite on that database", where, err)
+		case !mongox.Transient(err) && !errors.Is(err, ownership.ErrUnsettled):
+			return fmt.Errorf("prepare %s: %w", where, err)
 		}
 		p.startup.retry(what, err)
 		p.logger.Warn().Err(err).Stringer("store", where).Str("waitsTo", what).Msg("store not prepared; retrying")

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
 // refusals are the errors of MongoDB, and of the proxy of Atlas, for missing rights.
@@ -203,4 +204,90 @@ func TestLastingRefusalByMongoDBEndsAStandby(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Without saves, each failover repeats more. A process whose saves are refused is not ready,
+// and ends in the end.
+func TestLastingRefusalOfTheCheckpointEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
+		t.Run(lasts.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSetup(t, random())
+				access := &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
+				access.Served()
+				s.worker.saving.Access = access
+				s.worker.standby.After = time.Hour
+				s.worker.standby.Served()
+				begun := time.Now()
+				s.checkpoint.fault = func() error {
+					if passed := time.Since(begun); passed > 10*time.Second && passed < lasts {
+						return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
+					}
+					return nil
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				timer := time.AfterFunc(30*time.Minute, stop)
+				defer timer.Stop()
+				var unready error
+				go func() {
+					pass(time.Minute)
+					unready = access.Check(t.Context())
+				}()
+				go func() {
+					for number := int64(1); ctx.Err() == nil; number++ {
+						s.store.insert("a", number, false)
+						pass(time.Second)
+					}
+				}()
+				err := elect(ctx, alone(t), s.worker)
+				took := time.Since(begun)
+				stop()
+				pass(2 * time.Minute)
+				if unready == nil {
+					t.Error("ready after a minute of refused saves")
+				}
+				if !ends && (err != nil || access.Check(t.Context()) != nil) {
+					t.Errorf("ended with %v after %v, %v", err, took, access.Check(t.Context()))
+				}
+				if ends && (!errors.Is(err, checkpoint.ErrRefused) || took < 10*time.Minute || took > 12*time.Minute) {
+					t.Errorf("ended with %v after %v, want the refusal after 10 min", err, took)
+				}
+			})
+		})
+	}
+}
+
+// A standby that MongoDB has served is no process at its start.
+func TestRefusalAfterATakeoverIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.access = &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
+		s.worker.standby.After = time.Hour
+		standby, takeover := context.WithCancel(t.Context())
+		time.AfterFunc(39*time.Second, takeover)
+		if err := s.worker.guard(standby); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		s.checkpoint.fault = func() error {
+			if time.Since(begun) < time.Minute {
+				return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
+			}
+			return nil
+		}
+		s.store.insert("a", 1, false)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		time.AfterFunc(5*time.Minute, stop)
+		if err := elect(ctx, alone(t), s.worker); err != nil {
+			t.Errorf("ended with %v after %v", err, time.Since(begun))
+		}
+		if !s.topic.has("a/1") {
+			t.Error("a/1 is not published after the refusals")
+		}
+	})
 }

@@ -260,9 +260,13 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	standby := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
 	h.Ready("mongodb-state", standby.Check)
 	storing := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
-	// The checkpoint, in the same database, was written before: a refusal is retried.
-	storing.Works()
+	saving := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
+	// The claim of the checkpoint, in the same database, was written before: a refusal is
+	// retried.
+	storing.Served()
+	saving.Served()
 	h.Ready("mongodb-quarantine", storing.Check)
+	h.Ready("mongodb-checkpoint", saving.Check)
 	return &worker{
 		access:     mongodb,
 		standby:    standby,
@@ -296,6 +300,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		},
 		saving: checkpoint.SaverConfig{
 			Interval: c.Publish.CheckpointInterval,
+			Access:   saving,
 			Beat:     saver.Beat,
 		},
 		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -114,8 +115,11 @@ func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
 	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
 		err := w.lead(ctx, term)
 		access := w.access
-		if errors.Is(err, quarantine.ErrRefused) {
+		switch {
+		case errors.Is(err, quarantine.ErrRefused):
 			access = w.storing
+		case errors.Is(err, checkpoint.ErrRefused):
+			access = w.saving.Access
 		}
 		if fatal(err) && access.Final(err) {
 			end(err)

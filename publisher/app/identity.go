@@ -139,6 +139,8 @@ func (w *worker) guard(ctx context.Context) error {
 			return err
 		case err == nil:
 			w.standby.Works()
+			// A refusal of a term that begins now is none of the start.
+			w.access.Served()
 		case mongox.AccessRefused(err) && w.standby.Final(err):
 			return fmt.Errorf("compare the pipeline with the checkpoint's: %w; check the user, the password and authSource in the connection string, and the user's roles", w.standby.Check(ctx))
 		default:

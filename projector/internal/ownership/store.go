@@ -17,6 +17,10 @@ import (
 // CollectionName is the collection of the owners.
 const CollectionName = "pipeline_owners"
 
+// ErrUnsettled says that the owner of a name has come and gone while it was read, as while a
+// replica set elects its primary. A later attempt succeeds.
+var ErrUnsettled = errors.New("its owner was there and gone several times; the replica set may be electing its primary")
+
 // Collection is the part of [*mongo.Collection] that this package needs. Make it with
 // [Owners].
 type Collection interface {
@@ -59,7 +63,7 @@ type takeover struct {
 // and write the collections of owners. Take fails with [ErrOwned] if another pipeline
 // owns some of the names and adopt is not the code in that error; then it has changed
 // nothing. The code of a takeover that was interrupted finishes it. Any other error is
-// MongoDB's. The context should have no deadline of its own.
+// [ErrUnsettled] or MongoDB's. The context should have no deadline of its own.
 func Take(ctx context.Context, places []Place, adopt string, logger zerolog.Logger) error {
 	conflicts, all, err := conflictsIn(ctx, places, adopt)
 	if err != nil {
@@ -116,38 +120,46 @@ func find(ctx context.Context, owners Collection, name Name) (*owned, error) {
 	return &found, nil
 }
 
+// takeAttempts bounds the attempts to own a name. An attempt fails if the owner is gone
+// between the insert that it refuses and the read of it: a new primary has rolled it back, or
+// somebody deletes owners.
+const takeAttempts = 3
+
 // take makes the pipeline the owner of one name. The name must have no owner, or be one
 // of the conflicts and still have the owner of that conflict.
 func take(ctx context.Context, owners Collection, name Name, conflicts []Conflict, code string, logger zerolog.Logger) error {
 	now := time.Now()
-	_, err := owners.InsertOne(ctx, owned{ID: name.id(), Owner: name.Owner, Since: now})
-	switch {
-	case err == nil:
-		logger.Info().Str("name", name.id()).Msg("name had no owner; now owned by this pipeline")
-		return nil
-	case !mongo.IsDuplicateKeyError(err):
-		return fmt.Errorf("own %s: %w", name.id(), err)
-	}
-	for _, c := range conflicts {
-		if c.id() != name.id() {
-			continue
-		}
-		_, err := owners.UpdateOne(ctx,
-			bson.D{{Key: "_id", Value: name.id()}, {Key: "owner", Value: c.Recorded}},
-			bson.D{{Key: "$set", Value: bson.D{{Key: "owner", Value: name.Owner}, {Key: "since", Value: now}, {Key: "adopted", Value: takeover{Code: code, From: c.Recorded}}}}})
-		if err != nil {
+	for range takeAttempts {
+		_, err := owners.InsertOne(ctx, owned{ID: name.id(), Owner: name.Owner, Since: now})
+		switch {
+		case err == nil:
+			logger.Info().Str("name", name.id()).Msg("name had no owner; now owned by this pipeline")
+			return nil
+		case !mongo.IsDuplicateKeyError(err):
 			return fmt.Errorf("own %s: %w", name.id(), err)
 		}
+		for _, c := range conflicts {
+			if c.id() != name.id() {
+				continue
+			}
+			_, err := owners.UpdateOne(ctx,
+				bson.D{{Key: "_id", Value: name.id()}, {Key: "owner", Value: c.Recorded}},
+				bson.D{{Key: "$set", Value: bson.D{{Key: "owner", Value: name.Owner}, {Key: "since", Value: now}, {Key: "adopted", Value: takeover{Code: code, From: c.Recorded}}}}})
+			if err != nil {
+				return fmt.Errorf("own %s: %w", name.id(), err)
+			}
+		}
+		// Another process, of this pipeline or of another, may have been faster.
+		found, err := find(ctx, owners, name)
+		switch {
+		case err != nil:
+			return err
+		case found == nil:
+		case !same(found.Owner, name.Owner):
+			return newConflictError([]Conflict{{Name: name, Recorded: found.Owner}})
+		default:
+			return nil
+		}
 	}
-	// Another process, of this pipeline or of another, may have been faster.
-	found, err := find(ctx, owners, name)
-	switch {
-	case err != nil:
-		return err
-	case found == nil:
-		return fmt.Errorf("own %s: its owner was deleted meanwhile", name.id())
-	case !same(found.Owner, name.Owner):
-		return newConflictError([]Conflict{{Name: name, Recorded: found.Owner}})
-	}
-	return nil
+	return fmt.Errorf("own %s: %w", name.id(), ErrUnsettled)
 }

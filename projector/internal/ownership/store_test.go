@@ -136,3 +136,37 @@ func TestNameHasOneOwner(t *testing.T) {
 		t.Errorf("accepted %v of four processes of either pipeline", accepted)
 	}
 }
+
+// vanishing is a collection whose documents are gone when they are read, as after an election
+// that rolls the insert back.
+type vanishing struct {
+	*mongo.Collection
+	times int
+}
+
+func (v *vanishing) FindOne(ctx context.Context, filter any, o ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
+	if v.times > 0 {
+		v.times--
+		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
+	}
+	return v.Collection.FindOne(ctx, filter, o...)
+}
+
+func (v *vanishing) InsertOne(ctx context.Context, document any, o ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
+	if v.times > 0 {
+		return nil, mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}
+	}
+	return v.Collection.InsertOne(ctx, document, o...)
+}
+
+func TestOwnerThatVanishesIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	for reads, want := range map[int]error{2: nil, 100: ownership.ErrUnsettled} {
+		// The first read looks for conflicts.
+		c := &vanishing{ownership.Owners(server.Database(t)), reads}
+		err := ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names("orders", "users")}}, "", zerolog.Nop())
+		if !errors.Is(err, want) {
+			t.Errorf("%d reads without an owner: %v, want %v", reads, err, want)
+		}
+	}
+}

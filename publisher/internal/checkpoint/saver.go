@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,9 @@ type SaverConfig struct {
 	Events int
 	// Timeout bounds one save, default 5 s.
 	Timeout time.Duration
+	// Access decides for how long MongoDB may refuse the saves. The zero value ends Run at the
+	// first refusal; nil retries for ever.
+	Access *mongox.Access
 	// Beat, if not nil, is called at least every Interval and Timeout together while the
 	// saver makes progress; a save that fails is progress.
 	Beat func()
@@ -66,8 +70,9 @@ func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver {
 }
 
 // Run saves the low watermark whenever it has moved, until ctx ends, and then returns nil.
-// It fails only with [ErrFenced]. It retries after every other error, because a new term
-// would not help, and a missed save only means more repeats after a failover.
+// It fails only with [ErrFenced], and with [ErrRefused] if MongoDB has refused the saves for
+// too long. It retries after every other error, because a new term would not help, and a
+// missed save only means more repeats after a failover.
 func (s *Saver) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
@@ -86,6 +91,10 @@ func (s *Saver) Run(ctx context.Context) error {
 		if errors.Is(err, ErrFenced) {
 			s.close()
 			return err
+		}
+		if access := s.config.Access; access != nil && mongox.AccessRefused(err) && access.Final(err) {
+			s.close()
+			return fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", ErrRefused, err)
 		}
 		due = s.due
 		if err != nil {
@@ -123,6 +132,9 @@ func (s *Saver) save(ctx context.Context, timeout time.Duration) error {
 	}
 	s.saved = moves
 	s.moved.Store(&begun)
+	if s.config.Access != nil {
+		s.config.Access.Works()
+	}
 	return nil
 }
 

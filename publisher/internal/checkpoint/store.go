@@ -26,6 +26,9 @@ const claimAttempts = 5
 var (
 	// ErrFenced says that a later term has claimed the checkpoint, so this term is over.
 	ErrFenced = errors.New("checkpoint is claimed by a later term")
+	// ErrRefused says that MongoDB does not allow the user to save the checkpoint. The text
+	// has the remedy.
+	ErrRefused = errors.New("checkpoint is refused")
 	// ErrNoPosition says that a position is zero: there is nothing to save.
 	ErrNoPosition = errors.New("position is empty")
 )

@@ -68,7 +68,7 @@ type Publish struct {
 type Refusals struct {
 	MaxAttempts     int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. An event that fails without an explicit refusal must also have failed for 2 minutes."`
 	QuarantineShare float64       `name:"quarantine-share" env:"PENSTOCK_QUARANTINE_SHARE" default:"0.05" help:"Largest share of the last 1000 events that may go to the quarantine because the topic refuses them. If more would, the publisher ends before the checkpoint passes them, because then a setting is wrong and not the events. 10 events are always allowed. Unreadable events do not count here: PENSTOCK_UNREADABLE_LIMIT is their limit."`
-	FatalAfter      time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, every event refused) before the process ends. Until then it retries and is not ready. A publisher that is refused at its start ends immediately."`
+	FatalAfter      time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, every event refused, saves of the checkpoint refused) before the process ends. A standby that has compared its pipeline with the checkpoint counts as one that has worked. Until then it retries and is not ready. A publisher that is refused at its start ends immediately."`
 }
 
 // Election says how the leader is chosen.

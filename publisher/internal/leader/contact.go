@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // contact records whether the lock store answers. It logs when the store cannot be reached:
@@ -110,6 +113,9 @@ func complaintOf(err error) string {
 		return "lease forbidden for this process; retrying. Grant its service account get, create and update on leases of coordination.k8s.io"
 	case apierrors.IsUnauthorized(err):
 		return "API server refuses the credentials; retrying. Check the service account's token or the kubeconfig"
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mongox.ErrNoAnswer) || os.IsTimeout(err) {
+		return "lease not reached in time; retrying. A request may take 0.3 of the renew deadline: if the lock store is always slower than that, nobody leads. Raise PENSTOCK_RENEW_DEADLINE and PENSTOCK_LEASE_DURATION"
 	}
 	return "lease not reached; retrying"
 }

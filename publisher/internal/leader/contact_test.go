@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -179,4 +180,31 @@ func TestElectorWithoutALockIsReady(t *testing.T) {
 	if err := e.CheckLock(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// A lock store that is always slower than a request may take leaves no leader. The log and
+// the readiness say so from the first request on.
+func TestSlowLockIsExplained(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}, err: context.DeadlineExceeded}
+		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log).Level(zerolog.InfoLevel)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() { result <- e.Run(ctx, untilDone) }()
+		pass(5 * time.Second)
+		for what, got := range map[string]string{"log": log.String(), "readiness": fmt.Sprint(e.CheckLock(ctx))} {
+			if !strings.Contains(got, "PENSTOCK_RENEW_DEADLINE") {
+				t.Errorf("%s: %q", what, got)
+			}
+		}
+		stop()
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	})
 }
