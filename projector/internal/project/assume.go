@@ -1,6 +1,10 @@
 package project
 
-import "github.com/penstock-cdc/penstock/projector/internal/model"
+import (
+	"context"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
 
 // assumption says how the state of a unit is known.
 type assumption uint8
@@ -16,14 +20,14 @@ const (
 
 // assumed folds the units whose state need not be loaded. It returns the units that have a
 // write, and the rest, which must be loaded.
-func (t *track) assumed(units []*unit) (writing, rest []*unit) {
+func (t *track) assumed(ctx context.Context, units []*unit) (writing, rest []*unit) {
 	if t.session == nil || t.gaps != Hold {
 		return nil, units
 	}
 	t.folding.Lock()
 	defer t.folding.Unlock()
 	for _, u := range units {
-		if t.assume(u) {
+		if ctx.Err() == nil && t.assume(u) {
 			writing = append(writing, u)
 		} else {
 			rest = append(rest, u)

@@ -112,3 +112,40 @@ projections:
 		})
 	}
 }
+
+// TestFoldingStopsWithItsContext cancels a call while it folds a batch whose events take
+// long.
+func TestFoldingStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	var cancel context.CancelFunc
+	folded := 0
+	p, err := project.New(project.Declaration{Name: "p", Collection: "c", Apply: func(state project.State, _ *event.Event) (project.State, error) {
+		folded++
+		cancel()
+		return state, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := project.NewEngine(project.Options{Targets: project.Live([]*project.Projection{p}), Store: newMemory(), Parking: newFakeParking()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []*event.Event
+	for i := range 50 {
+		ev := eventOf(t, 1, "E", "")
+		ev.AggregateID = fmt.Sprint(i)
+		events = append(events, ev)
+	}
+	for _, process := range []func(context.Context, []*event.Event, project.Gaps) ([]project.Result, error){engine.Process, engine.Session(0).Process} {
+		ctx, stop := context.WithCancel(t.Context())
+		cancel, folded = stop, 0
+		if _, err := process(ctx, events, project.Hold); err == nil {
+			t.Error("the call has not ended with its context")
+		}
+		if folded != 1 {
+			t.Errorf("%d of %d aggregates are folded", folded, len(events))
+		}
+		stop()
+	}
+}

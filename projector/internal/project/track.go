@@ -62,11 +62,11 @@ func (t *track) round(ctx context.Context, units []*unit) {
 		return
 	}
 	defer release()
-	writing, rest := t.assumed(units)
+	writing, rest := t.assumed(ctx, units)
 	if len(rest) > 0 {
 		if loaded := t.load(ctx, rest); loaded != nil {
 			defer t.store.Release(loaded)
-			writing = append(writing, t.foldAll(rest, loaded)...)
+			writing = append(writing, t.foldAll(ctx, rest, loaded)...)
 		}
 	}
 	for i, result := range t.write(ctx, writing) {
@@ -80,12 +80,12 @@ func (t *track) round(ctx context.Context, units []*unit) {
 
 // foldAll folds the events of units that were loaded, and returns those that have
 // something to write.
-func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
+func (t *track) foldAll(ctx context.Context, units []*unit, loaded []model.State) (writing []*unit) {
 	t.folding.Lock()
 	defer t.folding.Unlock()
 	for i, u := range units {
 		switch state := &loaded[i]; {
-		case u.finished():
+		case u.finished() || ctx.Err() != nil:
 			continue
 		case state.Deferred:
 			t.active = append(t.active, u)
