@@ -24,7 +24,7 @@ const (
 // evaluated at a time, so that many of them exhaust neither the memory nor the processors.
 const (
 	largeWork   = 8 << 20
-	largeMemory = 4 << 20
+	largeMemory = 1 << 20
 )
 
 // maxDuration bounds the time of a large event, in case its work was charged too low.
