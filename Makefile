@@ -30,9 +30,9 @@ demo: build ## Run events through the whole pipeline, kill its leader, change a 
 	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(EVENTS),--events $(EVENTS)) $(if $(STAY),--stay --logs $(BIN)/demo)
 
 .PHONY: build
-build: ## Build the services and the sandbox into bin/
+build: ## Build the services, the sandbox and the stand-ins into bin/
 	@mkdir -p $(BIN)
-	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/sandbox
+	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/sandbox ./integration/cmd/mongoemu ./integration/cmd/sbemu
 
 ##@ Check
 

@@ -105,8 +105,8 @@ func (r *run) rebuild(ctx context.Context) (*RebuildResult, error) {
 // promote replaces the projectors one by one, with the new projections file, and waits
 // until the new generation is live.
 func (r *run) promote(ctx context.Context, result *RebuildResult) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Stall, fmt.Errorf("not within %s", r.opts.Stall))
-	defer cancel()
+	ctx, progress, end := stalling(ctx, r.opts.Stall)
+	defer end()
 	begun := time.Now()
 	if err := r.pipeline.SetProjections(r.opts.Workload.Change.Projections); err != nil {
 		return err
@@ -119,14 +119,20 @@ func (r *run) promote(ctx context.Context, result *RebuildResult) error {
 		if err := r.replace(ctx, process); err != nil {
 			return err
 		}
+		progress()
 		r.opts.View.Note("replaced " + process.Name)
 	}
+	var last RebuildStatus
 	poll := time.NewTicker(operatorPoll)
 	defer poll.Stop()
 	for {
 		state, err := r.look(ctx, result.Projection)
 		if err != nil {
 			return err
+		}
+		if state != last {
+			last = state
+			progress()
 		}
 		if state.State == "failed" {
 			return fmt.Errorf("rebuild %s: it failed: %s", result.Projection, state.Reason)

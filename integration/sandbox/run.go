@@ -29,7 +29,8 @@ type Options struct {
 	// LoadTime is how long storing the events of the first act takes; 0 stores them as
 	// fast as possible. The events of the second act are stored more slowly.
 	LoadTime time.Duration
-	// Stall is how long a run may make no progress before it ends.
+	// Stall is how long a run may make no progress before it ends. A run may take longer in
+	// all, the more events it has.
 	Stall time.Duration
 	// Dir gets the services' logs and the projections file.
 	Dir  string
