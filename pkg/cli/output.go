@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,7 +31,8 @@ type Column[T any] struct {
 	Text func(T) string
 }
 
-// List prints records, as a table with clipped cells or as one JSON array. T must have JSON
+// List prints records, as a table or as one JSON array. On a terminal, all cells but the
+// last ones are clipped: the last column has the error or the remedy. T must have JSON
 // tags. If there are no records, the array is empty and no table is printed: the caller
 // says so on stderr.
 func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error {
@@ -43,6 +45,8 @@ func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error
 	if len(records) == 0 {
 		return nil
 	}
+	file, ok := w.(*os.File)
+	clips := ok && Terminal(file) != nil
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	cells := make([]string, len(columns))
 	for i, c := range columns {
@@ -51,7 +55,7 @@ func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error
 	fmt.Fprintln(table, strings.Join(cells, "\t"))
 	for _, r := range records {
 		for i, c := range columns {
-			cells[i] = cell(c.Text(r))
+			cells[i] = cell(c.Text(r), clips && i < len(columns)-1)
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
@@ -90,16 +94,16 @@ func PrintJSON(w io.Writer, value any) error {
 	return nil
 }
 
-// maxCell bounds the characters of a cell.
+// maxCell bounds the characters of a clipped cell.
 const maxCell = 80
 
 // cell formats a text for a cell of a table.
-func cell(text string) string {
+func cell(text string, clipped bool) string {
 	text = Plain(text)
 	if text == "" {
 		return "-"
 	}
-	if runes := []rune(text); len(runes) > maxCell {
+	if runes := []rune(text); clipped && len(runes) > maxCell {
 		return string(runes[:maxCell-1]) + "…"
 	}
 	return text
@@ -114,6 +118,14 @@ func Plain(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// Count writes a number with its noun: 1 aggregate, 2 aggregates.
+func Count(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Age formats how long ago at was, in the largest unit that fits: 40s, 3m, 5h, 12d. It

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -193,9 +194,23 @@ func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, sub
 	case err != nil:
 		return none, err
 	case found == nil:
-		return none, fmt.Errorf("subscription %s of topic %s does not exist", subscription, topic)
+		return none, fmt.Errorf("subscription %s of topic %s does not exist%s", subscription, topic, similar.Meant(subscription, subscriptionNames(ctx, client, topic)))
 	}
 	return found.SubscriptionProperties, nil
+}
+
+// subscriptionNames lists the topic's subscriptions, as far as they can be read.
+func subscriptionNames(ctx context.Context, client *admin.Client, topic string) (names []string) {
+	for pages := client.NewListSubscriptionsPager(topic, nil); pages.More(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return names
+		}
+		for _, s := range page.Subscriptions {
+			names = append(names, s.SubscriptionName)
+		}
+	}
+	return names
 }
 
 // reportSubscription adds the findings about a subscription's properties to the report.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -75,12 +76,16 @@ type parkedListCommand struct {
 }
 
 func (c *parkedListCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(_ *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
 		found, total, err := c.choose(ctx, parked)
 		if err != nil {
 			return err
 		}
-		if err := cli.List(e.stdout, c.Output, found, parkedColumns(time.Now())...); err != nil {
+		building, err := buildingGenerations(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err := cli.List(e.stdout, c.Output, found, parkedColumns(time.Now(), building)...); err != nil {
 			return err
 		}
 		switch {
@@ -94,7 +99,7 @@ func (c *parkedListCommand) run(ctx context.Context, e *environment) error {
 }
 
 // parkedColumns are the columns of a list; ages are relative to now.
-func parkedColumns(now time.Time) []cli.Column[park.Listed] {
+func parkedColumns(now time.Time, building map[string]int64) []cli.Column[park.Listed] {
 	return []cli.Column[park.Listed]{
 		{Name: "projection", Text: func(m park.Listed) string {
 			if m.Generation > 1 {
@@ -107,16 +112,31 @@ func parkedColumns(now time.Time) []cli.Column[park.Listed] {
 		{Name: "event", Text: func(m park.Listed) string { return strconv.FormatInt(m.EventID, 10) }},
 		{Name: "head", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
 		{Name: "age", Text: func(m park.Listed) string { return cli.Age(now, m.ParkedAt) }},
-		{Name: "next", Text: next},
+		{Name: "next", Text: func(m park.Listed) string { return next(m, building) }},
 		{Name: "error", Text: func(m park.Listed) string { return m.Error }},
 	}
 }
 
-// next describes what will happen to a parked aggregate.
-func next(m park.Listed) string {
+// buildingGenerations reads which generation of each projection is being built.
+func buildingGenerations(ctx context.Context, s *stores) (map[string]int64, error) {
+	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), ""))
+	building := map[string]int64{}
+	for name, e := range found {
+		if e.Building != nil {
+			building[name] = e.Building.Generation
+		}
+	}
+	return building, err
+}
+
+// next describes what will happen to a parked aggregate. An aggregate that is parked in a
+// generation that is being built fails by the new definition, which a rollout corrects.
+func next(m park.Listed, building map[string]int64) string {
 	switch {
 	case m.Discarded != nil:
 		return "discarded"
+	case m.RetryAt == nil && m.Generation == building[m.Projection]:
+		return "roll out a correction"
 	case m.RetryAt == nil:
 		return "parked retry"
 	case m.Claimed:
@@ -134,7 +154,7 @@ type parkedShowCommand struct {
 func (*parkedShowCommand) needs() config.Part { return config.PartMongoDB }
 
 func (c *parkedShowCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(_ *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
 		found := []park.Listed{}
 		for _, discarded := range []bool{false, true} {
 			some, err := parked.List(ctx, park.Filter{Projection: c.Projection, AggregateID: c.Aggregate, Discarded: discarded}, maxParked)
@@ -149,8 +169,12 @@ func (c *parkedShowCommand) run(ctx context.Context, e *environment) error {
 		if c.JSON() {
 			return cli.PrintJSON(e.stdout, found)
 		}
+		building, err := buildingGenerations(ctx, s)
+		if err != nil {
+			return err
+		}
 		for _, m := range found {
-			if err := cli.Show(e.stdout, c.Output, m, parkedFields...); err != nil {
+			if err := cli.Show(e.stdout, c.Output, m, parkedFields(building)...); err != nil {
 				return err
 			}
 		}
@@ -160,27 +184,29 @@ func (c *parkedShowCommand) run(ctx context.Context, e *environment) error {
 
 // parkedFields are the fields of one parked aggregate. An aggregate has more than one
 // marker only while a projection is rebuilt.
-var parkedFields = []cli.Column[park.Listed]{
-	{Name: "projection", Text: func(m park.Listed) string { return m.Projection }},
-	{Name: "generation", Text: func(m park.Listed) string { return strconv.FormatInt(m.Generation, 10) }},
-	{Name: "aggregate", Text: func(m park.Listed) string { return m.AggregateID }},
-	{Name: "reason", Text: func(m park.Listed) string { return m.Reason }},
-	{Name: "event", Text: func(m park.Listed) string { return strconv.FormatInt(m.EventID, 10) }},
-	{Name: "message", Text: func(m park.Listed) string { return m.MessageID }},
-	{Name: "acknowledged up to event", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
-	{Name: "parked at", Text: func(m park.Listed) string { return cli.Time(m.ParkedAt) }},
-	{Name: "next", Text: next},
-	{Name: "next attempt", Text: func(m park.Listed) string { return optionalTime(m.RetryAt) }},
-	{Name: "attempts", Text: func(m park.Listed) string { return optionalCount(m.Attempts) }},
-	{Name: "retries on request", Text: func(m park.Listed) string { return optionalCount(m.Retries) }},
-	{Name: "last retry on request", Text: func(m park.Listed) string { return optionalTime(m.RetriedAt) }},
-	{Name: "discarded", Text: func(m park.Listed) string {
-		if m.Discarded == nil {
-			return ""
-		}
-		return fmt.Sprintf("by %s at %s: %s", m.Discarded.Who, cli.Time(m.Discarded.At), m.Discarded.Why)
-	}},
-	{Name: "error", Text: func(m park.Listed) string { return m.Error }},
+func parkedFields(building map[string]int64) []cli.Column[park.Listed] {
+	return []cli.Column[park.Listed]{
+		{Name: "projection", Text: func(m park.Listed) string { return m.Projection }},
+		{Name: "generation", Text: func(m park.Listed) string { return strconv.FormatInt(m.Generation, 10) }},
+		{Name: "aggregate", Text: func(m park.Listed) string { return m.AggregateID }},
+		{Name: "reason", Text: func(m park.Listed) string { return m.Reason }},
+		{Name: "event", Text: func(m park.Listed) string { return strconv.FormatInt(m.EventID, 10) }},
+		{Name: "message", Text: func(m park.Listed) string { return m.MessageID }},
+		{Name: "acknowledged up to event", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
+		{Name: "parked at", Text: func(m park.Listed) string { return cli.Time(m.ParkedAt) }},
+		{Name: "next", Text: func(m park.Listed) string { return next(m, building) }},
+		{Name: "next attempt", Text: func(m park.Listed) string { return optionalTime(m.RetryAt) }},
+		{Name: "attempts", Text: func(m park.Listed) string { return optionalCount(m.Attempts) }},
+		{Name: "retries on request", Text: func(m park.Listed) string { return optionalCount(m.Retries) }},
+		{Name: "last retry on request", Text: func(m park.Listed) string { return optionalTime(m.RetriedAt) }},
+		{Name: "discarded", Text: func(m park.Listed) string {
+			if m.Discarded == nil {
+				return ""
+			}
+			return fmt.Sprintf("by %s at %s: %s", m.Discarded.Who, cli.Time(m.Discarded.At), m.Discarded.Why)
+		}},
+		{Name: "error", Text: func(m park.Listed) string { return m.Error }},
+	}
 }
 
 func optionalTime(at *time.Time) string {

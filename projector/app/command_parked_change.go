@@ -58,18 +58,22 @@ func (c *parkedRetryCommand) run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		return c.report(e, result, again)
+		building, err := buildingGenerations(ctx, s)
+		if err != nil {
+			return err
+		}
+		return c.report(e, result, again, building)
 	})
 }
 
 // report prints the result. It returns [cli.ErrFindings] if aggregates are parked again.
-func (c *parkedRetryCommand) report(e *environment, r retried, again []park.Listed) error {
+func (c *parkedRetryCommand) report(e *environment, r retried, again []park.Listed, building map[string]int64) error {
 	var err error
 	if c.JSON() {
 		err = cli.PrintJSON(e.stdout, r)
 	} else {
 		fmt.Fprintf(e.stdout, "%d resumed, %d parked again, %d pending\n", r.Resumed, r.Parked, r.Pending)
-		err = cli.List(e.stdout, c.Output, again, parkedColumns(time.Now())...)
+		err = cli.List(e.stdout, c.Output, again, parkedColumns(time.Now(), building)...)
 	}
 	switch {
 	case err != nil:

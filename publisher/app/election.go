@@ -57,15 +57,14 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 		return elector, none, err
 	}
 	config := kubernetesLease(p.config, identity, timing)
-	const hint = "take part in the election: %w; outside Kubernetes use PENSTOCK_ELECTION=mongodb"
 	events, err := leader.NewKubernetesEvents(config, p.logger)
 	if err != nil {
-		return nil, nil, fmt.Errorf(hint, err)
+		return nil, nil, outsideKubernetes("take part in the election", err)
 	}
 	config.EventRecorder = events
 	lock, err := leader.NewKubernetesLock(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf(hint, err)
+		return nil, nil, outsideKubernetes("take part in the election", err)
 	}
 	elector, err := leader.New(lock, timing, options)
 	return elector, events.Close, err
@@ -82,6 +81,11 @@ func kubernetesLease(c config.Config, identity string, timing leader.Config) lea
 	}
 }
 
+// outsideKubernetes adds the remedy to an error of the connection to Kubernetes.
+func outsideKubernetes(what string, err error) error {
+	return fmt.Errorf("%s: %w; outside Kubernetes use PENSTOCK_ELECTION=mongodb", what, err)
+}
+
 // readHolder reads who leads. Without an election it returns no holder.
 func readHolder(ctx context.Context, c config.Config, state *mongo.Database) (leader.Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
@@ -93,7 +97,7 @@ func readHolder(ctx context.Context, c config.Config, state *mongo.Database) (le
 	case config.ElectionKubernetes:
 		lock, err := leader.NewKubernetesLock(kubernetesLease(c, identity, leaderConfig(c)))
 		if err != nil {
-			return leader.Holder{}, err
+			return leader.Holder{}, outsideKubernetes("read who leads", err)
 		}
 		return leader.ReadHolder(ctx, lock)
 	}

@@ -37,6 +37,10 @@ func (p place) handlers(node *yaml.Node, projection *Projection) {
 			at.problem(e.node, "an event type is not empty")
 			continue
 		}
+		if strings.Contains(e.key, "*") {
+			at.problem(e.node, "an event type is one name: * stands for no others, so write a key for each event type")
+			continue
+		}
 		at.adviseOnType(e.node, e.key)
 		h := at.handler(e)
 		projection.on[e.key] = h
