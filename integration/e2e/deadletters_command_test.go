@@ -122,7 +122,7 @@ func TestDeadLettersAreListedAndDiscarded(t *testing.T) {
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if stdout, _ := run(1, "status"); !strings.Contains(stdout, "NO PROJECTOR IS RUNNING") {
+	if stdout, _ := run(1, "status"); !strings.Contains(stdout, "no-projector: no projector is running") {
 		t.Errorf("after the last projector the status is\n%s", stdout)
 	}
 }

@@ -45,16 +45,18 @@ type Condition struct {
 }
 
 // String formats the condition as one line.
-func (c Condition) String() string {
-	line := c.title() + ": " + c.Text
-	if c.Remedy != "" {
-		line += ". " + c.Remedy
+func (c Condition) String() string { return c.Title() + ": " + c.Detail() }
+
+// Detail is the text with the remedy.
+func (c Condition) Detail() string {
+	if c.Remedy == "" {
+		return c.Text
 	}
-	return line
+	return c.Text + ". " + c.Remedy
 }
 
-// title is the name with the subject.
-func (c Condition) title() string {
+// Title is the name with the subject.
+func (c Condition) Title() string {
 	if c.Subject == "" {
 		return c.Name
 	}

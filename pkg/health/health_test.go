@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
@@ -201,20 +203,74 @@ func TestFollowLogsBeginningAndEnd(t *testing.T) {
 		var log strings.Builder
 		ctx, end := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
-		ended.Go(func() { h.Follow(ctx, zerolog.New(&log), nil) })
+		gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "condition", Help: "h"}, []string{"condition", "state"})
+		ended.Go(func() { h.Follow(ctx, zerolog.New(&log), gauge) })
 		for _, d := range []time.Duration{time.Minute, time.Second} { // one that lasts, one that passes
 			pass(10*time.Second + time.Second/2)
 			trouble.Store(true)
 			pass(d)
+			if d > time.Second && testutil.ToFloat64(gauge.WithLabelValues("broker-unreachable", "degraded")) != 1 {
+				t.Error("the gauge does not show the condition")
+			}
 			trouble.Store(false)
 		}
 		pass(10 * time.Second)
+		if n := testutil.CollectAndCount(gauge); n != 0 {
+			t.Errorf("the gauge shows %d conditions after their end", n)
+		}
 		end()
 		ended.Wait()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], `"health condition began"`) || !strings.Contains(lines[0], `"verdict":"degraded"`) ||
 			!strings.Contains(lines[1], `"health condition ended"`) || !strings.Contains(lines[1], `"verdict":"ok"`) || !strings.Contains(lines[1], `"lasted":"1m`) {
 			t.Errorf("log:\n%s", log.String())
+		}
+	})
+}
+
+func TestTogetherNamesACommonConditionOnce(t *testing.T) {
+	t.Parallel()
+	away := health.Condition{Name: "broker-unreachable", State: health.Degraded, Text: "no answer"}
+	refused := health.Condition{Name: "mongodb-access", State: health.NotReady, Text: "refused"}
+	parked := health.Condition{Name: "parked", Subject: "orders", State: health.Degraded, Text: "3 aggregates"}
+	report := func(process string, c ...health.Condition) health.Report {
+		return health.Report{Process: process, Verdict: health.Judge(c)}
+	}
+	v := health.Together([]health.Condition{parked}, []health.Report{report("a", away, parked), report("b", away, refused)})
+	want := "degraded\nbroker-unreachable: no answer (reported by a, b)\nmongodb-access: refused (reported by b)\nparked orders: 3 aggregates"
+	if v.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", v, want)
+	}
+	if v := health.Together(nil, []health.Report{report("a", refused), report("b", refused)}); v.State != health.NotReady {
+		t.Errorf("no process is ready: %s", v)
+	}
+	if v := health.Together(nil, []health.Report{report("a"), report("b")}); v.State != health.OK {
+		t.Errorf("all processes are ok: %s", v)
+	}
+}
+
+func TestLastingIgnoresAPassingCondition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		holds := true
+		run := health.Lasting(10*time.Second, func(context.Context) []health.Condition {
+			if !holds {
+				return nil
+			}
+			return []health.Condition{{Name: "retrying"}}
+		})
+		begun := time.Now()
+		for i, want := range []int{0, 0, 1, 1} {
+			if got := run(t.Context()); len(got) != want || want == 1 && !got[0].Since.Equal(begun) {
+				t.Errorf("after %d s: %+v", 5*i, got)
+			}
+			pass(5 * time.Second)
+		}
+		holds = false
+		run(t.Context())
+		holds = true
+		if got := run(t.Context()); len(got) != 0 {
+			t.Errorf("a condition that began again: %+v", got)
 		}
 	})
 }

@@ -29,8 +29,8 @@ type source struct {
 }
 
 // Ready adds a check, or replaces the check or source with that name. While run returns an
-// error, the process is not ready. run must return soon after its context ends, and be
-// safe for concurrent use.
+// error, the process is not ready. run is called by one goroutine at a time, and must return
+// soon after its context ends.
 func (h *Health) Ready(name string, run func(context.Context) error) {
 	h.Watch(name, func(ctx context.Context) []Condition {
 		if err := run(ctx); err != nil {
@@ -41,8 +41,8 @@ func (h *Health) Ready(name string, run func(context.Context) error) {
 }
 
 // Watch adds a source of conditions, or replaces the check or source with that name. run
-// returns the conditions that hold now. It must return soon after its context ends, and be
-// safe for concurrent use.
+// returns the conditions that hold now. It is called by one goroutine at a time, and must
+// return soon after its context ends.
 func (h *Health) Watch(name string, run func(context.Context) []Condition) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
 // commandPoll is how often a command checks whether the work has ended.
@@ -130,6 +131,19 @@ func (s Subject) Resume(ctx context.Context, flags cli.Change) error {
 	}
 	fmt.Fprintf(s.Out, "%s is resumed\n", s.Name)
 	return nil
+}
+
+// Conditions says that the service is paused, for the verdict on its health; none if it is
+// not.
+func (p *Pause) Conditions(service string) []health.Condition {
+	if p == nil {
+		return nil
+	}
+	return []health.Condition{{
+		Name: "paused", State: health.Degraded, Since: p.At,
+		Text:   fmt.Sprintf("the %s is paused by %s: %s", service, p.Who, p.Why),
+		Remedy: fmt.Sprintf("\"%s resume\" ends the pause.", service),
+	}}
 }
 
 // String formats since when, by whom and why the service is paused.

@@ -102,6 +102,17 @@ func Count(metric string, pairs ...string) Reading {
 	}
 }
 
+// While suppresses a reading unless a gauge reads more than 0: there is no value then.
+func While(gauge string, reading Reading) Reading {
+	on := Value(gauge)
+	return func(now, previous Families, seconds float64) float64 {
+		if !(on(now, previous, seconds) > 0) {
+			return math.NaN()
+		}
+		return reading(now, previous, seconds)
+	}
+}
+
 // Rate reads the growth per second of a counter, or of a histogram's number of
 // observations.
 func Rate(metric string, pairs ...string) Reading {

@@ -17,9 +17,10 @@ var files embed.FS
 
 // Page is the content of a status page.
 type Page struct {
-	// Service, Instance and Version identify the process.
-	Service, Instance, Version string
-	Recorder                   *Recorder
+	// Service, Instance and Version identify the process, and Pipeline what it reads and
+	// writes.
+	Service, Instance, Version, Pipeline string
+	Recorder                             *Recorder
 	// Verdict is shown at the head of the page.
 	Verdict func() health.Verdict
 	// Tables are read only while somebody views the page.
@@ -66,6 +67,7 @@ type view struct {
 	Service  string    `json:"service"`
 	Instance string    `json:"instance"`
 	Version  string    `json:"version"`
+	Pipeline string    `json:"pipeline"`
 	Now      time.Time `json:"now"`
 	Started  time.Time `json:"startedAt"`
 	Interval float64   `json:"intervalSeconds"`
@@ -76,7 +78,7 @@ type view struct {
 
 func (h *handler) data(w http.ResponseWriter, _ *http.Request) {
 	v := view{
-		Service: h.page.Service, Instance: h.page.Instance, Version: h.page.Version,
+		Service: h.page.Service, Instance: h.page.Instance, Version: h.page.Version, Pipeline: h.page.Pipeline,
 		Now: time.Now().UTC(), Started: h.started.UTC(), Interval: interval.Seconds(),
 		Verdict: h.page.Verdict(), Stages: h.page.Recorder.view(), Tables: h.current(),
 	}

@@ -24,12 +24,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
@@ -75,7 +77,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)
 	}
-	p.registry.MustRegister(obs.BuildInfo("penstock_projector_build_info", cli.Version()), h.Collector("penstock_projector_health_condition"))
+	p.registry.MustRegister(obs.BuildInfo("penstock_projector_build_info", cli.Version()))
 	p.logger.Info().Stringer("admin", admin.Addr()).Int("projections", len(p.projections)).
 		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starting")
 
@@ -88,7 +90,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	recording.Go(func() { tables.recorder.Run(recorded) })
 	following, stopFollowing := context.WithCancel(running)
 	defer stopFollowing()
-	recording.Go(func() { h.Follow(following, p.logger, nil) })
+	recording.Go(func() { h.Follow(following, p.logger, p.newConditions()) })
 	if err = p.trace(ctx); err == nil {
 		err = p.run(running, h, tables)
 	}
@@ -114,6 +116,13 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	if err != nil {
 		return err
 	}
+	reporting, stopReporting := context.WithCancel(ctx)
+	var reported sync.WaitGroup
+	defer reported.Wait()
+	defer stopReporting()
+	reported.Go(func() {
+		health.NewReports(s.state(), "projector", pipelineID(p.config)).Run(reporting, pod, h, p.logger)
+	})
 	pausing := p.newPausing(s, pod)
 	h.Ready("pause", pausing.Check)
 	h.Ready("servicebus", func(ctx context.Context) error {
@@ -243,7 +252,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, newTargets(engine, parked, s.readModels, p.projections))
-	past.pausing = pausing
+	past.pausing, past.parked = pausing, parked
 	resumer := resume.New(resume.Options{Claims: claims{parked}, Replayer: replayer{engine}, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
@@ -286,6 +295,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, nil, err
 	}
+	var deadLetters *deadletter.Counter
 	if c.Backlog.Interval > 0 {
 		counter, err := backlog.New(backlog.Options{
 			Dial:       backlog.Dial(subscription),
@@ -298,8 +308,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 			return nil, nil, err
 		}
 		group.Go(func() error { return counter.Run(ctx) })
-		deadLetters, err := p.deadLetters(subscription)
-		if err != nil {
+		if deadLetters, err = p.deadLetters(subscription); err != nil {
 			return nil, nil, err
 		}
 		group.Go(func() error { return deadLetters.Run(ctx) })
@@ -312,18 +321,20 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, nil, err
 	}
-	reconcile := map[job.Kind]job.Worker{job.Reconcile: workers[job.Reconcile]}
+	sweeping := map[job.Kind]job.Worker{job.Reconcile: workers[job.Reconcile]}
 	delete(workers, job.Reconcile)
 	past.runner = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: workers, Holder: pod, Away: away, Logger: p.logger})
-	past.reconciling = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: reconcile, Holder: pod, Away: away, Logger: p.logger})
+	past.reconciling = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: sweeping, Holder: pod, Away: away, Logger: p.logger})
 	past.coordinator = p.coordinator(s, past, parked)
+	var reconciler *reconcile.Reconciler
 	if c.History.Reconcile > 0 {
-		reconciler, err := p.reconciler(s, past, engine, parked, reader, subscription)
-		if err != nil {
+		if reconciler, err = p.reconciler(s, past, engine, parked, reader, subscription); err != nil {
 			return nil, nil, err
 		}
 		group.Go(func() error { return reconciler.Run(ctx) })
 	}
+	watchState(h, past, deadLetters, reconciler)
+	p.watchBroker(h, acceptor)
 	group.Go(func() error { return pausing.Run(ctx) })
 	group.Go(func() error { return past.jobs.Run(ctx) })
 	group.Go(func() error { return loader.Run(ctx) })

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -44,7 +45,9 @@ type statusView struct {
 
 // pipelineStatus is the state of the projectors of one subscription.
 type pipelineStatus struct {
-	Pipeline    string             `json:"pipeline"`
+	Pipeline string `json:"pipeline"`
+	// Verdict is the verdict of the pods, together with what the command finds itself.
+	health.Verdict
 	Pods        []podStatus        `json:"pods"`
 	Paused      *pause.Pause       `json:"paused,omitempty"`
 	Projections []projectionStatus `json:"projections"`
@@ -145,7 +148,40 @@ func (e *environment) status(ctx context.Context, s *stores) (statusView, error)
 			view.Unknown["deadLetters"] = err.Error()
 		}
 	}
+	for i := range view.Pipelines {
+		if err := e.judge(ctx, s, &view, &view.Pipelines[i], found); err != nil {
+			return view, err
+		}
+	}
 	return view, nil
+}
+
+// judge makes the verdict on the projectors of a pipeline.
+func (e *environment) judge(ctx context.Context, s *stores, view *statusView, p *pipelineStatus, entries map[string]*generation.Entry) error {
+	var conditions []health.Condition
+	if len(p.Pods) == 0 {
+		conditions = append(conditions, health.Condition{
+			Name: "no-projector", State: health.NotReady, Text: "no projector is running, so read models get no events",
+			Remedy: "Events wait in the subscription. Start projectors, or look at why their pods do not start.",
+		})
+	}
+	conditions = append(conditions, p.Paused.Conditions("projector")...)
+	own := maps.Clone(entries)
+	maps.DeleteFunc(own, func(_ string, entry *generation.Entry) bool { return entry.Pipeline != p.Pipeline })
+	conditions = append(conditions, buildConditions(own)...)
+	var parked []parkedStatus
+	for _, group := range view.Parked {
+		if own[group.Projection] != nil {
+			parked = append(parked, group)
+		}
+	}
+	conditions = append(conditions, parkedConditions(parked)...)
+	if p.Pipeline == pipelineID(e.config) {
+		conditions = append(conditions, deadLetterConditions(view.DeadLetters)...)
+	}
+	reports, err := health.NewReports(s.state(), "projector", p.Pipeline).List(ctx)
+	p.Verdict = health.Together(conditions, reports)
+	return err
 }
 
 // pipelineOn reads the status of the projectors of one pipeline.
@@ -184,6 +220,11 @@ func parkedOf(ctx context.Context, parked *park.Store, names []string) ([]parked
 	if err != nil {
 		return nil, err
 	}
+	return parkedIn(counts, names), nil
+}
+
+// parkedIn selects the counts of projections.
+func parkedIn(counts map[park.Group]int64, names []string) []parkedStatus {
 	all := []parkedStatus{}
 	for group, n := range counts {
 		if slices.Contains(names, group.Projection) {
@@ -193,7 +234,7 @@ func parkedOf(ctx context.Context, parked *park.Store, names []string) ([]parked
 	slices.SortFunc(all, func(a, b parkedStatus) int {
 		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Reason, b.Reason))
 	})
-	return all, nil
+	return all
 }
 
 // countDeadLetters counts the dead letters of the configured subscription by reason.
@@ -240,12 +281,9 @@ func printStatus(w io.Writer, view statusView, now time.Time) error {
 }
 
 func (p printer) pipeline(s pipelineStatus, now time.Time) {
-	p.line(0, "pipeline %s", s.Pipeline)
-	if s.Paused != nil {
-		p.line(1, "PAUSED by %s for %s: %s", s.Paused.Who, cli.Age(now, s.Paused.At), s.Paused.Why)
-	}
-	if len(s.Pods) == 0 {
-		p.line(1, "NO PROJECTOR IS RUNNING")
+	p.line(0, "pipeline %s: %s", s.Pipeline, s.State)
+	for _, c := range s.Conditions {
+		p.line(1, "%s", c)
 	}
 	for _, pod := range s.Pods {
 		p.line(1, "pod %s: up for %s, writes %d generations", pod.Pod, cli.Age(now, pod.StartedAt), pod.Serves)

@@ -52,6 +52,7 @@ type history struct {
 	coordinator *rebuild.Coordinator
 	// pausing reports whether the projectors of the pipeline are paused.
 	pausing *pause.Switch
+	parked  *park.Store
 }
 
 // away is how long this process leaves a job alone if it has no target for it. A generation

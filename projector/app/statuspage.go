@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/statuspage"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
 // stages are the steps of an event through the projector.
@@ -25,7 +27,6 @@ func stages() []statuspage.Stage {
 	return []statuspage.Stage{
 		{Name: "Subscription", About: "What waits at the broker, for all pods.", Figures: []statuspage.Figure{
 			{Name: "sessions with messages", Read: statuspage.Value("penstock_projector_backlog_sessions")},
-			{Name: "counted", Unit: statuspage.Seconds, Read: statuspage.Value("penstock_projector_backlog_age_seconds"), Alarm: statuspage.Above(300)},
 			{Name: "dead letters", Read: statuspage.Count("penstock_projector_dead_letters"), Alarm: statuspage.Above(0)},
 		}},
 		{Name: "Sessions", About: "An aggregate, or a bucket of them, belongs to one pod at a time.", Figures: []statuspage.Figure{
@@ -131,6 +132,32 @@ func (s *stateTables) generations(ctx context.Context, past *history) ([]statusp
 	return rows, nil
 }
 
+// parked lists the kinds of parked aggregates, each with one aggregate and its error.
+func (*stateTables) parked(ctx context.Context, past *history) ([]statuspage.Row, error) {
+	kinds := map[[2]string]int64{}
+	for _, p := range parkedIn(past.parked.Counts(), slices.Collect(maps.Keys(past.follower.Projections()))) {
+		if !p.Discarded {
+			kinds[[2]string{p.Projection, p.Reason}] += p.Aggregates
+		}
+	}
+	var rows []statuspage.Row
+	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		example, err := past.parked.Example(ctx, kind[0], kind[1])
+		if err != nil {
+			return nil, err
+		}
+		todo := fmt.Sprintf("mend the cause, then: projector parked retry --projection %s --reason %s", kind[0], kind[1])
+		if project.Reason(kind[1]).Resumes() {
+			todo = "nothing: it is retried automatically"
+		}
+		rows = append(rows, statuspage.Row{
+			Cells: []string{kind[0], kind[1], strconv.FormatInt(kinds[kind], 10), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, todo},
+			Alarm: true,
+		})
+	}
+	return rows, nil
+}
+
 // jobs lists the jobs that have not ended, and those that failed.
 func (s *stateTables) jobs(ctx context.Context, past *history) ([]statuspage.Row, error) {
 	found, err := past.jobs.List(ctx, job.Filter{States: []job.State{job.Planning, job.Running, job.Paused, job.Failed}})
@@ -168,6 +195,7 @@ func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {
 	}
 	return statuspage.Handler(statuspage.Page{
 		Service: "projector", Instance: host, Version: cli.Version(),
+		Pipeline: fmt.Sprintf("subscription %s of topic %s of %s → %s", p.config.ServiceBus.Subscription, p.config.ServiceBus.Topic, p.config.ServiceBus.Host(), p.config.MongoDB.ReadModels()),
 		Recorder: recorder,
 		Verdict:  h.Verdict,
 		Tables: []statuspage.Source{
@@ -180,9 +208,8 @@ func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {
 				Empty: "No job is running.", Rows: state.rows(state.jobs),
 			},
 			{
-				Name: "Parked aggregates", Columns: []string{"projection", "reason", "aggregates"},
-				Empty: "No aggregate is parked.",
-				Rows:  recorder.Series("penstock_projector_parked_aggregates", []string{"projection", "reason"}, count, true),
+				Name: "Parked aggregates", Columns: []string{"projection", "reason", "aggregates", "for example", "its error", "to do"},
+				Empty: "No aggregate is parked.", Rows: state.rows(state.parked),
 			},
 			{
 				Name: "Dead letters", Columns: []string{"reason", "messages"},

@@ -54,6 +54,8 @@ type Publisher struct {
 	listener net.Listener
 	// terms collects the terms that the status page shows.
 	terms termLog
+	// state is the database of the state, once it is open.
+	state atomic.Pointer[mongo.Database]
 	// started says that the checks at the start have finished.
 	started atomic.Bool
 	// tracer is set by Run; nil if tracing is off.
@@ -91,7 +93,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)
 	}
-	p.registry.MustRegister(obs.BuildInfo("penstock_publisher_build_info", cli.Version()), h.Collector("penstock_publisher_health_condition"))
+	p.registry.MustRegister(obs.BuildInfo("penstock_publisher_build_info", cli.Version()))
 	p.logger.Info().Stringer("admin", admin.Addr()).Str("election", p.config.Election.Kind).
 		Str("stream", p.config.Stream.Name).Msg("publisher starting")
 
@@ -99,7 +101,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	// then.
 	stopRecording := beside(context.WithoutCancel(ctx), record)
 	defer stopRecording()
-	stopFollowing := beside(running, func(ctx context.Context) { h.Follow(ctx, p.logger, nil) })
+	stopFollowing := beside(running, func(ctx context.Context) { h.Follow(ctx, p.logger, p.newConditions()) })
 	if err = p.trace(ctx); err == nil {
 		err = p.run(running, h)
 	}
@@ -123,8 +125,12 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	if err != nil {
 		return err
 	}
+	p.state.Store(stores.state)
+	reports := health.NewReports(stores.state, "publisher", p.config.Stream.Name)
+	stopReporting := beside(ctx, func(ctx context.Context) { reports.Run(ctx, p.config.Election.Host(), h, p.logger) })
 	defer func() {
 		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
+			stopReporting()
 			stores.close(ctx, p.logger)
 		}
 	}()
@@ -150,6 +156,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}
 	stopInventory := beside(ctx, w.inventory.Run)
 	stopPausing := beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) })
+	watchWorker(h, w, p.config.ServiceBus.Host())
 	defer func() {
 		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
 			stopInventory()

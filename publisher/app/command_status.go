@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -28,6 +29,8 @@ func (*statusCommand) validate(c *config.Config) error { return c.Validate() }
 // status is the state of publishing. A nil field is unknown; Unknown has the reason.
 type status struct {
 	Stream string `json:"stream"`
+	// Verdict is the verdict of the processes, together with what the command finds itself.
+	health.Verdict
 	// Leader is the holder of the lease; empty if no process leads.
 	Leader        string          `json:"leader"`
 	LeaderRenewed *time.Time      `json:"leaderRenewedAt,omitempty"`
@@ -56,7 +59,7 @@ func (c *statusCommand) run(ctx context.Context, e *environment) error {
 	return e.withStores(ctx, func(s *stores) error {
 		now := time.Now()
 		found := collectStatus(ctx, e.options, s, now)
-		if err := cli.Show(e.stdout, c.Output, found, statusFields(now, found.Subscriptions)...); err != nil {
+		if err := cli.Show(e.stdout, c.Output, found, statusFields(now, found.Conditions, found.Subscriptions)...); err != nil {
 			return err
 		}
 		if found.Leader == "" && e.options.Config.Election.Kind != config.ElectionNone {
@@ -106,6 +109,9 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	}
 	found.Subscriptions, err = countSubscriptions(ctx, c.ServiceBus)
 	note("subscriptions", err)
+	reports, err := health.NewReports(s.state, "publisher", c.Stream.Name).List(ctx)
+	note("health", err)
+	found.Verdict = health.Together(found.conditions(c.Election.Kind != config.ElectionNone), reports)
 	return found
 }
 
@@ -186,7 +192,7 @@ func describe(p checkpoint.Position) string {
 }
 
 // statusFields returns the lines of a status, with one for each subscription.
-func statusFields(now time.Time, subscriptions []subscriptionCounts) []cli.Column[status] {
+func statusFields(now time.Time, conditions []health.Condition, subscriptions []subscriptionCounts) []cli.Column[status] {
 	duration := func(s *int64) string {
 		if s == nil {
 			return ""
@@ -209,6 +215,12 @@ func statusFields(now time.Time, subscriptions []subscriptionCounts) []cli.Colum
 	}
 	fields := []cli.Column[status]{
 		{Name: "stream", Text: func(s status) string { return s.Stream }},
+		{Name: "health", Text: func(s status) string { return string(s.State) }},
+	}
+	for _, c := range conditions {
+		fields = append(fields, cli.Column[status]{Name: c.Title(), Text: func(status) string { return c.Detail() }})
+	}
+	fields = append(fields, []cli.Column[status]{
 		{Name: "leader", Text: func(s status) string {
 			text := cmp.Or(s.Leader, "nobody")
 			if s.LeaderRenewed != nil {
@@ -248,7 +260,7 @@ func statusFields(now time.Time, subscriptions []subscriptionCounts) []cli.Colum
 			}
 			return fmt.Sprintf("%d of %d bytes", *s.TopicBytes, *s.TopicLimitBytes)
 		}},
-	}
+	}...)
 	for _, counts := range subscriptions {
 		fields = append(fields, cli.Column[status]{Name: "subscription " + counts.Name, Text: func(status) string { return counts.String() }})
 	}

@@ -1,17 +1,21 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/statuspage"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
 // stages are the steps of an event through the publisher.
@@ -20,7 +24,8 @@ func stages() []statuspage.Stage {
 		{Name: "Event store", About: "The change stream of the leader, or a scan after the oplog was lost.", Figures: []statuspage.Figure{
 			{Name: "events read", Unit: statuspage.PerSec, Read: statuspage.Rate("penstock_publisher_events_read_total")},
 			{Name: "events scanned", Unit: statuspage.PerSec, Read: statuspage.Rate("penstock_publisher_events_scanned_total")},
-			{Name: "stream behind", Unit: statuspage.Seconds, Read: statuspage.Value("penstock_publisher_stream_lag_seconds"), Alarm: statuspage.Above(60)},
+			// Between two terms, and on a standby, nobody reads here, which is not "0 s behind".
+			{Name: "stream behind", Unit: statuspage.Seconds, Read: whileLeading(statuspage.Value("penstock_publisher_stream_lag_seconds")), Alarm: statuspage.Above(60)},
 			{Name: "quarantined", Read: statuspage.Value("penstock_publisher_quarantine_records"), Alarm: statuspage.Above(0)},
 		}},
 		{Name: "Lanes", About: "One for each session key: one unacknowledged send at a time.", Figures: []statuspage.Figure{
@@ -35,9 +40,8 @@ func stages() []statuspage.Stage {
 			{Name: "throttled", Unit: statuspage.PerSec, Read: statuspage.Rate("penstock_publisher_throttled_total"), Alarm: statuspage.Above(0)},
 		}},
 		{Name: "Checkpoint", About: "The resume token, saved behind what the broker accepted.", Figures: []statuspage.Figure{
-			{Name: "last moved", Unit: statuspage.Seconds, Read: statuspage.Value("penstock_publisher_checkpoint_age_seconds"), Alarm: statuspage.Above(60)},
-			{Name: "events behind it", Read: statuspage.Value("penstock_publisher_checkpoint_window_events")},
-			{Name: "saves", Unit: statuspage.PerSec, Read: statuspage.Rate("penstock_publisher_checkpoint_saves_total")},
+			{Name: "last moved", Unit: statuspage.Seconds, Read: whileLeading(statuspage.Value("penstock_publisher_checkpoint_age_seconds")), Alarm: statuspage.Above(60)},
+			{Name: "events behind it", Read: whileLeading(statuspage.Value("penstock_publisher_checkpoint_window_events"))},
 			// Only a lost position is an alarm. The chart's alert warns earlier.
 			{
 				Name: "runway of the oplog", Unit: statuspage.Seconds, Read: statuspage.Value("penstock_publisher_oplog_runway_seconds"),
@@ -45,6 +49,11 @@ func stages() []statuspage.Stage {
 			},
 		}},
 	}
+}
+
+// whileLeading is a reading that only the leader has.
+func whileLeading(reading statuspage.Reading) statuspage.Reading {
+	return statuspage.While("penstock_publisher_leader", reading)
 }
 
 // keptTerms is how many terms of this process the page lists.
@@ -109,6 +118,46 @@ func (l *termLog) now(leads bool, epoch string) []statuspage.Row {
 	return rows
 }
 
+// shownQuarantined bounds the records that the page reads.
+const shownQuarantined = 200
+
+// quarantinedRows groups the records of the quarantine by reason, each with its oldest event.
+func (p *Publisher) quarantinedRows(ctx context.Context) ([]statuspage.Row, error) {
+	state := p.state.Load()
+	if state == nil {
+		return nil, errors.New("this process has not connected to MongoDB yet")
+	}
+	records, err := quarantine.NewRecords(state, p.config.Stream.Name).List(ctx, quarantine.Filter{}, false, shownQuarantined)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[event.Reason]int{}
+	for _, r := range records {
+		counts[r.Reason]++
+	}
+	var rows []statuspage.Row
+	for _, r := range records {
+		n := counts[r.Reason]
+		if n == 0 {
+			continue // the row of this reason exists
+		}
+		counts[r.Reason] = 0
+		example := "document " + quarantine.DocumentText(r.DocumentID)
+		if r.AggregateID != "" && r.EventID > 0 {
+			example = fmt.Sprintf("%s, event %d", r.AggregateID, r.EventID)
+		}
+		shown := strconv.Itoa(n)
+		if len(records) == shownQuarantined {
+			shown = "at least " + shown
+		}
+		rows = append(rows, statuspage.Row{
+			Cells: []string{string(r.Reason), shown, example, cmp.Or(r.Detail, "field "+r.Field), "correct the event, then: publisher quarantine republish --reason " + string(r.Reason)},
+			Alarm: true,
+		})
+	}
+	return rows, nil
+}
+
 // statusPage makes the status page, and the loop that records its figures.
 func (p *Publisher) statusPage(h *health.Health) (http.Handler, func(context.Context)) {
 	recorder := statuspage.NewRecorder(p.registry, stages())
@@ -118,6 +167,7 @@ func (p *Publisher) statusPage(h *health.Health) (http.Handler, func(context.Con
 	}
 	page := statuspage.Page{
 		Service: "publisher", Instance: p.config.Election.Host(), Version: cli.Version(),
+		Pipeline: fmt.Sprintf("%s → topic %s of %s", p.config.MongoDB.Events(), p.config.ServiceBus.Topic, p.config.ServiceBus.Host()),
 		Recorder: recorder,
 		Verdict:  h.Verdict,
 		Tables: []statuspage.Source{
@@ -129,9 +179,8 @@ func (p *Publisher) statusPage(h *health.Health) (http.Handler, func(context.Con
 				Empty: "No term of this process has ended.", Rows: p.terms.endedTerms,
 			},
 			{
-				Name: "Quarantined by this process", Columns: []string{"reason", "events"},
-				Empty: "This process has put no event into the quarantine.",
-				Rows:  recorder.Series("penstock_publisher_quarantined_total", []string{"reason"}, count, true),
+				Name: "Quarantined events", Columns: []string{"reason", "events", "for example", "its error", "to do"},
+				Empty: "No event is in the quarantine.", Rows: p.quarantinedRows,
 			},
 			{
 				Name: "Failed sends of this process", Columns: []string{"fault", "sends"},

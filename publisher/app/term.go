@@ -128,6 +128,7 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 	t.pump.submit = t.dispatcher.Submit
 	t.saver = checkpoint.NewSaver(claim, t.pump.watermark, w.saving)
 
+	defer w.publishing.Availability.TermEnded()
 	if w.ended != nil {
 		defer w.ended()
 	}

@@ -91,6 +91,13 @@ cluster: {{ . | quote }}
   annotations:
     summary: The topic refuses the publisher.
     description: The topic does not let the publisher send. The publisher retries, and its process ends if the refusals last.
+- alert: PenstockPublisherBrokerUnreachable
+  expr: max(penstock_publisher_health_conditions{ {{- $pods }}, condition="broker-unreachable"}) > 0
+  for: 2m
+  labels: {severity: critical}
+  annotations:
+    summary: The publisher does not reach Service Bus.
+    description: For 2 minutes the publisher could not open a connection to the topic, or the topic accepted no send. Events wait in the event store.
 - alert: PenstockPublisherKeysDelayed
   expr: max(penstock_publisher_delayed_keys{ {{- $pods -}} }) > 0
   for: 10m
@@ -187,6 +194,13 @@ cluster: {{ . | quote }}
   annotations:
     summary: The projectors make no progress.
     description: {{ `Sessions wait ({{ $value | humanize }}), and no event has been projected for 10 minutes.` | quote }}
+- alert: PenstockProjectorBrokerUnreachable
+  expr: sum(penstock_projector_health_conditions{ {{- $pods }}, condition="broker-unreachable"}) > 0
+  for: 2m
+  labels: {severity: critical}
+  annotations:
+    summary: Projectors do not reach Service Bus.
+    description: {{ `{{ $value }} pods have got no answer for 2 minutes when they asked Service Bus for a session. If this holds for all pods, read models get no events.` | quote }}
 - alert: PenstockProjectorBacklogUnknown
   expr: absent(penstock_projector_backlog_sessions{ {{- $pods -}} }) and on() sum(penstock_projector_session_slots{ {{- $pods -}} }) > 0
   for: 10m

@@ -96,10 +96,6 @@ function table(t) {
     section.append(element("p", "error", t.error));
     return section;
   }
-  if (t.rows.length === 0) {
-    section.append(element("p", "empty", t.empty));
-    return section;
-  }
   const grid = element("table");
   if (t.columns.some((c) => c !== "")) {
     const head = grid.createTHead().insertRow();
@@ -109,7 +105,11 @@ function table(t) {
   for (const r of t.rows) {
     const row = body.insertRow();
     if (r.alarm) row.className = "alarm";
-    for (const c of r.cells) row.append(element("td", "", c));
+    r.cells.forEach((c, i) => {
+      const cell = element("td", "", c);
+      cell.dataset.column = t.columns[i]; // the heading on a narrow screen
+      row.append(cell);
+    });
     if (r.progress !== undefined) {
       const cell = body.insertRow().insertCell();
       cell.colSpan = t.columns.length;
@@ -137,12 +137,16 @@ function show(d) {
   byId("service").textContent = d.service;
   byId("instance").textContent = d.instance;
   byId("version").textContent = d.version;
+  byId("pipeline").textContent = d.pipeline;
   byId("conditions").replaceChildren(...d.conditions.map(condition));
   const state = byId("state");
   state.className = { "ok": "good", "degraded": "warn" }[d.state] ?? "bad";
   state.textContent = d.state + ", up " + duration((new Date(d.now) - new Date(d.startedAt)) / 1000);
   byId("stages").replaceChildren(...d.stages.map(stage));
-  byId("tables").replaceChildren(...d.tables.map(table));
+  // Tables without rows share one line, so that what is there is seen.
+  const quiet = (t) => !t.error && t.rows.length === 0;
+  byId("tables").replaceChildren(...d.tables.filter((t) => !quiet(t)).map(table));
+  byId("quiet").textContent = d.tables.filter(quiet).map((t) => t.empty).join(" ");
 }
 
 async function refresh() {

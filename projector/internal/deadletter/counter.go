@@ -52,6 +52,10 @@ func (c *Counter) Run(ctx context.Context) error {
 	return nil
 }
 
+// Messages returns the last count by reason, which the caller must not change; nil if it is
+// stale.
+func (c *Counter) Messages() map[string]int { return c.metrics.last() }
+
 // look counts once, and returns the wait until the next count.
 func (c *Counter) look(ctx context.Context) time.Duration {
 	o := &c.options

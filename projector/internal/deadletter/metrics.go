@@ -56,12 +56,20 @@ func (m *metrics) counted(messages map[string]int, at time.Time) {
 // Describe implements [prometheus.Collector].
 func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- descMessages }
 
+// last returns the last count; nil if it is stale.
+func (m *metrics) last() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at.IsZero() || time.Since(m.at) > m.fresh {
+		return nil
+	}
+	return m.messages
+}
+
 // Collect implements [prometheus.Collector].
 func (m *metrics) Collect(values chan<- prometheus.Metric) {
-	m.mu.Lock()
-	messages, at := m.messages, m.at
-	m.mu.Unlock()
-	if at.IsZero() || time.Since(at) > m.fresh {
+	messages := m.last()
+	if messages == nil {
 		return
 	}
 	for _, reason := range m.reasons {

@@ -38,6 +38,7 @@ type Acceptor struct {
 	reached  atomic.Bool
 	refusals atomic.Int32
 	refuse   context.CancelCauseFunc
+	contact  contact
 }
 
 // refusalsOut is how many refusals at the start end the process. A single refusal can come
@@ -193,12 +194,13 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 	conn, err := a.pool.take()
 	if err != nil {
 		a.options.Logger.Error().Err(err).Msg("connection not opened")
+		a.contact.failed(err)
 		a.metrics.accepts.WithLabelValues(acceptFailed).Inc()
 		a.accepts.failed(t, 0)
 		return Accepted{}, nil, false
 	}
 	wait := acceptWait
-	if !a.reached.Load() {
+	if _, err := a.contact.failing(); err != nil || !a.reached.Load() {
 		wait = firstAcceptWait
 	}
 	ctx, cancel := context.WithTimeout(stop, wait+acceptGrace)
@@ -232,11 +234,13 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 		a.accepts.none(t)
 	case class == sbus.ClassBusy:
 		result = acceptBusy
+		a.contact.answered()
 		a.pool.answered(conn)
 		a.accepts.failed(t, busyWait)
 	default:
 		a.pool.failed(conn, ctx.Err() != nil)
 		a.accepts.failed(t, 0)
+		a.contact.failed(err)
 		if (class == sbus.ClassFatal || class == sbus.ClassRefused) && !a.reached.Load() && a.refusals.Add(1) == refusalsOut {
 			a.refuse(fmt.Errorf("%w: %w", ErrRefused, err))
 		}
@@ -247,7 +251,15 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 	}
 }
 
+// Failing returns since when the broker has answered no accept properly, and the last error;
+// nil if it answers.
+func (a *Acceptor) Failing() (since time.Time, err error) { return a.contact.failing() }
+
+// Retrying counts the aggregates whose events could not be finished in the last minute.
+func (a *Acceptor) Retrying() int { return a.failures.shown(time.Now()) }
+
 func (a *Acceptor) tellConnected() {
+	a.contact.answered()
 	if !a.reached.Swap(true) && a.options.Connected != nil {
 		a.options.Connected()
 	}

@@ -104,7 +104,8 @@ const (
 	// the service's own default of about 65 s, and below MaxSilence.
 	acceptWait = 30 * time.Second
 	// firstAcceptWait is how long the broker is asked to wait before it has answered for
-	// the first time, so that an idle projector soon shows that it is connected.
+	// the first time, and after it has failed, so that an idle projector soon shows that it
+	// is connected.
 	firstAcceptWait = time.Second
 	// acceptGrace is how much longer than that an accept may take: the round trips of a
 	// late grant, and the wait behind other accepts of the connection.

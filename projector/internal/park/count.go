@@ -89,9 +89,20 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
+// Counts returns the last count of [Store.Run], which the caller must not change; nil before
+// the first one.
+func (s *Store) Counts() map[Group]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}
+
 // publish sets the metrics of the projections that this process serves. Their generations
 // are added up.
 func (s *Store) publish(counts map[Group]int64) {
+	s.mu.Lock()
+	s.counts = counts
+	s.mu.Unlock()
 	sums, discarded := make(map[[2]string]int64), make(map[string]int64)
 	for _, g := range s.serving() {
 		for _, reason := range s.options.Reasons {

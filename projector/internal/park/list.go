@@ -114,6 +114,17 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 	return s.list(ctx, f.query(), options.Find().SetSort(bson.D{{Key: fieldParkedAt, Value: 1}, {Key: fieldID, Value: 1}}).SetLimit(int64(limit)))
 }
 
+// Example returns one marker of a projection and a reason that is not discarded; the zero
+// value if there is none.
+func (s *Store) Example(ctx context.Context, projection, reason string) (Listed, error) {
+	f := Filter{Projection: projection, Reason: reason}
+	found, err := s.list(ctx, f.query(), options.Find().SetLimit(1))
+	if err != nil || len(found) == 0 {
+		return Listed{}, err
+	}
+	return found[0], nil
+}
+
 func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBuilder) ([]Listed, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()

@@ -116,6 +116,8 @@ type Store struct {
 
 	mu     sync.Mutex
 	served []Served
+	// counts are those of the last count.
+	counts map[Group]int64
 }
 
 // NewStore makes a store on its collection.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -114,10 +115,12 @@ type Options struct {
 type Reconciler struct {
 	options Options
 	metrics *metrics
-	// healed is when the last pass over the dead letters ended. failing is set if the
-	// last beat failed. Only Run uses both.
-	healed  time.Time
-	failing bool
+	// healed is when the last pass over the dead letters ended, and unhealed its error. Only
+	// Run uses both.
+	healed   time.Time
+	unhealed error
+	// failing is the error of the last beat.
+	failing atomic.Pointer[error]
 }
 
 // New makes a reconciler.
@@ -160,13 +163,23 @@ func (r *Reconciler) Run(ctx context.Context) error {
 func (r *Reconciler) report(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
-	case err != nil && !r.failing:
-		r.failing = true
+	case err != nil:
+		if r.failing.Swap(&err) != nil {
+			return
+		}
 		r.options.Logger.Warn().Err(err).Msg("read models not reconciled; retrying")
-	case err == nil && r.failing:
-		r.failing = false
+	case r.failing.Swap(nil) != nil:
 		r.options.Logger.Info().Msg("read models are reconciled again")
 	}
+}
+
+// Err returns why read models are not reconciled at present; nil if they are, or if another
+// process holds the lease.
+func (r *Reconciler) Err() error {
+	if err := r.failing.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // beat renews the lease and advances every sweep by one step. It reports whether this
@@ -253,10 +266,11 @@ func (r *Reconciler) step(ctx context.Context, known Record) error {
 	return r.options.Records.End(ctx, p, known.Sweep, true, r.options.Interval)
 }
 
-// heal makes a pass over the dead letters if one is due.
+// heal makes a pass over the dead letters if one is due. Until the next pass, its error is
+// that of the last one: nothing was healed since.
 func (r *Reconciler) heal(ctx context.Context) error {
 	if r.options.DeadLetters == nil || !r.healed.IsZero() && time.Since(r.healed) < min(healEvery, r.options.Interval) {
-		return nil
+		return r.unhealed
 	}
 	removed, err := r.options.DeadLetters.Heal(ctx)
 	if err != nil || removed == 0 {
@@ -264,6 +278,7 @@ func (r *Reconciler) heal(ctx context.Context) error {
 		// once.
 		r.healed = time.Now()
 	}
+	r.unhealed = err
 	return err
 }
 

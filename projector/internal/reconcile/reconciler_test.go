@@ -37,6 +37,8 @@ type pipeline struct {
 	down error
 	// paused is the result of Paused.
 	paused bool
+	// unhealed is the result of Heal.
+	unhealed error
 }
 
 type stored struct {
@@ -178,8 +180,17 @@ func (p process) Progress(_ context.Context, id string) (reconcile.Progress, err
 	return progress, nil
 }
 
+func (p process) Heal(context.Context) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return 0, p.unhealed
+}
+
+func (process) Close() {}
+
 // running is a running reconciler.
 type running struct {
+	*reconcile.Reconciler
 	registry *prometheus.Registry
 	log      *bytes.Buffer
 	stop     func()
@@ -190,6 +201,7 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	r := &running{registry: prometheus.NewPedanticRegistry(), log: &bytes.Buffer{}}
 	one := process{p, name}
 	reconciler, err := reconcile.New(reconcile.Options{Records: one, Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
+		DeadLetters: one,
 		Paused: func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -199,6 +211,7 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Reconciler = reconciler
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- reconciler.Run(ctx) }()
@@ -354,5 +367,26 @@ func TestOutageIsReportedOnce(t *testing.T) {
 		if p.record().through.IsZero() {
 			t.Error("nothing is verified")
 		}
+	})
+}
+
+// Between two passes over the dead letters nothing is healed, so a beat between them is no
+// recovery: an unreachable broker was called "reconciled again" after five seconds.
+func TestOutageOfTheBrokerLastsUntilAPassSucceeds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipeline(orders)
+		p.unhealed = errors.New("no route to the broker")
+		r := p.start(t, "one")
+		pass(150 * time.Second)
+		if log := r.log.String(); strings.Contains(log, "again") || strings.Count(log, "not reconciled") != 1 || r.Err() == nil {
+			t.Errorf("during the outage (%v) the log has\n%s", r.Err(), log)
+		}
+		p.set(func(p *pipeline) { p.unhealed = nil })
+		pass(2 * time.Minute)
+		if log := r.log.String(); strings.Count(log, "reconciled again") != 1 || r.Err() != nil {
+			t.Errorf("after the outage (%v) the log has\n%s", r.Err(), log)
+		}
+		r.stop()
 	})
 }

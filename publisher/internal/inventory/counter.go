@@ -108,6 +108,19 @@ func (c *Counter) Run(ctx context.Context) {
 	})
 }
 
+// Quarantined returns the last count of the quarantine; false if it is stale.
+func (c *Counter) Quarantined() (int64, bool) {
+	n, ok := c.metrics.quarantine.get()
+	return int64(n), ok
+}
+
+// Oplog returns the last runway; false if it is stale or cannot be read.
+func (c *Counter) Oplog() (Runway, bool) {
+	left, ok := c.metrics.runway.get()
+	complete, _ := c.metrics.complete.get()
+	return Runway{Left: time.Duration(left * float64(time.Second)), Complete: complete == 1}, ok
+}
+
 func (c *Counter) countQuarantine(ctx context.Context) {
 	looking, cancel := mongox.Timeout(ctx, lookTimeout)
 	defer cancel()

@@ -26,15 +26,19 @@ func (r *reading) set(value float64) {
 	r.value, r.at = value, time.Now()
 }
 
+// get returns the value; false if there is none that is fresh.
+func (r *reading) get() (float64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.value, !r.at.IsZero() && time.Since(r.at) <= r.fresh
+}
+
 // Describe implements [prometheus.Collector].
 func (r *reading) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- r.description }
 
 // Collect implements [prometheus.Collector].
 func (r *reading) Collect(values chan<- prometheus.Metric) {
-	r.mu.Lock()
-	value, at := r.value, r.at
-	r.mu.Unlock()
-	if !at.IsZero() && time.Since(at) <= r.fresh {
+	if value, ok := r.get(); ok {
 		values <- prometheus.MustNewConstMetric(r.description, prometheus.GaugeValue, value)
 	}
 }

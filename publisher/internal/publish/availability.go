@@ -39,12 +39,16 @@ type Availability struct {
 	gauge   prometheus.Gauge
 	served  atomic.Bool // the topic let the process connect once
 	refused atomic.Bool // some of the refusals last
+	failing atomic.Bool // some of the failures last
 
 	mu sync.Mutex
 	// connecting are the refusals since the last connection was opened. sending are those
 	// since the last send was accepted. everything are the refusals of events since the
 	// topic last accepted one, although connections are open.
 	connecting, sending, everything refusals
+	// unconnected are the failed attempts to connect since a connection was last open, and
+	// unsent the failed sends since the topic last accepted one.
+	unconnected, unsent refusals
 }
 
 // refusals are consecutive refusals of one kind. The zero value is none.
@@ -69,10 +73,64 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 func (a *Availability) Connected() {
 	a.served.Store(true)
 	a.end(&a.connecting)
+	a.works(&a.unconnected)
 }
 
 // Accepted says that the topic has accepted a send.
-func (a *Availability) Accepted() { a.end(&a.sending, &a.everything) }
+func (a *Availability) Accepted() {
+	a.end(&a.sending, &a.everything)
+	a.works(&a.unconnected, &a.unsent)
+}
+
+// ConnectFailed notes an attempt to connect that failed while no connection was open.
+func (a *Availability) ConnectFailed(err error) { a.fails(&a.unconnected, err) }
+
+// SendFailed notes a send that failed because of the connection or the broker, and not
+// because of its events.
+func (a *Availability) SendFailed(err error) { a.fails(&a.unsent, err) }
+
+// TermEnded says that this process no longer publishes, so it no longer knows whether the
+// topic works.
+func (a *Availability) TermEnded() { a.works(&a.unconnected, &a.unsent) }
+
+// Failing returns since when no connection could be opened or, if one is open, no send was
+// accepted, and the last error. The error is nil if the topic works.
+func (a *Availability) Failing() (since time.Time, err error) {
+	if !a.failing.Load() {
+		return time.Time{}, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !a.unconnected.since.IsZero():
+		return a.unconnected.since, fmt.Errorf("no connection to the topic can be opened: %w", a.unconnected.err)
+	case !a.unsent.since.IsZero():
+		return a.unsent.since, fmt.Errorf("the topic accepts no send: %w", a.unsent.err)
+	}
+	return time.Time{}, nil
+}
+
+func (a *Availability) fails(r *refusals, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failing.Store(true)
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	r.err = err
+}
+
+func (a *Availability) works(ended ...*refusals) {
+	if !a.failing.Load() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range ended {
+		*r = refusals{}
+	}
+	a.failing.Store(!a.unconnected.since.IsZero() || !a.unsent.since.IsZero())
+}
 
 // Refused notes that the topic has refused a send. The error is nil if the caller should
 // retry; otherwise it says why the term must end.

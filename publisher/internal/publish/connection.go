@@ -124,6 +124,9 @@ func (c *connections) complain(err error) {
 	c.mu.Lock()
 	c.failed++
 	failed := c.failed
+	if !slices.ContainsFunc(c.slots, isOpen) {
+		c.options.Availability.ConnectFailed(err)
+	}
 	c.mu.Unlock()
 	if failed&(failed-1) == 0 {
 		c.options.Logger.Warn().Err(err).Int("failures", failed).Msg("no connection to the topic; retrying")

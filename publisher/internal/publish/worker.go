@@ -66,6 +66,9 @@ func (w *worker) publish(ctx context.Context) bool {
 		}
 		fault, broken := faultOf(f.err)
 		w.d.metrics.sendErrors.WithLabelValues(fault.String()).Inc()
+		if fault == FaultDisconnected || fault == FaultTransient || fault == FaultBusy {
+			w.d.options.Availability.SendFailed(f.err)
+		}
 		switch fault {
 		case FaultTooLarge, FaultBatch, FaultMixed:
 			// A link that ended reports its reason to every later send, although another

@@ -89,6 +89,10 @@ func (m *Metrics) replied(chunk Chunk) {
 // upTo says that everything before t has been read.
 func (m *Metrics) upTo(t time.Time) { m.current.Store(t.UnixNano()) }
 
+// Lag returns how far the stream is read behind the event store; 0 on a process that does
+// not lead.
+func (m *Metrics) Lag() time.Duration { return m.lag(time.Now()) }
+
 func (m *Metrics) setCaughtUp(caughtUp bool) {
 	value := 0.0
 	if caughtUp {

@@ -1,0 +1,84 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+)
+
+// readiness returns the status and the text of a process's /readyz.
+func (s *scenario) readiness(p *harness.Process) (status int, text string) {
+	s.t.Helper()
+	answer, err := http.Get("http://" + p.Admin + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return answer.StatusCode, string(body)
+}
+
+// A broker that does not answer is no reason to replace pods, and no reason to call them
+// healthy. /readyz, the status page, the metric, the status commands and the log say the
+// same, and that it is over.
+func TestUnreachableBrokerIsNotHealthy(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 36))
+	broker := capability[linkRefuser](s, "refuse links")
+	s.start(1, 1)
+	s.load(20 * time.Second)
+	s.awaitPublished(0.05)
+	publisher, projector := s.started[0], s.started[1]
+	for _, p := range s.started {
+		s.await("an ok /readyz of "+p.Name, func() bool {
+			status, text := s.readiness(p)
+			return status == http.StatusOK && text == "ok\n"
+		})
+	}
+
+	if err := broker.RefuseLinks(settleTimeout(), "amqp:internal-error"); err != nil {
+		t.Fatal(err)
+	}
+	const condition = "broker-unreachable"
+	for _, p := range s.started {
+		s.await("a degraded /readyz of "+p.Name, func() bool {
+			status, text := s.readiness(p)
+			return status == http.StatusOK && strings.HasPrefix(text, "degraded\n") && strings.Contains(text, condition+": ")
+		})
+		if state := s.statusPage(p).State; state != "degraded" {
+			t.Errorf("the page of %s says %q", p.Name, state)
+		}
+	}
+	s.await("the same verdict of the commands", func() bool {
+		ofPublisher, _ := s.publisherCommand(0, "status")
+		ofProjector, _ := s.projectorCommand(0, "status")
+		return strings.Contains(ofPublisher, condition) && strings.Contains(ofProjector, ": degraded\n") && strings.Contains(ofProjector, condition)
+	})
+	s.await("the same verdict of the metrics", func() bool {
+		return s.metric("publisher", "penstock_publisher_health_conditions", "condition", condition) == 1 &&
+			s.metric("projector", "penstock_projector_health_conditions", "condition", condition) == 1
+	})
+
+	if err := broker.RefuseLinks(0, "amqp:internal-error"); err != nil {
+		t.Fatal(err)
+	}
+	s.invariants()
+	for _, p := range []*harness.Process{publisher, projector} {
+		s.await("a recovered "+p.Name, func() bool {
+			_, text := s.readiness(p)
+			return !strings.Contains(text, condition)
+		})
+		s.await("the end in the log of "+p.Name, func() bool {
+			log := s.log(p)
+			return strings.Contains(log, `"health condition began"`) && strings.Contains(log, `"health condition ended"`)
+		})
+	}
+}
