@@ -16,7 +16,7 @@ import (
 
 // config holds the flags.
 type config struct {
-	Events     string        `help:"File of events to run, one JSON object a line, compressed by gzip if its name ends in .gz: aggregateId, aggregateType, eventId, eventType, timestamp, payload. Without it, the demo generates the events of a small shop." env:"EVENTS" placeholder:"FILE"`
+	Events     string        `help:"File of events to run, one JSON object a line, compressed by gzip if its name ends in .gz: aggregateId, aggregateType, eventId, eventType, timestamp, payload. A file of mongoexport has this format. Without it, the demo generates the events of a small shop." env:"EVENTS" placeholder:"FILE"`
 	Count      int           `help:"Number of events of the generated shop." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
 	Seed       uint64        `help:"Seed of the generated shop: the same seed gives the same events." default:"1" placeholder:"N"`
 	LoadTime   time.Duration `help:"Time over which the first four fifths of the events are stored; 0 stores them as fast as possible. The other events are stored ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -29,16 +30,46 @@ const maxLine = 16 << 20
 
 // line is an event as a line of the file.
 type line struct {
-	AggregateID   string `bson:"aggregateId"`
-	AggregateType string `bson:"aggregateType"`
-	EventID       int64  `bson:"eventId"`
-	EventType     string `bson:"eventType"`
-	Timestamp     string `bson:"timestamp"`
-	Payload       bson.D `bson:"payload"`
+	AggregateID   bson.RawValue `bson:"aggregateId"`
+	AggregateType string        `bson:"aggregateType"`
+	EventID       int64         `bson:"eventId"`
+	EventType     string        `bson:"eventType"`
+	Timestamp     bson.RawValue `bson:"timestamp"`
+	Payload       bson.D        `bson:"payload"`
+}
+
+// aggregateID returns the id as text; empty if it is absent.
+func (l *line) aggregateID() (string, error) {
+	switch id := l.AggregateID; id.Type {
+	case 0:
+		return "", nil
+	case bson.TypeString:
+		return id.StringValue(), nil
+	case bson.TypeObjectID:
+		return id.ObjectID().Hex(), nil
+	case bson.TypeInt32, bson.TypeInt64:
+		return strconv.FormatInt(id.AsInt64(), 10), nil
+	default:
+		return "", fmt.Errorf("aggregateId is a %s: use a text, an ObjectId or an integer", id.Type)
+	}
+}
+
+// at returns the time, which is a text or, in a file of mongoexport, a date.
+func (l *line) at() (time.Time, error) {
+	if l.Timestamp.Type == bson.TypeDateTime {
+		return l.Timestamp.Time().UTC(), nil
+	}
+	text, ok := l.Timestamp.StringValueOK()
+	if !ok {
+		return time.Time{}, errors.New("timestamp is neither a text in the format of RFC 3339 nor a date")
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	return at.UTC(), err
 }
 
 // Open reads a file of events. If its name ends in .gz, it is gunzipped. Each line is a
-// JSON object with aggregateId, eventId, eventType, an RFC 3339 timestamp and a payload.
+// JSON object with aggregateId, eventId, eventType, a timestamp (RFC 3339, or a date in
+// Extended JSON) and a payload. A file of mongoexport has this format.
 // The events of an aggregate must be in the order of eventId. They are stored by time,
 // which interleaves the aggregates.
 func Open(path string) (*workload.Workload, error) {
@@ -97,21 +128,22 @@ func read(in io.Reader) ([]workload.Event, error) {
 		if err := bson.UnmarshalExtJSON(lines.Bytes(), false, &l); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		at, err := time.Parse(time.RFC3339, l.Timestamp)
-		if err != nil {
+		at, timeErr := l.at()
+		id, idErr := l.aggregateID()
+		if err := errors.Join(timeErr, idErr); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		switch {
-		case l.AggregateID == "" || l.EventType == "":
+		case id == "" || l.EventType == "":
 			return nil, fmt.Errorf("line %d: aggregateId and eventType are required", n)
-		case l.EventID != last[l.AggregateID]+1:
+		case l.EventID != last[id]+1:
 			return nil, fmt.Errorf("line %d: event %d of %s follows event %d: number an aggregate's events 1, 2, 3, …",
-				n, l.EventID, l.AggregateID, last[l.AggregateID])
+				n, l.EventID, id, last[id])
 		}
-		last[l.AggregateID] = l.EventID
+		last[id] = l.EventID
 		events = append(events, workload.Event{
-			AggregateID: l.AggregateID, AggregateType: l.AggregateType, EventID: l.EventID,
-			EventType: l.EventType, Timestamp: at.UTC(), Payload: l.Payload,
+			AggregateID: id, AggregateType: l.AggregateType, EventID: l.EventID,
+			EventType: l.EventType, Timestamp: at, Payload: l.Payload,
 		})
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {

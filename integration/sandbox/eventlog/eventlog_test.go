@@ -70,11 +70,23 @@ func TestOpenInterleavesByTimeAndKeepsEachAggregatesOrder(t *testing.T) {
 	}
 }
 
+func TestOpenReadsAFileOfMongoexport(t *testing.T) {
+	t.Parallel()
+	w, err := eventlog.Open(write(t, `{"_id":{"$oid":"65a0b1c2d3e4f5a6b7c8d9e0"},"aggregateId":{"$oid":"65a0b1c2d3e4f5a6b7c8d9e1"},"eventId":{"$numberLong":"1"},"eventType":"T","timestamp":{"$date":"2020-01-01T00:00:05Z"},"payload":{"n":1},"metadata":{"user":"ada"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev := w.Events[0]; ev.AggregateID != "65a0b1c2d3e4f5a6b7c8d9e1" || ev.EventID != 1 || !ev.Timestamp.Equal(time.Date(2020, 1, 1, 0, 0, 5, 0, time.UTC)) {
+		t.Errorf("read %+v", ev)
+	}
+}
+
 func TestOpenReportsTheProblemOfAFile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ line, says string }{
 		"not JSON":     {`{"aggregateId":`, "line 1:"},
 		"no time":      {`{"aggregateId":"a","eventId":1,"eventType":"T","timestamp":"yesterday"}`, "line 1:"},
+		"no id":        {`{"aggregateId":{"a":1},"eventId":1,"eventType":"T","timestamp":"2020-01-01T00:00:05Z"}`, "use a text, an ObjectId or an integer"},
 		"no aggregate": {`{"eventId":1,"eventType":"T","timestamp":"2020-01-01T00:00:05Z"}`, "aggregateId and eventType are required"},
 		"a hole":       {`{"aggregateId":"a","eventId":2,"eventType":"T","timestamp":"2020-01-01T00:00:05Z"}`, "number an aggregate's events 1, 2, 3"},
 		"empty":        {``, "it has no events"},
