@@ -195,7 +195,7 @@ func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {
 	}
 	return statuspage.Handler(statuspage.Page{
 		Service: "projector", Instance: host, Version: cli.Version(),
-		Pipeline: fmt.Sprintf("subscription %s of topic %s of %s → %s", p.config.ServiceBus.Subscription, p.config.ServiceBus.Topic, p.config.ServiceBus.Host(), p.config.MongoDB.ReadModels()),
+		Pipeline: fmt.Sprintf("subscription %s of topic %s of %s → database %s", p.config.ServiceBus.Subscription, p.config.ServiceBus.Topic, p.config.ServiceBus.Host(), p.config.MongoDB.ReadModels().Database),
 		Recorder: recorder,
 		Verdict:  h.Verdict,
 		Tables: []statuspage.Source{

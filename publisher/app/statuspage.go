@@ -165,9 +165,10 @@ func (p *Publisher) statusPage(h *health.Health) (http.Handler, func(context.Con
 	read := func(metric string) float64 {
 		return statuspage.Count(metric)(recorder.Families(), nil, 0)
 	}
+	events := p.config.MongoDB.Events()
 	page := statuspage.Page{
 		Service: "publisher", Instance: p.config.Election.Host(), Version: cli.Version(),
-		Pipeline: fmt.Sprintf("%s → topic %s of %s", p.config.MongoDB.Events(), p.config.ServiceBus.Topic, p.config.ServiceBus.Host()),
+		Pipeline: fmt.Sprintf("%s.%s → topic %s of %s", events.Database, events.Collection, p.config.ServiceBus.Topic, p.config.ServiceBus.Host()),
 		Recorder: recorder,
 		Verdict:  h.Verdict,
 		Tables: []statuspage.Source{
