@@ -316,6 +316,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		ended: func() {
 			dispatcher.Idle()
 			saver.Idle()
+			availability.TermEnded()
 		},
 		scans:   newScans(p.registry),
 		missing: newMissing(p.registry),

@@ -61,7 +61,7 @@ type worker struct {
 	// meanwhile every term reads the event store.
 	access, standby, storing *mongox.Access
 	// idle ends the liveness check of the stream, and ended ends the checks of the term's
-	// other loops, until they beat again. Both are nil without a liveness probe.
+	// other loops and of the topic, until the next term. Both are nil without a probe.
 	idle, ended func()
 
 	// inventory and pausing run beside the terms as long as the process. A nil pausing
@@ -128,7 +128,6 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 	t.pump.submit = t.dispatcher.Submit
 	t.saver = checkpoint.NewSaver(claim, t.pump.watermark, w.saving)
 
-	defer w.publishing.Availability.TermEnded()
 	if w.ended != nil {
 		defer w.ended()
 	}
