@@ -34,7 +34,7 @@ const (
 func (p *Projector) newConditions() *prometheus.GaugeVec {
 	conditions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "penstock_projector_health_conditions",
-		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.",
+		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, retrying, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus, breaker and loop-stuck make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.",
 	}, []string{"condition", "state"})
 	p.registry.MustRegister(conditions)
 	return conditions

@@ -25,7 +25,7 @@ const (
 func (p *Publisher) newConditions() *prometheus.GaugeVec {
 	conditions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "penstock_publisher_health_conditions",
-		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.",
+		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, stream-behind, oplog-short, quarantined and paused; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, pause, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.",
 	}, []string{"condition", "state"})
 	p.registry.MustRegister(conditions)
 	return conditions

@@ -194,13 +194,6 @@ cluster: {{ . | quote }}
   annotations:
     summary: The projectors make no progress.
     description: {{ `Sessions wait ({{ $value | humanize }}), and no event has been projected for 10 minutes.` | quote }}
-- alert: PenstockProjectorBrokerUnreachable
-  expr: sum(penstock_projector_health_conditions{ {{- $pods }}, condition="broker-unreachable"}) > 0
-  for: 2m
-  labels: {severity: critical}
-  annotations:
-    summary: Projectors do not reach Service Bus.
-    description: {{ `{{ $value }} pods have got no answer for 2 minutes when they asked Service Bus for a session. If this holds for all pods, read models get no events.` | quote }}
 - alert: PenstockProjectorBacklogUnknown
   expr: absent(penstock_projector_backlog_sessions{ {{- $pods -}} }) and on() sum(penstock_projector_session_slots{ {{- $pods -}} }) > 0
   for: 10m
@@ -257,6 +250,13 @@ cluster: {{ . | quote }}
   annotations:
     summary: MongoDB does not accept some read models.
     description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} wait for MongoDB, which accepts other read models.` | quote }}
+- alert: PenstockProjectorBrokerUnreachable
+  expr: sum(penstock_projector_health_conditions{ {{- $pods }}, condition="broker-unreachable"}) > 0
+  for: 2m
+  labels: {severity: critical}
+  annotations:
+    summary: Projectors do not reach Service Bus.
+    description: {{ `{{ $value }} pods have got no answer for 2 minutes when they asked Service Bus for a session. If this holds for all pods, read models get no events.` | quote }}
 - alert: PenstockProjectorJobStuck
   expr: max by (kind) (penstock_projector_job_progress_age_seconds{ {{- $pods -}} }) > 600
   for: 5m
