@@ -15,6 +15,8 @@ type (
 	linkRefuser interface {
 		RefuseLinks(d time.Duration, condition string) error
 	}
+	// promoter is a broker whose alias can be pointed to another, empty one.
+	promoter interface{ Promote() error }
 	// messageRefuser is a broker that permanently refuses certain events on demand.
 	messageRefuser interface {
 		RefuseMessages(matches func(aggregateID string, eventID int64) bool, condition string)

@@ -41,6 +41,7 @@ type Embedded struct {
 	// Mongo and Broker are the stand-ins themselves. Their methods inject faults.
 	Mongo  *mongoemu.Server
 	Broker *sbemu.Server
+	topic  sbemu.Topic
 }
 
 var _ Backend = (*Embedded)(nil)
@@ -71,7 +72,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the event store: %w", err), broker.Close())
 	}
-	return &Embedded{Mongo: store, Broker: broker}, nil
+	return &Embedded{Mongo: store, Broker: broker, topic: topic}, nil
 }
 
 // MongoURI implements [Backend].

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
 // Throttle makes the broker refuse all requests with server-busy for d. Only stand-ins can
@@ -15,6 +16,25 @@ func (e *Embedded) Throttle(d time.Duration) { e.Broker.Throttle(d) }
 // DropConnections breaks every connection to the broker without a closing frame, and counts
 // them.
 func (e *Embedded) DropConnections() int { return e.Broker.DropConnections(nil) }
+
+// Promote replaces the broker by another one with the same entities and without messages, at
+// the same address. So does a failover of an alias of Service Bus (Geo-Disaster Recovery):
+// https://learn.microsoft.com/azure/service-bus-messaging/service-bus-geo-dr
+func (e *Embedded) Promote() error {
+	address := e.Broker.Addr().String()
+	if err := e.Broker.Close(); err != nil {
+		return fmt.Errorf("close the former primary: %w", err)
+	}
+	promoted, err := sbemu.New(sbemu.Config{Address: address, Topics: []sbemu.Topic{e.topic}})
+	if err == nil {
+		err = promoted.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("start the promoted broker: %w", err)
+	}
+	e.Broker = promoted
+	return nil
+}
 
 // DetachLinks ends every link that sends to the topic or receives from the subscription,
 // with that condition. The connections stay open.
