@@ -85,6 +85,16 @@ conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScrip
 	go run ./integration/mongoemu/conformance
 	go run ./integration/sbemu/conformance
 
+FUZZTIME ?= 1m
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a minute each (FUZZTIME=5m for longer)
+	@hack/fuzz.sh $(FUZZTIME) $(MODULES)
+
+.PHONY: notices
+notices: build ## Write the licences of everything that is linked into the services to dist/
+	@mkdir -p dist
+	@hack/notices.sh $(BIN)/publisher $(BIN)/projector >dist/third-party-notices.txt
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint workflow-lint dockerfile-lint ## Check style, import rules, that the modules are tidy, the workflows and the Dockerfiles
 	@for module in $(MODULES); do \
