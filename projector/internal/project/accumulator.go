@@ -77,6 +77,9 @@ func (a *Accumulator) Concerned() bool { return a.concerned }
 // State returns the own fields of the document so far; nil if there is none.
 func (a *Accumulator) State() State { return a.document.state() }
 
+// Size is the size of the own fields of the document so far, in bytes.
+func (a *Accumulator) Size() int { return a.document.size() }
+
 // Write returns the write that brings a unit from the state that the fold started from to
 // the last event that was folded; false if none was. The document of the state must be
 // the one that the fold began with.

@@ -227,6 +227,21 @@ func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
 	}
 }
 
+// TestBuildWritesFewLargeReadModelsTogether builds read models that are much larger than
+// their events.
+func TestBuildWritesFewLargeReadModelsTogether(t *testing.T) {
+	t.Parallel()
+	w := newFakeStores()
+	for i := range 50 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 1)...)
+	}
+	w.size = 1 << 20
+	build1(t, w)
+	if w.together > groupBytes/w.size {
+		t.Errorf("%d read models of %d bytes are written together", w.together, w.size)
+	}
+}
+
 // watchedTarget records the events that its folds get.
 type watchedTarget struct {
 	*fakeStores

@@ -66,8 +66,11 @@ type fakeStores struct {
 	page    int
 	hook    func() error
 	reader  *event.Reader
-	// requests counts loads and writes.
-	requests int
+	// requests counts loads and writes, and together is the largest number of writes in one
+	// of them.
+	requests, together int
+	// size is the size that folds report.
+	size int
 	// unknown is the number of next writes that are executed but not answered.
 	unknown int
 	// rejected are the aggregates whose writes the store rejects.
@@ -240,12 +243,13 @@ func (w *fakeStores) Unit(aggregateID string) model.Unit {
 
 func (w *fakeStores) Concerns(ev *event.Event) bool { return ev.AggregateType == aggregateType }
 
-func (w *fakeStores) Begin() Fold { return &listFold{} }
+func (w *fakeStores) Begin() Fold { return &listFold{size: w.size} }
 
 // listFold folds an aggregate to the list of its event ids.
 type listFold struct {
 	applied string
 	last    int64
+	size    int
 }
 
 func applied(id int64) string { return fmt.Sprintf("%d,", id) }
@@ -262,6 +266,8 @@ func (f *listFold) Add(events []*event.Event) Failure {
 }
 
 func (f *listFold) Last() int64 { return f.last }
+
+func (f *listFold) Size() int { return f.size }
 
 func (f *listFold) Write(unit model.Unit) (model.Write, bool) {
 	return model.Write{Unit: unit, Kind: model.Create, To: f.last, Document: bson.Raw(f.applied)}, f.last > 0
@@ -312,6 +318,7 @@ func (w *fakeStores) Write(_ context.Context, writes []model.Write) ([]model.Wri
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.requests++
+	w.together = max(w.together, len(writes))
 	results := make([]model.Written, len(writes))
 	for i, write := range writes {
 		switch {

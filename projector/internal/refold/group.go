@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// groupHistories and groupBytes bound the histories that are written together. A larger
-	// history is a group by itself.
+	// groupHistories and groupBytes bound the histories that are written together, and
+	// their read models. The last one of a group can be larger.
 	groupHistories = 1000
 	groupBytes     = 4 << 20
 	// liveShare divides both while live events flow, so that live writes do not wait behind
@@ -76,7 +76,8 @@ func (w *Workers) full(g *group) bool {
 
 func (g *group) add(h *history) {
 	g.histories = append(g.histories, h)
-	g.bytes += h.bytes
+	// A small history can have a large read model.
+	g.bytes += max(h.bytes, h.fold.Size())
 	g.counts.aggregates++
 	g.end = eventstore.After(h.raw)
 }

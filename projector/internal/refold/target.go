@@ -34,6 +34,8 @@ type Fold interface {
 	Add(events []*event.Event) Failure
 	// Last is the last event that was folded; 0 if none was.
 	Last() int64
+	// Size is the size of the read model as of Last, in bytes.
+	Size() int
 	// Write is the guarded write that creates the read model as of Last; false if nothing
 	// was folded.
 	Write(unit model.Unit) (model.Write, bool)
