@@ -14,6 +14,6 @@ grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' "$@" | sort | while IF
 	fi
 	echo "$out"
 	# On a busy machine, go test can report the end of the time as a failure of the target:
-	# https://go.dev/issue/48591. A real failure writes an input.
+	# https://go.dev/issue/75804. A real failure writes an input.
 	if grep -q "Failing input written" <<<"$out" || ! grep -q "context deadline exceeded" <<<"$out"; then exit 1; fi
 done
