@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -39,7 +40,7 @@ func (c *checkCommand) connect(ctx context.Context, e *environment) error {
 	}
 	defer s.close(ctx, e.logger)
 	var r preflight.Report
-	r.OK("configuration", fmt.Sprintf("right, with %d projections", len(e.projections)))
+	r.OK("configuration", "right, with "+cli.Count(int64(len(e.projections)), "projection"))
 	for _, client := range s.needed {
 		if !r.Reach(ctx, client.Client, client.what, client.store) {
 			continue

@@ -266,7 +266,7 @@ func printStatus(w io.Writer, view statusView, now time.Time) error {
 		if k.Discarded {
 			discarded = ", discarded"
 		}
-		p.line(0, "parked in %s, generation %d, %s%s: %d aggregates", k.Projection, k.Generation, k.Reason, discarded, k.Aggregates)
+		p.line(0, "parked in %s, generation %d, %s%s: %s", k.Projection, k.Generation, k.Reason, discarded, cli.Count(k.Aggregates, "aggregate"))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(view.DeadLetters)) {
 		p.line(0, "dead letters, %s: %d", reason, view.DeadLetters[reason])
@@ -286,7 +286,7 @@ func (p printer) pipeline(s pipelineStatus, now time.Time) {
 		p.line(1, "%s", c)
 	}
 	for _, pod := range s.Pods {
-		p.line(1, "pod %s: up for %s, writes %d generations", pod.Pod, cli.Age(now, pod.StartedAt), pod.Serves)
+		p.line(1, "pod %s: up for %s, writes %s", pod.Pod, cli.Age(now, pod.StartedAt), cli.Count(int64(pod.Serves), "generation"))
 	}
 	for _, q := range s.Projections {
 		text := q.State

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
 // shownFields and shownParks bound the printed lines of each projection; JSON has all.
@@ -19,7 +21,7 @@ func printDifference(w io.Writer, d difference) error {
 		p.comparison(c)
 		p.line(0, "")
 	}
-	p.line(0, "sample: %d aggregates with %d events, of which %d break the event contract", d.Aggregates, d.Events, d.Unreadable)
+	p.line(0, "sample: %s with %s, of which %d break the event contract", cli.Count(d.Aggregates, "aggregate"), cli.Count(d.Events, "event"), d.Unreadable)
 	p.rollout(d.Rollout)
 	if err := p.Flush(); err != nil {
 		return fmt.Errorf("print the difference: %w", err)

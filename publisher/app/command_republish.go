@@ -65,7 +65,7 @@ func (c *republishCommand) run(ctx context.Context, e *environment) error {
 		if events == 0 {
 			return fmt.Errorf("%s: no such event in the event store (%d that break the contract are left out)", c.chosen(), broken)
 		}
-		what := fmt.Sprintf("send %d events again%s (%s; %d that break the contract are left out)%s", events, c.duration(events), c.chosen(), broken, duplicates(ctx, e.options))
+		what := fmt.Sprintf("send %s again%s (%s; %d that break the contract are left out)%s", cli.Count(events, "event"), c.duration(events), c.chosen(), broken, duplicates(ctx, e.options))
 		var sent int64
 		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 			sent, err = c.send(ctx, e, s, history)
@@ -74,7 +74,7 @@ func (c *republishCommand) run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stdout, "%d of %d events sent again\n", sent, events)
+		fmt.Fprintf(e.stdout, "%d of %s sent again\n", sent, cli.Count(events, "event"))
 		fmt.Fprintln(e.stderr, "read models ignore events that they have: to fold them again, use \"projector verify --repair\" or \"projector projections rebuild\"")
 		if sent < events {
 			return cli.ErrFindings

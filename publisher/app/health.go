@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
@@ -78,10 +79,10 @@ func quarantineConditions(records int64) []health.Condition {
 	if records == 0 {
 		return nil
 	}
-	count, verb := fmt.Sprintf("%d events", records), "are"
+	count, verb := cli.Count(records, "event"), "are"
 	switch {
 	case records == 1:
-		count, verb = "1 event", "is"
+		verb = "is"
 	case records >= inventory.QuarantineLimit:
 		count = "at least " + count
 	}

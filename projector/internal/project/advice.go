@@ -18,9 +18,13 @@ const (
 	likelyCharacters = 100
 )
 
+// acceptedComment begins the comment, on the line of a construct, with which an author
+// accepts the advice about it. A reason must follow.
+const acceptedComment = "# accepted: "
+
 // advise reports a construct that works but is most likely a mistake.
 func (p place) advise(node *yaml.Node, format string, args ...any) {
-	if p.advising {
+	if p.advising && !strings.HasPrefix(node.LineComment, acceptedComment) {
 		p.advice = append(p.advice, p.at(node, format, args...))
 	}
 }

@@ -93,3 +93,14 @@ func adviceOn(t *testing.T, text string) []project.Problem {
 	}
 	return advice
 }
+
+// An author who has decided that a construct is right says so on its line, with a reason.
+func TestAcceptedAdviceIsSilent(t *testing.T) {
+	t.Parallel()
+	for comment, silent := range map[string]bool{"": false, " # accepted: kept for the next version": true, " # accepted:": false, " # a remark": false} {
+		advice := adviceOn(t, "projections:\n  - name: p\n    collection: c\n    on:\n      Added:\n        set:\n          a: cel.bind(q, payload.quantity, 1)"+comment+"\n")
+		if (len(advice) == 0) != silent {
+			t.Errorf("%q: %v", comment, advice)
+		}
+	}
+}

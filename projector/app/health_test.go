@@ -1,0 +1,37 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+)
+
+// Each condition names what is affected, and the command that helps.
+func TestConditionsNameTheRemedy(t *testing.T) {
+	t.Parallel()
+	parked := parkedConditions([]parkedStatus{
+		{Projection: "orders", Generation: 1, Reason: "expression", Aggregates: 2},
+		{Projection: "orders", Generation: 2, Reason: "expression", Aggregates: 1},
+		{Projection: "orders", Generation: 1, Reason: "expression", Aggregates: 9, Discarded: true},
+		{Projection: "users", Generation: 1, Reason: "missing", Aggregates: 1},
+	})
+	builds := buildConditions(map[string]*generation.Entry{
+		"orders": {Name: "orders", Building: &generation.Build{State: generation.Failed, Reason: "2 aggregates are parked"}},
+		"users":  {Name: "users", Building: &generation.Build{State: generation.Verifying}},
+	})
+	for line, found := range map[string][]health.Condition{
+		`parked orders expression: 3 aggregates are parked in projection orders (expression), so their read models are not up to date. "projector parked list --projection orders --reason expression" shows each with its error. Mend the cause, then "projector parked retry --projection orders --reason expression".`: parked,
+		`parked users missing: 1 aggregate is parked in projection users (missing), so their read models are not up to date. "projector parked list --projection users --reason missing" shows each with its error. They are retried automatically.`:                                                                      parked,
+		`dead-letters: the dead-letter queue has 3 messages (expression: 2, other: 1). "projector deadletters list" shows what becomes of each.`:                                                                                                                                                                          deadLetterConditions(map[string]int{"other": 1, "expression": 2, "missing": 0}),
+		`build-failed orders: generation 0 of projection orders will not become live: 2 aggregates are parked. The live generation is untouched. "projector projections show orders" has the details; "projector projections retry orders" repeats the build.`:                                                            builds,
+	} {
+		if text := health.Judge(found).String(); !strings.Contains(text+"\n", "\n"+line+"\n") {
+			t.Errorf("got\n%s\nwithout\n%s", text, line)
+		}
+	}
+	if len(parked) != 2 || len(builds) != 1 || deadLetterConditions(map[string]int{"other": 0}) != nil {
+		t.Errorf("conditions without a reason: %v %v", parked, builds)
+	}
+}
