@@ -55,7 +55,7 @@ func (r replayer) Replay(ctx context.Context, m resume.Marker, head int64, final
 	p := resume.Progress{Watermark: resumed.Watermark}
 	if cause := resumed.Cause; cause != nil {
 		p.Permanent = !cause.Reason.Resumes()
-		p.Failure = &resume.Failure{Reason: string(cause.Reason), Error: cause.Err.Error(), EventID: cause.EventID}
+		p.Failure = &resume.Failure{Reason: string(cause.Reason), Error: cause.Err.Error(), EventID: cause.EventID, Seldom: cause.Reason.Seldom()}
 	}
 	return p, nil
 }

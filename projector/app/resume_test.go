@@ -388,3 +388,29 @@ func (w *flakyStores) compare(r run) error {
 	}
 	return nil
 }
+
+// TestLateFirstEventIsApplied checks that an aggregate whose second event arrives minutes
+// before its first one catches up by itself. By then its marker has the reason history.
+func TestLateFirstEventIsApplied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := run{aggregates: 1, events: 2, pods: 1}
+		w := r.newFlakyStores()
+		w.holes["a0"] = map[int64]time.Time{1: time.Now().Add(3 * time.Minute)}
+		ctx, stop := context.WithCancel(t.Context())
+		var pods sync.WaitGroup
+		defer pods.Wait()
+		defer stop()
+		if err := w.pod(ctx, r, &pods); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * time.Minute)
+		if m := w.list.Marker(parktest.Key{Projection: "tally", AggregateID: "a0"}); m["reason"] != "history" {
+			t.Errorf("the marker is %v", m)
+		}
+		<-time.After(5 * time.Minute)
+		if err := w.compare(r); err != nil {
+			t.Error(err)
+		}
+	})
+}

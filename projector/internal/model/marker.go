@@ -10,8 +10,9 @@ type Marker struct {
 	RawAggregateID bson.RawValue
 	// Reason is one of a fixed set. Error is the text of the error.
 	Reason, Error string
-	// Resumes is set if the unit resumes by itself once the reason is gone.
-	Resumes bool
+	// Resumes is set if the unit resumes by itself once the reason is gone. Seldom is set
+	// if that mostly needs somebody to act, so that attempts are rare.
+	Resumes, Seldom bool
 	// EventID is the event that failed or is missing. Head is the last event of the
 	// aggregate that was seen.
 	EventID, Head int64

@@ -24,7 +24,7 @@ const requestTimeout = 10 * time.Second
 
 // farAhead is later than any process postpones an attempt to resume an aggregate. A marker
 // with a later time was written by a process whose clock was ahead, so it is due.
-const farAhead = time.Hour
+const farAhead = 2 * time.Hour
 
 // Claimed is a marker that this process is resuming.
 type Claimed struct {
@@ -144,6 +144,8 @@ type Failure struct {
 	// Attempts counts the attempts in a row without progress, including this one. The
 	// wait until the next attempt doubles with each of them.
 	Attempts int
+	// Seldom is as in [model.Marker].
+	Seldom bool
 }
 
 // Postpone releases a marker with the latest failure, to be claimed after a wait.
@@ -154,7 +156,7 @@ func (s *Store) Postpone(ctx context.Context, c Claimed, f Failure) error {
 			{Key: fieldError, Value: clip(f.Error)},
 			{Key: fieldEventID, Value: f.EventID},
 			{Key: fieldAttempts, Value: f.Attempts},
-			{Key: fieldRetryAt, Value: time.Now().Add(s.retryAfter(f.Attempts))},
+			{Key: fieldRetryAt, Value: time.Now().Add(s.retryAfter(f.Attempts, f.Seldom))},
 		}},
 		{Key: "$unset", Value: bson.D{{Key: fieldClaim, Value: ""}}},
 	})
@@ -186,11 +188,19 @@ func (s *Store) change(ctx context.Context, c Claimed, update bson.D) (head int6
 	return m.Head, nil
 }
 
+// seldomAttempts is the number of attempts that a marker with seldom attempts begins with:
+// its first attempt is a minute away. There can be as many of them as there are aggregates.
+const seldomAttempts = 6
+
 // retryAfter returns the wait after the given number of attempts, which is 0 for an
 // aggregate that was just parked. Half of the wait is random, so that aggregates which
 // were parked together are not due together.
-func (s *Store) retryAfter(attempts int) time.Duration {
-	return backoff.After(s.options.FirstRetry, s.options.MaxRetry, attempts+1)
+func (s *Store) retryAfter(attempts int, seldom bool) time.Duration {
+	most := s.options.MaxRetry
+	if seldom {
+		most = s.options.MaxSeldom
+	}
+	return backoff.After(s.options.FirstRetry, most, attempts+1)
 }
 
 // Prepare creates the index of the collection of markers that finds due ones. It does not

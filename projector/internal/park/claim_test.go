@@ -147,6 +147,29 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 	})
 }
 
+// TestSeldomAttemptsBeginLateAndAreUpToAnHourApart checks the waits of markers whose reason
+// ends only when somebody acts.
+func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: seven.Projection}}})
+		parkOne(t, s, model.Marker{Unit: seven, Reason: "rule", EventID: 3, Head: 4, Resumes: true, Seldom: true})
+		most := 64 * time.Second
+		for range 8 {
+			<-time.After(most/2 - time.Millisecond)
+			if _, ok, _ := s.Claim(t.Context(), lease); ok {
+				t.Errorf("claimed before %s", most/2)
+			}
+			<-time.After(most/2 + time.Millisecond)
+			claimed := claim(t, s)
+			if err := s.Postpone(t.Context(), claimed, park.Failure{Reason: "rule", EventID: 3, Attempts: claimed.Attempts + 1, Seldom: true}); err != nil {
+				t.Fatal(err)
+			}
+			most = min(2*most, time.Hour)
+		}
+	})
+}
+
 // TestPermanentReasonEndsAClaim checks that an aggregate whose next event can never be
 // applied is not resumed again.
 func TestPermanentReasonEndsAClaim(t *testing.T) {

@@ -20,7 +20,9 @@
 //
 // Some reasons are transient: an event is missing, or a store does not answer. The marker
 // then has the time of its next attempt and all data that a replay needs. Package resume
-// claims it, replays the aggregate and deletes it.
+// claims it, replays the aggregate and deletes it. Other transient reasons mostly end only
+// when somebody acts: a projection is wrong, or the first events are lost. There can be as
+// many such markers as aggregates, so their attempts are up to an hour apart.
 //
 // # Permanent reasons
 //

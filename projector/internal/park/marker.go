@@ -96,7 +96,11 @@ func (s *Store) content(m *model.Marker, now time.Time) (set, unset bson.D) {
 		set = append(set, bson.E{Key: fieldRawAggregateID, Value: m.RawAggregateID})
 	}
 	if m.Resumes {
-		return append(set, bson.E{Key: fieldRetryAt, Value: now.Add(s.retryAfter(0))}, bson.E{Key: fieldAttempts, Value: 0}), nil
+		attempts := 0
+		if m.Seldom {
+			attempts = seldomAttempts
+		}
+		return append(set, bson.E{Key: fieldRetryAt, Value: now.Add(s.retryAfter(attempts, m.Seldom))}, bson.E{Key: fieldAttempts, Value: attempts}), nil
 	}
 	return set, bson.D{{Key: fieldRetryAt, Value: ""}, {Key: fieldAttempts, Value: ""}, {Key: fieldClaim, Value: ""}}
 }

@@ -101,8 +101,9 @@ type Options struct {
 	// Refresh is how often [Store.Run] counts; 30 s by default.
 	Refresh time.Duration
 	// FirstRetry is the wait until the first attempt to resume a parked aggregate. The
-	// wait doubles with each attempt, up to MaxRetry. The defaults are 1 s and 1 m.
-	FirstRetry, MaxRetry time.Duration
+	// wait doubles with each attempt, up to MaxRetry, or up to MaxSeldom if the reason
+	// mostly ends only when somebody acts. The defaults are 1 s, 1 m and 1 h.
+	FirstRetry, MaxRetry, MaxSeldom time.Duration
 }
 
 // Store is the list of parked aggregates. It is safe for concurrent use.
@@ -123,12 +124,12 @@ type Store struct {
 // NewStore makes a store on its collection.
 func NewStore(c Collection, o Options) *Store {
 	o.Refresh = cmp.Or(o.Refresh, 30*time.Second)
-	o.FirstRetry, o.MaxRetry = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute)
+	o.FirstRetry, o.MaxRetry, o.MaxSeldom = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute), cmp.Or(o.MaxSeldom, time.Hour)
 	s := &Store{
 		collection: c, options: o,
 		parked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "penstock_projector_parked_aggregates",
-			Help: "Parked aggregates by projection and reason, as in the parked list (missing and unavailable resume by themselves), over all processes: each of them reports the same number.",
+			Help: "Parked aggregates by projection and reason, as in the parked list (missing, unavailable, history and rule resume by themselves), over all processes: each of them reports the same number.",
 		}, []string{"projection", "reason"}),
 		discarded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "penstock_projector_discarded_aggregates",

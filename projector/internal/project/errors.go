@@ -39,7 +39,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // that was seen.
 func (e *Error) Marker(u model.Unit, raw bson.RawValue, head int64) model.Marker {
 	m := model.Marker{
-		Unit: u, RawAggregateID: raw, Reason: string(e.Reason), Resumes: e.Reason.Resumes(),
+		Unit: u, RawAggregateID: raw, Reason: string(e.Reason), Resumes: e.Reason.Resumes(), Seldom: e.Reason.Seldom(),
 		EventID: e.EventID, Head: head,
 	}
 	if e.Err != nil {
@@ -86,4 +86,10 @@ func Reasons() []Reason {
 
 // Resumes reports whether a unit that is parked for the reason resumes by itself when the
 // reason has gone.
-func (r Reason) Resumes() bool { return r == ReasonMissing || r == ReasonUnavailable }
+func (r Reason) Resumes() bool {
+	return r == ReasonMissing || r == ReasonUnavailable || r.Seldom()
+}
+
+// Seldom reports whether the reason of a unit that resumes by itself mostly ends only when
+// somebody acts, so that it is retried at long intervals.
+func (r Reason) Seldom() bool { return r == ReasonHistory }

@@ -101,7 +101,7 @@ func TestBuildParksAggregatesThatCannotBeFolded(t *testing.T) {
 	w.rejected["rejected"] = true
 	counts := build1(t, w)
 	for name, want := range map[string]model.Marker{
-		"late":           {Reason: ReasonHistory, EventID: 1, Head: 4},
+		"late":           {Reason: ReasonHistory, EventID: 1, Head: 4, Resumes: true, Seldom: true},
 		"poisoned":       {Reason: "expression", EventID: 4, Head: 6},
 		"poisoned-first": {Reason: "expression", EventID: 1, Head: 2},
 		"unreadable":     {Reason: reasonMissing, EventID: 3, Head: 4, Resumes: true},

@@ -27,7 +27,7 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 		err := w.Parking.Park(ctx, []model.Marker{{
 			Unit: h.unit, RawAggregateID: h.raw, Reason: ReasonHistory,
 			Error:   fmt.Sprintf("the history in the event store begins at event %d; the read model has the events up to %d", h.first, h.watermark),
-			EventID: h.watermark + 1, Head: h.last,
+			Resumes: true, Seldom: true, EventID: h.watermark + 1, Head: h.last,
 		}})
 		if err != nil {
 			return c, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
@@ -66,8 +66,7 @@ func risen(before, after int64) int64 {
 	return 0
 }
 
-// stopped parks a history that cannot continue for a transient reason, so that it resumes
-// by itself. If only events that break the contract are left, the history is complete,
+// stopped parks a history that lacks an event, so that it resumes by itself. If only events that break the contract are left, the history is complete,
 // because the stream does not deliver those either.
 func (w *Workers) stopped(ctx context.Context, h *history, f Followed, written int64) (counts, error) {
 	if f.Reason == reasonMissing {
@@ -78,7 +77,7 @@ func (w *Workers) stopped(ctx context.Context, h *history, f Followed, written i
 	}
 	err := w.Parking.Park(ctx, []model.Marker{{
 		Unit: h.unit, RawAggregateID: h.raw, Reason: f.Reason, Error: f.Failure.Error(),
-		Resumes: f.Reason == reasonMissing, EventID: f.EventID, Head: h.last,
+		Resumes: true, Seldom: f.Reason == ReasonHistory, EventID: f.EventID, Head: h.last,
 	}})
 	if err != nil {
 		return counts{}, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)

@@ -61,6 +61,8 @@ type Failure struct {
 	EventID int64
 	// Attempts counts the attempts in a row without progress.
 	Attempts int
+	// Seldom is set if the reason mostly ends only when somebody acts.
+	Seldom bool
 }
 
 // Replayer replays the events of parked aggregates.
