@@ -152,9 +152,7 @@ func (p *Projector) drain(ctx context.Context, s *stores, h *health.Health, tabl
 	group, background := errgroup.WithContext(background)
 	draining, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	g := p.guard(end)
-	h.Ready("breaker", func(context.Context) error { return g.Err() })
-	acceptor, past, err := p.compose(background, group, s, h, g, pod, pausing, func() { connected.Store(true) })
+	acceptor, past, err := p.compose(background, group, s, h, pod, pausing, func() { connected.Store(true) })
 	if err != nil {
 		return err
 	}
@@ -174,9 +172,6 @@ func (p *Projector) drain(ctx context.Context, s *stores, h *health.Health, tabl
 	group.Go(func() error { return past.coordinator.Run(background) })
 	context.AfterFunc(background, func() { end(errBackgroundEnded) })
 	err = p.explain(acceptor.Run(draining))
-	if g.Err() != nil {
-		err = p.standStill(ctx, background, err)
-	}
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(draining)
 	}
@@ -222,7 +217,7 @@ func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
 }
 
 // compose makes the parts, and starts in group those that run beside draining.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Logger: p.logger})
@@ -232,12 +227,14 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, nil, err
 	}
 	registry := p.newRegistry(s, pod)
+	reading := p.newReading()
+	h.Ready("breaker", func(context.Context) error { return reading.Err() })
 	engine, err := project.NewEngine(project.Options{
 		Store:      tracedReadModels{readModels{loader, writer}, p.tracer},
 		Parking:    parked,
 		Repairer:   newRepairer(event.Sequence(c.Projections.Sequence), events, p.registry),
 		Reachable:  s.pingReadModels,
-		Judge:      handlerJudge{g},
+		Judge:      handlerJudge{guard.NewRules(c.Projections.FailureLimit), p.logger},
 		Trusted:    registry.Trusted,
 		Sequence:   event.Sequence(c.Projections.Sequence),
 		Registerer: p.registry,
@@ -270,7 +267,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	acceptor, err := drain.New(drain.Options{
 		Dial:          dial,
 		Handler:       handler,
-		Judge:         messageJudge{g, c},
+		Judge:         messageJudge{reading, c},
 		Reader:        reader,
 		Sequence:      event.Sequence(c.Projections.Sequence),
 		Slots:         c.Slots(),

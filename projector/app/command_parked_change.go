@@ -107,7 +107,7 @@ func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, 
 		r.Resumed += int64(len(pending) - len(now))
 		pending = pending[:0:0]
 		for _, m := range now {
-			if m.RetryAt != nil {
+			if m.RetryAt != nil && (m.Claimed || m.Attempts == 0) {
 				pending = append(pending, m)
 				continue
 			}

@@ -1,11 +1,11 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -14,56 +14,41 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// guard makes the guard of this process. If it trips, it ends draining.
-func (p *Projector) guard(end context.CancelCauseFunc) *guard.Guard {
-	g := guard.New(guard.Options{
-		Share: p.config.Projections.FailureLimit,
-		Tripped: func(err error) {
-			p.logger.Error().Err(err).Msg("too much of the input fails; nothing more is settled until a restart")
-			end(err)
-		},
+// newReading makes the judge of messages that are not events.
+func (p *Projector) newReading() *guard.Reading {
+	r := guard.NewReading(func(err error) {
+		if err == nil {
+			p.logger.Info().Msg("messages are events again; the others are dead-lettered")
+			return
+		}
+		p.logger.Error().Err(err).Msg("messages that are not events stay in the subscription until one is an event")
 	})
 	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_projector_breaker_open",
-		Help: "1 if this process has stopped because too much of its input fails, 0 otherwise; /readyz names the rule.",
+		Help: "1 if the last messages that this process received are not events, so that it dead-letters no more of them until one is an event; 0 otherwise.",
 	}, func() float64 {
-		if g.Err() != nil {
+		if r.Stopped() {
 			return 1
 		}
 		return 0
 	}))
-	return g
-}
-
-// standStill waits until the process is stopped, after the guard has tripped. The process
-// neither drains nor exits: after a restart it would receive the messages again, and each
-// delivery brings them closer to the dead-letter queue.
-func (p *Projector) standStill(ctx, background context.Context, drained error) error {
-	if drained != nil {
-		p.logger.Warn().Err(drained).Msg("stopped draining with work unfinished")
-	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-background.Done():
-		return errBackgroundEnded
-	}
+	return r
 }
 
 // messageJudge judges messages that are not events.
 type messageJudge struct {
-	guard  *guard.Guard
-	config config.Config
+	reading *guard.Reading
+	config  config.Config
 }
 
 var _ drain.Judge = messageJudge{}
 
-func (j messageJudge) Good(messages int) { j.guard.Good(guard.Rule{}, messages) }
+func (j messageJudge) Good() { j.reading.Good() }
 
 func (j messageJudge) Bad(messageID string, err error) bool {
-	return j.guard.Bad(guard.Rule{}, messageID, func(bad, recent int) error {
-		return fmt.Errorf("%d of the last %d messages of topic %s are not events: %w. Check %s, and that the topic carries only its events. "+
-			"The messages stay in the subscription; restart with the right settings, or with PENSTOCK_FAILURE_LIMIT=1 to dead-letter them", bad, recent, j.config.ServiceBus.Topic, err, j.setting(err))
+	return j.config.Projections.FailureLimit >= 1 || j.reading.Bad(messageID, func(n int) error {
+		return fmt.Errorf("the last %d messages of topic %s are not events: %w. Check %s, and that the topic carries only its events. "+
+			"The messages stay in the subscription until one of them is an event; restart with the right settings, or with PENSTOCK_FAILURE_LIMIT=1 to dead-letter them", n, j.config.ServiceBus.Topic, err, j.setting(err))
 	})
 }
 
@@ -79,20 +64,21 @@ func (j messageJudge) setting(err error) string {
 
 // handlerJudge judges events that a projection cannot apply.
 type handlerJudge struct {
-	guard *guard.Guard
+	rules *guard.Rules
+	log   zerolog.Logger
 }
 
 var _ project.Judge = handlerJudge{}
 
 func (j handlerJudge) Good(projection, eventType string) {
-	j.guard.Good(guard.Rule{Projection: projection, EventType: eventType}, 1)
+	j.rules.Good(guard.Rule{Projection: projection, EventType: eventType})
 }
 
-func (j handlerJudge) Bad(failure *project.Error) bool {
-	rule := guard.Rule{Projection: failure.Projection, EventType: failure.EventType}
-	id := fmt.Sprintf("%s/%d", failure.AggregateID, failure.EventID)
-	return j.guard.Bad(rule, id, func(bad, recent int) error {
-		return fmt.Errorf("projection %s cannot apply %d of the last %d events of type %s (%s): %w. Correct the projection and roll it out. "+
-			"The events stay in the subscription; set PENSTOCK_FAILURE_LIMIT=1 to park their aggregates instead", rule.Projection, bad, recent, rule.EventType, failure.Reason, failure)
+func (j handlerJudge) Bad(failure *project.Error) project.Judgement {
+	id := event.MessageID(failure.AggregateID, failure.EventID)
+	verdict := j.rules.Bad(guard.Rule{Projection: failure.Projection, EventType: failure.EventType}, id, func() {
+		j.log.Error().Err(failure).Str("projection", failure.Projection).Str("eventType", failure.EventType).Str("reason", string(failure.Reason)).
+			Msg("a projection fails for most recent events of a type; their aggregates are parked and resume by themselves when the projection is corrected")
 	})
+	return project.Judgement(verdict)
 }

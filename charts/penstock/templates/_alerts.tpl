@@ -207,8 +207,8 @@ cluster: {{ . | quote }}
   for: 1m
   labels: {severity: critical}
   annotations:
-    summary: Projectors have stopped because too much of their input fails.
-    description: {{ `{{ $value }} pods have stopped projecting, so that a wrong setting does not dead-letter or park every event.` | quote }}
+    summary: The messages on the topic are not events.
+    description: {{ `None of the last messages that {{ $value }} pods have received is an event. The pods leave such messages in the subscription, so that a wrong setting does not dead-letter all of them.` | quote }}
 - alert: PenstockProjectorLate
   expr: histogram_quantile(0.99, sum by (le) (rate(penstock_projector_event_age_seconds_bucket{ {{- $pods -}} }[5m]))) > {{ int64 $thresholds.eventAgeSeconds }}
   for: 10m
@@ -229,7 +229,7 @@ cluster: {{ . | quote }}
   labels: {severity: warning}
   annotations:
     summary: Aggregates are parked.
-    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} are parked at an event that cannot be applied, and wait for an operator.` | quote }}
+    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} are parked at an event that cannot be applied, or without their first events, and somebody must act.` | quote }}
 - alert: PenstockProjectorInvalidMessages
   expr: sum(increase(penstock_projector_invalid_messages_total{ {{- $pods -}} }[15m])) > 0 or sum(penstock_projector_invalid_messages_total{ {{- $pods -}} } unless last_over_time(penstock_projector_invalid_messages_total{ {{- $pods -}} }[1d] offset 15m)) > 0
   labels: {severity: warning}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/workers"
 )
@@ -32,6 +33,8 @@ type Acceptor struct {
 	failures *failures
 	// workers run the goroutines of the sessions.
 	workers *workers.Pool
+	// invalid limits the lines about messages that are not events.
+	invalid obs.Repeats
 	// closing counts the sessions that have ended and are not closed yet.
 	closing sync.WaitGroup
 	// reached says that the broker has answered an accept properly once.
@@ -173,7 +176,7 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbea
 		handler = holder.Hold()
 	}
 	s := &session{
-		options: o, handler: handler, accepted: accepted, accepts: a.accepts, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers,
+		options: o, handler: handler, accepted: accepted, accepts: a.accepts, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, invalid: &a.invalid,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, a.budget),
 		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),

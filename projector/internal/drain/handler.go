@@ -29,10 +29,10 @@ type Holder interface {
 
 // Judge prevents a process that misreads its messages from dead-lettering all of them.
 type Judge interface {
-	// Good counts messages that are events.
-	Good(messages int)
+	// Good says that messages are events.
+	Good()
 	// Bad reports whether a message that is not an event may be dead-lettered now.
-	// Otherwise it stays with its session, which asks again.
+	// Otherwise it stays unsettled, and is asked about again.
 	Bad(messageID string, err error) bool
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
@@ -40,8 +41,12 @@ type session struct {
 	inbox   *inbox
 	lanes   *lanes
 	settler *settler
-	// suspects are messages that are not events and must not be dead-lettered yet.
+	// suspects are messages that are not events and must not be dead-lettered yet. dropped
+	// says that there were more of them, which come again when the session was released.
 	suspects []*Delivery
+	dropped  bool
+	// invalid limits the lines about such messages of all sessions.
+	invalid *obs.Repeats
 	// running are the calls of the handler that have not returned. Each is sent to
 	// returned, and handling waits for their goroutines.
 	running  []*call
@@ -202,9 +207,14 @@ func (s *session) admit(work context.Context, now time.Time) {
 		s.suspects = append(s.suspects, d)
 	}
 	if judge := s.options.Judge; judge != nil && events > 0 {
-		judge.Good(events)
+		judge.Good()
 	}
 	s.suspects = slices.DeleteFunc(s.suspects, func(d *Delivery) bool { return s.deadLetter(work, d) })
+	if n := len(s.suspects); n > mostSuspects {
+		s.dropped = true
+		clear(s.suspects[mostSuspects:])
+		s.suspects = s.suspects[:mostSuspects]
+	}
 }
 
 // deadLetter dead-letters a message that is not an event, if the judge allows it.
@@ -213,7 +223,7 @@ func (s *session) deadLetter(work context.Context, d *Delivery) bool {
 		return false
 	}
 	s.metrics.invalid.Inc()
-	s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).EmbedObject(originOf(d.message)).Msg("message is not an event; dead-lettered")
+	s.invalid.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).EmbedObject(originOf(d.message)).Msg("message is not an event; dead-lettered")
 	round := s.settler.begin(work)
 	defer round.end()
 	round.settle(d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
@@ -222,16 +232,20 @@ func (s *session) deadLetter(work context.Context, d *Delivery) bool {
 
 // over returns the reason why the session must end; empty if it need not.
 func (s *session) over(stop context.Context, now time.Time) ending {
-	quiet := s.lanes.held.count == 0 && s.inbox.len() == 0 && len(s.suspects) == 0
-	idle := now.Sub(s.active)
+	quiet := s.lanes.held.count == 0 && s.inbox.len() == 0
+	idle, least := now.Sub(s.active), s.idle
+	if len(s.suspects) > 0 {
+		// The broker delivers them again at once, so sessions with suspects take turns.
+		least = max(least, suspectIdle)
+	}
 	switch {
 	case stop.Err() != nil:
 		return endStopped
-	case quiet && s.lanes.forgotten > 0:
+	case quiet && (s.lanes.forgotten > 0 || s.dropped && len(s.suspects) == 0):
 		return endOverflow
 	case quiet && s.settler.left.Load():
 		return endUnsettled
-	case !quiet || idle < s.idle:
+	case !quiet || idle < least:
 		if now.Sub(s.started) >= s.options.SessionTenure {
 			return endTenure
 		}
@@ -258,8 +272,15 @@ func (s *session) finished(received bool, now time.Time) bool {
 // maxIdleCheck bounds the time between two checks whether an idle session must make room.
 const maxIdleCheck = 200 * time.Millisecond
 
-// suspectPause is the time between two questions to the judge about the same suspects.
-const suspectPause = 200 * time.Millisecond
+const (
+	// suspectPause is the time between two questions to the judge about the same suspects.
+	suspectPause = 200 * time.Millisecond
+	// suspectIdle is how long a session with suspects is at least kept without a message.
+	suspectIdle = time.Second
+	// mostSuspects bounds the suspects of a session. The session goes on reading behind
+	// them, because one event is enough to release them.
+	mostSuspects = 64
+)
 
 // await waits until process has something to do. received says that process knows already
 // that pumped is closed.

@@ -411,11 +411,11 @@ func TestGapOfLargeEventsDelaysNoOtherAggregate(t *testing.T) {
 // judge allows dead-lettering only from a given time on.
 type judge struct {
 	until time.Time
-	good  atomic.Int64
+	good  atomic.Bool
 	asked atomic.Int64
 }
 
-func (j *judge) Good(messages int) { j.good.Add(int64(messages)) }
+func (j *judge) Good() { j.good.Store(true) }
 
 func (j *judge) Bad(string, error) bool {
 	j.asked.Add(1)
@@ -437,11 +437,56 @@ func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 		if took < 10*time.Second || len(broker.dead) != 1 || broker.timesHeld("other") != 1 {
 			t.Errorf("dead letters %v after %s in %d sessions", broker.dead, took, broker.timesHeld("other"))
 		}
-		if j.good.Load() != 6 || j.asked.Load() < 10 {
-			t.Errorf("%d good messages, asked %d times", j.good.Load(), j.asked.Load())
+		if !j.good.Load() || j.asked.Load() < 10 {
+			t.Errorf("good messages: %v, asked %d times", j.good.Load(), j.asked.Load())
 		}
 		s.end(t)
 	})
+}
+
+// firstGood allows dead-lettering after the first message that is an event.
+type firstGood struct{ good atomic.Bool }
+
+func (j *firstGood) Good() { j.good.Store(true) }
+
+func (j *firstGood) Bad(string, error) bool { return j.good.Load() }
+
+// TestSuspectsKeepNoEventWaiting checks that the events of a session with many suspects, and
+// of a session behind many sessions with suspects, are processed although nothing can be
+// dead-lettered before.
+func TestSuspectsKeepNoEventWaiting(t *testing.T) {
+	t.Parallel()
+	const before, sessions = 300, 20
+	for name, sends := range map[string]func(*fakeBroker){
+		"in the same session": func(b *fakeBroker) {
+			for i := range before {
+				b.sendBody("other", fmt.Sprint("no event ", i), []byte("{}"))
+			}
+		},
+		"in other sessions": func(b *fakeBroker) {
+			for i := range before {
+				b.sendBody(fmt.Sprint("suspect-", i%sessions), fmt.Sprint("no event ", i), []byte("{}"))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+				t.Helper()
+				broker := newBroker(2*time.Millisecond, time.Minute)
+				sends(broker)
+				broker.send("other", "a", ids(1, 6)...)
+				m := newModel(time.Millisecond)
+				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.Judge = 1, &firstGood{} })
+				s.settled(t, time.Minute)
+				m.applies(t, map[string]int64{"a": 6})
+				if len(broker.dead) != before {
+					t.Errorf("%d dead letters, want %d", len(broker.dead), before)
+				}
+				s.end(t)
+			})
+		})
+	}
 }
 
 func TestSuspectMessagesReturnToTheBrokerAtTheEndOfTheSession(t *testing.T) {

@@ -1,23 +1,18 @@
-// Package guard stops a projector whose configuration or projections are wrong.
+// Package guard decides whether an event or the rule that reads it is wrong, if it fails.
 //
-// A projector sets an event aside when it dead-letters a message that is not an event, or
-// parks an aggregate whose event it cannot apply. If only a few events fail, the events
-// are wrong. If most events of one rule fail, the configuration or the projection is
-// wrong: a [Guard] then trips, and the projector stops instead of setting its whole input
-// aside.
+// A rule is one handler of a projection ([Rules]), or the reading of messages ([Reading]).
+// If few of its events fail, the events are wrong: their aggregates are parked, or their
+// messages dead-lettered, and an operator looks at them. If most of its events fail, the
+// rule is wrong, and it will be corrected. What has failed must then continue by itself.
+// Both cases concern only what has failed: an event that its rule can apply is applied.
 //
-// A rule is one handler of a projection, or the reading of messages. Each is judged
-// separately:
+//	                           a handler                       the reading of messages
 //
-//	bad event ──▶ share of the window small enough? ──yes──▶ may be set aside
-//	                     │ no
-//	                     ▼
-//	              more than Minimum set aside or held back? ──yes──▶ tripped, permanently
-//	                     │ no
-//	                     ▼
-//	              held back for HoldTime; then it may be set aside
+//	succeeds for others        parked permanently              dead-lettered
+//	fails for too many         parked as "rule", resumes       dead-lettered
+//	succeeds for none          parked as "rule", resumes       stays in the subscription
+//	  … few have failed        as if it succeeded for others, after HoldTime
 //
-// So before good events show that the rule works, only a few bad events can be set aside.
-// A redelivered event counts once, whether it is held back or was set aside. A guard that
-// has tripped stays tripped. A restart with the corrected definition creates a new guard.
+// Messages are not judged by sender or type, because a message proves neither. So nobody who
+// may send messages can make the projector hold back messages of others.
 package guard

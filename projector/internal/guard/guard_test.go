@@ -15,135 +15,210 @@ import (
 
 var rule = guard.Rule{Projection: "orders", EventType: "Placed"}
 
-func explain(bad, recent int) error { return fmt.Errorf("%d of %d failed", bad, recent) }
-
-func TestGuardTripsBeforeAnEventIsSetAsideIfAllAreBad(t *testing.T) {
+func TestManyFailuresAreTheRulesUntilItHasAppliedAnEvent(t *testing.T) {
 	t.Parallel()
-	var tripped []error
-	g := guard.New(guard.Options{Tripped: func(err error) { tripped = append(tripped, err) }})
+	g := guard.NewRules(0.2)
+	suspected := 0
+	bad := func(id any) guard.Verdict { return g.Bad(rule, fmt.Sprint(id), func() { suspected++ }) }
 	for i := range 50 {
-		if g.Bad(rule, fmt.Sprint(i), explain) {
-			t.Fatalf("event %d was set aside", i)
+		want := guard.Undecided
+		if i >= 10 {
+			want = guard.RuleWrong
+		}
+		if got := bad(i); got != want {
+			t.Fatalf("failure %d: %v, want %v", i+1, got, want)
 		}
 	}
-	if len(tripped) != 1 || tripped[0].Error() != "circuit breaker: 11 of 11 failed" || !errors.Is(g.Err(), tripped[0]) {
-		t.Errorf("tripped with %v", tripped)
+	if got := bad(0); got != guard.RuleWrong || suspected != 1 {
+		t.Errorf("first failure again: %v; the rule was reported %d times in a row, want once", got, suspected)
 	}
-	g.Good(rule, 1000)
-	if g.Bad(rule, "x", explain) {
-		t.Error("Bad returned true although the guard has tripped")
+	// A few failures are the events', whatever their share, once the rule works.
+	g.Good(rule)
+	for i := range 12 {
+		if got := bad(i); (got == guard.EventWrong) != (i < 10) {
+			t.Errorf("failure %d of the rule that works: %v", i+1, got)
+		}
+	}
+	if suspected != 2 {
+		t.Errorf("the rule was reported %d times, want twice", suspected)
+	}
+	other := guard.Rule{Projection: "orders", EventType: "Cancelled"}
+	if got := g.Bad(other, "a", func() {}); got != guard.Undecided {
+		t.Errorf("another rule that has not succeeded: %v", got)
 	}
 }
 
-func TestRepeatedBadEventIsSetAsideAndCountsOnce(t *testing.T) {
+func TestFewFailuresAreTheEventsAfterAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := guard.New(guard.Options{})
-		begun := time.Now()
-		for !g.Bad(rule, "a/1", explain) {
-			<-time.After(50 * time.Millisecond)
-			if time.Since(begun) > time.Minute {
-				t.Fatal("the event is held back for ever")
+		g := guard.NewRules(0.2)
+		bad := func(id int) guard.Verdict {
+			return g.Bad(rule, fmt.Sprint(id), func() { t.Error("the rule was reported") })
+		}
+		for range 9 {
+			for id := range 10 {
+				if got := bad(id); got != guard.Undecided {
+					t.Fatalf("failure of event %d: %v", id, got)
+				}
 			}
+			<-time.After(time.Second)
 		}
-		if held := time.Since(begun); held != 10*time.Second {
-			t.Errorf("it was held back for %s", held)
-		}
-		for range 100 {
-			if !g.Bad(rule, "a/1", explain) {
-				t.Fatal("Bad returned false for a redelivered event that was allowed before")
+		<-time.After(time.Second)
+		for range 3 {
+			for id := range 10 {
+				if got := bad(id); got != guard.EventWrong {
+					t.Fatalf("failure of event %d after %s: %v", id, guard.HoldTime, got)
+				}
 			}
-		}
-		if g.Err() != nil {
-			t.Error(g.Err())
 		}
 	})
 }
 
-func TestBadEventAmongGoodOnesIsSetAsideAtOnce(t *testing.T) {
+func TestLimitOfOneMakesEveryFailureTheEvents(t *testing.T) {
 	t.Parallel()
-	g := guard.New(guard.Options{})
-	g.Good(rule, 9)
-	if !g.Bad(rule, "a/1", explain) {
-		t.Error("Bad returned false for 1 bad event among 9 good ones")
-	}
-	if g.Bad(guard.Rule{}, "m", explain) {
-		t.Error("the good events of one rule counted for another")
-	}
-}
-
-func TestLimitOfOneDisablesTheGuard(t *testing.T) {
-	t.Parallel()
-	g := guard.New(guard.Options{Share: 1})
+	g := guard.NewRules(1)
 	for i := range 1000 {
-		if !g.Bad(rule, fmt.Sprint(i), explain) {
-			t.Fatal("an event was held back")
+		if got := g.Bad(rule, fmt.Sprint(i), func() { t.Error("the rule was reported") }); got != guard.EventWrong {
+			t.Fatalf("failure %d: %v", i, got)
 		}
 	}
 }
 
-// TestGuardSetsAsideNoMoreThanTheShare draws the rate of bad events. In any window, the
-// guard sets aside no more events than the share or the minimum allows. A stream with one
-// bad event in a hundred never trips it.
-func TestGuardSetsAsideNoMoreThanTheShare(t *testing.T) {
+// TestShareOfWrongEventsIsBounded draws the rate of failing events. In any window, no more
+// events than the share or the minimum are called wrong. A rule that fails for one event in
+// a hundred is never suspected.
+func TestShareOfWrongEventsIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		o := guard.Options{
-			Share:   rapid.Float64Range(0.05, 0.9).Draw(rt, "share"),
-			Window:  rapid.IntRange(100, 400).Draw(rt, "window"),
-			Minimum: rapid.IntRange(4, 12).Draw(rt, "minimum"),
-		}
+		const window, minimum = 1000, 10
+		share := rapid.Float64Range(0.05, 0.9).Draw(rt, "share")
 		percent := rapid.SampledFrom([]int{0, 1, 5, 30, 95, 100}).Draw(rt, "percent")
-		events := rapid.IntRange(200, 800).Draw(rt, "events")
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
-		synctest.Test(t, func(*testing.T) {
-			g := guard.New(o)
-			var aside []bool
-			held := map[string]bool{}
-			ask := func(id string) {
-				if g.Bad(rule, id, explain) {
-					delete(held, id)
-					aside = append(aside, true)
-				} else {
-					held[id] = true
-				}
+		g := guard.NewRules(share)
+		var wrong []bool
+		suspected := 0
+		for i := range rapid.IntRange(200, 3000).Draw(rt, "events") {
+			// The one failing event in a hundred is not random, because chance could group
+			// many of them.
+			failing := random.IntN(100) < percent
+			if percent == 1 {
+				failing = i%100 == 50
 			}
-			for i := range events {
-				// The one bad event in a hundred is not random, because chance could
-				// group many of them.
-				bad := random.IntN(100) < percent
-				if percent == 1 {
-					bad = i%100 == 50
-				}
-				if bad {
-					ask(fmt.Sprint(i))
-				} else {
-					g.Good(rule, 1)
-					aside = append(aside, false)
-				}
-				for id := range held {
-					ask(id)
-				}
-				<-time.After(100 * time.Millisecond)
+			if !failing {
+				g.Good(rule)
+				wrong = append(wrong, false)
+			} else if g.Bad(rule, fmt.Sprint(i), func() { suspected++ }) == guard.EventWrong {
+				wrong = append(wrong, true)
 			}
-			count := 0
-			for i, is := range aside {
-				if is {
-					count++
-				}
-				if i >= o.Window && aside[i-o.Window] {
-					count--
-				}
-				if most := max(o.Minimum, int(o.Share*float64(min(i+1, o.Window)))); count > most {
-					rt.Fatalf("%d of the last events were set aside, at most %d may be", count, most)
-				}
+		}
+		count := 0
+		for i, is := range wrong {
+			if is {
+				count++
 			}
-			if percent <= 1 && g.Err() != nil {
-				rt.Fatalf("tripped by %d %%: %v", percent, g.Err())
+			if i >= window && wrong[i-window] {
+				count--
 			}
-			if percent == 100 && g.Err() == nil {
-				rt.Fatal("the guard did not trip although every event is bad")
+			if most := max(minimum, int(share*float64(min(i+1, window)))); count > most {
+				rt.Fatalf("%d of the last events are called wrong, at most %d may be", count, most)
 			}
-		})
+		}
+		if percent <= 1 && suspected > 0 {
+			rt.Fatalf("the rule was suspected with %d %% failing events", percent)
+		}
+		if percent == 100 && len(wrong) > 0 {
+			rt.Fatal("an event was called wrong although every event fails")
+		}
+	})
+}
+
+// reading is a Reading with the errors that it has reported.
+type reading struct {
+	*guard.Reading
+	reported []error
+}
+
+func newReading() *reading {
+	r := &reading{}
+	r.Reading = guard.NewReading(func(err error) { r.reported = append(r.reported, err) })
+	return r
+}
+
+func (r *reading) bad(id any) bool {
+	return r.Bad(fmt.Sprint(id), func(n int) error { return fmt.Errorf("%d failed", n) })
+}
+
+// TestNothingIsDeadLetteredIfNoMessageIsAnEvent checks that the first event ends that.
+func TestNothingIsDeadLetteredIfNoMessageIsAnEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newReading()
+		for i := range 50 {
+			if r.bad(i) {
+				t.Fatalf("message %d may be dead-lettered", i)
+			}
+		}
+		<-time.After(time.Hour)
+		if r.bad(0) {
+			t.Error("message 0 may be dead-lettered after an hour")
+		}
+		if len(r.reported) != 1 || r.reported[0].Error() != "circuit breaker: 11 failed" || !errors.Is(r.Err(), r.reported[0]) || !r.Stopped() {
+			t.Errorf("reported %v, the error is %v", r.reported, r.Err())
+		}
+		r.Good()
+		for i := range 50 {
+			if !r.bad(i) {
+				t.Fatalf("message %d may not be dead-lettered although another one is an event", i)
+			}
+		}
+		if len(r.reported) != 2 || r.reported[1] != nil || r.Err() != nil || r.Stopped() {
+			t.Errorf("reported %v, the error is %v", r.reported, r.Err())
+		}
+	})
+}
+
+// TestStreamWithoutEventsIsHeldBack checks that messages are no longer dead-lettered if all
+// of many are not events, and that the process stays ready, because its settings are right.
+func TestStreamWithoutEventsIsHeldBack(t *testing.T) {
+	t.Parallel()
+	r := newReading()
+	r.Good()
+	allowed := 0
+	for i := range 5000 {
+		if r.bad(i) {
+			allowed++
+		}
+	}
+	if allowed != 1000 || !r.Stopped() || r.Err() != nil || len(r.reported) != 1 {
+		t.Errorf("%d may be dead-lettered, reported %v, the error is %v", allowed, r.reported, r.Err())
+	}
+	r.Good()
+	if !r.bad("x") || r.Stopped() {
+		t.Error("an event did not end that")
+	}
+}
+
+func TestFewMessagesThatAreNotEventsAreDeadLetteredAfterAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newReading()
+		begun := time.Now()
+		for !r.bad("a") {
+			<-time.After(50 * time.Millisecond)
+			if time.Since(begun) > time.Minute {
+				t.Fatal("the message is held back for ever")
+			}
+		}
+		if held := time.Since(begun); held != guard.HoldTime {
+			t.Errorf("it was held back for %s", held)
+		}
+		for range 100 {
+			if !r.bad("a") {
+				t.Fatal("a message that is delivered again may not be dead-lettered")
+			}
+		}
+		if len(r.reported) > 0 {
+			t.Error(r.reported)
+		}
 	})
 }

@@ -173,8 +173,8 @@
 // pending one as unavailable. Both are resumed by themselves from the event store.
 // An expression that fails, an operator that does not fit and a document that MongoDB
 // refuses park a unit until an operator has it retried. Parking concerns one
-// projection alone. If most events of one type fail, the [Judge] withholds its consent:
-// the units stay pending, because the projection may be wrong.
+// projection alone. If most events of one type fail, the [Judge] calls the projection
+// wrong: the units are then parked as [ReasonRule], and resume by themselves.
 //
 // # One aggregate from the event store
 //

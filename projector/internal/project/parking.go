@@ -83,7 +83,10 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 	for _, u := range units {
 		u.trouble, u.held = nil, false
 		level := zerolog.ErrorLevel
-		if u.cause.Reason.Resumes() {
+		switch {
+		case u.cause.Reason == ReasonRule:
+			level = zerolog.DebugLevel // one line for the rule is enough
+		case u.cause.Reason.Resumes():
 			level = zerolog.WarnLevel
 		}
 		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Int64("generation", u.Generation).Str("aggregateId", u.AggregateID).
@@ -101,31 +104,36 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 	}
 }
 
-// errHeldBack says that an aggregate is not parked yet.
-var errHeldBack = errors.New("the aggregate is not parked: the majority of the recent events of this kind fail, so the projection may be wrong")
+// errUndecided says that an aggregate is not parked yet.
+var errUndecided = errors.New("the aggregate is not parked yet: no event of this type has succeeded, so the projection may be wrong")
 
-// errReplaced says that another definition may correct the failure.
-var errReplaced = errors.New("the aggregate is not parked: another definition of the projection is replacing this one")
-
-// judged keeps the units that the judge does not allow to be parked in trouble, and gives
-// the others. It does not ask about a unit that its event has parked before. The judge
-// protects the read models that readers see: a wrong definition that is being built must
-// not stop them.
-func (b *batch) judged(units []*unit) []*unit {
+// judged returns the units to park. It gives units that fail because of a wrong rule the
+// reason [ReasonRule]. It does not ask about a unit that its event has parked before, nor
+// about a generation that readers do not see: a build fails as a whole if its definition is
+// wrong.
+func (b *batch) judged(units []*unit) (parkable []*unit) {
 	if b.judge == nil {
 		return units
 	}
-	var parkable []*unit
 	for _, u := range units {
-		if u.target.Replaced && !u.cause.Reason.Resumes() {
-			u.trouble, u.unparkable = fmt.Errorf("%w: %w", errReplaced, u.cause), true
+		verdict := EventWrong
+		switch {
+		case u.target.Building, u.cause.Reason.Resumes(), u.cause.EventID <= u.parkedFor:
+		case u.target.Replaced:
+			verdict = RuleWrong
+		default:
+			verdict = b.judge.Bad(u.cause)
+		}
+		if verdict == Undecided && u.head == 0 {
+			u.trouble, u.unparkable = fmt.Errorf("%w: %w", errUndecided, u.cause), true
 			continue
 		}
-		if u.target.Building || u.cause.Reason.Resumes() || u.cause.Reason == ReasonHistory || u.cause.EventID <= u.parkedFor || b.judge.Bad(u.cause) {
-			parkable = append(parkable, u)
-			continue
+		if verdict != EventWrong {
+			rule := *u.cause
+			rule.Reason, rule.Err = ReasonRule, fmt.Errorf("%s fails (%s): %w", u.cause.EventType, u.cause.Reason, u.cause.Err)
+			u.cause = &rule
 		}
-		u.trouble, u.unparkable = fmt.Errorf("%w: %w", errHeldBack, u.cause), true
+		parkable = append(parkable, u)
 	}
 	return parkable
 }

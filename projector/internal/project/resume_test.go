@@ -134,7 +134,7 @@ func TestResumeDoesNotJudgeAnEventThatParkedTheUnitBefore(t *testing.T) {
 	}
 	// A failure at another event counts.
 	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Bad")
-	b.resume(t, retried, 2, project.ReasonUnavailable)
+	b.resume(t, retried, 2, project.ReasonRule)
 	if len(j.bad) != 1 {
 		t.Errorf("judged %v", j.bad)
 	}

@@ -34,14 +34,26 @@ type Parking interface {
 	Advance(ctx context.Context, heads []model.Head) error
 }
 
-// Judge prevents a wrong projection from parking every aggregate.
+// Judge distinguishes wrong events from a wrong projection.
 type Judge interface {
 	// Good counts an event to which the projection's rule for its type could be applied.
 	Good(projection, eventType string)
-	// Bad reports whether the aggregate may be parked for the failure now. Otherwise its
-	// events stay Pending, and the engine asks again when they are tried again.
-	Bad(failure *Error) bool
+	// Bad judges a failure. The engine asks again when the event fails again.
+	Bad(failure *Error) Judgement
 }
+
+// Judgement says what is wrong if an event fails.
+type Judgement uint8
+
+// The judgements.
+const (
+	// Undecided: the event stays Pending.
+	Undecided Judgement = iota
+	// EventWrong: the aggregate is parked until an operator acts.
+	EventWrong
+	// RuleWrong: the aggregate is parked as [ReasonRule], and resumes by itself.
+	RuleWrong
+)
 
 // Repairer reads events from the event store.
 type Repairer interface {

@@ -22,8 +22,7 @@ type Target struct {
 	// which events it lacks, so they are read from the event store.
 	Building bool
 	// Replaced says that another definition, which may correct a failure, will replace this
-	// one. The [Judge] is not asked about its failures, and its aggregates are not parked
-	// for them: their events stay [Pending] until the other one is live.
+	// one. The [Judge] is not asked about its failures: they park as [ReasonRule].
 	Replaced bool
 	// Defers says that events that cannot be applied immediately may be left to the job
 	// that builds the generation; only with Building. Such an event is Done for the target.

@@ -1,0 +1,107 @@
+package guard
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/penstock-cdc/penstock/pkg/breaker"
+)
+
+// Rule is a handler: one event type of a projection.
+type Rule struct {
+	Projection, EventType string
+}
+
+const (
+	// maxRules bounds the rules that are judged separately. Beyond it, the further event
+	// types of a projection form one rule.
+	maxRules = 10_000
+	// window is the number of recent events of a rule that count.
+	window = 1000
+)
+
+// Rules judges the failures of handlers. Make it with [NewRules]. It is safe for concurrent
+// use.
+type Rules struct {
+	share float64
+
+	mu    sync.RWMutex
+	rules map[Rule]*record
+}
+
+// record holds the counts of a rule.
+type record struct {
+	breaker *breaker.Breaker
+	// works is set when the rule has applied an event.
+	works atomic.Bool
+
+	mu sync.Mutex
+	// trial judges until the rule works. suspected says that the last verdict was
+	// RuleWrong.
+	trial     trial
+	suspected bool
+}
+
+// NewRules makes rules without any event. share is the largest share of the recent events of
+// a rule that may be wrong; with 1 every failing event is.
+func NewRules(share float64) *Rules {
+	return &Rules{share: share, rules: map[Rule]*record{}}
+}
+
+// Good counts an event that its rule has applied.
+func (g *Rules) Good(rule Rule) {
+	r := g.record(rule)
+	if !r.works.Load() {
+		r.works.Store(true)
+	}
+	r.breaker.Good(1)
+}
+
+// Bad judges an event that failed its rule. suspect is called for the first verdict in a row
+// that the rule is wrong.
+func (g *Rules) Bad(rule Rule, id string, suspect func()) Verdict {
+	if g.share >= 1 {
+		return EventWrong
+	}
+	r := g.record(rule)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	verdict := r.judge(id)
+	if verdict == RuleWrong && !r.suspected {
+		suspect()
+	}
+	r.suspected = verdict == RuleWrong
+	return verdict
+}
+
+// judge judges an event. The caller must hold the lock.
+func (r *record) judge(id string) Verdict {
+	switch {
+	case !r.works.Load():
+		return r.trial.judge(id)
+	case r.breaker.Allow():
+		return EventWrong
+	}
+	return RuleWrong
+}
+
+// record returns the record of a rule.
+func (g *Rules) record(rule Rule) *record {
+	g.mu.RLock()
+	r := g.rules[rule]
+	g.mu.RUnlock()
+	if r != nil {
+		return r
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r = g.rules[rule]; r == nil && len(g.rules) >= maxRules {
+		rule.EventType = ""
+		r = g.rules[rule]
+	}
+	if r == nil {
+		r = &record{breaker: breaker.New(breaker.Limit{Window: window, Share: g.share, Minimum: minimum})}
+		g.rules[rule] = r
+	}
+	return r
+}
