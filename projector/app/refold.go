@@ -161,12 +161,7 @@ func (t refoldTarget) Begin() refold.Fold { return refoldFold{t.Projection.Begin
 // refoldFold is a fold that begins without a document.
 type refoldFold struct{ *project.Accumulator }
 
-func (f refoldFold) Add(events []*event.Event) refold.Failure {
-	if failed := f.Accumulator.Add(events); failed != nil {
-		return failed
-	}
-	return nil
-}
+func (f refoldFold) Add(events []*event.Event) bool { return f.Accumulator.Add(events) == nil }
 
 func (f refoldFold) Write(unit model.Unit) (model.Write, bool) {
 	return f.Accumulator.Write(unit, model.State{})
@@ -180,15 +175,14 @@ var _ refold.Follower = follower{}
 func (f follower) Follow(ctx context.Context, unit model.Unit, rawAggregateID bson.RawValue, head int64) (refold.Followed, error) {
 	resumed, err := f.engine.Resume(ctx, project.Suspended{
 		Projection: unit.Projection, Generation: unit.Generation,
-		AggregateID: unit.AggregateID, RawAggregateID: rawAggregateID, Head: head, Final: true, ParkConflicts: true,
+		AggregateID: unit.AggregateID, RawAggregateID: rawAggregateID, Head: head, Final: true, Parks: true,
 	})
 	if err != nil {
 		return refold.Followed{}, err
 	}
 	followed := refold.Followed{Watermark: resumed.Watermark}
 	if cause := resumed.Cause; cause != nil {
-		followed.Failure, followed.EventID, followed.Reason = cause, cause.EventID, string(cause.Reason)
-		followed.Parked = resumed.Parked
+		followed.Failure, followed.Parked = cause, resumed.Parked
 		followed.Transient = !resumed.Parked && cause.Reason == project.ReasonUnavailable
 	}
 	return followed, nil

@@ -84,8 +84,9 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		u.trouble, u.held = nil, false
 		level := zerolog.ErrorLevel
 		switch {
-		case u.cause.Reason == ReasonRule:
-			level = zerolog.DebugLevel // one line for the rule is enough
+		case u.cause.Reason == ReasonRule, u.target.Building:
+			// The rule has a line, and the build counts its parked aggregates.
+			level = zerolog.DebugLevel
 		case u.cause.Reason.Resumes():
 			level = zerolog.WarnLevel
 		}

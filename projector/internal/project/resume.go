@@ -26,10 +26,10 @@ type Suspended struct {
 	// transient: a conflict on a unique value ([ReasonUnavailable]), or a history that does
 	// not begin at event 1 ([ReasonMissing]).
 	Final bool
-	// ParkConflicts makes Resume park a unit that conflicts with another document on a unique
-	// value. The unit is parked as [ReasonUnavailable], so it resumes by itself once the other
-	// document has released the value. It has precedence over Final.
-	ParkConflicts bool
+	// Parks makes Resume park a unit as [ReasonUnavailable], so that it resumes by itself: if
+	// another document has a unique value, or if a store that can be reached fails for the
+	// unit. For conflicts it has precedence over Final.
+	Parks bool
 	// Failed is the event that parked the unit permanently and is retried on request; 0 if
 	// there is none. If it fails again the judge is not asked, because a retry of many
 	// units must not look like a wrong projection.
@@ -44,7 +44,7 @@ type Resumed struct {
 	// up.
 	Cause *Error
 	// Parked is set if the unit is parked for the cause. That is so if the cause does not
-	// resume by itself, or for [Suspended.ParkConflicts].
+	// resume by itself, or for [Suspended.Parks].
 	Parked bool
 }
 
@@ -94,7 +94,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 		}
 	}
 	if u.trouble != nil {
-		return b.unavailable(u, s)
+		return b.unavailable(ctx, u, s)
 	}
 	events, cause := b.readHistory(ctx, s, u.watermark+1, s.Head)
 	if cause == nil && len(events) == 0 {
@@ -107,9 +107,9 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	u.read, u.after = u.aggregate.last(), u.watermark
 	b.aggregates = []*aggregate{u.aggregate}
 	b.project(ctx, b.units)
-	if u.conflicting() && (s.Final || s.ParkConflicts) && ctx.Err() == nil {
+	if u.conflicting() && (s.Final || s.Parks) && ctx.Err() == nil {
 		cause := *u.conflict
-		if s.ParkConflicts {
+		if s.Parks {
 			cause.Reason = ReasonUnavailable
 		}
 		u.cause, u.trouble = &cause, nil
@@ -118,7 +118,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	b.count(nil)
 	switch {
 	case u.trouble != nil:
-		return b.unavailable(u, s)
+		return b.unavailable(ctx, u, s)
 	case u.cause != nil:
 		return Resumed{Watermark: u.watermark, Cause: u.cause, Parked: true}
 	}
@@ -128,11 +128,12 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 // conflicting reports whether a unique value of another document stops the unit.
 func (u *unit) conflicting() bool { return u.conflict != nil && errors.Is(u.trouble, u.conflict) }
 
-// unavailable is the result of a unit that is in trouble.
-func (b *batch) unavailable(u *unit, s Suspended) Resumed {
-	return Resumed{Watermark: u.watermark, Cause: &Error{
-		Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: ReasonUnavailable, Err: u.trouble,
-	}}
+// unavailable is the result of a unit that is in trouble. [Suspended.Parks] parks the unit,
+// unless nothing can be written.
+func (b *batch) unavailable(ctx context.Context, u *unit, s Suspended) Resumed {
+	cause := &Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: ReasonUnavailable, Err: u.trouble}
+	parked := s.Parks && !u.unparkable && ctx.Err() == nil && (b.reachable == nil || b.reachable(ctx) == nil) && b.parkAt(ctx, u, s, cause)
+	return Resumed{Watermark: u.watermark, Cause: cause, Parked: parked}
 }
 
 // stopped is the result of a unit that cannot continue because of cause. It parks the unit
@@ -141,13 +142,19 @@ func (b *batch) stopped(ctx context.Context, u *unit, s Suspended, cause *Error)
 	if cause.Reason.Resumes() || ctx.Err() != nil {
 		return Resumed{Watermark: u.watermark, Cause: cause}
 	}
-	head := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID, EventID: cause.EventID}, RawAggregateID: s.RawAggregateID}
-	u.aggregate = &aggregate{id: s.AggregateID, events: []*eventView{viewEvent(head)}, units: []*unit{u}}
-	u.cause = cause
-	if b.park(ctx, []*unit{u}); u.trouble != nil {
-		return b.unavailable(u, s)
+	if !b.parkAt(ctx, u, s, cause) {
+		return b.unavailable(ctx, u, s)
 	}
 	return Resumed{Watermark: u.watermark, Cause: cause, Parked: true}
+}
+
+// parkAt parks a unit for a cause. If that fails, the unit is in trouble.
+func (b *batch) parkAt(ctx context.Context, u *unit, s Suspended, cause *Error) bool {
+	at := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID, EventID: cause.EventID}, RawAggregateID: s.RawAggregateID}
+	u.aggregate = &aggregate{id: s.AggregateID, events: []*eventView{viewEvent(at)}, units: []*unit{u}}
+	u.settled, u.cause, u.trouble = nil, cause, nil
+	b.park(ctx, []*unit{u})
+	return u.trouble == nil
 }
 
 // look returns the state of a unit without its document. If the state cannot be loaded,

@@ -83,10 +83,10 @@ func TestResumeReportsStoreErrors(t *testing.T) {
 		t.Errorf("parked %v", b.parking.parked)
 	}
 	final := suspended(2)
-	final.Final, final.ParkConflicts = true, true
+	final.Final, final.Parks = true, true
 	b.resume(t, final, 0, project.ReasonUnavailable)
 	b.expectParked(t, "counts", "one", project.ReasonUnavailable, 1, 2)
-	final.ParkConflicts = false
+	final.Parks = false
 	b.resume(t, final, 0, project.ReasonRejected)
 	b.expectParked(t, "counts", "one", project.ReasonRejected, 1, 2)
 	ctx, cancel := context.WithCancelCause(t.Context())

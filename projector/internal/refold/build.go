@@ -230,9 +230,10 @@ func (b *build) settle(ctx context.Context, order <-chan *group) error {
 	return nil
 }
 
-// checkFailures fails if too many aggregates of the range were parked.
+// checkFailures fails if too many aggregates of the range were parked. A sweep goes on: it
+// must heal the others, and the definition is live already.
 func (b *build) checkFailures() error {
-	if b.counts.failed < failedAtLeast || float64(b.counts.failed) <= b.FailureLimit*float64(b.counts.aggregates) {
+	if b.only != nil || b.counts.failed < failedAtLeast || float64(b.counts.failed) <= b.FailureLimit*float64(b.counts.aggregates) {
 		return nil
 	}
 	return fmt.Errorf("%w: %d of %d aggregates of projection %s are parked; correct the definition (projector parked list shows the errors)",

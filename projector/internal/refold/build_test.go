@@ -256,7 +256,7 @@ type watchedFold struct {
 	add func([]*event.Event)
 }
 
-func (f *watchedFold) Add(events []*event.Event) Failure {
+func (f *watchedFold) Add(events []*event.Event) bool {
 	f.add(events)
 	return f.listFold.Add(events)
 }

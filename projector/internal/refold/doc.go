@@ -14,7 +14,8 @@
 //	            later than 1 ──────────────▶ follow: from the watermark, page by page
 //	                                                  │
 //	                                                  ▼ cannot go on: park, in this generation
-//	                                                    (a conflict on a unique value resumes)
+//	                                                    (what a store or another document
+//                                                    prevents resumes by itself)
 //
 // # Beside the live stream
 //
@@ -41,6 +42,15 @@
 // in its aggregate's history. The aggregate is parked as missing before the hole, as by the
 // live stream. In an increasing sequence ids may begin anywhere and have holes. Then such
 // an event is skipped, because the stream does not deliver it either.
+//
+// # An aggregate in trouble
+//
+// No range waits for one aggregate. If a document cannot be loaded or written, or is of a
+// newer generation, while the store can be reached, its aggregate is parked as unavailable,
+// with the error, and the range goes on. It resumes by itself. A failed request for many
+// watermarks is repeated for parts of them, to find the document that makes it fail.
+// A build ends with [ErrMostlyFailing] if it parks too many aggregates whose events cannot
+// be folded. A sweep goes on, because it must heal the others.
 //
 // # Memory
 //

@@ -75,7 +75,9 @@ type fakeStores struct {
 	unknown int
 	// rejected are the aggregates whose writes the store rejects.
 	rejected map[string]bool
-	strict   bool
+	// unreadable are the aggregates whose documents make every request for them fail.
+	unreadable map[string]bool
+	strict     bool
 }
 
 func newFakeStores(events ...stored) *fakeStores {
@@ -254,15 +256,15 @@ type listFold struct {
 
 func applied(id int64) string { return fmt.Sprintf("%d,", id) }
 
-func (f *listFold) Add(events []*event.Event) Failure {
+func (f *listFold) Add(events []*event.Event) bool {
 	for _, ev := range events {
 		if ev.EventType == typePoison {
-			return &poison{ev.EventID}
+			return false
 		}
 		f.applied += applied(ev.EventID)
 		f.last = ev.EventID
 	}
-	return nil
+	return true
 }
 
 func (f *listFold) Last() int64 { return f.last }
@@ -273,12 +275,17 @@ func (f *listFold) Write(unit model.Unit) (model.Write, bool) {
 	return model.Write{Unit: unit, Kind: model.Create, To: f.last, Document: bson.Raw(f.applied)}, f.last > 0
 }
 
-type poison struct{ id int64 }
+// stop is the failure of an aggregate at an event.
+type stop struct {
+	id      int64
+	reason  string
+	resumes bool
+}
 
-func (p *poison) Error() string { return "poison" }
+func (s stop) Error() string { return s.reason }
 
-func (p *poison) Marker(unit model.Unit, raw bson.RawValue, head int64) model.Marker {
-	return model.Marker{Unit: unit, RawAggregateID: raw, Reason: "expression", Error: "poison", EventID: p.id, Head: head}
+func (s stop) Marker(unit model.Unit, raw bson.RawValue, head int64) model.Marker {
+	return model.Marker{Unit: unit, RawAggregateID: raw, Reason: s.reason, Error: s.reason, Resumes: s.resumes, EventID: s.id, Head: head}
 }
 
 func (w *fakeStores) Watermarks(_ context.Context, units []model.Unit) ([]model.State, error) {
@@ -289,7 +296,12 @@ func (w *fakeStores) Watermarks(_ context.Context, units []model.Unit) ([]model.
 	defer w.mu.Unlock()
 	w.requests++
 	states := make([]model.State, len(units))
+	fails := slices.ContainsFunc(units, func(u model.Unit) bool { return w.unreadable[u.AggregateID] })
 	for i, u := range units {
+		if fails {
+			states[i].Unavailable = errors.New("host unreachable")
+			continue
+		}
 		states[i] = model.State{Watermark: w.watermarks[u.AggregateID]}
 		if foreign, ok := w.foreign[u.AggregateID]; ok {
 			states[i].Foreign = &foreign
@@ -322,6 +334,8 @@ func (w *fakeStores) Write(_ context.Context, writes []model.Write) ([]model.Wri
 	results := make([]model.Written, len(writes))
 	for i, write := range writes {
 		switch {
+		case w.unreadable[write.AggregateID]:
+			results[i].Err = errors.New("host unreachable")
 		case w.rejected[write.AggregateID]:
 			results[i] = model.Written{Status: model.Rejected, Err: errors.New("validation")}
 		case w.watermarks[write.AggregateID] != write.From || w.foreign[write.AggregateID] != (model.Foreign{}):
@@ -372,6 +386,11 @@ func (w *fakeStores) Follow(_ context.Context, unit model.Unit, raw bson.RawValu
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := w.watermarks[unit.AggregateID]
+	if w.unreadable[unit.AggregateID] {
+		failed := stop{1, "unavailable", true}
+		w.parked[unit.AggregateID] = failed.Marker(unit, raw, head)
+		return Followed{Failure: failed, Parked: true}, nil
+	}
 	if v >= head {
 		return Followed{Watermark: v}, nil
 	}
@@ -388,19 +407,21 @@ func (w *fakeStores) Follow(_ context.Context, unit model.Unit, raw bson.RawValu
 		case e.broken && !w.strict:
 			continue
 		case w.strict && e.id != v+1 || e.broken:
-			return Followed{Watermark: v, EventID: v + 1, Failure: errors.New("the event store does not have the event"), Reason: reasonMissing}, nil
+			return Followed{Watermark: v, Failure: stop{v + 1, reasonMissing, true}}, nil
 		case e.kind == typePoison:
-			w.parked[unit.AggregateID] = (&poison{e.id}).Marker(unit, raw, head)
-			return Followed{Watermark: v, EventID: e.id, Failure: errors.New("poison"), Reason: "expression", Parked: true}, nil
+			failed := stop{e.id, "expression", false}
+			w.parked[unit.AggregateID] = failed.Marker(unit, raw, head)
+			return Followed{Watermark: v, Failure: failed, Parked: true}, nil
 		case w.rejected[unit.AggregateID]:
-			w.parked[unit.AggregateID] = model.Marker{Unit: unit, Reason: "rejected", EventID: e.id, Head: head}
-			return Followed{Watermark: v, EventID: e.id, Failure: errors.New("validation"), Reason: "rejected", Parked: true}, nil
+			failed := stop{e.id, "rejected", false}
+			w.parked[unit.AggregateID] = failed.Marker(unit, raw, head)
+			return Followed{Watermark: v, Failure: failed, Parked: true}, nil
 		}
 		w.models[unit.AggregateID] += applied(e.id)
 		w.watermarks[unit.AggregateID] = e.id
 		return Followed{Watermark: e.id}, nil
 	}
-	return Followed{Watermark: v, EventID: v + 1, Failure: errors.New("the event store does not have the event"), Reason: reasonMissing}, nil
+	return Followed{Watermark: v, Failure: stop{v + 1, reasonMissing, true}}, nil
 }
 
 // deliver does what the live stream does. It applies an event that follows the watermark
@@ -412,7 +433,7 @@ func (w *fakeStores) deliver(e stored) {
 		return
 	}
 	if e.kind == typePoison {
-		w.parked[e.aggregate] = (&poison{e.id}).Marker(w.Unit(e.aggregate), rawID(e.aggregate), e.id)
+		w.parked[e.aggregate] = stop{e.id, "expression", false}.Marker(w.Unit(e.aggregate), rawID(e.aggregate), e.id)
 		return
 	}
 	w.models[e.aggregate] += applied(e.id)

@@ -41,7 +41,11 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 		case err != nil:
 			return c, err
 		case f.Parked:
-			return counts{parked: 1, failed: 1, written: risen(before, f.Watermark)}, nil
+			c := counts{parked: 1, written: risen(before, f.Watermark)}
+			if !f.Failure.Marker(h.unit, h.raw, h.last).Resumes {
+				c.failed = 1
+			}
+			return c, nil
 		case f.Failure != nil && f.Transient:
 			return c, fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, f.Failure)
 		case f.Failure != nil:
@@ -69,17 +73,14 @@ func risen(before, after int64) int64 {
 // stopped parks a history that lacks an event, so that it resumes by itself. If only events that break the contract are left, the history is complete,
 // because the stream does not deliver those either.
 func (w *Workers) stopped(ctx context.Context, h *history, f Followed, written int64) (counts, error) {
-	if f.Reason == reasonMissing {
+	m := f.Failure.Marker(h.unit, h.raw, h.last)
+	if m.Reason == reasonMissing {
 		more, err := w.readableAfter(ctx, h, f.Watermark)
 		if err != nil || !more {
 			return counts{written: written, unreadable: 1}, err
 		}
 	}
-	err := w.Parking.Park(ctx, []model.Marker{{
-		Unit: h.unit, RawAggregateID: h.raw, Reason: f.Reason, Error: f.Failure.Error(),
-		Resumes: true, Seldom: f.Reason == ReasonHistory, EventID: f.EventID, Head: h.last,
-	}})
-	if err != nil {
+	if err := w.Parking.Park(ctx, []model.Marker{m}); err != nil {
 		return counts{}, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
 	}
 	return counts{parked: 1, written: written}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -82,12 +83,12 @@ func (g *group) add(h *history) {
 	g.end = eventstore.After(h.raw)
 }
 
-// write writes each history of the group, and parks or follows those that cannot be
-// written. When it returns without an error, every history is durable or parked.
+// write writes each history of the group, and follows those that cannot be written as a
+// whole. When it returns without an error, every history is durable or parked.
 func (w *Workers) write(ctx context.Context, g *group) error {
 	writes := make([]model.Write, 0, len(g.histories))
 	written := make([]*history, 0, len(g.histories))
-	var again, parked []*history
+	var again []*history
 	for _, h := range g.histories {
 		if !h.concerned {
 			continue
@@ -106,17 +107,11 @@ func (w *Workers) write(ctx context.Context, g *group) error {
 			return fmt.Errorf("write read models: %w", err)
 		}
 		for i, result := range results {
-			switch h := written[i]; {
-			case result.Status != model.Applied:
+			if result.Status == model.Applied {
+				g.counts.written++
+			}
+			if h := written[i]; result.Status != model.Applied || !h.complete() {
 				again = append(again, h)
-			case h.failure != nil && h.failed() == writes[i].To+1:
-				g.counts.written++
-				parked = append(parked, h)
-			case !h.complete():
-				g.counts.written++
-				again = append(again, h)
-			default:
-				g.counts.written++
 			}
 		}
 	}
@@ -126,40 +121,8 @@ func (w *Workers) write(ctx context.Context, g *group) error {
 	if err := w.loadWatermarks(ctx, again); err != nil {
 		return err
 	}
-	var behind []*history
-	for _, h := range again {
-		switch {
-		case h.watermark >= h.last:
-		case h.failure != nil && h.watermark == h.failed()-1:
-			parked = append(parked, h)
-		default:
-			behind = append(behind, h)
-		}
-	}
-	if err := w.park(ctx, parked); err != nil {
-		return err
-	}
-	g.counts.parked += int64(len(parked))
-	g.counts.failed += int64(len(parked))
+	behind := slices.DeleteFunc(again, func(h *history) bool { return h.watermark >= h.last })
 	return w.followAll(ctx, behind, &g.counts)
-}
-
-// failed is the event that failed.
-func (h *history) failed() int64 { return h.failure.Marker(h.unit, h.raw, h.last).EventID }
-
-// park parks histories at the events that cannot be folded.
-func (w *Workers) park(ctx context.Context, histories []*history) error {
-	if len(histories) == 0 {
-		return nil
-	}
-	markers := make([]model.Marker, len(histories))
-	for i, h := range histories {
-		markers[i] = h.failure.Marker(h.unit, h.raw, h.last)
-	}
-	if err := w.Parking.Park(ctx, markers); err != nil {
-		return fmt.Errorf("park %d aggregates: %w", len(markers), err)
-	}
-	return nil
 }
 
 // loadWatermarks reads the watermarks of histories, and whether they have a foreign document.
@@ -175,9 +138,21 @@ func (w *Workers) loadWatermarks(ctx context.Context, histories []*history) erro
 	return err
 }
 
-// states gives the state of each unit. A unit that can never be loaded gets the watermark
-// 0; following it finds the reason.
+// maxUnread bounds the requests for watermarks of one call that may fail while the others
+// succeed.
+const maxUnread = 64
+
+// states gives the state of each unit. A unit that cannot be loaded, unlike others, gets the
+// watermark 0; following it finds the reason and parks it.
 func (w *Workers) states(ctx context.Context, units []model.Unit) ([]model.State, error) {
+	unread := 0
+	return w.statesOf(ctx, units, &unread)
+}
+
+// statesOf gives the state of each unit. If a request fails, it repeats the request for both
+// halves of the units, because one document may be the reason. unread counts the requests
+// that have failed.
+func (w *Workers) statesOf(ctx context.Context, units []model.Unit, unread *int) ([]model.State, error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
@@ -185,12 +160,25 @@ func (w *Workers) states(ctx context.Context, units []model.Unit) ([]model.State
 	if err != nil {
 		return nil, fmt.Errorf("load watermarks: %w", err)
 	}
-	for i := range states {
-		if err := states[i].Unavailable; err != nil {
-			return nil, fmt.Errorf("load the watermark of %s: %w", units[i].AggregateID, err)
-		}
+	failed := slices.IndexFunc(states, func(s model.State) bool {
+		return s.Unavailable != nil && !errors.Is(s.Unavailable, model.ErrSuperseded)
+	})
+	if failed < 0 {
+		return states, nil
 	}
-	return states, nil
+	if *unread++; *unread > maxUnread || w.Reachable != nil && w.Reachable(ctx) != nil {
+		return nil, fmt.Errorf("load the watermark of %s: %w", units[failed].AggregateID, states[failed].Unavailable)
+	}
+	if len(units) == 1 {
+		return states, nil
+	}
+	half := len(units) / 2
+	first, err := w.statesOf(ctx, units[:half], unread)
+	if err != nil {
+		return nil, err
+	}
+	second, err := w.statesOf(ctx, units[half:], unread)
+	return append(first, second...), err
 }
 
 // followAll continues histories from their watermarks, several concurrently.

@@ -24,8 +24,8 @@ type history struct {
 	// hole is the first missing event in a strict sequence; 0 if there is none. The events
 	// after it are not folded.
 	hole int64
-	// failure is the reason why the event after the folded ones cannot be folded.
-	failure   Failure
+	// failed says that the event after the folded ones cannot be folded.
+	failed    bool
 	concerned bool
 	// watermark and foreign are set by loadWatermarks.
 	watermark int64
@@ -56,19 +56,19 @@ func (h *history) add(ev *event.Event, target Target, strict bool) {
 		h.first = ev.EventID
 	}
 	h.last = ev.EventID
-	if h.hole == 0 && h.failure == nil {
+	if h.hole == 0 && !h.failed {
 		h.waiting = append(h.waiting, ev)
 	}
 }
 
 // foldWaiting folds the events of the page and drops them.
 func (h *history) foldWaiting() {
-	if len(h.waiting) > 0 && h.failure == nil {
-		h.failure = h.fold.Add(h.waiting)
+	if len(h.waiting) > 0 && !h.failed {
+		h.failed = !h.fold.Add(h.waiting)
 	}
 	clear(h.waiting)
 	h.waiting = h.waiting[:0]
 }
 
 // complete reports whether all of its events are folded.
-func (h *history) complete() bool { return h.hole == 0 && h.failure == nil }
+func (h *history) complete() bool { return h.hole == 0 && !h.failed }

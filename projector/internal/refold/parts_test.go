@@ -103,12 +103,7 @@ func (p *parts) Follow(_ context.Context, unit model.Unit, _ bson.RawValue, head
 
 type realFold struct{ *project.Accumulator }
 
-func (f realFold) Add(events []*event.Event) Failure {
-	if err := f.Accumulator.Add(events); err != nil {
-		return err
-	}
-	return nil
-}
+func (f realFold) Add(events []*event.Event) bool { return f.Accumulator.Add(events) == nil }
 
 func (f realFold) Write(unit model.Unit) (model.Write, bool) {
 	return f.Accumulator.Write(unit, model.State{})

@@ -49,6 +49,42 @@ func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
 	}
 }
 
+// TestDocumentsThatCannotBeReadHoldNoRange checks that builds and sweeps park the aggregates
+// of such documents and go on with the others, unless nothing can be read.
+func TestDocumentsThatCannotBeReadHoldNoRange(t *testing.T) {
+	t.Parallel()
+	for kind, work := range map[string]func(*Workers, context.Context, Job, Range, Progress) error{"build": (*Workers).Build, "sweep": (*Workers).Sweep} {
+		for name, down := range map[string]error{"some": nil, "all": errors.New("no primary")} {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				t.Parallel()
+				w := newFakeStores()
+				for i := range 40 {
+					id := fmt.Sprintf("a-%02d", i)
+					w.events = append(w.events, historyOf(id, 2)...)
+					// The others are behind, so that their watermarks are read.
+					w.models[id], w.watermarks[id] = "1,", 1
+				}
+				w.unreadable = map[string]bool{"a-07": true, "a-08": true, "a-30": true}
+				workers := newWorkers(t, w, func(o *Options) { o.Reachable = func(context.Context) error { return down } })
+				s := &saver{saves: -1}
+				if err := work(workers, t.Context(), testJob, Range{}, s); (err != nil) != (down != nil) {
+					t.Fatal(err)
+				}
+				if down != nil {
+					return
+				}
+				wantCounts(t, s.r.Counts, map[string]int64{CountParked: 3, CountFailed: 0, CountWritten: 37})
+				for i := range 40 {
+					id := fmt.Sprintf("a-%02d", i)
+					if w.unreadable[id] != (w.parked[id].Reason == "unavailable") || w.unreadable[id] == (w.models[id] == "1,2,") {
+						t.Errorf("%s has %s and is parked as %+v", id, w.models[id], w.parked[id])
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestSweepWaitsTheGracePeriodOnlyAFewTimes: if aggregates in all parts of the store are
 // behind, a process with one worker waits the grace period a few times, and not once for
 // each of many ranges.

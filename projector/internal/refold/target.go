@@ -29,9 +29,9 @@ type Target interface {
 
 // Fold folds the history of one aggregate. Only one goroutine may use it.
 type Fold interface {
-	// Add folds the next events. It stops at the first event that fails and gives the
-	// reason; nil means that all are folded. It keeps no event.
-	Add(events []*event.Event) Failure
+	// Add folds the next events, and reports whether all are folded. It stops at the first
+	// event that fails. It keeps no event.
+	Add(events []*event.Event) bool
 	// Last is the last event that was folded; 0 if none was.
 	Last() int64
 	// Size is the size of the read model as of Last, in bytes.
@@ -41,10 +41,11 @@ type Fold interface {
 	Write(unit model.Unit) (model.Write, bool)
 }
 
-// Failure is the reason why an event cannot be folded.
+// Failure is the reason why an aggregate cannot continue.
 type Failure interface {
 	error
-	// Marker parks the unit at the event. head is the last event that was seen.
+	// Marker parks the unit at the event that fails or is missing. head is the last event
+	// that was seen.
 	Marker(unit model.Unit, rawAggregateID bson.RawValue, head int64) model.Marker
 }
 
@@ -79,11 +80,7 @@ type Followed struct {
 	Watermark int64
 	// Failure is the reason why the aggregate cannot continue; nil if it can, or has
 	// reached the head.
-	Failure error
-	// EventID and Reason belong to Failure: the event at which the aggregate stops, and the
-	// reason for the parked list.
-	EventID int64
-	Reason  string
+	Failure Failure
 	// Parked says that the aggregate is in the parked list for this failure.
 	Parked bool
 	// Transient says that the same call may succeed later.

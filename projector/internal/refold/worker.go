@@ -38,6 +38,9 @@ type Options struct {
 	Store    Store
 	Parking  Parking
 	Follower Follower
+	// Reachable reports whether the read models' store can be reached; nil means always. If
+	// it can, a document that cannot be loaded does not hold the work up.
+	Reachable func(ctx context.Context) error
 	// Pace bounds the rate of all workers of the process; nil for no bound.
 	Pace *Pace
 	// Sequence defaults to strict.
