@@ -227,8 +227,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, nil, err
 	}
 	registry := p.newRegistry(s, pod)
-	reading := p.newReading()
-	h.Ready("breaker", func(context.Context) error { return reading.Err() })
+	reading := p.newReading(h)
 	engine, err := project.NewEngine(project.Options{
 		Store:      tracedReadModels{readModels{loader, writer}, p.tracer},
 		Parking:    parked,

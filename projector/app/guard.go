@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
@@ -15,7 +17,7 @@ import (
 )
 
 // newReading makes the judge of messages that are not events.
-func (p *Projector) newReading() *guard.Reading {
+func (p *Projector) newReading(h *health.Health) *guard.Reading {
 	r := guard.NewReading(func(err error) {
 		if err == nil {
 			p.logger.Info().Msg("messages are events again; the others are dead-lettered")
@@ -23,11 +25,21 @@ func (p *Projector) newReading() *guard.Reading {
 		}
 		p.logger.Error().Err(err).Msg("messages that are not events stay in the subscription until one is an event")
 	})
+	h.Watch("breaker", func(context.Context) []health.Condition {
+		err, read := r.Err()
+		switch {
+		case err == nil:
+			return nil
+		case read:
+			return []health.Condition{{Name: "breaker", State: health.Degraded, Text: err.Error()}}
+		}
+		return []health.Condition{{Name: "breaker", State: health.NotReady, Text: err.Error()}}
+	})
 	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_projector_breaker_open",
 		Help: "1 if the last messages that this process received are not events, so that it dead-letters no more of them until one is an event; 0 otherwise.",
 	}, func() float64 {
-		if r.Stopped() {
+		if err, _ := r.Err(); err != nil {
 			return 1
 		}
 		return 0
@@ -76,9 +88,10 @@ func (j handlerJudge) Good(projection, eventType string) {
 
 func (j handlerJudge) Bad(failure *project.Error) project.Judgement {
 	id := event.MessageID(failure.AggregateID, failure.EventID)
-	verdict := j.rules.Bad(guard.Rule{Projection: failure.Projection, EventType: failure.EventType}, id, func() {
+	verdict, first := j.rules.Bad(guard.Rule{Projection: failure.Projection, EventType: failure.EventType}, id)
+	if first {
 		j.log.Error().Err(failure).Str("projection", failure.Projection).Str("eventType", failure.EventType).Str("reason", string(failure.Reason)).
 			Msg("a projection fails for most recent events of a type; their aggregates are parked and resume by themselves when the projection is corrected")
-	})
+	}
 	return project.Judgement(verdict)
 }

@@ -34,7 +34,7 @@ const (
 func (p *Projector) newConditions() *prometheus.GaugeVec {
 	conditions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "penstock_projector_health_conditions",
-		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, retrying, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus, breaker and loop-stuck make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.",
+		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, retrying, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus and loop-stuck make the process not ready, and so does breaker until it has read an event. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.",
 	}, []string{"condition", "state"})
 	p.registry.MustRegister(conditions)
 	return conditions
@@ -116,6 +116,9 @@ func parkedConditions(parked []parkedStatus) []health.Condition {
 // parkedRemedy is what a person does about parked aggregates.
 func parkedRemedy(projection, reason string) string {
 	list := fmt.Sprintf("\"projector parked list --projection %s --reason %s\" shows each with its error.", projection, reason)
+	if project.Reason(reason).Seldom() {
+		return list + fmt.Sprintf(" Mend the cause: they are retried automatically within an hour, and by \"projector parked retry --projection %s --reason %s\" at once.", projection, reason)
+	}
 	if project.Reason(reason).Resumes() {
 		return list + " They are retried automatically."
 	}

@@ -58,20 +58,10 @@ func (r *Reading) Bad(id string, explain func(n int) error) bool {
 	return verdict == EventWrong
 }
 
-// Stopped reports whether all messages that are not events are held back.
-func (r *Reading) Stopped() bool {
+// Err returns why all messages that are not events are held back; nil if they are not. read
+// is set once one message was an event: then the settings are right.
+func (r *Reading) Err() (err error, read bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.err != nil
-}
-
-// Err returns why this process cannot read messages. It is nil once one message was an
-// event, because then the settings are right.
-func (r *Reading) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.read {
-		return nil
-	}
-	return r.err
+	return r.err, r.read
 }

@@ -57,21 +57,19 @@ func (g *Rules) Good(rule Rule) {
 	r.breaker.Good(1)
 }
 
-// Bad judges an event that failed its rule. suspect is called for the first verdict in a row
-// that the rule is wrong.
-func (g *Rules) Bad(rule Rule, id string, suspect func()) Verdict {
+// Bad judges an event that failed its rule. first is set for the first verdict in a row that
+// the rule is wrong.
+func (g *Rules) Bad(rule Rule, id string) (v Verdict, first bool) {
 	if g.share >= 1 {
-		return EventWrong
+		return EventWrong, false
 	}
 	r := g.record(rule)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	verdict := r.judge(id)
-	if verdict == RuleWrong && !r.suspected {
-		suspect()
-	}
-	r.suspected = verdict == RuleWrong
-	return verdict
+	v = r.judge(id)
+	first = v == RuleWrong && !r.suspected
+	r.suspected = v == RuleWrong
+	return v, first
 }
 
 // judge judges an event. The caller must hold the lock.

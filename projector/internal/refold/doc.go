@@ -4,18 +4,18 @@
 // of each aggregate with its watermark, and folds what is behind. It also removes documents
 // of older generations.
 //
-//	              pages            whole histories          answers, in order
-//	event store ────────▶ fold ─────────────────────▶ write ───────────────▶ save position
-//	 read ahead           │ from nothing, one write   │ two groups at once
-//	                      │ for each aggregate        ▼
-//	                      │                     not applied: watermarks
-//	                      ▼                           │ the watermark has the last event: done
-//	            failed, has a hole, begins            ▼
-//	            later than 1 ──────────────▶ follow: from the watermark, page by page
-//	                                                  │
-//	                                                  ▼ cannot go on: park, in this generation
-//	                                                    (what a store or another document
-//                                                    prevents resumes by itself)
+//		              pages            whole histories          answers, in order
+//		event store ────────▶ fold ─────────────────────▶ write ───────────────▶ save position
+//		 read ahead           │ from nothing, one write   │ two groups at once
+//		                      │ for each aggregate        ▼
+//		                      │                     not applied: watermarks
+//		                      ▼                           │ the watermark has the last event: done
+//		            failed, has a hole, begins            ▼
+//		            later than 1 ──────────────▶ follow: from the watermark, page by page
+//		                                                  │
+//		                                                  ▼ cannot go on: park, in this generation
+//		                                                    (what a store or another document
+//	                                                   prevents resumes by itself)
 //
 // # Beside the live stream
 //
