@@ -104,19 +104,18 @@ func (d rebuildData) Remove(ctx context.Context, projection string, generation i
 	return err == nil, err
 }
 
-// Parked counts the parked aggregates of a generation.
-func (d rebuildData) Parked(ctx context.Context, projection string, generation int64) (int64, error) {
-	counts, err := d.parked.Count(ctx)
-	if err != nil {
-		return 0, err
+// Parked counts the parked aggregates of a generation, and describes the one that was
+// parked first.
+func (d rebuildData) Parked(ctx context.Context, projection string, generation int64) (n int64, example string, err error) {
+	filter := park.Filter{Projection: projection, Generation: generation}
+	if n, err = d.parked.Matching(ctx, filter); n == 0 || err != nil {
+		return n, "", err
 	}
-	var parked int64
-	for group, n := range counts {
-		if group.Projection == projection && max(group.Generation, first) == generation && !group.Discarded {
-			parked += n
-		}
+	oldest, err := d.parked.List(ctx, filter, 1)
+	for _, m := range oldest {
+		example = fmt.Sprintf("%s (%s: %s)", m.AggregateID, m.Reason, m.Error)
 	}
-	return parked, nil
+	return n, example, err
 }
 
 // first is the generation of data without a generation number.

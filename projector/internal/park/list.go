@@ -21,6 +21,8 @@ const listTimeout = 30 * time.Second
 type Filter struct {
 	// Projection, Reason and AggregateID must be equal; empty means any.
 	Projection, Reason, AggregateID string
+	// Generation is that of the projection; 0 means any.
+	Generation int64
 	// Before selects markers that were parked before this time; zero means at any time.
 	Before time.Time
 	// Discarded selects the discarded markers instead of the others.
@@ -40,6 +42,9 @@ func (f Filter) query() bson.D {
 		if equal.value != "" {
 			query = append(query, bson.E{Key: equal.field, Value: equal.value})
 		}
+	}
+	if f.Generation > 0 {
+		query = append(query, ofGeneration(Served{f.Projection, f.Generation})[1])
 	}
 	if !f.Before.IsZero() {
 		query = append(query, bson.E{Key: fieldParkedAt, Value: bson.D{{Key: "$lt", Value: f.Before}}})

@@ -175,6 +175,8 @@ func TestListAppliesItsFilter(t *testing.T) {
 		"reason":             {park.Filter{Reason: "rejected"}, 1},
 		"aggregate":          {park.Filter{AggregateID: "7"}, 2},
 		"another aggregate":  {park.Filter{AggregateID: "8"}, 0},
+		"generation":         {park.Filter{Projection: "users", Generation: 1}, 1},
+		"another generation": {park.Filter{Projection: "users", Generation: 3}, 0},
 		"parked an hour ago": {park.Filter{Before: time.Now().Add(-time.Hour)}, 0},
 		"parked":             {park.Filter{Before: time.Now().Add(time.Hour)}, 2},
 		"discarded":          {park.Filter{Discarded: true}, 0},

@@ -186,12 +186,12 @@ func (s *step) verify(ctx context.Context) error {
 func (s *step) proven(ctx context.Context) error {
 	b := s.entry.Building
 	if s.entry.Live != nil {
-		parked, err := s.Data.Parked(ctx, s.entry.Name, b.Generation)
+		parked, example, err := s.Data.Parked(ctx, s.entry.Name, b.Generation)
 		if err != nil {
 			return err
 		}
 		if parked > b.AllowParked {
-			return s.heldBack(ctx, parked)
+			return s.heldBack(ctx, parked, example)
 		}
 		if b.Parked > b.AllowParked {
 			// These aggregates were healed after the verification, which had left them out.
@@ -223,13 +223,13 @@ func (s *step) proven(ctx context.Context) error {
 }
 
 // heldBack records that parked aggregates prevent the promotion.
-func (s *step) heldBack(ctx context.Context, parked int64) error {
+func (s *step) heldBack(ctx context.Context, parked int64, example string) error {
 	if s.entry.Building.Parked != parked {
 		if err := s.change(ctx, func(b *generation.Build) { b.Parked = parked }); err != nil {
 			return err
 		}
 	}
-	return s.wait(ctx, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, s.entry.Name, parked))
+	return s.wait(ctx, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion, such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
 }
 
 // takeOver makes sure that no other projection has the readers' name. A retired projection

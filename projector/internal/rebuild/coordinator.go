@@ -100,8 +100,8 @@ type Data interface {
 	// Remove removes some side watermarks and markers of a generation, and reports
 	// whether none is left.
 	Remove(ctx context.Context, projection string, generation int64) (done bool, err error)
-	// Parked counts the parked aggregates of a generation.
-	Parked(ctx context.Context, projection string, generation int64) (int64, error)
+	// Parked counts the parked aggregates of a generation, and describes one of them.
+	Parked(ctx context.Context, projection string, generation int64) (n int64, example string, err error)
 }
 
 const (

@@ -422,6 +422,7 @@ func (a *actor) Remove(_ context.Context, projection string, number int64) (bool
 	})
 }
 
-func (a *actor) Parked(context.Context, string, int64) (int64, error) {
-	return do(a, func() (int64, error) { return a.parked, nil })
+func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
+	parked, err := do(a, func() (int64, error) { return a.parked, nil })
+	return parked, "ada (expression)", err
 }

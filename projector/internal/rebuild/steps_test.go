@@ -186,7 +186,7 @@ func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 		r.work(0)
 		r.pass(2 * time.Second)
 		b := r.entry().Building
-		if b.State != generation.Verifying || b.Parked != 2 || !strings.Contains(b.Reason, "2 parked aggregates") {
+		if b.State != generation.Verifying || b.Parked != 2 || !strings.Contains(b.Reason, "2 parked aggregates") || !strings.Contains(b.Reason, "such as ada (expression)") {
 			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
 		}
 		before := b.Round
