@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"syscall"
 	"testing"
@@ -298,6 +299,40 @@ func TestEveryPathHasTheSameLimits(t *testing.T) {
 		}
 		if got := fmt.Sprint(step.Err); got != want {
 			t.Errorf("%s: an explanation says\n%s, live events say\n%s", expression, got, want)
+		}
+	}
+}
+
+// TestExplanationHasTheExactLimit finds the largest loop that live events pass, and explains
+// events at the limit. The explanation shows a document that no evaluation reads.
+func TestExplanationHasTheExactLimit(t *testing.T) {
+	t.Parallel()
+	if raceDetector {
+		t.Skip("the race detector multiplies the time")
+	}
+	p := on(t, `{set: {first: "payload.n < 0 ? size(payload.big) : 0", result: "size(payload.big) + lists.range(31).map(i, size(payload.huge)).size() + lists.range(payload.n).map(i, size(payload.text)).size()"}}`)
+	d := bson.D{{Key: "text", Value: strings.Repeat("a", 2_000)}, {Key: "huge", Value: strings.Repeat("a", 4<<20)}}
+	for i := range 1_000 {
+		d = append(d, bson.E{Key: fmt.Sprint("field", i), Value: true})
+	}
+	d = append(d, bson.E{Key: "big", Value: bson.D{{Key: "text", Value: strings.Repeat("a", 2_000)}}})
+	eventWith := func(n int) *event.Event {
+		raw, err := bson.Marshal(append(bson.D{{Key: "n", Value: n}}, d...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := eventOf(t, 1, "E", "")
+		ev.Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
+		return ev
+	}
+	passes := func(n int) bool { f := p.Fold(nil, []*event.Event{eventWith(n)}); return f.Err == nil }
+	most := sort.Search(5_000, func(n int) bool { return !passes(n) }) - 1
+	if most < 1 || most > 4_000 {
+		t.Fatalf("%d repetitions pass", most)
+	}
+	for n := most; n <= most+1; n++ {
+		if step := p.Begin(nil, 0).Explain(eventWith(n)); (step.Err == nil) != passes(n) {
+			t.Errorf("%d repetitions of at most %d: %v", n, most, step.Err)
 		}
 	}
 }

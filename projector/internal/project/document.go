@@ -111,21 +111,28 @@ func (d *document) find(name string) (ref.Val, bool) {
 	if v := d.large.find(name); v != nil {
 		return v, true
 	}
+	// Where the field is depends on the batches of events, so the charge must not.
+	d.meter.spend(fieldWork, 0)
 	if i := d.indexTouched(name); i >= 0 {
 		t := &d.touched[i]
 		switch {
 		case !present(t.value):
 			return nil, false
 		case len(t.pushed) > 0:
-			return d.large.keep(name, t.value, &arrayValue{raw: t.value, more: t.pushed, meter: d.meter}), true
+			a := &arrayValue{raw: t.value, more: t.pushed, meter: d.meter}
+			size := len(t.value.Value)
+			if size <= smallText {
+				size = a.bytes()
+			}
+			return d.large.keep(name, size, a), true
 		}
-		return d.large.keep(name, t.value, celValue(t.value, d.meter)), true
+		return d.large.keep(name, len(t.value.Value), celValue(t.value, d.meter)), true
 	}
-	v, ok := d.meter.lookup(d.base, name)
+	v, ok := lookup(d.base, name)
 	if !ok {
 		return nil, false
 	}
-	return d.large.keep(name, v, celValue(v, d.meter)), true
+	return d.large.keep(name, len(v.Value), celValue(v, d.meter)), true
 }
 
 // entries visits the fields of the state in the order of their names. Their order in the

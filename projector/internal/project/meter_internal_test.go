@@ -2,6 +2,7 @@ package project
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,5 +113,60 @@ func TestChargesDoNotDependOnOtherProjections(t *testing.T) {
 	}
 	if spent[0] != spent[1] || spent[0] == 0 {
 		t.Errorf("the event takes %d units of work, then %d", spent[0], spent[1])
+	}
+}
+
+// TestChargesDoNotDependOnBatches evaluates expressions over the same state, once as it is
+// stored and once as earlier events of the batch have left it.
+func TestChargesDoNotDependOnBatches(t *testing.T) {
+	t.Parallel()
+	const events = 200
+	for _, expression := range []string{
+		"state", "state.size()", "state.list", "size(state.list)", "state.list[3] + state.list[150]", "state.list + [1]", "state.list.map(x, x + 1)",
+		"state.list.exists(x, state.list == [x])", "150 in state.list", "state.list.distinct().size()", "'%s'.format([state.list])", "state.texts.join(',')",
+		"state.list.sort().reverse().slice(0, 9)", "sets.contains(state.list, [7])", "state.texts.filter(x, x in state.texts).size()",
+		"state.map(k, k)", "state.count + state.rest.a", "state.?absent.orValue(1)", "has(state.list)", "state == {'x': 1}",
+	} {
+		projections, err := Parse("p.yaml", []byte(fmt.Sprintf(`projections: [{name: p, collection: c, on: {E: {push: {list: eventId, texts: "string(eventId)"}, set: {rest: "{'a': eventId, 'text': payload.text}"}, inc: {count: "1"}}, Last: {set: {r: %q}}}}]`, expression)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := projections[0]
+		payload, err := bson.Marshal(bson.D{{Key: "text", Value: "text"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		view := func(id int64, eventType string) *eventView {
+			return viewEvent(&event.Event{
+				Keys:    event.Keys{AggregateID: "a", EventID: id, EventType: eventType},
+				Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+			})
+		}
+		var history []*eventView
+		for id := range int64(events) {
+			history = append(history, view(id+1, "E"))
+		}
+		folded := newDocument(nil)
+		if f := p.foldInto(folded, history, nil); f.Err != nil {
+			t.Fatal(f.Err)
+		}
+		half := newDocument(nil)
+		p.foldInto(half, history[:events/2], nil)
+		rest := newDocument(half.state())
+		p.foldInto(rest, history[events/2:], nil)
+		spent := map[meter]bool{}
+		for _, d := range []*document{folded, newDocument(folded.state()), rest} {
+			s := &scope{event: view(events+1, "Last")}
+			s.state.f, d.meter = d, &s.event.meter
+			if _, err := p.on["Last"].evaluate(s, d.meter); err != nil {
+				t.Fatalf("%s: %v", expression, err)
+			}
+			spent[s.event.meter] = true
+			d.meter, d.large = nil, nil
+			s.event.meter.end()
+		}
+		if len(spent) != 1 {
+			t.Errorf("%s: the charges are %v", expression, spent)
+		}
 	}
 }

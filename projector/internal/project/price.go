@@ -122,11 +122,7 @@ func weigh(m *meter, v ref.Val) int {
 	case *documentValue:
 		return other + perByte*len(v.raw)
 	case *arrayValue:
-		n := other + perByte*len(v.raw.Value)
-		for _, pushed := range v.more {
-			n += other + perByte*len(pushed.Value)
-		}
-		return n
+		return other + perByte*v.bytes()
 	case traits.Mapper:
 		n := other
 		for _, e := range sortedEntries(v, m) {

@@ -42,14 +42,16 @@ type trace struct {
 
 // note records an evaluation in the scope s. v is nil if there is no result.
 func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error) {
-	// An explanation reads more than the evaluation. It must not change the outcome.
+	// An explanation reads more than the evaluation. It must not change what the event
+	// spends.
 	m := s.event.meter
 	defer func() { s.event.meter = m }()
 	s.event.meter = meter{free: true}
+	apart := s.apart()
 	e := Evaluation{Word: word, Expression: x.source}
 	for _, path := range inputs(x.checked.Expr()) {
 		input := Input{Path: strings.Join(path, ".")}
-		if value, ok := s.at(path); ok {
+		if value, ok := apart.at(path); ok {
 			input.Value = showResult(value)
 		}
 		e.Inputs = append(e.Inputs, input)
@@ -61,6 +63,18 @@ func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error)
 		e.Result = showResult(v)
 	}
 	t.evaluations = append(t.evaluations, e)
+}
+
+// apart returns the scope without a meter, and without what the evaluations have looked up.
+func (s *scope) apart() *scope {
+	apart := &scope{event: viewEvent(s.event.Event)}
+	apart.event.meter.free = true
+	if d, ok := s.state.f.(*document); ok {
+		before := *d
+		before.meter, before.large = nil, nil
+		apart.state.f = &before
+	}
+	return apart
 }
 
 // at returns the value at a path; false if a field on the path is absent.

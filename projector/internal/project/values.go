@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"strconv"
 	"time"
 	"unsafe"
 
@@ -177,7 +178,7 @@ func (d *documentValue) find(name string) (ref.Val, bool) {
 	if !ok {
 		return nil, false
 	}
-	return d.large.keep(name, v, celValue(v, d.meter)), true
+	return d.large.keep(name, len(v.Value), celValue(v, d.meter)), true
 }
 
 func (d *documentValue) count() int { return d.meter.count(d.raw) }
@@ -220,10 +221,12 @@ func (c children) find(name string) ref.Val {
 }
 
 // keep keeps a value if it is large, and returns it.
-func (c *children) keep(name string, raw bson.RawValue, v ref.Val) ref.Val {
-	composite := raw.Type == bson.TypeArray || raw.Type == bson.TypeEmbeddedDocument
-	if composite && len(raw.Value) > smallText && len(*c) < maxChildren {
-		*c = append(*c, child{name, v})
+func (c *children) keep(name string, size int, v ref.Val) ref.Val {
+	if size > smallText && len(*c) < maxChildren {
+		switch v.(type) {
+		case *arrayValue, *documentValue:
+			*c = append(*c, child{name, v})
+		}
 	}
 	return v
 }
@@ -270,9 +273,22 @@ func (a *arrayValue) elements() traits.Lister {
 
 func (a *arrayValue) count() int {
 	if a.length == 0 {
+		a.meter.spend(len(a.more)*fieldWork, 0)
 		a.length = a.meter.count(a.raw.Value) + len(a.more) + 1
 	}
 	return a.length - 1
+}
+
+// bytes is the size of the array with its pushed elements.
+func (a *arrayValue) bytes() int {
+	size := len(a.raw.Value)
+	if len(a.more) > 0 {
+		n := countFields(a.raw.Value)
+		for i, v := range a.more {
+			size += 2 + len(strconv.Itoa(n+i)) + len(v.Value)
+		}
+	}
+	return size
 }
 
 // each visits the elements until visit returns false.
