@@ -100,7 +100,7 @@ projections:
 			return collection, document
 		},
 	}
-	// The breaker must not stop the projector: all events of these types fail.
+	// All events of these types fail. With a lower limit, most would be parked with the reason rule.
 	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_FAILURE_LIMIT=1", chartGoMemLimit)
 	s.startPublisher(0)
 	projector := s.startProjector(0)
