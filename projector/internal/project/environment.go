@@ -64,7 +64,13 @@ var dynamic = sync.OnceValues(func() (*environment, error) {
 		return nil, err
 	}
 	env, err := base.Extend(cel.Variable(varPayload, cel.DynType))
-	return &environment{cel: env}, err
+	if err != nil {
+		return nil, err
+	}
+	// The first undeclared name makes CEL collect all names in the environment, without a
+	// lock against a concurrent compilation. So that happens before the environment is shared.
+	_, _ = env.Compile("undeclared")
+	return &environment{cel: env}, nil
 })
 
 // newEnvironment makes the environment of an event type; s is nil if it has no
