@@ -3,6 +3,7 @@ package project
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/common/ast"
@@ -37,10 +38,39 @@ func (p place) adviseOn(node *yaml.Node, x *expression) {
 	for _, name := range unusedVariables(x.checked) {
 		p.advise(node, "the variable %s is not used: use it, or give it a name that starts with _", name)
 	}
+	for _, field := range p.notRequired(x.checked, node.Value) {
+		p.advise(node, "%s.%s is not among the required fields of %s in the section events: an event without it parks its aggregate. Test it by has(), or require it", varPayload, field, p.eventType)
+	}
 	if most := likelyCost(x.checked); most > costLimit {
 		p.advise(node, "if its arrays have %d elements and its texts %d characters, the expression takes up to %s steps, and %d are allowed: loop over less, or keep a total in the document. An event that exceeds the limit parks its aggregate",
 			likelyElements, likelyCharacters, steps(most), costLimit)
 	}
+}
+
+// notRequired returns the fields of the payload that an expression reads, that the event
+// type declares and does not require, and whose presence neither the expression nor the
+// handler's condition tests.
+func (p place) notRequired(checked *ast.AST, text string) (fields []string) {
+	s := p.schemas[p.eventType]
+	if s == nil || s.required == nil {
+		return nil
+	}
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.SelectKind || e.AsSelect().IsTestOnly() {
+			return
+		}
+		of, field := e.AsSelect().Operand(), e.AsSelect().FieldName()
+		if of.Kind() != ast.IdentKind || of.AsIdent() != varPayload || s.fields[field] == nil || slices.Contains(s.required, field) || slices.Contains(fields, field) {
+			return
+		}
+		for _, tests := range []string{"has(" + varPayload + "." + field + ")", "'" + field + "' in " + varPayload, `"` + field + `" in ` + varPayload} {
+			if strings.Contains(text, tests) || strings.Contains(p.condition, tests) {
+				return
+			}
+		}
+		fields = append(fields, field)
+	}))
+	return fields
 }
 
 // steps formats a number of steps, which may be too large to count.

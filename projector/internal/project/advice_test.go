@@ -104,3 +104,30 @@ func TestAcceptedAdviceIsSilent(t *testing.T) {
 		}
 	}
 }
+
+// A field that an event may lack parks the aggregate of the first event without it.
+func TestCheckAdvisesOnFieldsThatAreNotRequired(t *testing.T) {
+	t.Parallel()
+	const schema = "events:\n  Added: {type: object, required: [sku], properties: {sku: {type: string}, note: {type: string}}}\n"
+	for name, test := range map[string]struct {
+		schema, when, expression string
+		advised                  bool
+	}{
+		"required":         {schema, "", "payload.sku", false},
+		"not required":     {schema, "", "payload.note", true},
+		"tested":           {schema, "", "has(payload.note) ? payload.note : ''", false},
+		"tested in when":   {schema, "has(payload.note)", "payload.note", false},
+		"optional":         {schema, "", "payload.?note.orValue('')", false},
+		"nothing required": {strings.Replace(schema, "required: [sku], ", "", 1), "", "payload.note", false},
+		"no schema":        {"", "", "payload.note", false},
+	} {
+		when := ""
+		if test.when != "" {
+			when = "        when: " + test.when + "\n"
+		}
+		advice := adviceOn(t, test.schema+"projections:\n  - name: p\n    collection: c\n    on:\n      Added:\n"+when+"        set: {a: \""+test.expression+"\"}\n")
+		if (len(advice) > 0) != test.advised {
+			t.Errorf("%s: %v", name, advice)
+		}
+	}
+}

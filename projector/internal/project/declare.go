@@ -87,6 +87,8 @@ type place struct {
 	*loader
 	file                       string
 	projection, eventType, key string
+	// condition is the text of the handler's word when.
+	condition string
 }
 
 // problem reports a problem at node.

@@ -24,6 +24,8 @@ type schema struct {
 	celType *types.Type
 	// fields are the fields of a document, if all of them are declared; nil otherwise.
 	fields map[string]*schema
+	// required are the fields that are always there; nil if the schema does not say.
+	required []string
 	// element is the schema of an array's elements; nil otherwise.
 	element *schema
 }
@@ -208,7 +210,9 @@ func (p place) required(s *schema, e entry) {
 		p.problem(e.value, "required is a list of fields")
 		return
 	}
+	s.required = []string{}
 	for _, n := range e.value.Content {
+		s.required = append(s.required, n.Value)
 		if s.fields[n.Value] == nil {
 			p.problem(n, "required names %s, which properties does not have", n.Value)
 		}

@@ -58,6 +58,11 @@ func (p place) handler(e entry) *handler {
 	}
 	acts := false
 	for _, e := range entries {
+		if e.key == wordWhen {
+			p.condition = e.value.Value
+		}
+	}
+	for _, e := range entries {
 		at := p.in(e.key)
 		acts = acts || e.key != wordWhen
 		switch {
