@@ -184,7 +184,7 @@ func processorTime(tb testing.TB) time.Duration {
 }
 
 // TestAttacksAreBounded checks that no expression over large values takes long or much
-// memory, and that an event above a limit names it.
+// memory, and that an event that is not applied parks with a short error.
 func TestAttacksAreBounded(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector multiplies the time")
