@@ -3,6 +3,7 @@ package statuspage
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
@@ -105,4 +106,25 @@ func TestQuantileOfRecentObservations(t *testing.T) {
 			lower = upper
 		}
 	})
+}
+
+// A process that does not lead reads no stream, so it is not "0 s behind".
+func TestWhileHasNoValueUnlessTheGaugeIsOn(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	leader := prometheus.NewGauge(prometheus.GaugeOpts{Name: "leader", Help: "h"})
+	lag := prometheus.NewGauge(prometheus.GaugeOpts{Name: "lag", Help: "h"})
+	registry.MustRegister(leader, lag)
+	r := NewRecorder(registry, []Stage{{Figures: []Figure{{Read: While("leader", Value("lag"))}}}})
+	read := func() *float64 {
+		r.record(time.Now())
+		return r.view()[0].Figures[0].Value
+	}
+	if v := read(); v != nil {
+		t.Errorf("a standby reads %v", *v)
+	}
+	leader.Set(1)
+	if v := read(); v == nil || *v != 0 {
+		t.Error("the leader has no value")
+	}
 }
