@@ -1,6 +1,7 @@
 package mongoemu_test
 
 import (
+	"errors"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -40,7 +41,16 @@ func TestCollectionUUID(t *testing.T) {
 	if got := uuidOf(t, db, "second"); got != first {
 		t.Errorf("after the rename the UUID is %x, not %x", got, first)
 	}
-	if err := db.Collection("second").Drop(t.Context()); err != nil {
+	drop := func(name, uuid string) error {
+		return db.RunCommand(t.Context(), bson.D{{Key: "drop", Value: name}, {Key: "collectionUUID", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(uuid)}}}).Err()
+	}
+	var mismatch mongo.ServerError
+	for name, uuid := range map[string]string{"second": second, "first": first} {
+		if err := drop(name, uuid); !errors.As(err, &mismatch) || !mismatch.HasErrorCode(361) {
+			t.Errorf("a drop of %s by the UUID of another collection: %v", name, err)
+		}
+	}
+	if err := drop("second", first); err != nil {
 		t.Fatal(err)
 	}
 	if got := uuidOf(t, db, "second"); got != "" {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"strings"
 
@@ -88,10 +89,25 @@ func drop(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error 
 	if err != nil {
 		return err
 	}
-	if err := r.noOptions(); err != nil {
+	var uuid []byte
+	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
+		if key != "collectionUUID" {
+			return false, nil
+		}
+		if v.Type != bsoncore.TypeBinary {
+			return true, mongoerr.New(mongoerr.TypeMismatch, "BSON field 'drop.collectionUUID' is the wrong type '%s', expected type 'binData'", bsonraw.TypeName(v.Type))
+		}
+		_, uuid = v.Binary()
+		return true, nil
+	}); err != nil {
 		return err
 	}
 	return e.exclusively(ctx, func(w *store.Writer) error {
+		// MongoDB accepts the UUID since 6.0. Its test of the command (collection_uuid_drop.js)
+		// expects this error for another collection of the name, and for a missing one.
+		if named := w.Collection(ns); uuid != nil && (named == nil || !bytes.Equal(named.UUID[:], uuid)) {
+			return mongoerr.New(mongoerr.CollectionUUIDMismatch, "Collection UUID does not match that specified")
+		}
 		c, err := w.Drop(ns)
 		if err != nil {
 			return err

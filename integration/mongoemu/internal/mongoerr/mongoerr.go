@@ -77,6 +77,7 @@ const (
 	ClientDisconnect                Code = 279
 	ChangeStreamFatalError          Code = 280
 	ChangeStreamHistoryLost         Code = 286
+	CollectionUUIDMismatch          Code = 361
 	SocketException                 Code = 9001
 	NotWritablePrimary              Code = 10107
 	BSONObjectTooLarge              Code = 10334
@@ -117,7 +118,7 @@ var names = map[Code]string{
 	OperationNotSupportedInTxn:    "OperationNotSupportedInTransaction",
 	PreparedTransactionInProgress: "PreparedTransactionInProgress",
 	ChangeStreamFatalError:        "ChangeStreamFatalError", ChangeStreamHistoryLost: "ChangeStreamHistoryLost",
-	SocketException: "SocketException", NotWritablePrimary: "NotWritablePrimary",
+	CollectionUUIDMismatch: "CollectionUUIDMismatch", SocketException: "SocketException", NotWritablePrimary: "NotWritablePrimary",
 	BSONObjectTooLarge: "BSONObjectTooLarge", DuplicateKey: "DuplicateKey",
 	InterruptedAtShutdown: "InterruptedAtShutdown", Interrupted: "Interrupted",
 	InterruptedDueToReplStateChange: "InterruptedDueToReplStateChange",
