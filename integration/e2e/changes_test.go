@@ -243,7 +243,7 @@ func TestProjectionsAreAddedRenamedAndRetired(t *testing.T) {
 		}
 	}
 	end := s.watch("totals")
-	s.live("sums", 1)
+	s.live("sums", 2)
 	end()
 	s.store(1)
 	s.complete("totals", 5)

@@ -31,6 +31,9 @@ const (
 	CodeNotImplemented = 238
 	// CodeNoSuchTransaction says that the transaction has ended.
 	CodeNoSuchTransaction = 251
+	// CodeUUIDMismatch says that the collection of the name has another UUID, or is missing
+	// (CollectionUUIDMismatch).
+	CodeUUIDMismatch = 361
 	// CodeAtlasError is the code of errors of the proxy of MongoDB Atlas.
 	CodeAtlasError = 8000
 	// CodeDuplicateKey says that another document has the same values in a unique index.

@@ -47,7 +47,7 @@ func (c *checkCommand) connect(ctx context.Context, e *environment) error {
 		}
 		if client.what == "read models" {
 			r.Writable(ctx, s.readModels, "watermarks", "read models, rights")
-			checkLayout(ctx, &r, s, e.projections)
+			checkLayout(ctx, &r, s, e)
 			checkSessions(ctx, &r, s)
 		}
 		if client.Client == s.state().Client() {
@@ -62,11 +62,15 @@ func (c *checkCommand) connect(ctx context.Context, e *environment) error {
 }
 
 // checkLayout checks that the collections can hold read models.
-func checkLayout(ctx context.Context, r *preflight.Report, s *stores, projections []*Projection) {
+func checkLayout(ctx context.Context, r *preflight.Report, s *stores, e *environment) {
 	const what = "read models, collections"
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	err := mongox.Explain(ctx, readmodel.CheckLayout(ctx, s.readModels, collections(projections)))
+	err := readmodel.CheckLayout(ctx, s.readModels, collections(e.projections))
+	if err == nil {
+		err = checkDocuments(ctx, s, e)
+	}
+	err = mongox.Explain(ctx, err)
 	switch {
 	case err == nil:
 		r.OK(what, "can hold read models")
@@ -94,6 +98,21 @@ func checkSessions(ctx context.Context, r *preflight.Report, s *stores) {
 	default:
 		r.Warn(what, err.Error(), "nothing, or use a server that allows it (Atlas does not in its tiers Free and Flex): after a projector is killed, a promotion and the read models that it was creating wait up to transactionLifetimeLimitSeconds, a minute by default")
 	}
+}
+
+// checkDocuments checks that the collections that no projection uses yet have no documents
+// of others.
+func checkDocuments(ctx context.Context, s *stores, e *environment) error {
+	entries, err := generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), pipelineID(e.config)).List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range declarations(e.projections) {
+		if !generation.InUse(entries, d.Collection) {
+			err = errors.Join(err, readmodel.CheckDocuments(ctx, s.readModels, d.Collection))
+		}
+	}
+	return err
 }
 
 // checkEventStore checks that events can be read through the index, and that they keep the

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 )
 
 // author names the person who changes the catalog by a command.
@@ -71,7 +73,7 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *environment) err
 		if err != nil {
 			return err
 		}
-		what, _, err := c.plan(before, declared, author(c.Change))
+		what, _, err := c.plan(ctx, s, before, declared)
 		if err != nil {
 			return err
 		}
@@ -79,7 +81,7 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *environment) err
 		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 			var err error
 			after, err = c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
-				_, next, err := c.plan(old, declared, author(c.Change))
+				_, next, err := c.plan(ctx, s, old, declared)
 				return next, err
 			})
 			return nil, err
@@ -113,7 +115,8 @@ func (c *projectionsRebuildCommand) declared(e *environment) (*generation.Defini
 }
 
 // plan returns what a rebuild does to an entry, as text and as the changed entry.
-func (c *projectionsRebuildCommand) plan(e *generation.Entry, declared *generation.Definition, by generation.Author) (what string, next *generation.Entry, err error) {
+func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stores, e *generation.Entry, declared *generation.Definition) (what string, next *generation.Entry, err error) {
+	by := author(c.Change)
 	if e.RetiredAt != nil {
 		return "", nil, fmt.Errorf("projection %s is retired: it is built again as soon as a pod declares it", c.Name)
 	}
@@ -134,7 +137,7 @@ func (c *projectionsRebuildCommand) plan(e *generation.Entry, declared *generati
 		next, err = generation.Allow(e, c.AllowParked, by)
 		return fmt.Sprintf("allow %d parked aggregates in generation %d of projection %s", c.AllowParked, b.Generation, c.Name), next, err
 	}
-	next, err = generation.Start(e, e.Pipeline, generation.Declared{Name: c.Name, Definition: *definition}, by)
+	next, err = start(ctx, s, e, *definition, by)
 	if err != nil {
 		return "", nil, err
 	}
@@ -144,6 +147,21 @@ func (c *projectionsRebuildCommand) plan(e *generation.Entry, declared *generati
 		what += fmt.Sprintf(", instead of generation %d, which is %s", e.Building.Generation, e.Building.State)
 	}
 	return what, next, nil
+}
+
+// start begins to build a definition with a number that no projection has used for its
+// collection.
+func start(ctx context.Context, s *stores, e *generation.Entry, definition generation.Definition, by generation.Author) (*generation.Entry, error) {
+	d := generation.Declared{Name: e.Name, Definition: definition}
+	found, err := find(ctx, s.readModels, d, false)
+	if err != nil {
+		return nil, err
+	}
+	all, err := generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), e.Pipeline).List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return generation.Start(e, e.Pipeline, d, max(found.Used, generation.Used(all, d)), by)
 }
 
 type projectionsRetryCommand struct {
@@ -158,7 +176,7 @@ func (c *projectionsRetryCommand) run(ctx context.Context, e *environment) error
 			if b == nil || b.State != generation.Failed {
 				return nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, viewProjection(old, false).State)
 			}
-			next, err := generation.Start(old, old.Pipeline, generation.Declared{Name: c.Name, Definition: b.Definition}, author(c.Change))
+			next, err := start(ctx, s, old, b.Definition, author(c.Change))
 			if err == nil {
 				next.Building.AllowParked, next.Building.Asked = b.AllowParked, b.Asked
 			}
@@ -297,6 +315,8 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 		}
 		collections := dropped(entry, found)
 		switch {
+		case len(entry.Dropping) > 0:
+			// An earlier command was interrupted. This one ends it.
 		case entry.RetiredAt == nil && len(entry.Left) == 0:
 			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired; if its projectors are gone permanently, run \"projector projections retire %s\"", c.Name, c.Name)
 		case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
@@ -308,24 +328,48 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 		if err != nil {
 			return err
 		}
+		uuids, err := uuidsOf(ctx, s, collections)
+		if err != nil {
+			return err
+		}
 		what := fmt.Sprintf("delete the collections %s of projection %s, with about %d documents", strings.Join(collections, ", "), c.Name, documents)
 		if entry.RetiredAt != nil {
 			what += ", and its watermarks and parked list"
 		}
 		return e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-			counts, err := c.carryOut(ctx, s, catalog, entry, collections)
-			if err == nil {
-				fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(collections, ", "))
+			counts, err := c.carryOut(ctx, s, catalog, entry, collections, uuids)
+			if err != nil {
+				return counts, err
 			}
-			return counts, err
+			fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(collections, ", "))
+			if kept := len(uuids) - int(counts["collections"]); kept > 0 {
+				fmt.Fprintf(e.stdout, "%d of them were replaced meanwhile, and their new contents are kept\n", kept)
+			}
+			return counts, nil
 		})
 	})
 }
 
+// uuidsOf returns the UUIDs of the collections that exist, by name.
+func uuidsOf(ctx context.Context, s *stores, collections []string) (map[string]bson.Binary, error) {
+	uuids := make(map[string]bson.Binary, len(collections))
+	for _, collection := range collections {
+		uuid, err := shadow.NewStore(s.readModels).UUID(ctx, collection)
+		if err != nil {
+			return nil, err
+		}
+		if uuid != nil {
+			uuids[collection] = *uuid
+		}
+	}
+	return uuids, nil
+}
+
 // carryOut deletes the data of an entry, unless the entry has changed since it was read. A
 // person may take long to confirm, and the projection may be live again under the same
-// collection. A build that begins after the first write takes longer than the deletion.
-func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (map[string]int64, error) {
+// collection. Only the collections with the UUIDs that were read are deleted, because
+// another projection may have become live under the name meanwhile.
+func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalog *generation.Catalog, entry *generation.Entry, collections []string, uuids map[string]bson.Binary) (map[string]int64, error) {
 	_, err := catalog.Write(ctx, entry, generation.BeginDrop(entry, collections, author(c.Change)))
 	if errors.Is(err, generation.ErrConflict) {
 		return nil, fmt.Errorf("%w since the command looked at it: nothing is deleted; check projection %s, and repeat the command", err, c.Name)
@@ -333,7 +377,7 @@ func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalo
 	if err != nil {
 		return nil, err
 	}
-	counts, err := c.drop(ctx, s, entry, collections)
+	counts, err := c.drop(ctx, s, entry, uuids)
 	if err != nil {
 		return counts, fmt.Errorf("%w; repeat the command", err)
 	}
@@ -398,13 +442,16 @@ func countDocuments(ctx context.Context, s *stores, collections []string) (int64
 
 // drop deletes collections. Of a retired projection it also deletes the side watermarks and
 // markers of all generations. It can be repeated.
-func (c *projectionsDropCommand) drop(ctx context.Context, s *stores, e *generation.Entry, collections []string) (map[string]int64, error) {
+func (c *projectionsDropCommand) drop(ctx context.Context, s *stores, e *generation.Entry, uuids map[string]bson.Binary) (map[string]int64, error) {
 	counts := map[string]int64{"collections": 0}
-	for _, collection := range collections {
-		if err := mongox.DropCollection(ctx, s.readModels, collection); err != nil {
+	for collection, uuid := range uuids {
+		dropped, err := shadow.NewStore(s.readModels).DropExactly(ctx, collection, uuid)
+		if err != nil {
 			return counts, err
 		}
-		counts["collections"]++
+		if dropped {
+			counts["collections"]++
+		}
 	}
 	if e.RetiredAt == nil {
 		return counts, nil

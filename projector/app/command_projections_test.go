@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,20 +47,24 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	if _, err := db.Collection("visits").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	live := write(nil, generation.Create("p", declared, false, by))
+	live := write(nil, generation.Create("p", declared, generation.Found{}, by))
 	retired := write(live, step(generation.Retire(live, by)))
 	c := &projectionsDropCommand{projectionName: projectionName{Name: "visits"}}
 	collections := dropped(retired, map[string]*generation.Entry{"visits": retired})
+	uuids, err := uuidsOf(t.Context(), s, collections)
+	if err != nil {
+		t.Fatal(err)
+	}
 
-	again := write(retired, step(generation.Start(retired, "p", declared, by)))
+	again := write(retired, step(generation.Start(retired, "p", declared, 0, by)))
 	again = write(again, generation.Promote(again, by))
-	if _, err := c.carryOut(t.Context(), s, catalog, retired, collections); !errors.Is(err, generation.ErrConflict) {
+	if _, err := c.carryOut(t.Context(), s, catalog, retired, collections, uuids); !errors.Is(err, generation.ErrConflict) {
 		t.Errorf("the drop ended with %v", err)
 	}
 	has(true)
 
 	retired = write(again, step(generation.Retire(again, by)))
-	counts, err := c.carryOut(t.Context(), s, catalog, retired, collections)
+	counts, err := c.carryOut(t.Context(), s, catalog, retired, collections, uuids)
 	if err != nil || counts["collections"] != 1 {
 		t.Errorf("the drop ended with %v, %v", counts, err)
 	}
@@ -82,4 +87,67 @@ func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
 	if got := dropped(e, map[string]*generation.Entry{"visits": e}); !slices.Equal(got, []string{"older"}) {
 		t.Errorf("dropped are %v", got)
 	}
+}
+
+// dropOf makes the drop of the retired projection visits, as a command does before it
+// deletes anything.
+func (c *cluster) dropOf(s *stores) (command *projectionsDropCommand, e *generation.Entry, uuids map[string]bson.Binary) {
+	c.t.Helper()
+	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
+		return generation.Retire(e, generation.Author{At: time.Now()})
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	e = c.entry()
+	uuids, err := uuidsOf(c.t.Context(), s, []string{"visits"})
+	if err != nil || len(uuids) != 1 {
+		c.t.Fatal(uuids, err)
+	}
+	return &projectionsDropCommand{projectionName: projectionName{Name: "visits"}}, e, uuids
+}
+
+// A drop can take long. A projection that takes the collection over waits for its end.
+func TestTakeoverWaitsForAnOpenDrop(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := &stores{readModels: c.database, parked: c.database.Collection(park.CollectionName)}
+	p := c.pod(0, visits(t, 1))
+	p.deliver(c.store(names(20)...))
+	p.stop()
+	command, e, uuids := c.dropOf(s)
+	begun := generation.BeginDrop(e, []string{"visits"}, generation.Author{At: time.Now()})
+	if _, err := c.catalog.Write(t.Context(), e, begun); err != nil {
+		t.Fatal(err)
+	}
+	c.pod(0, counting(t, "guests", "visits", 3))
+	c.awaitOf("guests", "the takeover waits", func(e *generation.Entry) bool {
+		return e.Building != nil && strings.Contains(e.Building.Reason, "collection visits is being deleted by")
+	})
+	if wrong := c.wrong("visits", 1); wrong != "" {
+		t.Errorf("before the drop: %s", wrong)
+	}
+	// The command was interrupted here. Repeated, it ends the drop.
+	if _, err := command.carryOut(t.Context(), s, c.catalog, c.entry(), nil, uuids); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
+	c.right(3)
+}
+
+// If another projection has become live in a collection all the same, the drop leaves it.
+func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := &stores{readModels: c.database, parked: c.database.Collection(park.CollectionName)}
+	p := c.pod(0, visits(t, 1))
+	p.deliver(c.store(names(20)...))
+	p.stop()
+	command, e, uuids := c.dropOf(s)
+	c.pod(0, counting(t, "guests", "visits", 3))
+	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
+	counts, err := command.drop(t.Context(), s, e, uuids)
+	if err != nil || counts["collections"] != 0 {
+		t.Errorf("dropped %v, %v", counts, err)
+	}
+	c.right(3)
 }

@@ -77,7 +77,7 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	slow.stop()
 
 	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		return generation.Start(e, e.Pipeline, generation.Declared{Name: "visits", Definition: definitionOf(visits(t, 2))}, by)
+		return generation.Start(e, e.Pipeline, generation.Declared{Name: "visits", Definition: definitionOf(visits(t, 2))}, 0, by)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	c.right(2)
 
 	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		next, err := generation.Start(e, e.Pipeline, generation.Declared{Name: "visits", Definition: e.Live.Definition}, by)
+		next, err := generation.Start(e, e.Pipeline, generation.Declared{Name: "visits", Definition: e.Live.Definition}, 0, by)
 		if err == nil {
 			next = generation.Fail(next, "no reason", by)
 		}

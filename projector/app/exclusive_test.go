@@ -59,7 +59,11 @@ func TestExclusiveCommandsAreBoundedAndConfirmedByAMajority(t *testing.T) {
 	c.await("the old collection dropped", func(e *generation.Entry) bool { return len(e.Garbage) == 0 || len(c.shadows()) == 0 })
 	p.stop()
 	c.right(2)
-	if _, err := (&projectionsDropCommand{}).drop(t.Context(), s, c.entry(), []string{"visits"}); err != nil {
+	uuids, err := uuidsOf(t.Context(), s, []string{"visits"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&projectionsDropCommand{}).drop(t.Context(), s, c.entry(), uuids); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"create", "createIndexes", "drop", "renameCollection"} {

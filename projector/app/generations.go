@@ -9,12 +9,15 @@ import (
 	"os"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -97,14 +100,37 @@ func (p *Projector) newHistory(s *stores, pod string, registry *generation.Regis
 		Catalog: h.catalog, Registry: registry, Engine: t,
 		Declares: declarations(p.projections), Able: t.Able,
 		Empty: s.noEvents,
-		Known: func(ctx context.Context, d generation.Declared) (bool, error) {
-			return readmodel.Known(ctx, s.readModels, d.Name, d.Collection)
+		Find: func(ctx context.Context, d generation.Declared, fresh bool) (generation.Found, error) {
+			return find(ctx, s.readModels, d, fresh)
 		},
 		Refuse:     p.config.History.OnChange == config.OnChangeRefuse,
 		Difference: project.Difference,
 		Registerer: p.registry, Logger: p.logger,
 	})
 	return h
+}
+
+// find returns what the databases have of a declared projection. If its collection is
+// fresh, no projection of the catalog uses it, and its documents show whether it can be
+// adopted.
+func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh bool) (generation.Found, error) {
+	own, others, err := ownership.NewNumbers(db).Used(ctx, d.Name, d.Collection)
+	found := generation.Found{Used: max(own, others)}
+	if err != nil || !fresh {
+		return found, err
+	}
+	held, err := readmodel.Hold(ctx, db, d.Name, d.Collection)
+	found.Used = max(found.Used, held.Documents, held.Watermarks)
+	switch {
+	case err != nil, own == 0 && others > 0:
+		// The documents are those of another projection.
+	case held.Documents > 0:
+		found.Adoptable = held.Documents
+	case found.Used <= first:
+		// Without documents, watermarks do not show which generation was live.
+		found.Adoptable = held.Watermarks
+	}
+	return found, err
 }
 
 // startHistory registers this process and sets the engine's targets. It retries after
@@ -124,7 +150,7 @@ func (p *Projector) startHistory(ctx context.Context, h *history) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, generation.ErrRefused):
+		case errors.Is(err, generation.ErrRefused), errors.Is(err, readmodel.ErrLayout):
 			return errors.Join(err, h.registry.Leave(ctx))
 		case !mongox.Transient(err) && mongox.HasCode(err, mongox.CodeUnauthorized):
 			return fmt.Errorf("%s at %s: %w; the user needs the role readWrite on that database", what, p.config.MongoDB.State(), err)

@@ -62,6 +62,16 @@ type clusterPod struct {
 // pod starts a projector with these projections. It stops at the end of the test, or when
 // stop is called.
 func (c *cluster) pod(rate int, projections ...*Projection) *clusterPod {
+	c.t.Helper()
+	pod, err := c.tryPod(rate, projections...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return pod
+}
+
+// tryPod is pod for a projector that may refuse to start.
+func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, error) {
 	t := c.t
 	t.Helper()
 	p := &Projector{projections: projections, logger: zerolog.Nop(), registry: obs.NewRegistry()}
@@ -111,18 +121,24 @@ func (c *cluster) pod(rate int, projections ...*Projection) *clusterPod {
 	t.Cleanup(pod.stop)
 	start(loader.Run, writer.Run, parked.Run)
 	if err := p.startHistory(t.Context(), pod.history); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	start(pod.follower.Run, pod.runner.Run, pod.coordinator.Run)
-	return pod
+	return pod, nil
 }
 
 // visits declares a projection that counts an aggregate's events times a factor.
 func visits(t *testing.T, factor int) *Projection {
 	t.Helper()
+	return counting(t, "visits", "visits", factor)
+}
+
+// counting is visits with another name and collection.
+func counting(t *testing.T, name, collection string, factor int) *Projection {
+	t.Helper()
 	projections, err := project.Parse("visits.yaml", fmt.Appendf(nil, `
 projections:
-  - {name: visits, collection: visits, on: {Came: {inc: {n: "%d"}, set: {factor: "%d"}}}}`, factor, factor))
+  - {name: %s, collection: %s, on: {Came: {inc: {n: "%d"}, set: {factor: "%d"}}}}`, name, collection, factor, factor))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,21 +248,32 @@ func (c *cluster) right(factor int64) {
 
 func (c *cluster) entry() *generation.Entry {
 	c.t.Helper()
+	return c.entryOf("visits")
+}
+
+func (c *cluster) entryOf(projection string) *generation.Entry {
+	c.t.Helper()
 	entries, err := c.catalog.List(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return entries["visits"]
+	return entries[projection]
 }
 
-// await waits until holds returns true, for at most three minutes on a busy machine.
+// await waits until holds returns true for the entry of visits.
 func (c *cluster) await(what string, holds func(e *generation.Entry) bool) *generation.Entry {
+	c.t.Helper()
+	return c.awaitOf("visits", what, holds)
+}
+
+// awaitOf waits for at most three minutes on a busy machine.
+func (c *cluster) awaitOf(projection, what string, holds func(e *generation.Entry) bool) *generation.Entry {
 	c.t.Helper()
 	late := time.After(3 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		e := c.entry()
+		e := c.entryOf(projection)
 		if e != nil && holds(e) {
 			return e
 		}

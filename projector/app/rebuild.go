@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
@@ -116,6 +117,38 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 		example = fmt.Sprintf("%s (%s: %s)", m.AggregateID, m.Reason, m.Error)
 	}
 	return n, example, err
+}
+
+// Used returns the highest generation number of other projections for a collection.
+func (d rebuildData) Used(ctx context.Context, projection, collection string) (int64, error) {
+	_, others, err := ownership.NewNumbers(d.readModels).Used(ctx, projection, collection)
+	return others, err
+}
+
+// Inspect begins to inspect a collection.
+func (d rebuildData) Inspect(collection string) rebuild.Inspection {
+	return &inspection{db: d.readModels, collection: collection}
+}
+
+// inspectTime is how long one step of an inspection lasts, because the coordinator must
+// renew its lease between the steps.
+const inspectTime = time.Second
+
+// inspection searches a collection for documents that no projector has written.
+type inspection struct {
+	db         *mongo.Database
+	collection string
+	past       readmodel.Inspection
+}
+
+// Next continues for inspectTime.
+func (i *inspection) Next(ctx context.Context) (done bool, problem, err error) {
+	for end := time.Now().Add(inspectTime); !i.past.Done && time.Now().Before(end); {
+		if i.past, err = i.past.Next(ctx, i.db, i.collection); err != nil {
+			return false, nil, err
+		}
+	}
+	return i.past.Done, i.past.Err(i.db, i.collection), nil
 }
 
 // first is the generation of data without a generation number.

@@ -49,7 +49,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 			return err
 		}
 		catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipelineID(c))
-		entry := generation.Create(pipelineID(c), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, false, generation.Author{At: time.Now()})
+		entry := generation.Create(pipelineID(c), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, generation.Found{}, generation.Author{At: time.Now()})
 		if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 			return err
 		}

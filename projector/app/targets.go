@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -26,14 +27,16 @@ type targets struct {
 	mu sync.Mutex
 	// compiled has the projections of definitions, by hash.
 	compiled map[string]*Projection
-	// prepared has the collections of live generations that exist.
+	// prepared has the collections of live generations that exist, and recorded the
+	// generations whose numbers are recorded, true for live ones.
 	prepared map[string]bool
+	recorded map[park.Served]bool
 }
 
 var _ generation.Engine = (*targets)(nil)
 
 func newTargets(engine *project.Engine, parked *park.Store, db *mongo.Database, declared []*Projection) *targets {
-	return &targets{engine: engine, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}}
+	return &targets{engine: engine, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}, recorded: map[park.Served]bool{}}
 }
 
 // errNoCode says that the code of a definition is only in other pods.
@@ -87,22 +90,46 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 			live = append(live, target.Collection)
 		}
 	}
-	if len(live) > 0 {
-		attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
-		err := mongox.Explain(attempt, readmodel.Prepare(attempt, t.readModels, live))
-		cancel()
-		if err != nil {
-			return err
-		}
-		for _, collection := range live {
-			t.prepared[collection] = true
-		}
+	attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
+	err := mongox.Explain(attempt, errors.Join(t.makeCollections(attempt, live), t.record(attempt, all)))
+	cancel()
+	if err != nil {
+		return err
 	}
 	if err := t.engine.Set(next); err != nil {
 		return err
 	}
 	t.parked.Serve(served)
 	return t.engine.Drained(ctx)
+}
+
+// makeCollections makes the collections of live generations.
+func (t *targets) makeCollections(ctx context.Context, live []string) error {
+	if len(live) == 0 {
+		return nil
+	}
+	if err := readmodel.Prepare(ctx, t.readModels, live); err != nil {
+		return err
+	}
+	for _, collection := range live {
+		t.prepared[collection] = true
+	}
+	return nil
+}
+
+// record records the numbers of generations that this process is about to write.
+func (t *targets) record(ctx context.Context, all []generation.Target) error {
+	for _, target := range all {
+		served := park.Served{Projection: target.Projection, Generation: target.Generation}
+		if live, ok := t.recorded[served]; ok && (live || target.Building) {
+			continue
+		}
+		if err := ownership.NewNumbers(t.readModels).Use(ctx, target.Projection, target.Definition.Collection, target.Generation, !target.Building); err != nil {
+			return err
+		}
+		t.recorded[served] = !target.Building
+	}
+	return nil
 }
 
 // replaced reports whether another definition is about to replace a live one: this process

@@ -153,7 +153,7 @@ func TestRetriedBuildStartsFromAnEmptyCollection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: e.Building.Definition}, generation.Author{At: time.Now()})
+		return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: e.Building.Definition}, 0, generation.Author{At: time.Now()})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestTwoRebuildsAtOnceRunOneAfterTheOther(t *testing.T) {
 	for range 4 {
 		starting.Go(func() {
 			if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-				return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: definition}, generation.Author{At: time.Now()})
+				return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: definition}, 0, generation.Author{At: time.Now()})
 			}); err != nil {
 				t.Error(err)
 			}

@@ -38,7 +38,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		t.Fatal(err)
 	}
 	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipelineID(invoices))
-	entry := generation.Create(pipelineID(invoices), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, false, generation.Author{At: time.Now()})
+	entry := generation.Create(pipelineID(invoices), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, generation.Found{}, generation.Author{At: time.Now()})
 	if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +86,10 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 	}{
 		"declared by nobody yet": {nil, "no projector has started with it"},
 		"first generation being built": {func() (*generation.Entry, error) {
-			return generation.Start(nil, pipelineID(config.Config{}), declared, by)
+			return generation.Start(nil, pipelineID(config.Config{}), declared, 0, by)
 		}, "generation 1 is building"},
 		"retired": {func() (*generation.Entry, error) {
-			return generation.Retire(generation.Create(pipelineID(config.Config{}), declared, false, by), by)
+			return generation.Retire(generation.Create(pipelineID(config.Config{}), declared, generation.Found{}, by), by)
 		}, "no projector declares it any more"},
 	} {
 		t.Run(name, func(t *testing.T) {

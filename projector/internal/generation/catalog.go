@@ -148,7 +148,7 @@ func updateOf(e *Entry) (bson.D, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the catalog entry of projection %s: %w", e.Name, err)
 	}
-	absent := map[string]bool{"live": true, "building": true, "givenUp": true, "retiredAt": true, "left": true, "garbage": true, "history": true}
+	absent := map[string]bool{"live": true, "building": true, "givenUp": true, "retiredAt": true, "left": true, "dropping": true, "garbage": true, "history": true}
 	var set, unset bson.D
 	for _, element := range elements {
 		delete(absent, element.Key())

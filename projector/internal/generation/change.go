@@ -34,24 +34,23 @@ func (e *Entry) record(generation int64, hash, what string, by Author) {
 	}
 }
 
-// Create returns the entry of a projection whose first generation is live at once,
-// because the event store is empty or, if adopted is set, because its read model existed
-// before the catalog.
-func Create(pipeline string, d Declared, adopted bool, by Author) *Entry {
-	e := &Entry{Name: d.Name, Pipeline: pipeline, Generations: First}
-	e.Live = &Live{Generation: First, Definition: d.Definition, Since: by.At}
-	what := WhatCreated
-	if adopted {
-		what = WhatAdopted
+// Create returns the entry of a projection that is live at once, because the event store
+// is empty or because the read models that were found are adopted with their generation.
+func Create(pipeline string, d Declared, found Found, by Author) *Entry {
+	number, what := found.Adoptable, WhatAdopted
+	if number == 0 {
+		number, what = First, WhatCreated
 	}
-	e.record(First, d.Hash, what, by)
+	e := &Entry{Name: d.Name, Pipeline: pipeline, Generations: max(found.Used, number)}
+	e.Live = &Live{Generation: number, Definition: d.Definition, Since: by.At}
+	e.record(number, d.Hash, what, by)
 	return e
 }
 
-// Start begins to build a definition as the next generation. It supersedes a build in
-// progress. e is nil for a projection without an entry. Start returns an error while a
-// generation is being promoted.
-func Start(e *Entry, pipeline string, d Declared, by Author) (*Entry, error) {
+// Start begins to build a definition as the next generation, with a number above all that
+// were used. It supersedes a build in progress. e is nil for a projection without an entry.
+// Start returns an error while a generation is being promoted.
+func Start(e *Entry, pipeline string, d Declared, used int64, by Author) (*Entry, error) {
 	if e == nil {
 		e = &Entry{Name: d.Name, Pipeline: pipeline}
 	}
@@ -66,7 +65,7 @@ func Start(e *Entry, pipeline string, d Declared, by Author) (*Entry, error) {
 		}
 		next.record(next.Generations, d.Hash, WhatReturned, by)
 	}
-	next.Generations++
+	next.Generations = max(next.Generations, used) + 1
 	next.GivenUp = nil
 	next.Building = &Build{
 		Generation: next.Generations, Definition: d.Definition, Shadow: ShadowName(e.Name, next.Generations),
@@ -165,7 +164,7 @@ func Promote(e *Entry, by Author) *Entry {
 func Yield(e *Entry, collection string, by Author) *Entry {
 	next := e.copy()
 	if next.Live != nil && next.Live.Collection == collection {
-		next.Garbage = append(next.Garbage, Garbage{Generation: next.Live.Generation, Since: by.At})
+		next.Garbage = append(next.Garbage, Garbage{Generation: next.Live.Generation, Taken: collection, Since: by.At})
 		next.record(next.Live.Generation, next.Live.Hash, WhatTaken, by)
 		next.Live = nil
 	}

@@ -18,9 +18,19 @@ type View struct {
 	Alive []Registration
 	// Empty is set if the event store has no events, so there is nothing to build from.
 	Empty bool
-	// Known holds the projections without an entry that have a read model or a watermark
-	// from a version without a catalog.
-	Known map[string]bool
+	// Found is what the databases have of the declared projections, by name.
+	Found map[string]Found
+}
+
+// Found is what the databases have of a projection and its collection.
+type Found struct {
+	// Adoptable is the generation of the read models that a projection without an entry can
+	// adopt: those from a version without a catalog, or of a catalog that was lost. It is 0
+	// if there are none.
+	Adoptable int64
+	// Used is the highest generation number that the projection, or any other in its
+	// collection, has used; 0 for none.
+	Used int64
 }
 
 // Change is a change of a catalog entry.
@@ -34,21 +44,24 @@ type Change struct {
 	Changed bool
 }
 
+// begins reports whether a generation begins with the change.
+func (c Change) begins() bool { return c.Old == nil || c.New.Generations != c.Old.Generations }
+
 // Decide returns the changes of the catalog that this pod's declarations require. An
 // entry that matches its declaration, or is being promoted, needs none.
 func Decide(v View, by Author) []Change {
 	var changes []Change
 	for _, d := range v.Declares {
 		c := Change{Old: v.Entries[d.Name], Declared: d}
+		found := v.Found[d.Name]
+		found.Used = max(found.Used, Used(v.Entries, d))
 		switch old := c.Old; {
-		case old == nil && v.Known[d.Name] && !v.used(d):
-			c.New = Create(v.Pipeline, d, true, by)
-		case old == nil && v.Empty && !v.used(d):
-			c.New = Create(v.Pipeline, d, false, by)
+		case old == nil && (found.Adoptable > 0 || v.Empty && found.Used == 0) && !InUse(v.Entries, d.Collection):
+			c.New = Create(v.Pipeline, d, found, by)
 		case old != nil && old.HasGivenUp(d.Hash):
 			// An operator has cancelled its build: the pod follows the catalog.
 		case old == nil || old.RetiredAt != nil || old.Live == nil && old.Building == nil:
-			c.New, _ = Start(old, v.Pipeline, d, by)
+			c.New, _ = Start(old, v.Pipeline, d, found.Used, by)
 			c.Changed = old != nil && old.Live != nil && old.Live.Hash != d.Hash
 		case d.Hash == old.Wanted():
 			if old.asked() && (old.Building == nil || old.Building.State != Promoting) {
@@ -62,7 +75,7 @@ func Decide(v View, by Author) []Change {
 		case old.Live != nil && old.Live.Hash == d.Hash && !old.Live.Frozen:
 			c.New, _ = Cancel(old, by)
 		default:
-			c.New, _ = Start(old, v.Pipeline, d, by)
+			c.New, _ = Start(old, v.Pipeline, d, found.Used, by)
 			c.Changed = true
 		}
 		if c.New != nil {
@@ -72,14 +85,26 @@ func Decide(v View, by Author) []Change {
 	return changes
 }
 
-// used reports whether the declared collection belongs to another projection.
-func (v View) used(d Declared) bool {
-	for name, e := range v.Entries {
-		if name != d.Name && e.Uses(d.Collection) {
+// InUse reports whether a projection uses a collection.
+func InUse(entries map[string]*Entry, collection string) bool {
+	for _, e := range entries {
+		if e.Uses(collection) {
 			return true
 		}
 	}
 	return false
+}
+
+// Used returns the highest generation number of the other projections that have or build
+// the declared collection. A pod of theirs may be suspended in the middle of a write.
+func Used(entries map[string]*Entry, d Declared) int64 {
+	var used int64
+	for name, e := range entries {
+		if name != d.Name && (e.Uses(d.Collection) || e.Building != nil && e.Building.Collection == d.Collection) {
+			used = max(used, e.Generations)
+		}
+	}
+	return used
 }
 
 // declared reports whether an alive pod declares the projection with the hash.

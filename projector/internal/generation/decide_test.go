@@ -36,11 +36,13 @@ func entriesOf(all ...*generation.Entry) map[string]*generation.Entry {
 }
 
 // live returns the entry users with a live definition.
-func live(hash string) *generation.Entry { return generation.Create("p", users(hash), false, by) }
+func live(hash string) *generation.Entry {
+	return generation.Create("p", users(hash), generation.Found{}, by)
+}
 
 // start begins to build another definition.
 func start(t interface{ Fatal(...any) }, e *generation.Entry, hash string) *generation.Entry {
-	next, err := generation.Start(e, "p", users(hash), by)
+	next, err := generation.Start(e, "p", users(hash), 0, by)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,22 +110,26 @@ func say(e *generation.Entry) string {
 
 func TestDecisions(t *testing.T) {
 	t.Parallel()
-	other := generation.Create("p", generation.Declared{Name: "people", Definition: users("o").Definition}, false, by)
+	other := generation.Create("p", generation.Declared{Name: "people", Definition: users("o").Definition}, generation.Found{}, by)
 	for name, test := range map[string]struct {
 		entries  map[string]*generation.Entry
 		declares string
 		alive    []generation.Registration
 		empty    bool
-		known    bool
+		found    generation.Found
 		// want is the entry after the change; empty for no change.
 		want    string
 		changed bool
 	}{
 		"an empty event store needs no build":                                                            {declares: "a", empty: true, want: "live 1 a"},
-		"a read model from before the catalog is adopted":                                                {declares: "a", known: true, want: "live 1 a"},
+		"a read model from before the catalog is adopted":                                                {declares: "a", found: generation.Found{Adoptable: 1}, want: "live 1 a"},
 		"a new projection is built":                                                                      {declares: "a", want: "building 1 a"},
-		"a renamed projection does not adopt the read model of its predecessor":                          {entries: entriesOf(other), declares: "a", known: true, want: "building 1 a"},
-		"a renamed projection does not take the collection of its predecessor over an empty event store": {entries: entriesOf(other), declares: "a", empty: true, want: "building 1 a"},
+		"a renamed projection does not adopt the read model of its predecessor":                          {entries: entriesOf(other), declares: "a", found: generation.Found{Adoptable: 1}, want: "building 2 a"},
+		"a renamed projection does not take the collection of its predecessor over an empty event store": {entries: entriesOf(other), declares: "a", empty: true, want: "building 2 a"},
+		"read models of a lost catalog are adopted with their number":                                    {declares: "a", found: generation.Found{Adoptable: 3, Used: 5}, want: "live 3 a"},
+		"a number that was used is not used again":                                                       {declares: "a", found: generation.Found{Used: 5}, want: "building 6 a"},
+		"a number that was used is not used again over an empty event store":                             {declares: "a", empty: true, found: generation.Found{Used: 5}, want: "building 6 a"},
+		"a changed definition gets a number above those of former owners of its collection":              {entries: entriesOf(live("a")), declares: "b", alive: []generation.Registration{pod("b")}, found: generation.Found{Used: 7}, want: "live 1 a building 8 b", changed: true},
 		"an unchanged definition changes nothing":                                                        {entries: entriesOf(live("a")), declares: "a"},
 		"a changed definition is built":                                                                  {entries: entriesOf(live("a")), declares: "b", alive: []generation.Registration{pod("a"), pod("b")}, want: "live 1 a building 2 b", changed: true},
 		"the definition that is being built changes nothing":                                             {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
@@ -160,7 +166,7 @@ func TestDecisions(t *testing.T) {
 			t.Parallel()
 			changes := generation.Decide(generation.View{
 				Pipeline: "p", Entries: test.entries, Declares: []generation.Declared{users(test.declares)},
-				Alive: test.alive, Empty: test.empty, Known: map[string]bool{"users": test.known},
+				Alive: test.alive, Empty: test.empty, Found: map[string]generation.Found{"users": test.found},
 			}, by)
 			got, changed := "", false
 			if len(changes) > 0 {
@@ -219,17 +225,21 @@ func TestUndeclaredProjections(t *testing.T) {
 // Pods with different files start and stop in any order. Builds succeed, fail or are
 // cancelled by an operator. Once pods no longer start or stop, the catalog stops
 // changing. If all pods declare the same definition then, it is live or being built,
-// unless an operator has cancelled its build.
+// unless an operator has cancelled its build. No generation's number is given twice, even
+// if the catalog is lost, and the live generation of a lost catalog is adopted.
 func TestDecisionsConverge(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var entry *generation.Entry
 		alive := map[string]generation.Registration{}
 		given := map[int64]bool{}
+		// found is what the database of the read models has. The catalog can be lost.
+		var found generation.Found
 		decide := func(hash string) bool {
 			changes := generation.Decide(generation.View{
 				Pipeline: "p", Entries: entriesOf(entry), Declares: []generation.Declared{users(hash)},
 				Alive: registrations(alive), Empty: rapid.Bool().Draw(t, "empty"),
+				Found: map[string]generation.Found{"users": found},
 			}, by)
 			if len(changes) == 0 {
 				return false
@@ -245,6 +255,10 @@ func TestDecisionsConverge(t *testing.T) {
 				}
 				given[b.Generation] = true
 			}
+			if before == nil && found.Adoptable > 0 && (entry.Live == nil || entry.Live.Generation != found.Adoptable) {
+				t.Fatalf("generation %d was not adopted: %s", found.Adoptable, say(entry))
+			}
+			found.Used = max(found.Used, entry.Generations)
 			return true
 		}
 		decideAll := func() (changed bool) {
@@ -255,7 +269,7 @@ func TestDecisionsConverge(t *testing.T) {
 		}
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
 			hash := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "hash")
-			switch rapid.IntRange(0, 6).Draw(t, "step") {
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
 			case 0, 1:
 				alive[hash] = pod(hash)
 				decide(hash)
@@ -279,6 +293,12 @@ func TestDecisionsConverge(t *testing.T) {
 				if entry != nil && entry.Building != nil && entry.Building.State != generation.Promoting {
 					entry = givenUp(t, entry)
 				}
+			case 7:
+				found.Adoptable = 0
+				if entry != nil && entry.Live != nil {
+					found.Adoptable = entry.Live.Generation
+				}
+				entry = nil
 			}
 		}
 		if entry != nil && entry.Building != nil && entry.Building.State == generation.Promoting {
@@ -324,7 +344,7 @@ func TestFormerCollectionStaysInTheEntry(t *testing.T) {
 	t.Parallel()
 	moved := users("b")
 	moved.Collection = "people"
-	e, err := generation.Start(live("a"), "p", moved, by)
+	e, err := generation.Start(live("a"), "p", moved, 0, by)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,13 @@
 // and markers contain the number, except those of generation 1. So the data of two
 // generations never mix.
 //
+// If a projection takes over the collection of another one, its number is above every
+// number of the former owners. A pod that was suspended in the middle of a write for a
+// former owner is then a writer of an older generation. The numbers that were used are
+// also recorded in the database of the read models ([Found]), which a pod does before it
+// writes a generation. So they survive the loss of the catalog. A projection whose catalog
+// entry was lost adopts its read models with the number that they have.
+//
 //	                  declared anew            proven by package rebuild
 //	(no entry) ──────────────────▶ building ───────────────────────────▶ live
 //	     │                          │    ▲                                │  │

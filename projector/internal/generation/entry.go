@@ -83,6 +83,9 @@ type Build struct {
 	State State       `bson:"state"`
 	// Reason says why the generation failed, or what it waits for.
 	Reason string `bson:"reason,omitempty"`
+	// Awaits is the projection whose live generation has the collection of this one, while
+	// nothing else prevents the promotion; empty for none.
+	Awaits string `bson:"awaits,omitempty"`
 	Jobs   Jobs   `bson:"jobs"`
 	// Round counts the rounds of sweeps and verifications. It is part of the ids of their
 	// jobs.
@@ -134,7 +137,9 @@ type Garbage struct {
 	Generation int64 `bson:"generation"`
 	// Shadow is its collection, if it never became live.
 	Shadow string `bson:"shadow,omitempty"`
-	Jobs   Jobs   `bson:"jobs"`
+	// Taken is the collection of a live generation that another projection takes over.
+	Taken string `bson:"taken,omitempty"`
+	Jobs  Jobs   `bson:"jobs"`
 	// Since is when the generation became garbage, Removed when its data were removed for
 	// the first time. They are removed again later, because a pod that was suspended may
 	// have written some in between.
@@ -181,8 +186,11 @@ type Entry struct {
 	// No pod starts building it. The next build clears the field.
 	GivenUp *GivenUp `bson:"givenUp,omitempty"`
 	// RetiredAt is set while no pod declares the projection.
-	RetiredAt   *time.Time  `bson:"retiredAt,omitempty"`
-	Left        []Left      `bson:"left,omitempty"`
+	RetiredAt *time.Time `bson:"retiredAt,omitempty"`
+	Left      []Left     `bson:"left,omitempty"`
+	// Dropping are the collections that an operator's command is deleting. No other
+	// projection takes them over before the command ends.
+	Dropping    []string    `bson:"dropping,omitempty"`
 	Garbage     []Garbage   `bson:"garbage,omitempty"`
 	History     []Record    `bson:"history,omitempty"`
 	Coordinator Coordinator `bson:"coordinator,omitempty"`
@@ -246,6 +254,7 @@ func (e *Entry) copy() *Entry {
 		c.GivenUp = &givenUp
 	}
 	c.Left, c.Garbage, c.History = slices.Clone(e.Left), slices.Clone(e.Garbage), slices.Clone(e.History)
+	c.Dropping = slices.Clone(e.Dropping)
 	return &c
 }
 

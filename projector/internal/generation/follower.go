@@ -76,10 +76,12 @@ type FollowerOptions struct {
 	// Able returns the reason why this pod cannot fold events into a target; nil if it
 	// can.
 	Able func(Target) error
-	// Empty reports whether the event store has no events. Known reports whether a
-	// projection without an entry has a read model from a version without a catalog.
+	// Empty reports whether the event store has no events.
 	Empty func(ctx context.Context) (bool, error)
-	Known func(ctx context.Context, d Declared) (bool, error)
+	// Find returns what the databases have of a declared projection, before one of its
+	// generations begins. fresh is set if no projection uses its collection yet. The error
+	// is final if the collection cannot hold read models.
+	Find func(ctx context.Context, d Declared, fresh bool) (Found, error)
 	// Refuse makes [Follower.Start] fail with [ErrRefused] instead of rebuilding a
 	// changed projection. Difference returns the lines in which two definitions differ.
 	Refuse     bool
@@ -325,20 +327,24 @@ func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first 
 	if err != nil {
 		return nil, err
 	}
-	view := View{Pipeline: f.Pipeline, Entries: entries, Declares: f.Declares, Alive: alive, Known: map[string]bool{}}
+	view := View{Pipeline: f.Pipeline, Entries: entries, Declares: f.Declares, Alive: alive, Found: map[string]Found{}}
 	for _, d := range f.Declares {
 		if e := entries[d.Name]; e != nil {
 			f.reportGivenUp(e, d)
-			continue
-		}
-		if view.Known[d.Name], err = f.Known(ctx, d); err != nil {
-			return nil, err
-		}
-		if view.Empty, err = f.Empty(ctx); err != nil {
+		} else if view.Empty, err = f.Empty(ctx); err != nil {
 			return nil, err
 		}
 	}
 	by := Author{Who: f.Pod, At: time.Now()}
+	// Look at the databases only before a generation begins: that can take long.
+	for _, c := range Decide(view, by) {
+		d := c.Declared
+		if c.begins() {
+			if view.Found[d.Name], err = f.Find(ctx, d, !InUse(entries, d.Collection)); err != nil {
+				return nil, err
+			}
+		}
+	}
 	for _, c := range Decide(view, by) {
 		if c.Changed && f.Refuse {
 			if err := f.refuse(c, first); err != nil {

@@ -181,9 +181,11 @@ func (s *shared) newMember(t *testing.T, name, hash string, refuse bool, registe
 	}), generation.Registration{Pod: name})
 	return m, generation.NewFollower(generation.FollowerOptions{
 		Pod: name, Catalog: s, Registry: m, Engine: engine{m}, Declares: declares,
-		Able:       func(generation.Target) error { return nil },
-		Empty:      func(context.Context) (bool, error) { return true, nil },
-		Known:      func(context.Context, generation.Declared) (bool, error) { return false, nil },
+		Able:  func(generation.Target) error { return nil },
+		Empty: func(context.Context) (bool, error) { return true, nil },
+		Find: func(context.Context, generation.Declared, bool) (generation.Found, error) {
+			return generation.Found{}, nil
+		},
 		Refuse:     refuse,
 		Difference: func(before, after string) []string { return []string{"- " + before, "+ " + after} },
 		Registerer: registerer, Logger: zerolog.Nop(),
@@ -320,7 +322,7 @@ func TestPodWithAnExpiredRegistrationReadsTheCatalogBeforeItIsTrusted(t *testing
 func TestProjectionIsRetiredAfterALease(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, _ *member) {
-		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, false, by))
+		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
 		<-time.After(generation.Lease - time.Second)
 		if s.old().RetiredAt != nil {
 			t.Error("retired early")
@@ -349,7 +351,7 @@ func TestProjectionIsNotRetiredForAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			follow(t, func(s *shared, _ *member) {
-				s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, false, by))
+				s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
 				<-time.After(3 * time.Second) // for a moment, no pod declares it
 				set(s, outage.reads, outage.renewals)
 				<-time.After(10 * time.Minute)
@@ -375,7 +377,7 @@ func TestProjectionOfAnAbsentGroupIsNotRetired(t *testing.T) {
 		s.mu.Lock()
 		s.groups = []generation.Registration{{Group: "other", Declares: []generation.Declaration{{Projection: "old", Hash: "x"}}}}
 		s.mu.Unlock()
-		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, false, by))
+		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
 		<-time.After(24 * time.Hour)
 		if s.old().RetiredAt != nil {
 			t.Error("retired while its pods were away")

@@ -50,6 +50,7 @@ func BeginDrop(e *Entry, collections []string, by Author) *Entry {
 			next.Left = append(next.Left, Left{Collection: collection, Generation: e.Generations, Since: by.At})
 		}
 	}
+	next.Dropping = slices.Clone(collections)
 	next.record(e.Generations, e.Wanted(), WhatDropped, by)
 	return next
 }
@@ -57,6 +58,7 @@ func BeginDrop(e *Entry, collections []string, by Author) *Entry {
 // EndDrop returns the entry after the collections are deleted.
 func EndDrop(e *Entry, collections []string) *Entry {
 	next := e.copy()
+	next.Dropping = nil
 	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return slices.Contains(collections, l.Collection) })
 	return next
 }

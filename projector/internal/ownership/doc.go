@@ -17,4 +17,11 @@
 // Each name that is taken over records the code and its former owner. So if a takeover of
 // several names was interrupted, or several pods make it at the same time, the code still
 // allows the rest of it.
+//
+// # Generation numbers
+//
+// A suspended pod of a former owner of a collection can continue in the middle of a write.
+// Its documents must count as those of an older generation. So [Numbers] has the highest
+// generation numbers that each projection has used for each collection, and a projection
+// that takes a collection over begins above them.
 package ownership

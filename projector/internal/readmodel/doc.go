@@ -66,7 +66,8 @@
 // A document of a newer generation means that the unit's own generation was replaced. The
 // unit loads as [model.ErrSuperseded], and nothing removes the document. Both rules need
 // numbers that only rise: no generation's number is used again, not even that of a build
-// that was given up.
+// that was given up. A projection that takes over a collection has numbers above those of
+// its former owners, so that their suspended pods count as writers of older generations.
 //
 // # States that are kept
 //

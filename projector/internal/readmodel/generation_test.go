@@ -138,7 +138,7 @@ func TestForgetDeletesOneGeneration(t *testing.T) {
 		}
 		s.apply(t, model.Applied, writes...)
 		// An earlier version has recorded the projection.
-		if _, err := db.Collection(watermarksCollection).InsertOne(t.Context(), bson.D{{Key: "_id", Value: recordID("p")}}); err != nil {
+		if _, err := db.Collection(watermarksCollection).InsertOne(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: fieldProjection, Value: "p"}, {Key: fieldAggregateID, Value: ""}}}}); err != nil {
 			t.Fatal(err)
 		}
 		removed, err := Forget(t.Context(), db, "p", forgotten)

@@ -63,6 +63,7 @@ func (s *step) prepare(ctx context.Context) error {
 	if s.entry.Live != nil {
 		like = s.entry.Live.Collection
 	}
+	s.hold.inspection, s.hold.inspected = nil, time.Time{}
 	uuid, err := s.Collections.Prepare(ctx, b.Shadow, like)
 	if err != nil {
 		return err
@@ -208,11 +209,13 @@ func (s *step) proven(ctx context.Context) error {
 	if len(behind) > 0 {
 		return s.enter(ctx, generation.CatchingUp, nextRound)
 	}
-	if waits, err := s.takeOver(ctx); err != nil || waits {
-		return err
-	}
 	if time.Now().Before(s.hold.retry) {
 		return nil
+	}
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.occupied, s.renumber, s.inspect, s.takeOver} {
+		if waits, err := obstacle(ctx); err != nil || waits {
+			return err
+		}
 	}
 	token := fmt.Sprintf("%s.%d.%d", s.entry.Name, b.Generation, s.entry.Revision)
 	if err := s.enter(ctx, generation.Promoting, func(b *generation.Build) { b.Pause = token }); err != nil {
@@ -232,21 +235,108 @@ func (s *step) heldBack(ctx context.Context, parked int64, example string) error
 	return s.wait(ctx, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion, such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
 }
 
-// takeOver makes sure that no other projection has the readers' name. A retired projection
-// releases it; for any other the operator must act first.
-func (s *step) takeOver(ctx context.Context) (waits bool, err error) {
+// renumber starts the build anew if another projection has become live in the same
+// collection with this number, or a higher one, since the build began. A pod of that
+// projection may be suspended in the middle of a write, which would pass for one of this
+// generation.
+func (s *step) renumber(ctx context.Context) (waits bool, err error) {
+	b := s.entry.Building
+	used, err := s.Data.Used(ctx, s.entry.Name, b.Collection)
+	if err != nil || used < b.Generation {
+		return false, err
+	}
+	by := s.author()
+	by.Why = fmt.Sprintf("another projection has written generation %d into collection %s", used, b.Collection)
+	next, err := generation.Start(s.entry, s.entry.Pipeline, generation.Declared{Name: s.entry.Name, Definition: b.Definition}, used, by)
+	if err != nil {
+		return true, err
+	}
+	next.Building.AllowParked, next.Building.Asked = b.AllowParked, b.Asked
+	s.log().Info().Int64("used", used).Str("collection", b.Collection).Msg("generation is built again with a higher number, because another projection has written this one into the same collection")
+	return true, s.write(ctx, next)
+}
+
+// inspect makes sure that the collection that the promotion replaces has only documents of
+// projectors. It reads the whole collection, in several steps.
+func (s *step) inspect(ctx context.Context) (waits bool, err error) {
+	if time.Since(s.hold.inspected) < inspectRetry {
+		return false, nil
+	}
+	if s.hold.inspection == nil {
+		s.hold.inspection = s.Data.Inspect(s.entry.Building.Collection)
+	}
+	done, problem, err := s.hold.inspection.Next(ctx)
+	if err != nil || !done {
+		return true, err
+	}
+	s.hold.inspection = nil
+	if problem == nil {
+		s.hold.inspected = time.Now()
+		return false, nil
+	}
+	s.hold.retry = time.Now().Add(inspectRetry)
+	return true, s.wait(ctx, problem.Error())
+}
+
+// occupied makes sure that the promotion may replace the collection with the readers' name.
+// A projection that is retired releases it. So does one of several projections that are all
+// built and exchange their collections: the first by name is promoted first. For any other
+// the operator must act.
+func (s *step) occupied(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
 	for name, other := range s.entries {
-		if name == s.entry.Name || !other.Uses(b.Collection) {
-			continue
-		}
-		live := other.Live != nil && other.Live.Collection == b.Collection
-		if live && other.RetiredAt == nil {
+		switch {
+		case name == s.entry.Name:
+		case slices.Contains(other.Dropping, b.Collection):
+			return true, s.wait(ctx, fmt.Sprintf("collection %s is being deleted by \"projector projections drop %s\": wait for the end of that command, or repeat it if it was interrupted", b.Collection, name))
+		case other.Live == nil || other.Live.Collection != b.Collection || other.RetiredAt != nil:
+		case other.Building != nil && other.Building.State != generation.Failed && other.Building.Collection != b.Collection:
+			if !s.firstOfExchange(name) {
+				return true, s.await(ctx, name, fmt.Sprintf("collection %s belongs to projection %s until the other collection of that one is live", b.Collection, name))
+			}
+		default:
 			return true, s.wait(ctx, fmt.Sprintf("collection %s belongs to projection %s: remove that from the declarations, or give it another collection", b.Collection, name))
-		}
-		if _, err := s.Catalog.Write(ctx, other, generation.Yield(other, b.Collection, s.author())); err != nil {
-			return true, err
 		}
 	}
 	return false, nil
+}
+
+// firstOfExchange reports whether the projection and those that it waits for, one by one,
+// wait for each other in a circle, and it is the first of them by name.
+func (s *step) firstOfExchange(other string) bool {
+	for range s.entries {
+		if other == s.entry.Name {
+			return true
+		}
+		e := s.entries[other]
+		if e == nil || e.Building == nil || e.Building.Awaits == "" || other < s.entry.Name {
+			return false
+		}
+		other = e.Building.Awaits
+	}
+	return false
+}
+
+// takeOver takes the collection from the projections that release it, and waits until no
+// pod writes their generation in it.
+func (s *step) takeOver(ctx context.Context) (waits bool, err error) {
+	b := s.entry.Building
+	alive, err := s.Pods.Alive(ctx)
+	if err != nil {
+		return true, err
+	}
+	for name, other := range s.entries {
+		if name == s.entry.Name {
+			continue
+		}
+		if other.Uses(b.Collection) {
+			if other, err = s.Catalog.Write(ctx, other, generation.Yield(other, b.Collection, s.author())); err != nil {
+				return true, err
+			}
+		}
+		for _, g := range other.Garbage {
+			waits = waits || g.Taken == b.Collection && serves(alive, name, g.Generation)
+		}
+	}
+	return waits, nil
 }

@@ -102,6 +102,18 @@ type Data interface {
 	Remove(ctx context.Context, projection string, generation int64) (done bool, err error)
 	// Parked counts the parked aggregates of a generation, and describes one of them.
 	Parked(ctx context.Context, projection string, generation int64) (n int64, example string, err error)
+	// Used returns the highest generation number with which other projections have been
+	// live in a collection; 0 for none.
+	Used(ctx context.Context, projection, collection string) (int64, error)
+	// Inspect begins to inspect a collection.
+	Inspect(collection string) Inspection
+}
+
+// Inspection searches a collection for documents that no projector has written.
+type Inspection interface {
+	// Next continues for about a second. done is set at the end of the collection. Then
+	// problem says which documents were found, and is nil if there are none.
+	Next(ctx context.Context) (done bool, problem, err error)
 }
 
 const (
@@ -120,6 +132,9 @@ const (
 	// meanwhile.
 	pauseTimeout = 3 * time.Second
 	pauseRetry   = 10 * time.Second
+	// inspectRetry is when a collection is inspected again: after documents were found that
+	// a promotion would delete, or if the promotion has not begun.
+	inspectRetry = time.Minute
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
 	// lost is how long the new collection may be missing before the build fails.
@@ -166,6 +181,10 @@ type hold struct {
 	paused  time.Time
 	// retry is when the next promotion may begin.
 	retry time.Time
+	// inspection is that of the collection that the next promotion replaces; nil if none is
+	// running. inspected is when the last one found nothing.
+	inspection Inspection
+	inspected  time.Time
 	// prepared is when pods could first serve the generation.
 	prepared time.Time
 	// gone is when the collection that was built was first found missing.
@@ -345,7 +364,7 @@ func (s *step) write(ctx context.Context, next *generation.Entry) error {
 func (s *step) enter(ctx context.Context, state generation.State, do func(b *generation.Build)) error {
 	from := s.entry.Building.State
 	err := s.change(ctx, func(b *generation.Build) {
-		b.State, b.Reason = state, ""
+		b.State, b.Reason, b.Awaits = state, "", ""
 		if do != nil {
 			do(b)
 		}
@@ -358,10 +377,15 @@ func (s *step) enter(ctx context.Context, state generation.State, do func(b *gen
 
 // wait records in the catalog what the build waits for.
 func (s *step) wait(ctx context.Context, reason string) error {
-	if s.entry.Building.Reason == reason {
+	return s.await(ctx, "", reason)
+}
+
+// await is wait if the build waits only for another projection to leave the collection.
+func (s *step) await(ctx context.Context, other, reason string) error {
+	if b := s.entry.Building; b.Reason == reason && b.Awaits == other {
 		return nil
 	}
-	if err := s.change(ctx, func(b *generation.Build) { b.Reason = reason }); err != nil {
+	if err := s.change(ctx, func(b *generation.Build) { b.Reason, b.Awaits = reason, other }); err != nil {
 		return err
 	}
 	s.log().Info().Str("state", string(s.entry.Building.State)).Str("reason", reason).Msg("rebuild waits")

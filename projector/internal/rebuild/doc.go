@@ -27,6 +27,11 @@
 //
 // # Promotion
 //
+// Before the pause, the coordinator checks what the promotion would destroy or confuse. If
+// another projection has become live in the same collection with a higher number, the
+// build starts again. If the collection has documents that no projector has written, the
+// promotion waits.
+//
 //	shadow ──rename──▶ shadow.promotion-<epoch> ──rename, dropTarget──▶ the readers' name
 //
 // The source of the second rename has a name that only this coordinator uses: a successor

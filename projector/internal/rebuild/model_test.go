@@ -3,6 +3,8 @@ package rebuild_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +24,8 @@ type run struct {
 	*simulation
 	coordinators []*coordinator
 	started      int
+	// retiring makes settle retire the projections with former names.
+	retiring bool
 }
 
 // coordinator is a coordinator that runs step by step.
@@ -75,16 +79,54 @@ func (r *run) decide(hash string) {
 	e := r.entry()
 	by := generation.Author{Who: "test", At: time.Now()}
 	if e == nil {
-		r.create(readers).generation = generation.First
-		r.reader = r.collections[readers].uuid
-		_, _ = r.replace(nil, generation.Create("", declared(hash), false, by), 0)
+		c := r.create(readers)
+		c.projection, c.generation, r.reader = r.name, generation.First, c.uuid
+		_, _ = r.replace(nil, generation.Create("", declared(r.name, hash), generation.Found{}, by), 0)
 		return
 	}
 	if e.Wanted() == hash {
 		return
 	}
-	if next, err := generation.Start(e, "", declared(hash), by); err == nil {
-		_, _ = r.replace(e, next, 0)
+	r.build(r.name, hash)
+}
+
+// build begins to build a definition of a projection.
+func (r *run) build(name, hash string) {
+	d := declared(name, hash)
+	used := max(r.used(name), generation.Used(r.entries, d))
+	if next, err := generation.Start(r.entries[name], "", d, used, generation.Author{Who: "test", At: time.Now()}); err == nil {
+		_, _ = r.replace(r.entries[name], next, 0)
+	}
+}
+
+// rename declares the projection under another name, with the same collection. Pods still
+// declare the former one.
+func (r *run) rename(hash string) {
+	r.name = fmt.Sprint("users-", len(r.entries))
+	r.build(r.name, hash)
+}
+
+// retire retires the projections with former names: no pod declares them any more.
+func (r *run) retire() {
+	for name, e := range r.entries {
+		if name == r.name || e.RetiredAt != nil {
+			continue
+		}
+		if next, err := generation.Retire(e, generation.Author{Who: "test", At: time.Now()}); err == nil {
+			_, _ = r.replace(e, next, 0)
+		}
+	}
+}
+
+// apply lets an application write documents of its own into the readers' collection, or
+// move them away.
+func (r *run) apply(unmanaged bool) {
+	c := r.collections[readers]
+	c.unmanaged, c.early = unmanaged, c.early && unmanaged
+	if unmanaged {
+		c.early = c.early || !slices.ContainsFunc(slices.Collect(maps.Values(r.entries)), func(e *generation.Entry) bool {
+			return e.Building != nil && (e.Building.State == generation.Verifying || e.Building.State == generation.Promoting)
+		})
 	}
 }
 
@@ -93,6 +135,9 @@ func (r *run) decide(hash string) {
 func (r *run) settle(until generation.State) {
 	r.parked = 0
 	for range 4000 {
+		if r.retiring {
+			r.retire()
+		}
 		e := r.entry()
 		if e.Building == nil && len(e.Garbage) == 0 || e.Building != nil && (e.Building.State == generation.Failed || e.Building.State == until) {
 			return
@@ -127,8 +172,11 @@ func (r *run) settle(until generation.State) {
 
 // Coordinators are killed and suspended between any two operations, pods are suspended
 // and continue, the definition changes again, verification has findings, and aggregates
-// are parked. Readers always see a complete collection without a gap among the settled
-// events. At the end the projection has a live generation and no garbage.
+// are parked. The projection is renamed while its former name is still declared and
+// changes too, and an application writes into its collection. Readers always see a
+// complete collection without a gap among the settled events, no pod of a former name
+// writes with the number of the present one, and no document of the application is
+// dropped. At the end the projection has a live generation and no garbage.
 func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -157,9 +205,10 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 			hashes := 1
 			asleep := map[*coordinator]bool{}
 			r.decide("h1")
+			r.apply(draw(4) == 0)
 			r.settle(generation.States()[draw(4)])
 			for len(schedule) > 0 {
-				switch draw(20) {
+				switch draw(23) {
 				case 0:
 					if hashes < 4 {
 						hashes++
@@ -200,6 +249,26 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 					if p := r.pods[fmt.Sprintf("pod-%d", 1+draw(r.started))]; !p.dead {
 						r.project(p)
 					}
+				case 12:
+					if len(r.entries) < 3 {
+						r.rename("h1")
+						log = append(log, "rename")
+					}
+				case 13:
+					if names := slices.Sorted(maps.Keys(r.entries)); hashes < 4 {
+						hashes++
+						name := names[draw(len(names))]
+						r.build(name, fmt.Sprint("h", hashes))
+						log = append(log, "declare another of "+name)
+					}
+				case 14:
+					if draw(2) == 0 {
+						r.retire()
+						log = append(log, "retire")
+					} else {
+						r.apply(draw(2) == 0)
+						log = append(log, "application writes")
+					}
 				default:
 					moved := false
 					for _, c := range r.coordinators {
@@ -222,6 +291,8 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 			if len(r.coordinators) == 0 {
 				r.start()
 			}
+			r.apply(false)
+			r.retiring = true
 			r.settle("")
 			e := r.entry()
 			for _, c := range r.coordinators {
@@ -248,8 +319,8 @@ func (r *run) check(e *generation.Entry) error {
 	case b == nil && len(e.Garbage) > 0:
 		return fmt.Errorf("garbage is left: %+v", e.Garbage)
 	case b == nil:
-		for number := int64(1); number < e.Generations; number++ {
-			if number != e.Live.Generation && !r.removed[number] {
+		for number := range r.begun[e.Name] {
+			if number != e.Live.Generation && !r.removed[e.Name][number] {
 				return fmt.Errorf("data of generation %d were not removed", number)
 			}
 		}

@@ -22,22 +22,34 @@ type events map[int]bool
 // collection is a collection in the read models' database.
 type collection struct {
 	uuid bson.Binary
-	// generation is the generation of its documents.
+	// projection and generation are those of its documents.
+	projection string
 	generation int64
 	events     events
+	// unmanaged is set while an application has documents in it, and early if it has
+	// written them before a verification began, so that no promotion may drop them.
+	unmanaged, early bool
 }
 
-// simulation is a model of everything around the coordinators: one projection, its catalog
-// entry, collections, pods and jobs. Events are numbers: a pod that settles one has
-// written it into the collections of all targets that it serves.
+// simulation is a model of everything around the coordinators: a projection and those
+// that it was renamed from, their catalog entries, collections, pods and jobs. Events are
+// numbers: a pod that settles one has written it into the collections of all targets that
+// it serves.
 type simulation struct {
+	// name is the present name of the projection.
+	name string
+	// numbers are the highest numbers of live generations that the pods have recorded, by
+	// projection.
+	numbers     map[string]int64
 	entries     map[string]*generation.Entry
 	collections map[string]*collection
 	uuids       byte
 	pods        map[string]*pod
 	jobs        map[string]rebuild.JobState
 	specs       map[string]rebuild.JobSpec
-	removed     map[int64]bool
+	// begun are the generations that were built, and removed those whose data were removed,
+	// by projection.
+	begun, removed map[string]map[int64]bool
 	// settled are the events that pods have settled, stored those in the event store.
 	settled, stored events
 	last            int
@@ -57,10 +69,10 @@ type pod struct {
 	registered generation.Registration
 	until      time.Time
 	targets    []generation.Target
-	paused     string
+	paused     map[string]string
 	known      bool
-	// writing is the event that the pod is writing, 0 for none. stale is set if the guard
-	// of that write matched nothing.
+	// writing is the event that the pod is writing, 0 for none. stale is set if the event is
+	// not settled afterwards, for example because the guard of a write matched nothing.
 	writing int
 	stale   bool
 	// dead is set after the pod was killed.
@@ -70,15 +82,15 @@ type pod struct {
 const readers = "userReadModels"
 
 func newSimulation() *simulation {
-	w := &simulation{
+	return &simulation{
+		name: "users", numbers: map[string]int64{},
 		entries: map[string]*generation.Entry{}, collections: map[string]*collection{}, pods: map[string]*pod{},
-		jobs: map[string]rebuild.JobState{}, specs: map[string]rebuild.JobSpec{}, removed: map[int64]bool{}, settled: events{}, stored: events{},
+		jobs: map[string]rebuild.JobState{}, specs: map[string]rebuild.JobSpec{}, begun: map[string]map[int64]bool{}, removed: map[string]map[int64]bool{}, settled: events{}, stored: events{},
 	}
-	return w
 }
 
-func declared(hash string) generation.Declared {
-	return generation.Declared{Name: "users", Definition: generation.Definition{Hash: hash, Collection: readers}}
+func declared(name, hash string) generation.Declared {
+	return generation.Declared{Name: name, Definition: generation.Definition{Hash: hash, Collection: readers}}
 }
 
 func (w *simulation) fail(format string, args ...any) {
@@ -93,7 +105,18 @@ func (w *simulation) create(name string) *collection {
 	return w.collections[name]
 }
 
-func (w *simulation) entry() *generation.Entry { return w.entries["users"] }
+func (w *simulation) entry() *generation.Entry { return w.entries[w.name] }
+
+// used returns the highest number of a live generation that other projections have recorded.
+func (w *simulation) used(name string) int64 {
+	var used int64
+	for other, number := range w.numbers {
+		if other != name {
+			used = max(used, number)
+		}
+	}
+	return used
+}
 
 // replace is the compare-and-swap of the catalog.
 func (w *simulation) replace(old, changed *generation.Entry, epoch int64) (*generation.Entry, error) {
@@ -107,14 +130,19 @@ func (w *simulation) replace(old, changed *generation.Entry, epoch int64) (*gene
 		next.Revision, next.Coordinator = stored.Revision+1, stored.Coordinator
 	}
 	w.entries[changed.Name] = &next
+	if w.begun[next.Name] == nil {
+		w.begun[next.Name] = map[int64]bool{}
+	}
+	if next.Building != nil {
+		w.begun[next.Name][next.Building.Generation] = true
+	}
 	return &next, nil
 }
 
 // see checks what a reader sees: there is always a collection, and it is the live one or
 // the one that is being promoted.
 func (w *simulation) see() {
-	e := w.entry()
-	if e == nil || e.Live == nil {
+	if len(w.entries) == 0 {
 		return
 	}
 	c := w.collections[readers]
@@ -123,8 +151,14 @@ func (w *simulation) see() {
 		return
 	}
 	if !slices.Equal(c.uuid.Data, w.reader.Data) {
-		if b := e.Building; b == nil || b.State != generation.Promoting || !slices.Equal(b.UUID.Data, c.uuid.Data) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(w.entries)), func(e *generation.Entry) bool {
+			b := e.Building
+			return b != nil && b.State == generation.Promoting && slices.Equal(b.UUID.Data, c.uuid.Data)
+		}) {
 			w.fail("readers see a collection that is not being promoted")
+		}
+		if used := w.used(c.projection); used >= c.generation {
+			w.fail("generation %d of %s is promoted, and another projection has used %d: its suspended pods can write", c.generation, c.projection, used)
 		}
 		w.reader = c.uuid
 	}
@@ -140,19 +174,27 @@ func (w *simulation) see() {
 func (w *simulation) poll(p *pod) {
 	if p.until.Before(time.Now()) {
 		// The registration had expired: others may have gone on without this pod.
-		p.paused, p.known = "", false
+		// An event that it is writing is not settled: the pod is not trusted until it has
+		// read the catalog, which waits for the event.
+		p.paused, p.known, p.stale = nil, false, true
 		if p.writing == 0 {
 			p.targets = nil
 		}
 	}
 	p.until = time.Now().Add(generation.Lease)
 	if p.known && p.writing == 0 {
-		e := w.entry()
-		p.paused = ""
-		if e != nil && e.Building != nil && e.Building.State == generation.Promoting {
-			p.paused = e.Building.Pause
+		p.paused = map[string]string{}
+		for name, e := range w.entries {
+			if e.Building != nil && e.Building.State == generation.Promoting {
+				p.paused[name] = e.Building.Pause
+			}
 		}
 		p.targets = generation.Targets(w.entries)
+		for _, t := range p.targets {
+			if !t.Building {
+				w.numbers[t.Projection] = max(w.numbers[t.Projection], t.Generation)
+			}
+		}
 	}
 	p.known = true
 	p.registered = generation.Registration{Pod: p.name}
@@ -162,8 +204,8 @@ func (w *simulation) poll(p *pod) {
 		}
 		p.registered.Serves = append(p.registered.Serves, generation.Serving{Projection: t.Projection, Generation: t.Generation, Defers: t.Defers})
 	}
-	if p.paused != "" {
-		p.registered.Paused = []generation.Pausing{{Projection: "users", Token: p.paused}}
+	for _, name := range slices.Sorted(maps.Keys(p.paused)) {
+		p.registered.Paused = append(p.registered.Paused, generation.Pausing{Projection: name, Token: p.paused[name]})
 	}
 }
 
@@ -171,7 +213,7 @@ func (w *simulation) poll(p *pod) {
 // first, into the others. Then the pod settles the event if it is trusted.
 func (w *simulation) project(p *pod) {
 	if p.writing == 0 {
-		if p.paused != "" || len(p.targets) == 0 {
+		if len(p.paused) > 0 || len(p.targets) == 0 {
 			return
 		}
 		w.last++
@@ -180,22 +222,28 @@ func (w *simulation) project(p *pod) {
 		p.stale = !w.put(p.targets[0], p.writing)
 		return
 	}
+	live := !p.targets[0].Building
 	for _, t := range p.targets[1:] {
-		w.put(t, p.writing)
+		written := w.put(t, p.writing)
+		live, p.stale = live || !t.Building, p.stale || !t.Building && !written
 	}
-	if time.Now().Before(p.until.Add(-5*time.Second)) && !p.stale && !p.targets[0].Building {
+	if time.Now().Before(p.until.Add(-5*time.Second)) && !p.stale && live {
 		w.settled[p.writing] = true
 	}
 	p.writing = 0
 }
 
 // put writes an event into a target, and reports whether the guard matched: it does not
-// match documents of another generation.
+// match documents of another generation. A document of another projection must count as
+// one of an older generation.
 func (w *simulation) put(t generation.Target, event int) bool {
 	c := w.collections[t.Collection]
 	if c == nil {
 		c = w.create(t.Collection) // MongoDB creates a missing collection too.
-		c.generation = t.Generation
+		c.projection, c.generation = t.Projection, t.Generation
+	}
+	if c.projection != t.Projection && t.Generation >= c.generation {
+		w.fail("generation %d of %s writes into generation %d of %s", t.Generation, t.Projection, c.generation, c.projection)
 	}
 	if c.generation != t.Generation {
 		return false
@@ -211,7 +259,7 @@ func (w *simulation) work(findings int64) {
 		if state.Done || state.Failed {
 			continue
 		}
-		e := w.entry()
+		e := w.entries[spec.Projection]
 		if e.Building == nil || e.Building.Generation != spec.Generation {
 			continue // No pod serves the target.
 		}
@@ -355,7 +403,9 @@ func (a *actor) Prepare(_ context.Context, shadow, _ string) (bson.Binary, error
 		c := a.collections[shadow]
 		if c == nil {
 			c = a.create(shadow)
-			c.generation, _ = strconv.ParseInt(strings.TrimPrefix(shadow, "users.generation-"), 10, 64)
+			projection, number, _ := strings.Cut(shadow, ".generation-")
+			c.projection = projection
+			c.generation, _ = strconv.ParseInt(number, 10, 64)
 		}
 		return c.uuid, nil
 	})
@@ -379,6 +429,9 @@ func (a *actor) Rename(_ context.Context, from, to string, drop bool) error {
 		c := a.collections[from]
 		if c == nil || a.collections[to] != nil && !drop {
 			return true, nil
+		}
+		if replaced := a.collections[to]; replaced != nil && replaced.early {
+			a.fail("documents of an application were dropped")
 		}
 		delete(a.collections, from)
 		a.collections[to] = c
@@ -415,9 +468,10 @@ func (a *actor) Remove(_ context.Context, projection string, number int64) (bool
 		if e := a.entries[projection]; e.Live != nil && e.Live.Generation == number || e.Building != nil && e.Building.Generation == number {
 			a.fail("data of generation %d are removed, which is in use", number)
 		}
-		if projection == "users" {
-			a.removed[number] = true
+		if a.removed[projection] == nil {
+			a.removed[projection] = map[int64]bool{}
 		}
+		a.removed[projection][number] = true
 		return true, nil
 	})
 }
@@ -425,4 +479,29 @@ func (a *actor) Remove(_ context.Context, projection string, number int64) (bool
 func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
 	parked, err := do(a, func() (int64, error) { return a.parked, nil })
 	return parked, "ada (expression)", err
+}
+
+func (a *actor) Used(_ context.Context, projection, _ string) (int64, error) {
+	return do(a, func() (int64, error) { return a.used(projection), nil })
+}
+
+func (a *actor) Inspect(string) rebuild.Inspection { return &inspection{a, 2} }
+
+// inspection inspects the readers' collection in several steps.
+type inspection struct {
+	*actor
+	steps int
+}
+
+var errUnmanaged = errors.New("5 documents that no projector has written")
+
+func (i *inspection) Next(context.Context) (done bool, problem, err error) {
+	done, err = do(i.actor, func() (bool, error) {
+		i.steps--
+		if c := i.collections[readers]; i.steps == 0 && c.unmanaged {
+			problem = errUnmanaged
+		}
+		return i.steps == 0, nil
+	})
+	return done, problem, err
 }

@@ -227,7 +227,8 @@ func TestRetiredProjectionReleasesItsCollection(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
 		by := generation.Author{At: time.Now()}
-		other := generation.Create("", generation.Declared{Name: "people", Definition: generation.Definition{Collection: readers}}, false, by)
+		other := generation.Create("", generation.Declared{Name: "people", Definition: generation.Definition{Collection: readers}}, generation.Found{}, by)
+		other.Live.Frozen = true // No pod writes it.
 		if _, err := r.replace(nil, other, 0); err != nil {
 			t.Fatal(err)
 		}

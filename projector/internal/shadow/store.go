@@ -168,6 +168,28 @@ func (s *Store) rename(ctx context.Context, from, to string, drop bool) error {
 	})
 }
 
+// UUID returns the UUID of a collection; nil if it does not exist.
+func (s *Store) UUID(ctx context.Context, name string) (*bson.Binary, error) {
+	found, err := s.specification(ctx, name)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return found.UUID, nil
+}
+
+// DropExactly drops a collection if it still has the UUID, and reports whether it did. It
+// leaves a collection that has got the name meanwhile.
+func (s *Store) DropExactly(ctx context.Context, name string, uuid bson.Binary) (bool, error) {
+	err := mongox.Change(ctx, s.db, bson.D{{Key: "drop", Value: name}, {Key: "collectionUUID", Value: uuid}})
+	switch {
+	case mongox.HasCode(err, mongox.CodeUUIDMismatch), mongox.HasCode(err, mongox.CodeNamespaceNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("drop collection %s: %w", name, err)
+	}
+	return true, nil
+}
+
 // Drop drops a collection, if it exists.
 func (s *Store) Drop(ctx context.Context, name string) error {
 	return mongox.DropCollection(ctx, s.db, name)

@@ -1,0 +1,63 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Holdings are the generations whose data a database has.
+type Holdings struct {
+	// Documents is the highest generation of the documents in the collection, and
+	// Watermarks that of the projection's watermarks; 0 for none.
+	Documents, Watermarks int64
+}
+
+// Hold looks for data of a projection in its collection and among the watermarks. It reads
+// the whole collection. The error is an [ErrLayout] if the collection has documents that no
+// projector has written.
+func Hold(ctx context.Context, db *mongo.Database, projection, collection string) (Holdings, error) {
+	var h Holdings
+	if err := CheckDocuments(ctx, db, collection); err != nil {
+		return h, err
+	}
+	m := onMongo(db)
+	var err error
+	if h.Documents, err = m.highest(ctx, collection, bson.D{}, fieldLastGeneration); err != nil {
+		return h, fmt.Errorf("look for read models in collection %s: %w", collection, err)
+	}
+	h.Watermarks, err = m.highest(ctx, watermarksCollection, bson.D{{Key: fieldID + "." + fieldProjection, Value: projection}}, fieldID+"."+fieldGeneration)
+	if err != nil {
+		return h, fmt.Errorf("look for watermarks of projection %s: %w", projection, err)
+	}
+	return h, nil
+}
+
+// highest returns the highest generation of the documents that match a filter; 0 if none
+// does. field has the generation, and documents of the first one lack it.
+func (m mongoDatabase) highest(ctx context.Context, collection string, filter bson.D, field string) (int64, error) {
+	numbered := append(bson.D{{Key: field, Value: bson.D{{Key: "$type", Value: "number"}}}}, filter...)
+	project := bson.D{{Key: field, Value: 1}}
+	var found bson.Raw
+	err := m.db.Collection(collection).FindOne(ctx, numbered, options.FindOne().SetSort(bson.D{{Key: field, Value: -1}}).SetProjection(project)).Decode(&found)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		err = m.db.Collection(collection).FindOne(ctx, filter, options.FindOne().SetProjection(project)).Decode(&found)
+	}
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	if n, ok := found.Lookup(strings.Split(field, ".")...).AsInt64OK(); ok {
+		return n, nil
+	}
+	return model.FirstGeneration, nil
+}

@@ -1,0 +1,74 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// inspectPage is the number of documents that one page of an inspection reads.
+const inspectPage = 10_000
+
+// Inspection is a search for documents that no projector has written, such as those of an
+// application that uses the collection itself. A promotion would drop them. It goes through
+// the whole collection in the order of _id. The zero value is at the beginning.
+type Inspection struct {
+	// Unmanaged is the number of documents found so far, and Example the _id of one.
+	Unmanaged int64
+	Example   string
+	// Done is set at the end of the collection.
+	Done  bool
+	after bson.RawValue
+}
+
+// Next inspects the next page.
+func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection string) (Inspection, error) {
+	filter := bson.D{}
+	if i.after.Type != 0 {
+		// Unlike an ordinary $gt, this one continues with the _ids of other types.
+		filter = bson.D{{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldID, bson.D{{Key: "$literal", Value: i.after}}}}}}}
+	}
+	cursor, err := onMongo(db).db.Collection(collection).Find(ctx, filter, options.Find().SetSort(bson.D{{Key: fieldID, Value: 1}}).
+		SetProjection(bson.D{{Key: fieldLastEventID, Value: 1}}).SetLimit(inspectPage).SetBatchSize(inspectPage))
+	var page []bson.Raw
+	if err == nil {
+		err = cursor.All(ctx, &page)
+	}
+	if err != nil {
+		return i, fmt.Errorf("inspect the documents of collection %s: %w", collection, err)
+	}
+	for _, document := range page {
+		i.after = document.Lookup(fieldID)
+		if _, ok := watermarkOf(document); !ok {
+			i.Unmanaged++
+			i.Example = i.after.String()
+		}
+	}
+	i.Done = len(page) < inspectPage
+	return i, nil
+}
+
+// Err is an [ErrLayout] if unmanaged documents were found.
+func (i Inspection) Err(db *mongo.Database, collection string) error {
+	if i.Unmanaged == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s.%s has %d documents that no projector has written, such as the one with _id %s; a promotion would delete them: give the projection another collection, or move these documents to another one",
+		ErrLayout, db.Name(), collection, i.Unmanaged, i.Example)
+}
+
+// CheckDocuments inspects a whole collection. The error is an [ErrLayout] if it has
+// documents that no projector has written.
+func CheckDocuments(ctx context.Context, db *mongo.Database, collection string) error {
+	var i Inspection
+	for !i.Done {
+		var err error
+		if i, err = i.Next(ctx, db, collection); err != nil {
+			return err
+		}
+	}
+	return i.Err(db, collection)
+}
