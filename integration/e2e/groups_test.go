@@ -14,7 +14,7 @@ func (s *tallies) heartbeats(more int64) {
 	s.t.Helper()
 	beat := func() int64 {
 		var pods []struct{ Beat int64 }
-		cursor, err := s.state.Collection("projectors").Find(s.t.Context(), bson.D{{Key: "until", Value: bson.D{{Key: "$exists", Value: true}}}})
+		cursor, err := s.state.Collection("projectors").Find(s.t.Context(), bson.D{{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$until", "$$NOW"}}}}})
 		if err == nil {
 			err = cursor.All(s.t.Context(), &pods)
 		}

@@ -48,4 +48,8 @@
 // registration lasts 30 s, measured by the server's clock. If renewals fail, the pod
 // stops trusting its own view ([Registry.Trusted]) before the other pods consider it
 // gone. So it settles no event based on an outdated catalog.
+//
+// A projection that no alive pod declares is retired, unless pods of a group without alive
+// pods declared it in the last 30 s of their group ([Registry.Away]). So the registrations
+// of these pods are kept after they have ended.
 package generation

@@ -23,7 +23,7 @@ const (
 	// trustMargin is how much earlier than its registration a pod's trust ends. It is
 	// more than two clocks drift apart during a lease.
 	trustMargin = 5 * time.Second
-	// forget is how long an expired registration is kept.
+	// forget is how long an expired registration is kept. The last ones of a group stay.
 	forget = time.Hour
 )
 
@@ -150,9 +150,6 @@ func (r *Registry) Register(ctx context.Context) error {
 				{Key: "until", Value: mongox.FromNow(Lease)},
 			},
 		}}}}}}, options.UpdateOne().SetUpsert(true))
-	if err == nil && fresh {
-		err = r.recordGroup(ctx, own)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -189,14 +186,18 @@ func (r *Registry) Trusted() error {
 	return ErrUntrusted
 }
 
-// Leave removes the registration. The pod must not settle anything after that.
+// Leave ends the registration. The pod must not settle anything after that.
 func (r *Registry) Leave(ctx context.Context) error {
 	r.mu.Lock()
 	r.trusted, r.confirmed = time.Time{}, false
-	pod := r.own.Pod
+	r.beat++
+	pod, beat := r.own.Pod, r.beat
 	r.mu.Unlock()
-	if _, err := r.collection.DeleteOne(ctx, bson.D{{Key: "_id", Value: pod}}); err != nil {
-		return fmt.Errorf("remove the registration of this pod: %w", err)
+	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: pod}}, mongo.Pipeline{{{Key: "$set", Value: bson.D{
+		{Key: "beat", Value: beat}, {Key: "until", Value: mongox.Now},
+	}}}})
+	if err != nil {
+		return fmt.Errorf("end the registration of this pod: %w", err)
 	}
 	return nil
 }
@@ -218,42 +219,54 @@ func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 	return alive, nil
 }
 
-// recordGroup stores the declarations of the pod's group, which are used while none of
-// its pods is alive. The pod that registers last overwrites them.
-func (r *Registry) recordGroup(ctx context.Context, own Registration) error {
-	if own.Group == "" {
-		return nil
-	}
-	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: "group " + own.Group + " of " + own.Pipeline}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "pipeline", Value: own.Pipeline}, {Key: "group", Value: own.Group}, {Key: "declares", Value: own.Declares}}}},
-		options.UpdateOne().SetUpsert(true))
-	return err
-}
-
-// Away returns the groups of the pipeline without an alive pod, each as a registration
-// with the group's last declarations.
+// Away returns the last registrations of the groups of the pipeline that have no alive pod:
+// of the pods that were registered during the last [Lease] of their group. An older pod
+// may have started after a newer one, but it counts only if it ran to the end.
 func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registration, error) {
-	cursor, err := r.collection.Find(ctx, bson.D{
-		{Key: "pipeline", Value: r.own.Pipeline},
-		{Key: "until", Value: bson.D{{Key: "$exists", Value: false}}},
-	}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
-	var away []Registration
-	if err == nil {
-		err = cursor.All(ctx, &away)
-	}
+	all, ended, err := r.grouped(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the groups of pods: %w", err)
+		return nil, err
 	}
-	return slices.DeleteFunc(away, func(group Registration) bool {
-		return slices.ContainsFunc(alive, func(pod Registration) bool { return pod.Group == group.Group })
+	return slices.DeleteFunc(all, func(pod Registration) bool {
+		return pod.Group == "" || pod.Until.Before(ended[pod.Group].Add(-Lease)) ||
+			slices.ContainsFunc(alive, func(other Registration) bool { return other.Group == pod.Group })
 	}), nil
 }
 
-// Clean removes registrations that expired more than an hour ago.
+// grouped returns all registrations of the pipeline, also expired ones, and for each group
+// when its last registration ends.
+func (r *Registry) grouped(ctx context.Context) (all []Registration, ended map[string]time.Time, err error) {
+	cursor, err := r.collection.Find(ctx, bson.D{{Key: "pipeline", Value: r.own.Pipeline}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	if err == nil {
+		err = cursor.All(ctx, &all)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the groups of pods: %w", err)
+	}
+	ended = map[string]time.Time{}
+	for _, pod := range all {
+		if pod.Until.After(ended[pod.Group]) {
+			ended[pod.Group] = pod.Until
+		}
+	}
+	return all, ended, nil
+}
+
+// Clean removes registrations that expired more than an hour ago, except the last ones of
+// each group.
 func (r *Registry) Clean(ctx context.Context) error {
-	_, err := r.collection.DeleteMany(ctx, bson.D{
-		{Key: "pipeline", Value: r.own.Pipeline},
-		{Key: "until", Value: bson.D{{Key: "$exists", Value: true}}}, // Groups have no until.
+	all, ended, err := r.grouped(ctx)
+	if err != nil {
+		return err
+	}
+	old := bson.A{}
+	for _, pod := range all {
+		if pod.Group == "" || pod.Until.Before(ended[pod.Group].Add(-Lease)) {
+			old = append(old, pod.Pod)
+		}
+	}
+	_, err = r.collection.DeleteMany(ctx, bson.D{
+		{Key: "_id", Value: bson.D{{Key: "$in", Value: old}}},
 		{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{bson.D{{Key: "$add", Value: bson.A{"$until", forget.Milliseconds()}}}, mongox.Now}}}},
 	})
 	if err != nil {
