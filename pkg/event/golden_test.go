@@ -134,7 +134,7 @@ func writeGolden(t *testing.T, file string, g golden) {
 	if err := enc.Encode(g); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the repository
+	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -61,11 +61,11 @@ func TestChangeIsRepeatedWhenTheLockIsNotFree(t *testing.T) {
 		pauses  time.Duration
 		locked  bool
 	}{
-		"free at the second attempt":           {"drop", []bson.D{exceeded, done}, 1, false},
-		"never free":                           {"drop", []bson.D{exceeded, exceeded, exceeded}, 2, true},
-		"confirmed at the second attempt":      {"drop", []bson.D{slowMajority, done}, 1, false},
-		"existing after an unconfirmed change": {"create", []bson.D{slowMajority, exists}, 1, false},
-		"index build of half a minute":         {"createIndexes", []bson.D{exceeded, exceeded, exceeded, exceeded, exceeded, done}, 5, false},
+		"free at the second attempt":           {"drop", []bson.D{exceeded, done}, time.Second, false},
+		"never free":                           {"drop", []bson.D{exceeded, exceeded, exceeded}, 2 * time.Second, true},
+		"confirmed at the second attempt":      {"drop", []bson.D{slowMajority, done}, time.Second, false},
+		"existing after an unconfirmed change": {"create", []bson.D{slowMajority, exists}, time.Second, false},
+		"index build of half a minute":         {"createIndexes", []bson.D{exceeded, exceeded, exceeded, exceeded, exceeded, done}, 5 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,8 +79,8 @@ func TestChangeIsRepeatedWhenTheLockIsNotFree(t *testing.T) {
 				if (err != nil) != test.locked || test.locked && (!errors.Is(err, mongox.ErrLocked) || !mongox.Transient(err)) {
 					t.Errorf("the error is %v", err)
 				}
-				if took := time.Since(begun); s.Commands() != len(test.replies) || took != test.pauses*time.Second {
-					t.Errorf("%d commands in %v, want %d in %v", s.Commands(), took, len(test.replies), test.pauses*time.Second)
+				if took := time.Since(begun); s.Commands() != len(test.replies) || took != test.pauses {
+					t.Errorf("%d commands in %v, want %d in %v", s.Commands(), took, len(test.replies), test.pauses)
 				}
 			})
 		})

@@ -154,7 +154,7 @@ func reply(opcode uint32, request, document []byte) []byte {
 		body = make([]byte, 5) // flags, and a section of kind 0
 	}
 	body = append(body, document...)
-	message := binary.LittleEndian.AppendUint32(nil, uint32(16+len(body))) //nolint:gosec // small
+	message := binary.LittleEndian.AppendUint32(nil, uint32(16+len(body)))
 	message = append(message, 0, 0, 0, 0)
 	message = append(message, request...)
 	message = binary.LittleEndian.AppendUint32(message, answer)

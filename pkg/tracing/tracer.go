@@ -60,7 +60,7 @@ func Open(ctx context.Context, c Config, s Service, logger zerolog.Logger) (*Tra
 		return nil, fmt.Errorf("make the exporter of traces: %w", err)
 	}
 	report := &reporter{SpanExporter: exporter, endpoint: c.endpoint(), logger: logger}
-	return open(report, c, s, logger)
+	return open(report, c, s)
 }
 
 // handleErrors sends the messages of the SDK to the logger. By default the SDK writes them
@@ -85,7 +85,7 @@ func newExporter(ctx context.Context, c Config) (sdktrace.SpanExporter, error) {
 	return otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(c.endpoint()))
 }
 
-func open(exporter sdktrace.SpanExporter, c Config, s Service, logger zerolog.Logger) (*Tracer, error) {
+func open(exporter sdktrace.SpanExporter, c Config, s Service) (*Tracer, error) {
 	service := resource.NewSchemaless(
 		attribute.String(keyServiceName, s.Name),
 		attribute.String(keyServiceVersion, s.Version),

@@ -77,7 +77,7 @@ func (c *initCommand) run(ctx context.Context, e *environment) error {
 
 // writeNew writes a file that does not exist yet.
 func writeNew(path string, data []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the author's, for others to read
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists, and is not overwritten: name another file by --to", path)
 	}

@@ -26,7 +26,7 @@ func TestLimits(t *testing.T) {
 		"free":            {func(m *meter) { m.free = true; m.spend(workLimit+1, memoryLimit+1) }, nil},
 		"time": {func(m *meter) {
 			m.spend(largeWork+1, 0)
-			time.Sleep(maxDuration + 1)
+			<-time.After(maxDuration + 1)
 			m.spend(largeWork+1, 0)
 		}, errSlow},
 	} {
@@ -65,7 +65,7 @@ func TestSlowEvaluationIsRetried(t *testing.T) {
 		}
 		ev := viewEvent(&event.Event{Keys: event.Keys{AggregateID: "a", EventID: 1, EventType: "E"}})
 		ev.meter.spend(largeWork+1, 0)
-		time.Sleep(maxDuration + 1)
+		<-time.After(maxDuration + 1)
 		ev.meter.look = 0
 		ev.meter.work += largeWork
 		d := newDocument(nil)

@@ -31,7 +31,7 @@ func (s *slowStore) Write(ctx context.Context, writes []model.Write) ([]model.Wr
 	}
 	s.add(size)
 	defer s.add(-size)
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	return s.memory.Write(ctx, writes)
 }
 

@@ -67,7 +67,7 @@ func textOf(v bson.RawValue) (string, bool) {
 }
 
 // alias returns bytes that do not change as a string.
-func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) } //nolint:gosec // the bytes of an event do not change
 
 // noNative is the error of conversions to Go types. Penstock needs none of them.
 func noNative(v ref.Val, t reflect.Type) error {
