@@ -22,13 +22,18 @@ func errExtra(f *Finding) error {
 	return fmt.Errorf("%s, and a repair deletes no read model: check the event store, and delete the read model by hand if it is wrong", f.Detail)
 }
 
-// errNothing says that the events give nothing to write, so another attempt would not help.
-func errNothing(f *Finding) error {
-	return fmt.Errorf("%s, and the events in the event store give no other read model: check them, and delete the read model by hand if it is wrong", cmp.Or(f.Detail, "the read model is "+string(f.Kind)))
+// errNothing is in the error of an attempt for which the events give nothing to write. A live
+// writer can have replaced the document in the middle of the attempt, so that another one
+// succeeds.
+var errNothing = errors.New("nothing to write")
+
+func nothing(f *Finding) error {
+	return fmt.Errorf("%w: %s, and the events in the event store give no other read model: check them, and delete the read model by hand if it is wrong", errNothing, cmp.Or(f.Detail, "the read model is "+string(f.Kind)))
 }
 
 // repair repairs an aggregate's read model, or returns the reason why it could not.
 func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
+	last := errContended
 	for range maxRepairs {
 		finding, late, err := w.look(ctx, s, a)
 		switch {
@@ -42,11 +47,16 @@ func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 		if finding.Kind == Extra {
 			return errExtra(finding)
 		}
-		if err := w.repairOnce(ctx, s, a, finding); err != nil {
+		switch err := w.repairOnce(ctx, s, a, finding); {
+		case errors.Is(err, errNothing):
+			last = err
+		case err != nil:
 			return err
+		default:
+			last = errContended
 		}
 	}
-	return errContended
+	return last
 }
 
 // repairOnce makes one attempt. If another writer was faster, it returns nil.
@@ -87,7 +97,7 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 		if state.Watermark != f.Watermark {
 			return nil // Another writer was faster.
 		}
-		return errNothing(f)
+		return nothing(f)
 	}
 	return w.write(ctx, write)
 }
@@ -99,7 +109,7 @@ func (w *Worker) replace(ctx context.Context, s *Subject, a *aggregate, state mo
 		return err
 	}
 	if fold.Last() == 0 {
-		return errNothing(f)
+		return nothing(f)
 	}
 	_, err = w.options.Repairer.Replace(ctx, s.unit(a.id), *state.Foreign, fold.State(), fold.Last())
 	return err
