@@ -50,12 +50,12 @@ func (s *scenario) reportsOutage(process *harness.Process) {
 	s.t.Helper()
 	s.await(process.Name+" to be unready because of the lease", func() bool {
 		code, body := s.probe(process, "/readyz")
-		return code == http.StatusServiceUnavailable && strings.Contains(body, "lease: lease not reached; retrying (for ")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, "lease: lease not reached")
 	})
 	if code, body := s.probe(process, "/livez"); code != http.StatusOK {
 		s.t.Errorf("%s is not alive without an API server: %s", process.Name, body)
 	}
-	s.logs(process, "lease not reached; retrying")
+	s.logs(process, "lease not reached")
 	metrics, err := process.Metrics(s.t.Context())
 	must(s.t, err)
 	if metrics.Sum("penstock_publisher_leader") != 0 {
