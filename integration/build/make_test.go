@@ -166,7 +166,7 @@ func toolFolder(t *testing.T) string {
 
 func write(t *testing.T, path, script string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

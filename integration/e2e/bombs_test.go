@@ -23,7 +23,7 @@ type bomb struct {
 // message.
 func bombs() []bomb {
 	const size = 200_000
-	text := func(n int) string { return strings.Repeat("a", n) }
+	text := strings.Repeat("a", size/2)
 	list := func(n int, element func(i int) any) bson.A {
 		list := make(bson.A, n)
 		for i := range list {
@@ -41,15 +41,15 @@ func bombs() []bomb {
 	slices.Reverse(reversed)
 	return []bomb{
 		{"Loops", "payload.a.map(x, payload.a.map(y, x + y)).size()", bson.D{{Key: "a", Value: numbers}}},
-		{"Replaces", "payload.text.replace(payload.find, payload.by)", bson.D{{Key: "text", Value: text(size / 2)}, {Key: "find", Value: "a"}, {Key: "by", Value: text(size / 2)}}},
-		{"Joins", "payload.lines.join(payload.separator)", bson.D{{Key: "lines", Value: texts[:size/40]}, {Key: "separator", Value: text(size / 2)}}},
+		{"Replaces", "payload.text.replace(payload.find, payload.by)", bson.D{{Key: "text", Value: text}, {Key: "find", Value: "a"}, {Key: "by", Value: text}}},
+		{"Joins", "payload.lines.join(payload.separator)", bson.D{{Key: "lines", Value: texts[:size/40]}, {Key: "separator", Value: text}}},
 		{"Formats", "payload.format.format([1.5])", bson.D{{Key: "format", Value: "%.2000000000f"}}},
-		{"Copies", "payload.lines.map(l, [payload.order, l]).flatten().join()", bson.D{{Key: "lines", Value: texts[:size/40]}, {Key: "order", Value: text(size / 2)}}},
+		{"Copies", "payload.lines.map(l, [payload.order, l]).flatten().join()", bson.D{{Key: "lines", Value: texts[:size/40]}, {Key: "order", Value: text}}},
 		{"Searches", "payload.documents.filter(d, !(d in payload.other)).size()", bson.D{{Key: "documents", Value: numbers[:size/40]}, {Key: "other", Value: texts[:size/40]}}},
 		{"Sorts", "payload.lines.distinct().size()", bson.D{{Key: "lines", Value: texts}}},
 		{"Pairs", "sets.equivalent(payload.lines, payload.lines)", bson.D{{Key: "lines", Value: texts}}},
 		{"Compares", "payload.list.exists(x, payload.a == payload.b)", bson.D{{Key: "a", Value: document}, {Key: "b", Value: reversed}, {Key: "list", Value: numbers[:100]}}},
-		{"Matches", "payload.text.matches(payload.pattern)", bson.D{{Key: "text", Value: text(size / 2)}, {Key: "pattern", Value: strings.Repeat("(a?){1000}", size/20)}}},
+		{"Matches", "payload.text.matches(payload.pattern)", bson.D{{Key: "text", Value: text}, {Key: "pattern", Value: strings.Repeat("(a?){1000}", size/20)}}},
 	}
 }
 

@@ -92,7 +92,7 @@ const drain = 5 * time.Second
 
 func execute(ctx context.Context, dir, uri string, command []string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the commands are constants
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "MONGODB_URI="+uri)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, drain
 	if err := cmd.Run(); err != nil {

@@ -45,7 +45,7 @@ func copySDK(ctx context.Context, to string) error {
 			return os.MkdirAll(target, 0o750)
 		}
 
-		content, err := os.ReadFile(path) //nolint:gosec // a path in the module cache
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return fmt.Errorf("copy the SDK: %w", err)
 		}
