@@ -91,6 +91,8 @@ type Options struct {
 	Status http.Handler
 	// PProf serves /debug/pprof/ too.
 	PProf bool
+	// Hosts are host names that requests may have, beside the usual ones: see checkHost.
+	Hosts []string
 }
 
 // Server serves [Handler] from [Start] to Stop.
@@ -117,7 +119,7 @@ func Start(ctx context.Context, h *Health, o Options) (*Server, context.Context,
 	}
 	running, fail := context.WithCancelCause(ctx)
 	s := &Server{
-		http:     httpserver.New(httpserver.Options{Handler: Handler(h, o)}),
+		http:     httpserver.New(httpserver.Options{Handler: checkHost(Handler(h, o), o.Hosts)}),
 		listener: l, fail: fail, served: make(chan struct{}),
 	}
 	go s.serve()

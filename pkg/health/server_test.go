@@ -176,3 +176,41 @@ func TestServerReportsBrokenListener(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A web page whose name an attacker has pointed to the process must not read its answers.
+func TestHostNamesOfThePublicDNSAreRefused(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, health.Options{Hosts: []string{"penstock.example.com"}})
+	for host, want := range map[string]int{
+		"10.0.0.7:8080":                     http.StatusOK,
+		"[fd00::7]:8080":                    http.StatusOK,
+		"[fd00::7]":                         http.StatusOK,
+		"localhost:8080":                    http.StatusOK,
+		"penstock-publisher-0:8080":         http.StatusOK,
+		"p-0.p.shop.svc:8080":               http.StatusOK,
+		"p-0.p.shop.svc.cluster.local:8080": http.StatusOK,
+		"p.shop.svc.cluster.local.":         http.StatusOK,
+		"PENSTOCK.example.com:443":          http.StatusOK,
+		"evil.example":                      http.StatusMisdirectedRequest,
+		"svc.evil.example:8080":             http.StatusMisdirectedRequest,
+		"10.0.0.7.evil.example":             http.StatusMisdirectedRequest,
+		"other.example.com":                 http.StatusMisdirectedRequest,
+	} {
+		for _, path := range []string{"/livez", "/readyz"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Addr().String()+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host = host
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%s of %q: status %d, want %d", path, host, response.StatusCode, want)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,7 @@ func (p *Projector) Run(ctx context.Context) error {
 		Metrics:  obs.MetricsHandler(p.registry),
 		Status:   page,
 		PProf:    p.config.Process.PProf,
+		Hosts:    strings.Split(p.config.Process.AdminHosts, ","),
 	})
 	if err != nil {
 		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)

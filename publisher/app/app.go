@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -89,6 +90,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		Metrics:  obs.MetricsHandler(p.registry),
 		Status:   page,
 		PProf:    p.config.Process.PProf,
+		Hosts:    strings.Split(p.config.Process.AdminHosts, ","),
 	})
 	if err != nil {
 		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)

@@ -171,6 +171,18 @@ cluster: {{ . | quote }}
   annotations:
     summary: The events collection was replaced by another.
     description: The events collection was renamed, dropped or restored. The publisher publishes what the change stream still has of it, and then all of the collection that has its name now.
+- alert: PenstockPublisherRestarts
+  expr: max by (pod) (changes(process_start_time_seconds{ {{- $pods -}} }[1h])) > 2
+  labels: {severity: warning}
+  annotations:
+    summary: A publisher restarts again and again.
+    description: {{ `The process of pod {{ $labels.pod }} has started {{ $value | humanize }} times in an hour.` | quote }}
+- alert: PenstockPublisherOutOfMemory
+  expr: max by (pod) (changes(kube_pod_container_status_restarts_total{ {{- $pods -}} }[15m])) > 0 and on (pod) max by (pod) (kube_pod_container_status_last_terminated_reason{ {{- $pods }}, reason="OOMKilled"}) > 0
+  labels: {severity: critical}
+  annotations:
+    summary: A publisher was killed for its memory.
+    description: {{ `A container of pod {{ $labels.pod }} exceeded its memory limit and was killed in the last 15 minutes.` | quote }}
 {{- end }}
 
 {{- define "penstock.alerts.projector" -}}
@@ -311,4 +323,16 @@ cluster: {{ . | quote }}
     summary: Messages are in the dead-letter queue.
     description: {{ `{{ $value | humanize }} messages (250 and more count as 250) are in the dead-letter queue of the subscription.` | quote }}
 {{- end }}
+- alert: PenstockProjectorRestarts
+  expr: max by (pod) (changes(process_start_time_seconds{ {{- $pods -}} }[1h])) > 2
+  labels: {severity: warning}
+  annotations:
+    summary: A projector restarts again and again.
+    description: {{ `The process of pod {{ $labels.pod }} has started {{ $value | humanize }} times in an hour.` | quote }}
+- alert: PenstockProjectorOutOfMemory
+  expr: max by (pod) (changes(kube_pod_container_status_restarts_total{ {{- $pods -}} }[15m])) > 0 and on (pod) max by (pod) (kube_pod_container_status_last_terminated_reason{ {{- $pods }}, reason="OOMKilled"}) > 0
+  labels: {severity: critical}
+  annotations:
+    summary: A projector was killed for its memory.
+    description: {{ `A container of pod {{ $labels.pod }} exceeded its memory limit and was killed in the last 15 minutes.` | quote }}
 {{- end }}

@@ -66,6 +66,7 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_LOG_LEVEL" $own.log.level)
   (list "PENSTOCK_LOG_FORMAT" $own.log.format)
   (list "PENSTOCK_ADMIN_ADDRESS" (printf ":%d" (int64 $own.adminPort)))
+  (list "PENSTOCK_ADMIN_HOSTS" (join "," $own.adminHosts))
   (list "PENSTOCK_PPROF" (ternary "true" "" $own.pprof))
   (list "PENSTOCK_DRAIN_TIMEOUT" (printf "%ds" (int64 $own.drainTimeoutSeconds)))
 ) }}

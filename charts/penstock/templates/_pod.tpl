@@ -43,6 +43,9 @@ priorityClassName: {{ . | quote }}
 {{- with $own.runtimeClassName }}
 runtimeClassName: {{ . | quote }}
 {{- end }}
+{{- if not (kindIs "invalid" $own.hostUsers) }}
+hostUsers: {{ $own.hostUsers }}
+{{- end }}
 {{- with $own.dnsPolicy }}
 dnsPolicy: {{ . }}
 {{- end }}

@@ -117,6 +117,7 @@ type Backlog struct {
 type Process struct {
 	Log          obs.Config    `embed:""`
 	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz, /metrics and the status page (/status) are served."`
+	AdminHosts   string        `name:"admin-hosts" env:"PENSTOCK_ADMIN_HOSTS" placeholder:"NAME,…" help:"Host names by which a proxy reaches the admin address. Requests may name the address itself, a name without dots, or a name of the cluster (.svc, .local, .internal). All others are refused, because a web page could send them from the browser of a person in the network."`
 	QueryAddress string        `name:"query-address" env:"PENSTOCK_QUERY_ADDRESS" placeholder:"HOST:PORT" help:"Where GET /applied answers whether read models have an event, for programs that read what they have written. It is off by default. It has no authentication: let only the programs that need it reach it."`
 	Group        string        `name:"group" env:"PENSTOCK_GROUP" placeholder:"NAME" help:"Name of the set of projectors that is rolled out together, such as a Deployment. If several sets with different projections work on one pipeline, each needs a name of its own: a projection of a set whose projectors are all away is then kept up to date by the others, and is not retired. Empty means that there is one set."`
 	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`

@@ -88,6 +88,7 @@ type Election struct {
 type Process struct {
 	Log          obs.Config    `embed:""`
 	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz, /metrics and the status page (/status) are served."`
+	AdminHosts   string        `name:"admin-hosts" env:"PENSTOCK_ADMIN_HOSTS" placeholder:"NAME,…" help:"Host names by which a proxy reaches the admin address. Requests may name the address itself, a name without dots, or a name of the cluster (.svc, .local, .internal). All others are refused, because a web page could send them from the browser of a person in the network."`
 	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
 	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept the events in flight. The pod's grace period must exceed the sum of this and the lease's renew deadline."`
 }

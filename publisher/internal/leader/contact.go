@@ -110,7 +110,7 @@ func answered(err error) bool {
 func complaintOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return "lease forbidden for this process; retrying. Grant its service account get, create and update on leases of coordination.k8s.io"
+		return "lease forbidden for this process; retrying. Grant its service account get and update on the lease. If the lease does not exist, create it, as the chart does, or grant create on leases of coordination.k8s.io"
 	case apierrors.IsUnauthorized(err):
 		return "API server refuses the credentials; retrying. Check the service account's token or the kubeconfig"
 	}

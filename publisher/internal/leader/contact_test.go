@@ -75,7 +75,7 @@ func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {
 		lock.set(apierrors.NewForbidden(leaseKind, "publisher", errors.New("no role")))
 		pass(time.Minute)
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "no role") ||
-			!strings.Contains(got, "Grant its service account get, create and update on leases") {
+			!strings.Contains(got, "Grant its service account get and update on the lease") {
 			t.Errorf("a minute without rights is logged as\n%s", got)
 		}
 		log.Reset()
@@ -160,7 +160,7 @@ func TestUnreachableLockIsNotReady(t *testing.T) {
 		pass(config.LeaseDuration / 2)
 		ready("in a short outage")
 		pass(time.Minute)
-		unready("in a long outage", "Grant its service account get, create and update on leases", "no role", "(for 1m")
+		unready("in a long outage", "Grant its service account get and update on the lease", "no role", "(for 1m")
 		lock.set(nil)
 		pass(time.Minute)
 		ready("after the outage")
