@@ -1,0 +1,184 @@
+package simulation
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+)
+
+// faultKind is a kind of fault: what it concerns, and what it does to the world.
+type faultKind struct {
+	// longest bounds the duration; 0 means that the fault is over at once.
+	longest time.Duration
+	// server is the only server that the kind concerns; anyServer draws one.
+	server    string
+	anyServer bool
+	// run strikes, waits while the fault lasts, and ends it. ctx ends when the faults of the
+	// history are over.
+	run func(ctx context.Context, w *World, f Fault)
+}
+
+// faultKinds are all kinds by name. A new kind needs nothing else: plans draw it.
+var faultKinds = map[string]faultKind{
+	"crash publisher": {longest: 40 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
+		w.restart(ctx, w.publishers[f.Process%len(w.publishers)], f, true)
+	}},
+	"stop publisher": {longest: 40 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
+		w.restart(ctx, w.publishers[f.Process%len(w.publishers)], f, false)
+	}},
+	"crash projector": {longest: 2 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		w.restart(ctx, w.projectors[f.Process%len(w.projectors)], f, true)
+	}},
+	"stop projector": {longest: 2 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		w.restart(ctx, w.projectors[f.Process%len(w.projectors)], f, false)
+	}},
+	"partition": {longest: 90 * time.Second, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
+		w.onLink(ctx, f, func(h *Host) { h.Cut(f.Server, f.Way%2 == 0) })
+	}},
+	"hold": {longest: 3 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
+		w.onLink(ctx, f, func(h *Host) {
+			switch f.Way % 4 {
+			case 0:
+				h.Hold(f.Server, toServer)
+			case 1:
+				h.Hold(f.Server, toClient)
+			default:
+				h.Hold(f.Server, toServer, toClient)
+			}
+		})
+	}},
+	"freeze": {longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		w.onLink(ctx, f, func(h *Host) {
+			h.Hold(mongodb, toServer, toClient)
+			h.Hold(servicebus, toServer, toClient)
+		})
+	}},
+	"slow link": {longest: time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
+		w.onLink(ctx, f, func(h *Host) { h.Slow(f.Server, time.Duration(1+f.Way)*100*time.Millisecond) })
+	}},
+	"drop connections": {anyServer: true, run: func(_ context.Context, w *World, f Fault) {
+		w.process(f).host().Drop(f.Server, f.Way%2 == 0)
+	}},
+	"interrupt streams": {server: mongodb, run: func(_ context.Context, w *World, f Fault) {
+		w.mongo.InterruptStreams([]int32{0, 10107, 189, 91, 13435, 43, 237, 234}[f.Way%8])
+	}},
+	"lose the oplog": {server: mongodb, run: func(_ context.Context, w *World, f Fault) { w.mongo.TruncateOplog(1 + f.Way) }},
+	"slow MongoDB": {server: mongodb, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		w.mongo.SetLatency(time.Duration(f.Way) * 100 * time.Millisecond)
+		wait(ctx, f.For)
+		w.mongo.SetLatency(0)
+	}},
+	"refuse commands": {server: mongodb, run: func(_ context.Context, w *World, f Fault) {
+		commands := [][]string{{"insert"}, {"update"}, {"find"}, {"getMore"}, {"aggregate"}, {"commitTransaction"}, {"findAndModify"}, nil}
+		w.mongo.FailCommands(mongoemu.CommandFault{
+			Commands: commands[f.Way%len(commands)], Times: 1 + f.Process*3, Skip: f.Process,
+			Code: []int32{10107, 91, 189, 11600, 112, 6}[(f.Way+f.Process)%6],
+		})
+	}},
+	"lose replies": {server: mongodb, run: func(_ context.Context, w *World, f Fault) {
+		commands := [][]string{{"insert"}, {"update"}, {"commitTransaction"}, {"findAndModify"}, {"renameCollection"}, {"delete"}, nil}
+		w.mongo.FailCommands(mongoemu.CommandFault{
+			Commands: commands[f.Way%len(commands)], Times: 1 + f.Process, CloseConnection: true, AfterExecution: true,
+		})
+	}},
+	"throttle": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) { w.bus.Throttle(f.For) }},
+	"refuse links": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) {
+		w.bus.RefuseLinks(f.For, []string{"amqp:internal-error", "com.microsoft:server-busy", "amqp:not-found", "com.microsoft:timeout"}[f.Way%4])
+	}},
+	"refuse sends": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
+		w.bus.RefuseSends(topic, 1+f.Process*4, []string{"amqp:internal-error", "com.microsoft:server-busy", "com.microsoft:timeout", "amqp:resource-limit-exceeded"}[f.Way%4])
+	}},
+	"detach links": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
+		entity := []string{topic, subscriptionPath, subscriptionPath + "/$management"}[f.Way%3]
+		_ = w.bus.DetachLinks(entity, "amqp:link:detach-forced")
+	}},
+	"lose session locks": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
+		sessions, _ := w.bus.Sessions(subscriptionPath)
+		for i, s := range sessions {
+			if i%(1+f.Way) == 0 {
+				_ = w.bus.LoseSessionLock(subscriptionPath, s.ID)
+			}
+		}
+	}},
+	"lose messages": {server: servicebus, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
+		_ = w.bus.LoseMessages(topic, everyNth(3+f.Way))
+		wait(ctx, f.For)
+		_ = w.bus.LoseMessages(topic, nil)
+	}},
+	"expire messages": {server: servicebus, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
+		_ = w.bus.ExpireMessages(topic, everyNth(3+f.Way))
+		wait(ctx, f.For)
+		_ = w.bus.ExpireMessages(topic, nil)
+	}},
+	"change definition": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		w.rollout(ctx, 1+f.Way%3, f.For)
+	}},
+	"scale projectors": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		for i, p := range w.projectors {
+			if i >= f.Process%(len(w.projectors)+1) {
+				w.stop(p)
+			}
+		}
+		wait(ctx, f.For)
+		for _, p := range w.projectors {
+			w.start(p)
+		}
+	}},
+	"run a command": {run: func(ctx context.Context, w *World, f Fault) {
+		commands := [][]string{
+			{"projector", "verify", "--grace", "5s"},
+			{"projector", "verify", "--repair", "--yes", "--why", "simulation"},
+			{"projector", "parked", "retry", "--all", "--yes", "--why", "simulation"},
+			{"projector", "status"},
+			{"projector", "projections", "rebuild", "ledger", "--yes", "--why", "simulation"},
+			{"publisher", "status"},
+			{"publisher", "pause", "--yes", "--why", "simulation"},
+			{"projector", "pause", "--yes", "--why", "simulation"},
+		}
+		c := commands[f.Way%len(commands)]
+		_ = w.command(ctx, c[0], c[1:]...)
+		if c[1] == "pause" {
+			wait(ctx, 10*time.Second)
+			_ = w.command(context.WithoutCancel(ctx), c[0], "resume", "--yes", "--why", "simulation")
+		}
+	}},
+}
+
+// everyNth selects one of n message ids, always the same ones.
+func everyNth(n int) func(string) bool {
+	return func(id string) bool {
+		sum := 0
+		for _, b := range []byte(id) {
+			sum = sum*31 + int(b)
+		}
+		return sum%n == 0
+	}
+}
+
+// wait waits for d, or until the faults are over.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// process returns the process that a fault strikes, publishers first.
+func (w *World) process(f Fault) *process {
+	if n := f.Process % (len(w.publishers) + len(w.projectors)); n < len(w.publishers) {
+		return w.publishers[n]
+	} else {
+		return w.projectors[n-len(w.publishers)]
+	}
+}
+
+// onLink changes the links of a process while the fault lasts.
+func (w *World) onLink(ctx context.Context, f Fault, do func(h *Host)) {
+	h := w.process(f).host()
+	do(h)
+	wait(ctx, f.For)
+	for _, server := range []string{mongodb, servicebus} {
+		h.Heal(server)
+	}
+}

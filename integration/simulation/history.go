@@ -1,0 +1,154 @@
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// History is what happened in a world, in the order of the virtual time.
+type History struct {
+	mu    sync.Mutex
+	began time.Time
+	lines []line
+	// terms are the intervals in which an instance led.
+	terms []term
+	// exits counts the instances that ended by themselves.
+	exits int
+}
+
+// line is an entry of the timeline.
+type line struct {
+	at   time.Duration
+	who  string
+	text string
+}
+
+// term is the time in which an instance published. ended is zero while it lasts.
+type term struct {
+	who          string
+	began, ended time.Time
+}
+
+func newHistory() *History { return &History{began: time.Now()} }
+
+// add appends an entry to the timeline.
+func (h *History) add(who, format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, line{time.Since(h.began), who, fmt.Sprintf(format, args...)})
+}
+
+// ended records the end of an instance.
+func (h *History) ended(who string, err error) {
+	h.add(who, "ended: %v", err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.exits++
+	}
+	h.endTerm(who)
+}
+
+// endTerm ends the term of an instance, if it leads. The caller holds the lock.
+func (h *History) endTerm(who string) {
+	for i := range h.terms {
+		if h.terms[i].who == who && h.terms[i].ended.IsZero() {
+			h.terms[i].ended = time.Now()
+		}
+	}
+}
+
+// overlaps describes the terms that two instances had at the same time.
+func (h *History) overlaps() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var found []string
+	for i, a := range h.terms {
+		for _, b := range h.terms[i+1:] {
+			if a.ended.IsZero() || b.began.Before(a.ended) {
+				found = append(found, fmt.Sprintf("%s led from %v to %v, and %s began to lead at %v",
+					a.who, a.began.Sub(h.began), a.ended.Sub(h.began), b.who, b.began.Sub(h.began)))
+			}
+		}
+	}
+	return found
+}
+
+// WriteTo writes the timeline.
+func (h *History) WriteTo(w io.Writer) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var b bytes.Buffer
+	for _, l := range h.lines {
+		fmt.Fprintf(&b, "%10.3fs  %-16s %s\n", l.at.Seconds(), l.who, l.text)
+	}
+	return b.WriteTo(w)
+}
+
+// logWriter takes the log of an instance into the timeline, and the terms out of it.
+type logWriter struct {
+	history *History
+	who     string
+
+	mu   sync.Mutex
+	over bool
+}
+
+func (h *History) logOf(who string) *logWriter { return &logWriter{history: h, who: who} }
+
+// end discards what the instance logs later: it is dead.
+func (l *logWriter) end() {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	l.history.mu.Lock()
+	l.history.endTerm(l.who)
+	l.history.mu.Unlock()
+}
+
+// Write implements [io.Writer] for one line of zerolog.
+func (l *logWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	over := l.over
+	l.mu.Unlock()
+	if over {
+		return len(b), nil
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return 0, fmt.Errorf("read a line of the log of %s: %w", l.who, err)
+	}
+	message, _ := fields["message"].(string)
+	switch message {
+	case "term began":
+		l.history.mu.Lock()
+		l.history.terms = append(l.history.terms, term{who: l.who, began: time.Now()})
+		l.history.mu.Unlock()
+	case "term ended":
+		l.history.mu.Lock()
+		l.history.endTerm(l.who)
+		l.history.mu.Unlock()
+	}
+	level, _ := fields["level"].(string)
+	for _, name := range []string{"message", "level", "time", "service"} {
+		delete(fields, name)
+	}
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %s", level, message)
+	for _, name := range names {
+		fmt.Fprintf(&text, " %s=%v", name, fields[name])
+	}
+	l.history.add(l.who, "%s", text.String())
+	return len(b), nil
+}

@@ -1,0 +1,126 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Plan is one history before it happens: how the pipeline is set up, what the writers write
+// and which faults strike when. It is made of plain data, so it can be printed and shrunk.
+type Plan struct {
+	Seed uint64
+	// Length is how long writers write and faults strike. The pipeline then has [Settle] to
+	// bring every read model up to date.
+	Length time.Duration
+	// Publishers and Projectors are how many processes run.
+	Publishers, Projectors int
+	// Buckets is the number of sessions of the session mode bucket; 0 means one for each
+	// aggregate.
+	Buckets int
+	// Receiver is how the projectors receive sessions: amqp or sdk.
+	Receiver string
+	// Lock is the duration of a session lock.
+	Lock time.Duration
+	// Duplicates is the window of duplicate detection; 0 means none.
+	Duplicates time.Duration
+	// Partitioned makes the topic partitioned.
+	Partitioned bool
+	// ClockOffset is how far the clock of MongoDB is ahead of the processes' clocks.
+	ClockOffset time.Duration
+	// Aggregates is how many there are, and Pause the mean time between two writes.
+	Aggregates int
+	Pause      time.Duration
+	// Poison, Unreadable and Large are how many such events are written.
+	Poison, Unreadable, Large int
+	Faults                    []Fault
+}
+
+// Settle is the virtual time in which every read model must equal the fold of its events
+// after the last fault: a lease, a session lock, a reconciliation and a rebuild one after the
+// other, with their retries.
+const Settle = 15 * time.Minute
+
+// Fault is one fault. The fields that a kind does not use are zero.
+type Fault struct {
+	// At is when it begins, and For how long it lasts.
+	At, For time.Duration
+	Kind    string
+	// Process is the number of the process that it strikes, modulo their count.
+	Process int
+	// Server is the server that it concerns.
+	Server string
+	// Way chooses between the variants of the kind.
+	Way int
+}
+
+// String describes the fault in one line.
+func (f Fault) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%8.3fs %s", f.At.Seconds(), f.Kind)
+	if f.Server != "" {
+		fmt.Fprintf(&b, " %s", f.Server)
+	}
+	fmt.Fprintf(&b, " process=%d way=%d", f.Process, f.Way)
+	if f.For > 0 {
+		fmt.Fprintf(&b, " for %v", f.For)
+	}
+	return b.String()
+}
+
+// String describes the plan in one line, without its faults.
+func (p *Plan) String() string {
+	return fmt.Sprintf("seed %d: %v, %d publishers, %d projectors (%s), buckets %d, locks of %v, duplicates %v, partitioned %v, clock %+v, %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults",
+		p.Seed, p.Length, p.Publishers, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Duplicates, p.Partitioned, p.ClockOffset,
+		p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults))
+}
+
+// NewPlan draws a plan from a seed.
+func NewPlan(seed uint64, length time.Duration) *Plan {
+	r := rand.New(rand.NewPCG(seed, 0x70656e73746f636b))
+	p := &Plan{
+		Seed: seed, Length: length,
+		Publishers:  1 + r.IntN(3),
+		Projectors:  1 + r.IntN(3),
+		Buckets:     pick(r, 0, 0, 3, 16),
+		Receiver:    pick(r, "amqp", "amqp", "amqp", "sdk"),
+		Lock:        pick(r, 10*time.Second, 30*time.Second, time.Minute),
+		Duplicates:  pick(r, 0, 30*time.Second, 10*time.Minute),
+		Partitioned: r.IntN(4) == 0,
+		ClockOffset: time.Duration(r.IntN(3)-1) * time.Duration(r.IntN(300)) * time.Second,
+		Aggregates:  5 + r.IntN(60),
+		Pause:       time.Duration(20+r.IntN(400)) * time.Millisecond,
+		Poison:      r.IntN(3),
+		Unreadable:  r.IntN(3),
+		Large:       r.IntN(3),
+	}
+	kinds := make([]string, 0, len(faultKinds))
+	for name := range faultKinds {
+		kinds = append(kinds, name)
+	}
+	slices.Sort(kinds)
+	// Some histories have few kinds of faults, so that each kind also strikes alone.
+	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	kinds = kinds[:1+r.IntN(len(kinds))]
+	mean := time.Duration(2+r.IntN(20)) * time.Second
+	for at := time.Duration(r.Int64N(int64(10 * time.Second))); at < length; at += time.Duration(r.ExpFloat64() * float64(mean)) {
+		name := kinds[r.IntN(len(kinds))]
+		kind := faultKinds[name]
+		f := Fault{At: at, Kind: name, Process: r.IntN(6), Way: r.IntN(16)}
+		if kind.server != "" {
+			f.Server = kind.server
+		} else if kind.anyServer {
+			f.Server = pick(r, mongodb, servicebus)
+		}
+		if kind.longest > 0 {
+			// Most faults are short, and some outlast every lease and lock.
+			f.For = time.Duration(float64(kind.longest) * r.Float64() * r.Float64())
+		}
+		p.Faults = append(p.Faults, f)
+	}
+	return p
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }

@@ -1,0 +1,139 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// definitions is how many versions of the projections there are.
+const definitions = 3
+
+// multiplier differs between the versions of the ledger, so that a document shows which
+// version has folded each of its events.
+func multiplier(version int) int64 { return []int64{31, 37, 41}[version-1] }
+
+// projectionsFile returns a version of the projections. Nothing in them is idempotent:
+// ledger counts, appends and chains, so that an event that is lost, repeated or out of order
+// shows. tally folds the same events in another way, can fold the poison event, and is
+// the same in every version.
+func projectionsFile(version int) string {
+	return strings.NewReplacer("VERSION", fmt.Sprint(version), "MULTIPLIER", fmt.Sprint(multiplier(version))).Replace(`projections:
+  - name: ledger
+    collection: ledger
+    aggregateType: Account
+    on:
+      Opened:
+        set: {version: "VERSION", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
+        inc: {count: "1"}
+        push: {seen: eventId}
+      Added:
+        set: {version: "VERSION", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
+        inc: {count: "1", sum: payload.amount}
+        push: {seen: eventId}
+      Poison:
+        inc: {sum: payload.amount + 1}
+      Closed:
+        delete: true
+  - name: tally
+    collection: tally
+    on:
+      Opened: {inc: {opened: "1"}}
+      Added: {inc: {count: "1", sum: payload.amount}}
+      Poison: {inc: {poisoned: "1"}}
+      Closed: {inc: {closed: "1"}}
+`)
+}
+
+// storedEvent is an event as a validator reads it from the event store.
+type storedEvent struct {
+	AggregateID string `bson:"aggregateId"`
+	EventID     int64  `bson:"eventId"`
+	EventType   string `bson:"eventType"`
+	Payload     bson.M `bson:"payload"`
+}
+
+// expected is the read model of one aggregate; document is nil if none must be visible.
+type expected struct {
+	document bson.M
+	last     int64
+	// parked is the event that parks the aggregate; 0 for none.
+	parked int64
+}
+
+// foldLedger folds the events of one aggregate, by code that shares nothing with the
+// projector's.
+func foldLedger(version int, events []storedEvent) expected {
+	var e expected
+	for _, ev := range events {
+		amount, _ := plain(ev.Payload["amount"]).(int64)
+		switch ev.EventType {
+		case "Opened", "Added":
+			d := e.document
+			if d == nil {
+				d = bson.M{"chain": int64(7), "count": int64(0), "seen": bson.A{}}
+			}
+			d["chain"] = (d["chain"].(int64)*multiplier(version) + amount) % 1000003
+			d["count"] = d["count"].(int64) + 1
+			d["seen"] = append(d["seen"].(bson.A), ev.EventID)
+			d["version"] = int64(version)
+			if ev.EventType == "Added" {
+				sum, _ := d["sum"].(int64)
+				d["sum"] = sum + amount
+			}
+			e.document = d
+		case "Poison":
+			e.parked = ev.EventID
+			return e
+		case "Closed":
+			e.document = nil
+		}
+		e.last = ev.EventID
+	}
+	return e
+}
+
+// foldTally is foldLedger for the projection tally.
+func foldTally(_ int, events []storedEvent) expected {
+	e := expected{document: bson.M{}}
+	add := func(field string, n int64) {
+		old, _ := e.document[field].(int64)
+		e.document[field] = old + n
+	}
+	for _, ev := range events {
+		switch ev.EventType {
+		case "Opened":
+			add("opened", 1)
+		case "Added":
+			add("count", 1)
+			amount, _ := plain(ev.Payload["amount"]).(int64)
+			add("sum", amount)
+		case "Poison":
+			add("poisoned", 1)
+		case "Closed":
+			add("closed", 1)
+		}
+		e.last = ev.EventID
+	}
+	return e
+}
+
+// plain makes every integer an int64, because events come live and from the event store.
+func plain(v any) any {
+	switch v := v.(type) {
+	case int32:
+		return int64(v)
+	case bson.A:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+		return v
+	case bson.M:
+		for name := range v {
+			v[name] = plain(v[name])
+		}
+		return v
+	}
+	return v
+}

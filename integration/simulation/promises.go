@@ -1,0 +1,240 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/verify"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// outcome is what a history has left behind, as the validators need it.
+type outcome struct {
+	world   *World
+	writer  *writer
+	watched *observer
+	// events are the readable events of each aggregate, in order.
+	events     map[string][]storedEvent
+	quarantine []string
+	// version is the definition that every projector had in the end.
+	version int
+}
+
+// promise is one promise of ARCHITECTURE.md with the validator that looks for a breach. A
+// validator returns descriptions of breaches.
+type promise struct {
+	name  string
+	check func(ctx context.Context, o *outcome) ([]string, error)
+}
+
+// promises are checked after each history.
+var promises = []promise{
+	{"G1, G2: every event reaches the topic, first occurrences in order", checkTopic},
+	{"G1: the checkpoint is never ahead of the topic", checkCheckpoint},
+	{"G3, G8: read models equal the fold of the event store", checkReadModels},
+	{"G4: at most one instance leads", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.world.history.overlaps(), nil
+	}},
+	{"G5, G6: every event that is not applied is listed", checkListed},
+	{"G8: readers see whole read models of one version, which never go back", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.watched.findings, nil
+	}},
+	{"G8: the command verify finds what an independent fold finds", checkVerify},
+}
+
+// load reads the event store.
+func (o *outcome) load(ctx context.Context) error {
+	cursor, err := o.world.events().Find(ctx, bson.D{{Key: "eventId", Value: bson.D{{Key: "$exists", Value: true}}}},
+		options.Find().SetSort(bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}).SetBatchSize(10000))
+	if err != nil {
+		return fmt.Errorf("read the event store: %w", err)
+	}
+	var events []storedEvent
+	if err := cursor.All(ctx, &events); err != nil {
+		return fmt.Errorf("read the event store: %w", err)
+	}
+	o.events = make(map[string][]storedEvent)
+	for _, ev := range events {
+		o.events[ev.AggregateID] = append(o.events[ev.AggregateID], ev)
+	}
+	return nil
+}
+
+func checkTopic(_ context.Context, o *outcome) ([]string, error) {
+	messages, err := o.world.bus.Accepted(topic)
+	if err != nil {
+		return nil, err
+	}
+	var accepted []verify.Accepted
+	for _, m := range messages {
+		aggregate, event, ok := splitMessageID(m.MessageID)
+		if !ok {
+			return []string{fmt.Sprintf("the message id %q is not <aggregateId>/<eventId>", m.MessageID)}, nil
+		}
+		if !m.Duplicate {
+			accepted = append(accepted, verify.Accepted{MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregate, EventID: event, Epoch: m.Epoch, At: m.AcceptedAt})
+		}
+	}
+	var events []workload.Event
+	for id, list := range o.events {
+		for _, ev := range list {
+			events = append(events, workload.Event{AggregateID: id, EventID: ev.EventID})
+		}
+	}
+	return verify.Topic(accepted, events).Findings, nil
+}
+
+func splitMessageID(id string) (aggregate string, event int64, ok bool) {
+	aggregate, number, ok := strings.Cut(id, "/")
+	if !ok {
+		return "", 0, false
+	}
+	_, err := fmt.Sscan(number, &event)
+	return aggregate, event, err == nil
+}
+
+func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
+	messages, err := o.world.bus.Accepted(topic)
+	if err != nil {
+		return nil, err
+	}
+	first := make(map[string]time.Time)
+	for _, m := range messages {
+		if _, ok := first[m.MessageID]; !ok {
+			first[m.MessageID] = m.AcceptedAt
+		}
+	}
+	var findings []string
+	for _, s := range o.watched.saved {
+		for _, c := range o.writer.written {
+			if c.at.After(s.at) {
+				continue
+			}
+			id := fmt.Sprintf("%s/%d", c.aggregate, c.event)
+			if at, ok := first[id]; !ok || at.After(s.read) {
+				findings = append(findings, fmt.Sprintf("at %v the checkpoint is behind event %s, which the topic has not accepted yet (%v)", s.read, id, at))
+			}
+		}
+		if len(findings) > 3 {
+			break
+		}
+	}
+	return findings, nil
+}
+
+func checkReadModels(ctx context.Context, o *outcome) ([]string, error) {
+	var findings []string
+	for collection, fold := range map[string]func(int, []storedEvent) expected{"ledger": foldLedger, "tally": foldTally} {
+		found, err := o.compare(ctx, collection, fold)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, found...)
+	}
+	slices.Sort(findings)
+	return findings, nil
+}
+
+// compare compares the read models of a collection with the fold of every aggregate.
+func (o *outcome) compare(ctx context.Context, collection string, fold func(int, []storedEvent) expected) ([]string, error) {
+	cursor, err := o.world.client.Database(modelsDatabase).Collection(collection).Find(ctx, bson.D{}, options.Find().SetBatchSize(10000))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", collection, err)
+	}
+	var documents []bson.M
+	if err := cursor.All(ctx, &documents); err != nil {
+		return nil, fmt.Errorf("read %s: %w", collection, err)
+	}
+	var findings []string
+	found := make(map[string]bson.M, len(documents))
+	for _, d := range documents {
+		id, _ := d["_id"].(string)
+		found[id] = plain(d).(bson.M)
+	}
+	for id, events := range o.events {
+		e := fold(o.version, events)
+		got := found[id]
+		delete(found, id)
+		switch {
+		case e.document == nil && got != nil:
+			findings = append(findings, fmt.Sprintf("%s %s is visible, and its aggregate is closed: %v", collection, id, got))
+		case e.document != nil && got == nil:
+			findings = append(findings, fmt.Sprintf("%s %s is missing; its last event is %d", collection, id, e.last))
+		case e.document != nil:
+			if got["lastEventId"] != e.last {
+				findings = append(findings, fmt.Sprintf("%s %s is at event %v, not %d", collection, id, got["lastEventId"], e.last))
+				continue
+			}
+			for _, name := range []string{"_id", "lastEventId", "lastUpdatedAt", "lastGeneration"} {
+				delete(got, name)
+			}
+			if !reflect.DeepEqual(got, e.document) {
+				findings = append(findings, fmt.Sprintf("%s %s is %v, not %v", collection, id, got, e.document))
+			}
+		}
+	}
+	for id := range found {
+		findings = append(findings, fmt.Sprintf("%s %s is there, and no event speaks of it", collection, id))
+	}
+	return findings, nil
+}
+
+// checkListed compares the parked list and the quarantine with what cannot be applied.
+func checkListed(ctx context.Context, o *outcome) ([]string, error) {
+	state := o.world.client.Database(stateDatabase)
+	var parked []struct {
+		Unit struct {
+			Projection string `bson:"projection"`
+			Aggregate  string `bson:"aggregateId"`
+		} `bson:"_id"`
+		Event  int64  `bson:"eventId"`
+		Reason string `bson:"reason"`
+		Error  string `bson:"error"`
+	}
+	cursor, err := state.Collection("parked").Find(ctx, bson.D{})
+	if err == nil {
+		err = cursor.All(ctx, &parked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the parked list: %w", err)
+	}
+	due := make(map[string]int64)
+	for id, events := range o.events {
+		if e := foldLedger(o.version, events); e.parked > 0 {
+			due["ledger/"+id] = e.parked
+		}
+	}
+	var findings []string
+	for _, m := range parked {
+		key := m.Unit.Projection + "/" + m.Unit.Aggregate
+		if due[key] != m.Event {
+			findings = append(findings, fmt.Sprintf("%s is parked at event %d (%s: %s)", key, m.Event, m.Reason, m.Error))
+		}
+		delete(due, key)
+	}
+	for key, event := range due {
+		findings = append(findings, fmt.Sprintf("%s cannot apply event %d and is not parked", key, event))
+	}
+	n, err := state.Collection("quarantine").CountDocuments(ctx, bson.D{})
+	if err != nil {
+		return nil, fmt.Errorf("count the quarantine: %w", err)
+	}
+	if int(n) != o.writer.unreadable {
+		findings = append(findings, fmt.Sprintf("the quarantine has %d events, and %d are unreadable", n, o.writer.unreadable))
+	}
+	return findings, nil
+}
+
+func checkVerify(ctx context.Context, o *outcome) ([]string, error) {
+	if err := o.world.command(ctx, "projector", "verify", "--grace", "5s"); err != nil {
+		return []string{err.Error()}, nil
+	}
+	return nil, nil
+}

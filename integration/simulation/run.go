@@ -1,0 +1,123 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Result is what a history has shown.
+type Result struct {
+	// Breaches describe the promises that were broken; empty if all were kept.
+	Breaches []string
+	History  *History
+	// Events and Virtual count the events and the virtual time.
+	Events  int
+	Virtual time.Duration
+	// Settled is how long the pipeline needed after the last fault.
+	Settled time.Duration
+}
+
+// Run runs the history of a plan. Call it in a bubble of testing/synctest. folder is for
+// files.
+func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
+	began := time.Now()
+	w, err := newWorld(ctx, p, folder)
+	if err != nil {
+		return nil, fmt.Errorf("start the world: %w", err)
+	}
+	writes, watched := newWriter(w), &observer{world: w}
+	var beside sync.WaitGroup
+	observing, stopObserving := context.WithCancel(ctx)
+	defer stopObserving()
+	for _, process := range append(w.publishers[:len(w.publishers):len(w.publishers)], w.projectors...) {
+		w.start(process)
+	}
+	beside.Go(func() { watched.run(observing) })
+
+	striking, stopFaults := context.WithCancel(ctx)
+	defer stopFaults()
+	var faults sync.WaitGroup
+	for _, f := range p.Faults {
+		faults.Go(func() {
+			wait(striking, f.At)
+			if striking.Err() == nil {
+				w.history.add("fault", "%s", f.String())
+				faultKinds[f.Kind].run(striking, w, f)
+			}
+		})
+	}
+	writes.run(ctx)
+	stopFaults()
+	faults.Wait()
+
+	result := &Result{History: w.history, Events: len(writes.written)}
+	o := &outcome{world: w, writer: writes, watched: watched, version: w.definition}
+	if err := w.settle(ctx); err != nil {
+		return nil, err
+	}
+	if err := o.load(ctx); err != nil {
+		return nil, err
+	}
+	calm := time.Now()
+	for time.Since(calm) < Settle {
+		findings, err := checkReadModels(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		listed, err := checkListed(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if len(findings)+len(listed) == 0 {
+			break
+		}
+		wait(ctx, 2*time.Second)
+	}
+	result.Settled = time.Since(calm)
+	w.history.add("world", "settled after %v", result.Settled)
+	for _, promise := range promises {
+		findings, err := promise.check(ctx, o)
+		if err != nil {
+			return nil, fmt.Errorf("check %s: %w", promise.name, err)
+		}
+		if len(findings) > 0 {
+			result.Breaches = append(result.Breaches, promise.name+":\n    "+strings.Join(findings[:min(len(findings), 8)], "\n    "))
+		}
+	}
+	stopObserving()
+	beside.Wait()
+	for _, process := range append(w.publishers[:len(w.publishers):len(w.publishers)], w.projectors...) {
+		w.stop(process)
+	}
+	w.ending.Wait()
+	result.Virtual = time.Since(began)
+	return result, w.close(ctx)
+}
+
+// settle ends every fault: all links are healed, all processes run with the last definition,
+// and nothing is paused.
+func (w *World) settle(ctx context.Context) error {
+	w.history.add("world", "all faults are over")
+	w.mongo.ClearFaults()
+	w.bus.ClearFaults()
+	for _, process := range append(w.publishers[:len(w.publishers):len(w.publishers)], w.projectors...) {
+		for _, server := range []string{mongodb, servicebus} {
+			process.host().Heal(server)
+		}
+	}
+	for _, process := range w.publishers {
+		w.start(process)
+	}
+	w.rollout(ctx, w.definition, 0)
+	for _, program := range []string{"publisher", "projector"} {
+		_ = w.command(ctx, program, "resume", "--yes", "--why", "settle")
+	}
+	if w.plan.Poison > 0 {
+		// A generation with parked aggregates is promoted only on demand.
+		_ = w.command(ctx, "projector", "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison), "--yes", "--why", "settle")
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// writer writes events as applications do: one or several aggregates in a transaction, hot
+// aggregates, aggregates that end and begin again, and some events that no projection can
+// apply.
+type writer struct {
+	world  *World
+	random *rand.Rand
+	// next is the next event id of each aggregate, and open says whether it is open.
+	next map[string]int64
+	open map[string]bool
+
+	mu sync.Mutex
+	// written are the acknowledged events, in order.
+	written []commit
+	// unreadable counts the events without an id.
+	unreadable int
+}
+
+// commit is an event that MongoDB has acknowledged. Its entry in the oplog is not later than
+// at.
+type commit struct {
+	aggregate string
+	event     int64
+	at        bson.Timestamp
+}
+
+func newWriter(w *World) *writer {
+	return &writer{
+		world: w, random: rand.New(rand.NewPCG(w.plan.Seed, 0x777269746572)),
+		next: make(map[string]int64), open: make(map[string]bool),
+	}
+}
+
+// run writes until the plan's length is over.
+func (w *writer) run(ctx context.Context) {
+	p := w.world.plan
+	end := time.Now().Add(p.Length)
+	// The special events are spread over the history.
+	special := make(map[int]string)
+	steps := max(int(p.Length/p.Pause), 1)
+	for _, of := range []struct {
+		kind  string
+		count int
+	}{{"Poison", p.Poison}, {"unreadable", p.Unreadable}, {"large", p.Large}} {
+		for range of.count {
+			special[w.random.IntN(steps)] = of.kind
+		}
+	}
+	for step := 0; time.Now().Before(end); step++ {
+		switch kind := special[step]; kind {
+		case "":
+			w.write(ctx, w.random.IntN(10) == 0, "")
+		default:
+			w.write(ctx, false, kind)
+		}
+		if w.random.IntN(20) == 0 {
+			// A burst.
+			for range w.random.IntN(30) {
+				w.write(ctx, false, "")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(w.random.ExpFloat64() * float64(p.Pause))):
+		}
+	}
+}
+
+// aggregate draws an aggregate; the low numbers are hot.
+func (w *writer) aggregate() string {
+	n := w.world.plan.Aggregates
+	return fmt.Sprintf("a%d", int(float64(n)*w.random.Float64()*w.random.Float64()))
+}
+
+// write stores the next event of an aggregate, or of some in one transaction.
+func (w *writer) write(ctx context.Context, several bool, kind string) {
+	count := 1
+	if several {
+		count = 2 + w.random.IntN(3)
+	}
+	var documents []any
+	var commits []commit
+	for range count {
+		id := w.aggregate()
+		if kind == "unreadable" {
+			w.unreadable++
+			documents = append(documents, bson.M{"aggregateId": fmt.Sprintf("broken%d", w.unreadable), "eventType": "Added", "payload": bson.M{"amount": 1}})
+			continue
+		}
+		w.next[id]++
+		document := bson.D{
+			{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: "Account"}, {Key: "eventId", Value: w.next[id]},
+			{Key: "eventType", Value: w.eventType(id, kind)}, {Key: "timestamp", Value: time.Now()},
+		}
+		payload := bson.D{{Key: "amount", Value: w.random.Int64N(1000)}}
+		switch kind {
+		case "Poison":
+			payload = bson.D{{Key: "amount", Value: "a text"}}
+		case "large":
+			payload = append(payload, bson.E{Key: "filler", Value: strings.Repeat("x", 300<<10)})
+		}
+		documents = append(documents, append(document, bson.E{Key: "payload", Value: payload}))
+		commits = append(commits, commit{aggregate: id, event: w.next[id]})
+	}
+	at := w.insert(ctx, documents)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range commits {
+		c.at = at
+		w.written = append(w.written, c)
+	}
+}
+
+// eventType returns the type of the aggregate's next event.
+func (w *writer) eventType(id, kind string) string {
+	switch {
+	case !w.open[id]:
+		w.open[id] = true
+		return "Opened"
+	case kind == "Poison":
+		return "Poison"
+	case w.random.IntN(40) == 0:
+		w.open[id] = false
+		return "Closed"
+	}
+	return "Added"
+}
+
+// insert stores documents in one transaction, and repeats it until it is acknowledged.
+func (w *writer) insert(ctx context.Context, documents []any) bson.Timestamp {
+	for {
+		at, err := w.attempt(ctx, documents)
+		if err == nil || mongo.IsDuplicateKeyError(err) || ctx.Err() != nil {
+			return at
+		}
+		wait(ctx, 500*time.Millisecond)
+	}
+}
+
+func (w *writer) attempt(ctx context.Context, documents []any) (bson.Timestamp, error) {
+	session, err := w.world.client.StartSession()
+	if err != nil {
+		return bson.Timestamp{}, err
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	insert := func(ctx context.Context) (any, error) {
+		_, err := w.world.events().InsertMany(ctx, documents)
+		return nil, err
+	}
+	if len(documents) > 1 {
+		_, err = session.WithTransaction(ctx, insert)
+	} else {
+		_, err = insert(mongo.NewSessionContext(ctx, session))
+	}
+	at := bson.Timestamp{T: 1 << 31}
+	if stamp := session.OperationTime(); stamp != nil {
+		at = *stamp
+	}
+	return at, err
+}
