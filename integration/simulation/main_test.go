@@ -3,6 +3,8 @@ package simulation
 import "testing"
 
 func TestMain(m *testing.M) {
-	if !advanceWithMutexes() { panic("wait reasons") }
+	if !advanceWithMutexes() {
+		panic("wait reasons")
+	}
 	m.Run()
 }

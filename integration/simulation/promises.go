@@ -114,7 +114,9 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 	var findings []string
 	for _, s := range o.watched.saved {
 		for _, c := range o.writer.written {
-			if c.at.After(s.at) {
+			// The events of a transaction have one time, and the checkpoint can be between
+			// two of them.
+			if !c.at.Before(s.at) {
 				continue
 			}
 			id := fmt.Sprintf("%s/%d", c.aggregate, c.event)
