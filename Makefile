@@ -39,10 +39,18 @@ build: ## Build the services, the sandbox and the stand-ins into bin/
 .PHONY: test
 test: test-projections ## Run every test: unit, property, race (with a C compiler), and end to end with processes that are killed
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
-	$(GO_TEST) $(RACE) -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|containers)$$')
+	$(GO_TEST) $(RACE) -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|containers|simulation)$$')
+	$(SIMULATE) -timeout 15m ./integration/simulation
 	$(GO_TEST) -timeout 10m -run Election -v ./publisher/internal/leader
 	@# Scenarios wait more than they work: four at a time, on two cores too.
 	$(GO_TEST) -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
+
+# Its bubble of virtual time needs what only the linker can give (integration/simulation/durable.go).
+SIMULATE = GOGC=400 CGO_ENABLED=0 go test -count 1 -tags simulation -ldflags=-checklinkname=0
+
+.PHONY: simulate
+simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2)
+	$(SIMULATE) -timeout 0 -v -run 'TestHistories' ./integration/simulation
 
 .PHONY: test-projections
 test-projections: ## Run the tests of the projections in this repository

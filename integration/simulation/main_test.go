@@ -1,10 +1,15 @@
 package simulation
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"testing"
+)
 
 func TestMain(m *testing.M) {
 	if !advanceWithMutexes() {
-		panic("wait reasons")
+		fmt.Println("skipped: simulations need -tags simulation -ldflags=-checklinkname=0, as make simulate gives them, and Go 1.26")
+		os.Exit(0)
 	}
 	m.Run()
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -96,11 +97,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		Unreadable:  r.IntN(3),
 		Large:       r.IntN(3),
 	}
-	kinds := make([]string, 0, len(faultKinds))
-	for name := range faultKinds {
-		kinds = append(kinds, name)
-	}
-	slices.Sort(kinds)
+	kinds := kinds()
 	// Some histories have few kinds of faults, so that each kind also strikes alone.
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:1+r.IntN(len(kinds))]
@@ -122,5 +119,8 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	}
 	return p
 }
+
+// kinds returns the names of all kinds of faults, in order.
+func kinds() []string { return slices.Sorted(maps.Keys(faultKinds)) }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }

@@ -10,6 +10,7 @@ import (
 
 // Result is what a history has shown.
 type Result struct {
+	Plan *Plan
 	// Breaches describe the promises that were broken; empty if all were kept.
 	Breaches []string
 	History  *History
@@ -53,25 +54,19 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 	stopFaults()
 	faults.Wait()
 
-	result := &Result{History: w.history, Events: len(writes.written)}
+	result := &Result{Plan: p, History: w.history, Events: len(writes.written)}
 	o := &outcome{world: w, writer: writes, watched: watched, version: w.definition}
-	if err := w.settle(ctx); err != nil {
-		return nil, err
-	}
+	w.settle(ctx)
 	if err := o.load(ctx); err != nil {
 		return nil, err
 	}
 	calm := time.Now()
 	for time.Since(calm) < Settle {
-		findings, err := checkReadModels(ctx, o)
+		settled, err := o.settled(ctx)
 		if err != nil {
 			return nil, err
 		}
-		listed, err := checkListed(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		if len(findings)+len(listed) == 0 {
+		if settled {
 			break
 		}
 		wait(ctx, 2*time.Second)
@@ -99,7 +94,7 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 
 // settle ends every fault: all links are healed, all processes run with the last definition,
 // and nothing is paused.
-func (w *World) settle(ctx context.Context) error {
+func (w *World) settle(ctx context.Context) {
 	w.history.add("world", "all faults are over")
 	w.mongo.ClearFaults()
 	w.bus.ClearFaults()
@@ -111,13 +106,14 @@ func (w *World) settle(ctx context.Context) error {
 	for _, process := range w.publishers {
 		w.start(process)
 	}
+	changed := w.changed
 	w.rollout(ctx, w.definition, 0)
 	for _, program := range []string{"publisher", "projector"} {
 		_ = w.command(ctx, program, "resume", "--yes", "--why", "settle")
 	}
-	if w.plan.Poison > 0 {
-		// A generation with parked aggregates is promoted only on demand.
+	if changed && w.plan.Poison > 0 {
+		// A generation with parked aggregates is promoted only on demand. Without a change no
+		// rebuild may mend what live events have left wrong.
 		_ = w.command(ctx, "projector", "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison), "--yes", "--why", "settle")
 	}
-	return nil
 }

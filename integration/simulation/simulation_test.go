@@ -6,61 +6,130 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// TestHistories runs histories of random seeds. PENSTOCK_SEEDS=FIRST..LAST chooses others.
+// length is the virtual time in which writers write and faults strike.
+const length = 5 * time.Minute
+
+// TestHistories runs random histories. The environment chooses which (make simulate):
+//
+//	SEEDS=FIRST..LAST   the seeds; 30 by default
+//	FOR=8h              from the first seed on, as many as begin in this time
+//	TIMES=N             each seed N times, and in how many it fails
+//	SHRINK=yes          remove faults while the history still fails
 func TestHistories(t *testing.T) {
-	first, last := seeds(t, "1..4")
-	length := 5 * time.Minute
-	if text := os.Getenv("PENSTOCK_LENGTH"); text != "" {
-		var err error
-		if length, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
+	first, last := seeds(t)
+	var end time.Time
+	if text := os.Getenv("FOR"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatalf("FOR is %q: use a duration such as 8h", text)
 		}
+		end, last = time.Now().Add(d), first+1<<32
 	}
-	for seed := first; seed <= last; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			begun := time.Now()
-			p := NewPlan(seed, length)
-			simulate(t, p)
-			t.Logf("%s: %v", p, time.Since(begun).Round(10*time.Millisecond))
+	var total tally
+	began := time.Now()
+	defer func() { total.print(time.Since(began)) }()
+	var running sync.WaitGroup
+	defer running.Wait()
+	places := make(chan struct{}, parallel())
+	for seed := first; seed <= last && (end.IsZero() || time.Now().Before(end)); seed++ {
+		places <- struct{}{}
+		running.Go(func() {
+			defer func() { <-places }()
+			t.Run(fmt.Sprint(seed), func(t *testing.T) { total.add(check(t, NewPlan(seed, length))) })
 		})
 	}
 }
 
-// simulate runs a plan and reports breaches with the command that repeats it.
-func simulate(t *testing.T, p *Plan) {
+// failed are the plans of seeds that have found defects, by the name of the defect. They run
+// every time.
+var failed = map[string]uint64{}
+
+func TestSeedsThatFailed(t *testing.T) {
+	for name, seed := range failed {
+		t.Run(name, func(t *testing.T) { check(t, NewPlan(seed, length)) })
+	}
+}
+
+// parallel is how many histories run at once.
+func parallel() int {
+	if n, err := strconv.Atoi(os.Getenv("PARALLEL")); err == nil && n > 0 {
+		return n
+	}
+	return 2
+}
+
+// check runs a plan, and reports each breach with the command that repeats it.
+func check(t *testing.T, p *Plan) *Result {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		r, err := Run(t.Context(), p, t.TempDir())
-		if err != nil {
-			t.Fatal(err)
+	times, _ := strconv.Atoi(os.Getenv("TIMES"))
+	times = max(times, 1)
+	failures := 0
+	var result *Result
+	for range times {
+		r := simulate(t, p)
+		if r == nil || len(r.Breaches) > 0 || result == nil {
+			result = r
 		}
-		t.Logf("%d events, %v of virtual time, settled after %v", r.Events, r.Virtual, r.Settled)
-		if len(r.Breaches) == 0 {
-			return
+		if r == nil || len(r.Breaches) > 0 {
+			failures++
 		}
-		for _, b := range r.Breaches {
-			t.Error(b)
+	}
+	if failures == 0 {
+		return result
+	}
+	if os.Getenv("SHRINK") != "" {
+		p = Shrink(p, func(p *Plan) bool {
+			r := simulate(t, p)
+			return r == nil || len(r.Breaches) > 0
+		})
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\nbroke its promises in %d of %d runs; again: make simulate SEEDS=%d SHRINK=yes\n", p, failures, times, p.Seed)
+	for _, f := range p.Faults {
+		fmt.Fprintf(&text, "  %s\n", f)
+	}
+	if result != nil {
+		for _, b := range result.Breaches {
+			fmt.Fprintf(&text, "%s\n", b)
 		}
 		path := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-history-%d.txt", p.Seed))
 		if f, err := os.Create(path); err == nil {
-			_, _ = r.History.WriteTo(f)
+			_, _ = result.History.WriteTo(f)
 			_ = f.Close()
+			fmt.Fprintf(&text, "timeline: %s\n", path)
 		}
-		t.Errorf("timeline: %s", path)
-	})
+	}
+	t.Error(text.String())
+	return result
 }
 
-func seeds(t *testing.T, otherwise string) (first, last uint64) {
+// simulate runs a plan in a bubble. It returns nil if the history itself could not run.
+func simulate(t *testing.T, p *Plan) *Result {
 	t.Helper()
-	text := os.Getenv("PENSTOCK_SEEDS")
+	var result *Result
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Run(t.Context(), p, t.TempDir())
+		if err != nil {
+			t.Errorf("%s: %v", p, err)
+			return
+		}
+		result = r
+	})
+	return result
+}
+
+// seeds reads SEEDS.
+func seeds(t *testing.T) (first, last uint64) {
+	t.Helper()
+	text := os.Getenv("SEEDS")
 	if text == "" {
-		text = otherwise
+		text = "1..30"
 	}
 	from, to, ranged := strings.Cut(text, "..")
 	if !ranged {
@@ -71,7 +140,46 @@ func seeds(t *testing.T, otherwise string) (first, last uint64) {
 		last, err = strconv.ParseUint(to, 10, 64)
 	}
 	if err != nil {
-		t.Fatalf("PENSTOCK_SEEDS is %q: use FIRST..LAST", text)
+		t.Fatalf("SEEDS is %q: use FIRST..LAST", text)
 	}
 	return first, last
+}
+
+// tally adds up histories.
+type tally struct {
+	mu        sync.Mutex
+	histories int
+	events    int
+	virtual   time.Duration
+	faults    map[string]int
+	slowest   time.Duration
+}
+
+func (c *tally) add(r *Result) {
+	if r == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.histories++
+	c.events += r.Events
+	c.virtual += r.Virtual
+	c.slowest = max(c.slowest, r.Settled)
+	if c.faults == nil {
+		c.faults = make(map[string]int)
+	}
+	for _, f := range r.Plan.Faults {
+		c.faults[f.Kind]++
+	}
+}
+
+// print prints the sums and the faults of each kind.
+func (c *tally) print(took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fmt.Printf("%d histories with %d events and %v of virtual time in %v (%.1f a minute), each held against %d promises; the slowest settled in %v\n",
+		c.histories, c.events, c.virtual.Round(time.Second), took.Round(time.Second), float64(c.histories)/took.Minutes(), len(promises), c.slowest.Round(time.Second))
+	for _, kind := range kinds() {
+		fmt.Printf("  %6d  %s\n", c.faults[kind], kind)
+	}
 }

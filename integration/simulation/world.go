@@ -52,8 +52,10 @@ type World struct {
 	ending sync.WaitGroup
 
 	mu sync.Mutex
-	// definition is the version of the projections that a projector starts with.
+	// definition is the version of the projections that a projector starts with, and changed
+	// says that it was another one before.
 	definition int
+	changed    bool
 	// changing is held by the fault that changes the definition.
 	changing sync.Mutex
 }
@@ -289,6 +291,7 @@ func (w *World) rollout(ctx context.Context, version int, over time.Duration) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	w.mu.Lock()
+	w.changed = w.changed || version != w.definition
 	w.definition = version
 	w.mu.Unlock()
 	for _, p := range w.projectors {
