@@ -50,7 +50,11 @@ SIMULATE = GOGC=400 CGO_ENABLED=0 go test -count 1 -tags simulation -ldflags=-ch
 
 .PHONY: simulate
 simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2)
-	$(SIMULATE) -timeout 0 -v -run 'TestHistories' ./integration/simulation
+	$(SIMULATE) -timeout 0 -v -run TestHistories ./integration/simulation
+
+.PHONY: mutations
+mutations: ## Put each of a table of defects into the services, and check that histories find it (RUN=regexp of names; about a minute each)
+	MUTATIONS='$(or $(RUN),.)' go test -count 1 -timeout 0 -v -run TestMutationsAreFound ./integration/simulation/mutations
 
 .PHONY: test-projections
 test-projections: ## Run the tests of the projections in this repository

@@ -1,0 +1,301 @@
+package mutations
+
+// Mutation is one defect.
+type Mutation struct {
+	// Name says what is wrong with the defect.
+	Name string
+	// File is the path from the top of the repository. Old occurs in it once, and New takes
+	// its place.
+	File, Old, New string
+	// Seeds is how many histories must be enough to find the defect; 0 means 40.
+	Seeds int
+	// Blind says why histories do not find the defect, and what finds it instead; empty if
+	// they do.
+	Blind string
+}
+
+// Table has all defects, by service and in the order in which an event meets them.
+var Table = []Mutation{
+	// The lock of the leader.
+	{
+		Name: "a leader works on with a lease that was renewed too long ago",
+		File: "publisher/internal/leader/guard.go",
+		Old:  "return g.renewed.Add(g.config.trust())",
+		New:  "return g.renewed.Add(10 * g.config.trust())",
+	},
+	{
+		Name: "a leader counts its lease from the answer instead of the request",
+		File: "publisher/internal/leader/guard.go",
+		Old:  "g.renewed = begun",
+		New:  "g.renewed = time.Now().Add(g.config.RequestTimeout)",
+	},
+	{
+		Name: "a leader that stops releases its lease before its work has ended",
+		File: "publisher/internal/leader/guard.go",
+		Old:  "if working != nil {",
+		New:  "if false {",
+	},
+	{
+		Name: "a candidate takes the lease without comparing its version",
+		File: "publisher/internal/leader/mongolock.go",
+		Old:  "\t\t\t{Key: \"version\", Value: l.seen.Version},\n\t\t\t{Key: \"holder\", Value: l.seen.Holder},\n",
+		New:  "",
+	},
+	// The checkpoint.
+	{
+		Name: "an ended term saves its checkpoint over that of the next",
+		File: "publisher/internal/checkpoint/store.go",
+		Old:  "\t\t{Key: \"epoch\", Value: c.Epoch},\n\t\t// Epochs begin at 1 again if an operator deletes the document, but holders are\n\t\t// unique.\n\t\t{Key: \"holder\", Value: c.holder},\n",
+		New:  "",
+	},
+	{
+		Name: "a delayed save moves the checkpoint back",
+		File: "publisher/internal/checkpoint/store.go",
+		Old:  "{Key: \"revision\", Value: bson.D{{Key: \"$lte\", Value: revision}}},",
+		New:  "",
+	},
+	{
+		Name: "the checkpoint passes events that are not acknowledged",
+		File: "publisher/internal/checkpoint/watermark.go",
+		Old:  "for w.first < w.next && w.at(w.first).acked {",
+		New:  "for w.first < w.next {",
+	},
+	{
+		Name: "the checkpoint passes one event that is not acknowledged",
+		File: "publisher/internal/checkpoint/watermark.go",
+		Old:  "for w.first < w.next && w.at(w.first).acked {",
+		New:  "for w.first < w.next && (w.at(w.first).acked || w.first+1 < w.next && w.at(w.first+1).acked) {",
+	},
+	{
+		Name: "the first position is stored only with the first acknowledged event",
+		File: "publisher/app/term.go",
+		Old:  "if err := claim.Save(ctx, from); err != nil {",
+		New:  "if err := error(nil); err != nil {",
+	},
+	// The change stream and the scan.
+	{
+		Name: "a lost history is not scanned: the stream continues where it is now",
+		File: "publisher/app/scan.go",
+		Old:  "resumed := s.AggregateID.Type != 0\n",
+		New:  "resumed := s.AggregateID.Type != 0\n\tif !resumed {\n\t\treturn streamAfter(s), nil\n\t}\n",
+	},
+	{
+		Name: "the stream continues after a scan at the scan's end instead of its beginning",
+		File: "publisher/app/scan.go",
+		Old:  "\t\t\treturn streamAfter(s), nil\n\t\t}\n\t\tif err != nil {",
+		New:  "\t\t\tnow, noteErr := t.note(ctx)\n\t\t\tif noteErr != nil {\n\t\t\t\treturn t.pump.at, noteErr\n\t\t\t}\n\t\t\treturn checkpoint.Position{ClusterTime: after(now)}, nil\n\t\t}\n\t\tif err != nil {",
+	},
+	{
+		Name: "a scan that is interrupted continues one page later",
+		File: "publisher/internal/scan/scanner.go",
+		Old:  "\t\tmoved = true\n\t\tfor i",
+		New:  "\t\tif !moved {\n\t\t\t_, _ = cursor.Next(ctx)\n\t\t}\n\t\tmoved = true\n\t\tfor i",
+	},
+	// Publishing.
+	{
+		Name: "events of one aggregate are sent at the same time",
+		File: "publisher/internal/publish/lane.go",
+		Old:  "\tif ln.sending == 0 {\n\t\tl.offer(ln)\n\t}",
+		New:  "\tl.offer(ln)",
+	},
+	{
+		Name: "events that come back from a failed send are sent in reverse order",
+		File: "publisher/internal/publish/lane.go",
+		Old:  "for i := len(entries) - 1; i >= 0; i-- {",
+		New:  "for i := range entries {",
+	},
+	{
+		Name: "a failed send counts as accepted",
+		File: "publisher/internal/publish/failure.go",
+		Old:  "\td := w.d\n\tif fault == FaultFatal {",
+		New:  "\tif fault == FaultDisconnected {\n\t\tw.published(len(w.batch))\n\t\treturn true\n\t}\n\td := w.d\n\tif fault == FaultFatal {",
+	},
+	{
+		Name:  "an event that the topic refuses twice is not quarantined but dropped",
+		File:  "publisher/internal/publish/failure.go",
+		Old:   "return w.refused(ctx, s.explain(f.at))",
+		New:   "w.settle(w.batch, false)\n\t\treturn true",
+		Blind: "no history has an event that the topic refuses for good; publish/model_test.go has",
+	},
+	{
+		Name: "a message id lacks the aggregate",
+		File: "pkg/event/keys.go",
+		Old:  "return aggregateID + string(suffix)",
+		New:  "return string(suffix)",
+	},
+	// Draining.
+	{
+		Name: "messages are settled before their events are applied",
+		File: "projector/internal/drain/call.go",
+		Old:  "c.verdicts = s.handler.Handle(ctx, c.batch, attempts[c.kind])",
+		New:  "s.handler.Handle(ctx, c.batch, attempts[c.kind])\n\t\tc.verdicts = make([]Verdict, len(c.batch))\n\t\tfor i := range c.verdicts {\n\t\t\tc.verdicts[i].Outcome = Done\n\t\t}",
+	},
+	{
+		Name: "an event that lacks its predecessor is settled",
+		File: "projector/internal/drain/verdicts.go",
+		Old:  "if v.Outcome == Done || v.Outcome == Poison {",
+		New:  "if v.Outcome == Done || v.Outcome == Poison || v.Outcome == Gap {",
+	},
+	{
+		Name:  "an aggregate that waits too long for an event is never parked",
+		File:  "projector/internal/drain/lane.go",
+		Old:   "return givingUp\n\tcase l.hasGap() && now",
+		New:   "return repairing\n\tcase l.hasGap() && now",
+		Seeds: 80,
+	},
+	// Folding and writing.
+	{
+		Name: "an event is folded twice",
+		File: "projector/internal/project/process.go",
+		Old:  "case ev.EventID <= v:\n",
+		New:  "case ev.EventID < v:\n",
+	},
+	{
+		Name: "a missing event is skipped",
+		File: "projector/internal/project/process.go",
+		Old:  "case strict && ev.EventID != v+1, u.single",
+		New:  "case strict && ev.EventID > v+2, u.single",
+	},
+	{
+		Name: "an update does not compare the watermark",
+		File: "projector/internal/readmodel/guard.go",
+		Old:  "string(fieldID, u.AggregateID).int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
+		New:  "string(fieldID, u.AggregateID).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
+	},
+	{
+		Name:  "an update does not compare the generation",
+		File:  "projector/internal/readmodel/guard.go",
+		Old:   "int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
+		New:   "int(fieldLastEventID, watermark).raw()\n}\n\n// outdated",
+		Seeds: 80,
+	},
+	{
+		Name: "a write that matched nothing counts as applied",
+		File: "projector/internal/readmodel/writer.go",
+		Old:  "\t\treturn model.Applied\n\t}\n\treturn model.Stale\n}",
+		New:  "\t\treturn model.Applied\n\t}\n\treturn model.Applied\n}",
+	},
+	{
+		Name:  "a write whose reply was lost is applied again without looking",
+		File:  "projector/internal/project/track.go",
+		Old:   "\tdefault:\n\t\tu.attempted = max(",
+		New:   "\tdefault:\n\t\tu.settleRun()\n\t\tu.attempted = max(",
+		Blind: "",
+	},
+	{
+		Name: "a delete leaves no watermark",
+		File: "projector/internal/readmodel/writer.go",
+		Old:  "results := w.moveWatermarks(ctx, operations)\n\tfor _, kind",
+		New:  "results := judgeAll(nil, len(operations), applied)\n\tfor _, kind",
+	},
+	{
+		Name:  "a delete does not compare the watermark",
+		File:  "projector/internal/readmodel/writer.go",
+		Old:   "filters[i] = guard(&o.Unit, o.From)",
+		New:   "filters[i] = outdated(&o.Unit, 1<<60)",
+		Seeds: 80,
+	},
+	{
+		Name:  "a creation does not compare the watermark of a deleted document",
+		File:  "projector/internal/readmodel/guard.go",
+		Old:   "filter: build(160).sideID(fieldID, &o.Unit).int(fieldLastEventID, o.From).raw(),",
+		New:   "filter: build(160).sideID(fieldID, &o.Unit).raw(),",
+		Seeds: 80,
+	},
+	{
+		Name:  "a side watermark goes back",
+		File:  "projector/internal/readmodel/guard.go",
+		Old:   "document(\"$max\").int(fieldLastEventID, o.To).end().\n\t\t\tdocument(\"$set\").time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
+		New:   "document(\"$set\").int(fieldLastEventID, o.To).time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
+		Seeds: 80,
+	},
+	// Parking.
+	{
+		Name: "a poison event is skipped instead of parking its aggregate",
+		File: "projector/internal/project/parking.go",
+		Old:  "if err := b.parking.Park(ctx, parked); err != nil {",
+		New:  "if err := error(nil); err != nil {",
+	},
+	{
+		Name: "the events behind a parked one are applied",
+		File: "projector/internal/project/parking.go",
+		Old:  "if p := positions[i]; p.Resumes || p.EventID > u.watermark {",
+		New:  "if p := positions[i]; p.Resumes && p.EventID > u.watermark+1000 {",
+	},
+	{
+		Name: "an aggregate that was parked because a store failed is not resumed",
+		File: "projector/internal/park/claim.go",
+		Old:  "bson.E{Key: \"$lte\", Value: now}, served",
+		New:  "bson.E{Key: \"$lte\", Value: now.Add(-time.Hour)}, served",
+	},
+	// Generations.
+	{
+		Name:  "a new generation is verified although a pod does not fold into it yet",
+		File:  "projector/internal/rebuild/build.go",
+		Old:   "return s.wait(ctx, \"pods that do not serve the generation yet: \"+strings.Join(behind, \", \"))",
+		New:   "_ = strings.Join(behind, \", \")",
+		Seeds: 80,
+	},
+	{
+		Name:  "a promotion does not wait for the pods to pause their writes",
+		File:  "projector/internal/rebuild/promote.go",
+		Old:   "if len(running) > 0 {\n\t\treturn s.awaitPause",
+		New:   "if len(running) > 1000 {\n\t\treturn s.awaitPause",
+		Seeds: 80,
+	},
+	{
+		Name:  "a pod says that it has paused before it has",
+		File:  "projector/internal/generation/follower.go",
+		Old:   "if err := f.Engine.Pause(attempt, name); err != nil {",
+		New:   "if err := error(nil); attempt == nil {",
+		Seeds: 80,
+	},
+	{
+		Name:  "a pod whose registration has expired goes on settling events",
+		File:  "projector/internal/generation/registry.go",
+		Old:   "if r.confirmed && time.Now().Before(r.trusted) {",
+		New:   "if r.confirmed || !time.Now().Before(r.trusted) {",
+		Seeds: 120,
+	},
+	{
+		Name:  "a delayed renewal restores what a pod served before",
+		File:  "projector/internal/generation/registry.go",
+		Old:   "bson.D{{Key: \"$gt\", Value: bson.A{\"$beat\", beat}}},",
+		New:   "bson.D{{Key: \"$gt\", Value: bson.A{\"$beat\", int64(1) << 40}}},",
+		Seeds: 120,
+	},
+	{
+		Name:  "a generation is promoted although its read models are wrong",
+		File:  "projector/internal/rebuild/build.go",
+		Old:   "\tcase done.Findings > 0:\n\t\treturn s.enter(ctx, generation.Verifying",
+		New:   "\tcase done.Findings > 1<<40:\n\t\treturn s.enter(ctx, generation.Verifying",
+		Blind: "a build leaves nothing wrong unless another guard fails too; rebuild/model_test.go drops this check alone",
+	},
+	{
+		Name:  "the sweep of a new generation leaves out what is behind",
+		File:  "projector/internal/rebuild/build.go",
+		Old:   "return s.enter(ctx, generation.CatchingUp, nil)",
+		New:   "return s.enter(ctx, generation.Verifying, nextRound)",
+		Blind: "the verification finds what the sweep has left out, and repairs it",
+	},
+	{
+		Name:  "a coordinator that was suspended keeps the collection that it has renamed",
+		File:  "projector/internal/rebuild/promote.go",
+		Old:   "if now != own {",
+		New:   "if now == \"never\" {",
+		Blind: "two renames would have to be delayed across a takeover; rebuild/model_test.go finds it",
+	},
+	// What heals.
+	{
+		Name: "nothing reconciles read models with the event store",
+		File: "projector/internal/reconcile/reconciler.go",
+		Old:  "if r.options.Paused == nil || !r.options.Paused() {",
+		New:  "if r.options.Paused != nil && r.options.Paused() {",
+	},
+	{
+		Name: "a sweep does not see what is behind",
+		File: "projector/internal/refold/sweep.go",
+		Old:  "state.Watermark < head.Last || state.Foreign != nil",
+		New:  "head.Last < 0 || state.Foreign != nil",
+	},
+}
