@@ -22,9 +22,10 @@ const (
 	// attempts, in which the waiting operations run.
 	lockAttempts = 3
 	lockPause    = time.Second
-	// indexLimit bounds an index build. The limit of each attempt is twice the one before,
-	// because the server gives up an index build that exceeds its limit.
-	indexLimit = time.Minute
+	// indexLimit bounds an index build. The limit of each attempt is indexGrowth times the
+	// one before, because the server gives up an index build that exceeds its limit.
+	indexLimit  = 10 * time.Hour
+	indexGrowth = 8
 )
 
 // ErrLocked says that a command did not get its lock, because transactions or other
@@ -58,7 +59,7 @@ func Change(ctx context.Context, db *mongo.Database, command bson.D) error {
 		if attempt >= lockAttempts && limit >= last {
 			return fmt.Errorf("%w: %w", ErrLocked, err)
 		}
-		limit = min(2*limit, last)
+		limit = min(indexGrowth*limit, last)
 		if err := backoff.Wait(ctx, lockPause); err != nil {
 			return err
 		}

@@ -65,7 +65,7 @@ func TestChangeIsRepeatedWhenTheLockIsNotFree(t *testing.T) {
 		"never free":                           {"drop", []bson.D{exceeded, exceeded, exceeded}, 2 * time.Second, true},
 		"confirmed at the second attempt":      {"drop", []bson.D{slowMajority, done}, time.Second, false},
 		"existing after an unconfirmed change": {"create", []bson.D{slowMajority, exists}, time.Second, false},
-		"index build of half a minute":         {"createIndexes", []bson.D{exceeded, exceeded, exceeded, exceeded, exceeded, done}, 5 * time.Second, false},
+		"index build of an hour":               {"createIndexes", []bson.D{exceeded, exceeded, exceeded, exceeded, done}, 4 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

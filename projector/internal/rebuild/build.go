@@ -58,12 +58,8 @@ func (s *step) cancel(ctx context.Context, jobs generation.Jobs, reason string) 
 // prepare creates the shadow collection with the layout of the live one, or of an existing
 // collection with the declared name.
 func (s *step) prepare(ctx context.Context) error {
-	b := s.entry.Building
-	like := b.Collection
-	if s.entry.Live != nil {
-		like = s.entry.Live.Collection
-	}
-	s.hold.inspection, s.hold.inspected = nil, time.Time{}
+	b, like := s.entry.Building, s.like()
+	s.hold.inspection, s.hold.inspected, s.hold.completing = nil, time.Time{}, nil
 	uuid, err := s.Collections.Prepare(ctx, b.Shadow, like)
 	if err != nil {
 		return err
@@ -73,6 +69,14 @@ func (s *step) prepare(ctx context.Context) error {
 	}
 	s.log().Info().Str("collection", b.Shadow).Str("like", like).Msg("collection created for a new generation")
 	return nil
+}
+
+// like returns the collection whose layout the new one gets.
+func (s *step) like() string {
+	if s.entry.Live != nil {
+		return s.entry.Live.Collection
+	}
+	return s.entry.Building.Collection
 }
 
 // fold starts the job that folds every aggregate from the event store. Before it, the pods
@@ -212,7 +216,7 @@ func (s *step) proven(ctx context.Context) error {
 	if time.Now().Before(s.hold.retry) {
 		return nil
 	}
-	for _, obstacle := range []func(context.Context) (waits bool, err error){s.occupied, s.renumber, s.inspect, s.takeOver} {
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.occupied, s.renumber, s.inspect, s.takeOver, s.complete} {
 		if waits, err := obstacle(ctx); err != nil || waits {
 			return err
 		}
@@ -339,4 +343,25 @@ func (s *step) takeOver(ctx context.Context) (waits bool, err error) {
 		}
 	}
 	return waits, nil
+}
+
+// complete gives the new collection what has changed in the layout of the live one since
+// the build began. The build of an index may take longer than the lease. It continues
+// while the next steps renew the lease.
+func (s *step) complete(ctx context.Context) (waits bool, err error) {
+	if s.hold.completing == nil {
+		b, like, ended := s.entry.Building, s.like(), make(chan error, 1)
+		s.hold.completing, s.hold.completed = ended, time.Now()
+		s.completions.Go(func() {
+			_, err := s.Collections.Prepare(ctx, b.Shadow, like)
+			ended <- err
+		})
+	}
+	select {
+	case err := <-s.hold.completing:
+		s.hold.completing = nil
+		return err != nil || time.Since(s.hold.completed) >= layoutAge, err
+	case <-time.After(completeStep):
+		return true, s.wait(ctx, fmt.Sprintf("the changed layout of collection %s, such as its indexes, is being copied to the new collection", s.like()))
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -80,7 +81,7 @@ type Jobs interface {
 type Collections interface {
 	// Prepare creates the shadow collection with the options, indexes and shard key of
 	// the collection like, if that exists, and returns its UUID. An existing shadow
-	// collection is completed.
+	// collection gets what has changed meanwhile. That can take long.
 	Prepare(ctx context.Context, shadow, like string) (bson.Binary, error)
 	// Names returns the names of the collections that start with prefix.
 	Names(ctx context.Context, prefix string) ([]string, error)
@@ -135,6 +136,10 @@ const (
 	// inspectRetry is when a collection is inspected again: after documents were found that
 	// a promotion would delete, or if the promotion has not begun.
 	inspectRetry = time.Minute
+	// completeStep is how long one step waits for the layout of the new collection to be
+	// completed. A layout that was read longer than layoutAge ago is read again.
+	completeStep = time.Second
+	layoutAge    = time.Minute
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
 	// lost is how long the new collection may be missing before the build fails.
@@ -169,6 +174,8 @@ type Coordinator struct {
 	failing map[string]time.Time
 	// unread limits the lines about retries.
 	unread obs.Repeats
+	// completions copy layouts.
+	completions sync.WaitGroup
 }
 
 // hold is a lease on a projection.
@@ -185,6 +192,10 @@ type hold struct {
 	// running. inspected is when the last one found nothing.
 	inspection Inspection
 	inspected  time.Time
+	// completing ends with the result of copying the live collection's layout to the new
+	// one, and is nil if that does not run. completed is when it began.
+	completing chan error
+	completed  time.Time
 	// prepared is when pods could first serve the generation.
 	prepared time.Time
 	// gone is when the collection that was built was first found missing.
@@ -201,6 +212,7 @@ func New(o Options) *Coordinator {
 // Run drives builds until ctx ends, and then releases its leases. Errors are logged and
 // retried.
 func (c *Coordinator) Run(ctx context.Context) error {
+	defer c.completions.Wait()
 	for {
 		pause := c.round(ctx)
 		select {

@@ -122,12 +122,25 @@ func (r *run) retire() {
 // move them away.
 func (r *run) apply(unmanaged bool) {
 	c := r.collections[readers]
-	c.unmanaged, c.early = unmanaged, c.early && unmanaged
-	if unmanaged {
-		c.early = c.early || !slices.ContainsFunc(slices.Collect(maps.Values(r.entries)), func(e *generation.Entry) bool {
-			return e.Building != nil && (e.Building.State == generation.Verifying || e.Building.State == generation.Promoting)
-		})
+	c.unmanaged, c.early = unmanaged, unmanaged && (c.early || r.early())
+}
+
+// index changes the indexes of the readers' collection.
+func (r *run) index() {
+	r.changes++
+	c := r.collections[readers]
+	c.layout = r.changes
+	if r.early() {
+		c.owed = c.layout
 	}
+}
+
+// early reports whether no verification has begun, so that the next promotion must see what
+// happens to the readers' collection now.
+func (r *run) early() bool {
+	return !slices.ContainsFunc(slices.Collect(maps.Values(r.entries)), func(e *generation.Entry) bool {
+		return e.Building != nil && (e.Building.State == generation.Verifying || e.Building.State == generation.Promoting)
+	})
 }
 
 // settle runs everything without faults until no work is left, or the building generation
@@ -173,10 +186,10 @@ func (r *run) settle(until generation.State) {
 // Coordinators are killed and suspended between any two operations, pods are suspended
 // and continue, the definition changes again, verification has findings, and aggregates
 // are parked. The projection is renamed while its former name is still declared and
-// changes too, and an application writes into its collection. Readers always see a
-// complete collection without a gap among the settled events, no pod of a former name
-// writes with the number of the present one, and no document of the application is
-// dropped. At the end the projection has a live generation and no garbage.
+// changes too, an application writes into its collection, and its indexes change. Readers
+// always see a complete collection without a gap among the settled events, no pod of a
+// former name writes with the number of the present one, and no document of the application
+// and no index is dropped. At the end the projection has a live generation and no garbage.
 func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -206,6 +219,7 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 			asleep := map[*coordinator]bool{}
 			r.decide("h1")
 			r.apply(draw(4) == 0)
+			r.index()
 			r.settle(generation.States()[draw(4)])
 			for len(schedule) > 0 {
 				switch draw(23) {
@@ -262,12 +276,16 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 						log = append(log, "declare another of "+name)
 					}
 				case 14:
-					if draw(2) == 0 {
+					switch draw(4) {
+					case 0, 1:
 						r.retire()
 						log = append(log, "retire")
-					} else {
+					case 2:
 						r.apply(draw(2) == 0)
 						log = append(log, "application writes")
+					default:
+						r.index()
+						log = append(log, "index")
 					}
 				default:
 					moved := false

@@ -29,6 +29,9 @@ type collection struct {
 	// unmanaged is set while an application has documents in it, and early if it has
 	// written them before a verification began, so that no promotion may drop them.
 	unmanaged, early bool
+	// layout is the number of the last change of its indexes, and owed that of the last one
+	// before a verification began, which no promotion may lose.
+	layout, owed int
 }
 
 // simulation is a model of everything around the coordinators: a projection and those
@@ -53,6 +56,8 @@ type simulation struct {
 	// settled are the events that pods have settled, stored those in the event store.
 	settled, stored events
 	last            int
+	// changes is the number of changes of indexes.
+	changes int
 	// parked is the number of parked aggregates.
 	parked int64
 	// refusal is the error of creating a collection, if set.
@@ -395,7 +400,7 @@ func (a *actor) Cancel(_ context.Context, id, reason string) error {
 	return err
 }
 
-func (a *actor) Prepare(_ context.Context, shadow, _ string) (bson.Binary, error) {
+func (a *actor) Prepare(_ context.Context, shadow, like string) (bson.Binary, error) {
 	return do(a, func() (bson.Binary, error) {
 		if a.refusal != nil {
 			return bson.Binary{}, a.refusal
@@ -406,6 +411,9 @@ func (a *actor) Prepare(_ context.Context, shadow, _ string) (bson.Binary, error
 			projection, number, _ := strings.Cut(shadow, ".generation-")
 			c.projection = projection
 			c.generation, _ = strconv.ParseInt(number, 10, 64)
+		}
+		if model := a.collections[like]; model != nil {
+			c.layout = model.layout
 		}
 		return c.uuid, nil
 	})
@@ -432,6 +440,9 @@ func (a *actor) Rename(_ context.Context, from, to string, drop bool) error {
 		}
 		if replaced := a.collections[to]; replaced != nil && replaced.early {
 			a.fail("documents of an application were dropped")
+		}
+		if replaced := a.collections[to]; replaced != nil && to == readers && c.layout < replaced.owed {
+			a.fail("indexes were lost")
 		}
 		delete(a.collections, from)
 		a.collections[to] = c

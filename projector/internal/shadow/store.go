@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 
@@ -29,7 +31,8 @@ func NewStore(db *mongo.Database) *Store {
 
 // Prepare creates the shadow collection, if it does not exist, with the options, the
 // indexes, the shard key and the zones of the collection like, if that exists. It returns
-// the shadow's UUID.
+// the shadow's UUID. An existing shadow gets what has changed since it was created: the
+// validator, the indexes and the zones. That can take as long as the indexes are built.
 func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, error) {
 	model, err := s.specification(ctx, like)
 	if err != nil {
@@ -48,25 +51,25 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 	if err := mongox.CreateCollection(ctx, s.db, shadow, options...); err != nil {
 		return bson.Binary{}, err
 	}
-	if model != nil {
-		// Create the indexes before sharding, which otherwise creates an index for the
-		// shard key with another name.
-		collated := collation(model)
-		if err := s.copyIndexes(ctx, shadow, like, collated); err != nil {
-			return bson.Binary{}, err
-		}
-		if err := s.copySharding(ctx, shadow, like, collated); err != nil {
-			return bson.Binary{}, err
-		}
-	}
 	made, err := s.specification(ctx, shadow)
 	switch {
 	case err != nil:
 		return bson.Binary{}, err
 	case made == nil || made.UUID == nil:
 		return bson.Binary{}, fmt.Errorf("collection %s was created and has no UUID: MongoDB 6.0 or later is needed", shadow)
+	case model == nil:
+		return *made.UUID, nil
 	}
-	return *made.UUID, nil
+	if err := s.copyChanges(ctx, made, model); err != nil {
+		return bson.Binary{}, err
+	}
+	// Create the indexes before sharding, which otherwise creates an index for the shard
+	// key with another name.
+	collated := collation(model)
+	if err := s.copyIndexes(ctx, shadow, like, collated); err != nil {
+		return bson.Binary{}, err
+	}
+	return *made.UUID, s.copySharding(ctx, shadow, like, collated)
 }
 
 // specification returns the specification of a collection; nil if it does not exist.
@@ -91,37 +94,103 @@ func collation(of *mongo.CollectionSpecification) bool {
 // simple is the collation that compares bytes. The server does not list it for an index.
 var simple = bson.E{Key: "collation", Value: bson.D{{Key: "locale", Value: "simple"}}}
 
-// copyIndexes creates the indexes of a collection on its shadow.
-func (s *Store) copyIndexes(ctx context.Context, shadow, like string, collated bool) error {
-	cursor, err := s.db.Collection(like).Indexes().List(ctx)
-	if err != nil {
-		return fmt.Errorf("list the indexes of collection %s: %w", like, err)
-	}
-	var found []bson.D
-	if err := cursor.All(ctx, &found); err != nil {
-		return fmt.Errorf("list the indexes of collection %s: %w", like, err)
-	}
-	var indexes bson.A
-	for _, index := range found {
-		// A clustered index can have any name. It is an option of the collection, so it
-		// exists already.
-		if slices.Contains(index, bson.E{Key: "name", Value: "_id_"}) || slices.Contains(index, bson.E{Key: "clustered", Value: true}) {
-			continue
+// changeable are the options of a collection that can change while it exists, with the
+// server's defaults.
+var changeable = bson.D{
+	{Key: "validator", Value: bson.D{}}, {Key: "validationLevel", Value: "strict"}, {Key: "validationAction", Value: "error"},
+	{Key: "changeStreamPreAndPostImages", Value: bson.D{{Key: "enabled", Value: false}}},
+}
+
+// copyChanges gives a shadow the options of its model that have changed since it was
+// created.
+func (s *Store) copyChanges(ctx context.Context, shadow, model *mongo.CollectionSpecification) error {
+	change := bson.D{{Key: "collMod", Value: shadow.Name}}
+	for _, option := range changeable {
+		have, err := set(shadow, option)
+		if err != nil {
+			return err
 		}
-		// Old servers list the namespace, which createIndexes does not accept.
-		index = slices.DeleteFunc(index, func(e bson.E) bool { return e.Key == "ns" })
-		if collated && !slices.ContainsFunc(index, func(e bson.E) bool { return e.Key == simple.Key }) {
-			index = append(index, simple)
+		want, err := set(model, option)
+		if err != nil {
+			return err
 		}
-		indexes = append(indexes, index)
+		if !reflect.DeepEqual(have, want) {
+			change = append(change, want)
+		}
 	}
-	if len(indexes) == 0 {
+	if len(change) == 1 {
 		return nil
 	}
-	if err := mongox.Change(ctx, s.db, bson.D{{Key: "createIndexes", Value: shadow}, {Key: "indexes", Value: indexes}}); err != nil {
+	if err := mongox.Change(ctx, s.db, change); err != nil {
+		return fmt.Errorf("give collection %s the options of %s: %w", shadow.Name, model.Name, err)
+	}
+	return nil
+}
+
+// set returns an option with the value that it has for a collection.
+func set(of *mongo.CollectionSpecification, option bson.E) (bson.E, error) {
+	if value := of.Options.Lookup(option.Key); value.Type != 0 {
+		if err := value.Unmarshal(&option.Value); err != nil {
+			return option, fmt.Errorf("read the option %s of collection %s: %w", option.Key, of.Name, err)
+		}
+	}
+	return option, nil
+}
+
+// copyIndexes gives a shadow exactly the indexes of its model.
+func (s *Store) copyIndexes(ctx context.Context, shadow, like string, collated bool) error {
+	want, err := s.indexes(ctx, like, collated)
+	if err != nil {
+		return err
+	}
+	have, err := s.indexes(ctx, shadow, collated)
+	if err != nil {
+		return err
+	}
+	for name, index := range have {
+		if reflect.DeepEqual(index, want[name]) {
+			delete(want, name)
+			continue
+		}
+		if err := mongox.Change(ctx, s.db, bson.D{{Key: "dropIndexes", Value: shadow}, {Key: "index", Value: name}}); err != nil {
+			return fmt.Errorf("drop the index %s of collection %s, which differs from that of %s: %w", name, shadow, like, err)
+		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	if err := mongox.Change(ctx, s.db, bson.D{{Key: "createIndexes", Value: shadow}, {Key: "indexes", Value: slices.Collect(maps.Values(want))}}); err != nil {
 		return fmt.Errorf("create the indexes of collection %s on %s: %w", like, shadow, err)
 	}
 	return nil
+}
+
+// indexes returns the specifications of a collection's indexes by name, without the ones
+// that each collection has.
+func (s *Store) indexes(ctx context.Context, collection string, collated bool) (map[string]bson.M, error) {
+	cursor, err := s.db.Collection(collection).Indexes().List(ctx)
+	var found []bson.M
+	if err == nil {
+		err = cursor.All(ctx, &found)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the indexes of collection %s: %w", collection, err)
+	}
+	indexes := map[string]bson.M{}
+	for _, index := range found {
+		// A clustered index can have any name. It is an option of the collection, so it
+		// exists already.
+		name, _ := index["name"].(string)
+		if name == "_id_" || index["clustered"] == true {
+			continue
+		}
+		delete(index, "ns") // Old servers list the namespace, which createIndexes does not accept.
+		if _, ok := index[simple.Key]; collated && !ok {
+			index[simple.Key] = simple.Value
+		}
+		indexes[name] = index
+	}
+	return indexes, nil
 }
 
 // Names returns the names of the collections that start with prefix.
