@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -74,12 +75,27 @@ func checkLayout(ctx context.Context, r *preflight.Report, s *stores, e *environ
 	switch {
 	case err == nil:
 		r.OK(what, "can hold read models")
+		checkSearchIndexes(ctx, r, s, e)
 	case errors.Is(err, readmodel.ErrLayout):
 		r.Fail(what, err.Error(), "use another collection for the projection")
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		r.Fail(what, err.Error(), "grant the user readWrite on database "+s.readModels.Name())
 	default:
 		r.Unreached(what, err.Error(), "repeat the check")
+	}
+}
+
+// checkSearchIndexes names the search indexes that the next rebuild would lose.
+func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *stores, e *environment) {
+	const what = "read models, search indexes"
+	for _, collection := range collections(e.projections) {
+		names, err := readmodel.SearchIndexes(ctx, s.readModels, collection)
+		switch {
+		case err != nil:
+			r.Unreached(what, err.Error(), "repeat the check")
+		case len(names) > 0:
+			r.Warn(what, fmt.Sprintf("collection %s has %s, which a rebuild does not copy to its new collection", collection, strings.Join(names, ", ")), "create them again whenever a new generation is live")
+		}
 	}
 }
 

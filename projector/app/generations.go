@@ -168,7 +168,7 @@ func (p *Projector) coordinator(s *stores, h *history, parked *park.Store) *rebu
 	return rebuild.New(rebuild.Options{
 		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
 		Jobs:        rebuildJobs{h.jobs, p.config.History.VerifySample},
-		Collections: shadow.NewStore(s.readModels),
+		Collections: rebuildCollections{shadow.NewStore(s.readModels), s.readModels, p.logger},
 		Data:        rebuildData{s.readModels, parked},
 		Logger:      p.logger,
 	})

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -10,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
 // layout returns the indexes and the options of a collection.
@@ -39,6 +42,20 @@ func (c *cluster) layout(collection string) map[string]bson.M {
 	return layout
 }
 
+// index creates an ascending index of one field of visits.
+func (c *cluster) index(name, field string, o *options.IndexOptionsBuilder) {
+	c.t.Helper()
+	if _, err := c.database.Collection("visits").Indexes().CreateOne(c.t.Context(), mongo.IndexModel{Keys: bson.D{{Key: field, Value: 1}}, Options: o.SetName(name)}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// building waits until the next generation is being built.
+func (c *cluster) building() {
+	c.t.Helper()
+	c.await("the next generation being built", func(e *generation.Entry) bool { return e.Building != nil && e.Building.Jobs.Build != "" })
+}
+
 // TestLayoutChangedDuringABuildSurvivesThePromotion checks that indexes that are created,
 // changed and dropped on the live collection during a build, and a changed validator, are
 // those of the new collection too.
@@ -48,24 +65,17 @@ func TestLayoutChangedDuringABuildSurvivesThePromotion(t *testing.T) {
 	p := c.pod(0, visits(t, 1))
 	p.deliver(c.store(names(40)...))
 	p.stop()
-	live := c.database.Collection("visits")
-	index := func(name string, field string, o *options.IndexOptionsBuilder) {
-		t.Helper()
-		if _, err := live.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: field, Value: 1}}, Options: o.SetName(name)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	index("dropped", "a", options.Index())
-	index("changed", "b", options.Index())
+	c.index("dropped", "a", options.Index())
+	c.index("changed", "b", options.Index())
 	c.pod(20, visits(t, 2))
-	c.await("generation 2 being built", func(e *generation.Entry) bool { return e.Building != nil && e.Building.Jobs.Build != "" })
+	c.building()
 	for _, name := range []string{"dropped", "changed"} {
-		if err := live.Indexes().DropOne(t.Context(), name); err != nil {
+		if err := c.database.Collection("visits").Indexes().DropOne(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	index("changed", "b", options.Index().SetSparse(true))
-	index("created", "n", options.Index())
+	c.index("changed", "b", options.Index().SetSparse(true))
+	c.index("created", "n", options.Index())
 	if err := c.database.RunCommand(t.Context(), bson.D{
 		{Key: "collMod", Value: "visits"}, {Key: "validator", Value: bson.D{{Key: "n", Value: bson.D{{Key: "$gt", Value: 0}}}}}, {Key: "validationAction", Value: "warn"},
 	}).Err(); err != nil {
@@ -77,4 +87,60 @@ func TestLayoutChangedDuringABuildSurvivesThePromotion(t *testing.T) {
 		t.Errorf("after the promotion the layout is %v, want %v", got, want)
 	}
 	c.right(2)
+}
+
+// TestPromotionWaitsIfItsIndexesCannotBeCopied checks that indexes that are created during
+// a build prevent the promotion, with the reason in the catalog, if read models would
+// expire by them or cannot be indexed. When they are dropped, the promotion goes on.
+func TestPromotionWaitsIfItsIndexesCannotBeCopied(t *testing.T) {
+	t.Parallel()
+	for reason, o := range map[string]*options.IndexOptionsBuilder{
+		"visits has a TTL (its index hostile)":    options.Index().SetExpireAfterSeconds(3600),
+		"create the indexes of collection visits": options.Index().SetUnique(true).SetPartialFilterExpression(bson.D{{Key: "factor", Value: 2}}),
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			p := c.pod(0, visits(t, 1))
+			p.deliver(c.store(names(40)...))
+			p.stop()
+			c.pod(20, visits(t, 2))
+			c.building()
+			c.index("hostile", "factor", o)
+			c.await("the promotion waits", func(e *generation.Entry) bool {
+				return e.Building != nil && e.Building.State == generation.Verifying && strings.Contains(e.Building.Reason, reason)
+			})
+			c.right(1)
+			if err := c.database.Collection("visits").Indexes().DropOne(t.Context(), "hostile"); err != nil {
+				t.Fatal(err)
+			}
+			c.live(2)
+			c.right(2)
+			if got := c.layout("visits"); len(got) != 2 {
+				t.Errorf("the layout is %v", got)
+			}
+		})
+	}
+}
+
+// TestProjectionLeavesACollectionWithACollation checks the way out for a projection whose
+// collection ignores the case: another collection.
+func TestProjectionLeavesACollectionWithACollation(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	if err := c.database.CreateCollection(t.Context(), "visits", options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})); err != nil {
+		t.Fatal(err)
+	}
+	if err := readmodel.CheckLayout(t.Context(), c.database, []string{"visits"}); !errors.Is(err, readmodel.ErrLayout) {
+		t.Errorf("the check of the layout says %v", err)
+	}
+	p := c.pod(0, visits(t, 1))
+	p.deliver(c.store("a", "b"))
+	p.stop()
+	p = c.pod(0, counting(t, "visits", "exactVisits", 2))
+	c.live(2)
+	p.deliver(c.store("A", "B"))
+	if wrong := c.wrong("exactVisits", 2); wrong != "" {
+		t.Error(wrong)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -76,6 +78,29 @@ func (j rebuildJobs) Cancel(ctx context.Context, id, reason string) error {
 		return nil
 	}
 	return err
+}
+
+// rebuildCollections are the collections of the read models.
+type rebuildCollections struct {
+	*shadow.Store
+	readModels *mongo.Database
+	logger     zerolog.Logger
+}
+
+var _ rebuild.Collections = rebuildCollections{}
+
+// Prepare gives the shadow collection the layout of the collection like, unless read models
+// could not exist with it. It logs what the shadow cannot get.
+func (c rebuildCollections) Prepare(ctx context.Context, made, like string) (bson.Binary, error) {
+	if err := readmodel.CheckModel(ctx, c.readModels, like); err != nil {
+		return bson.Binary{}, err
+	}
+	search, err := readmodel.SearchIndexes(ctx, c.readModels, like)
+	if err != nil || len(search) > 0 {
+		c.logger.Warn().Err(err).Str("collection", like).Str("newCollection", made).Strs("searchIndexes", search).
+			Msg("search indexes are not copied to the new generation: create them again when it is live")
+	}
+	return c.Store.Prepare(ctx, made, like)
 }
 
 // removeTimeout bounds one step of removing a generation's data, because the coordinator

@@ -53,7 +53,7 @@ func (s *Store) admin() *mongo.Database { return s.db.Client().Database("admin")
 func (s *Store) namespace(collection string) string { return s.db.Name() + "." + collection }
 
 // copySharding shards the shadow like the collection like, in a sharded cluster.
-func (s *Store) copySharding(ctx context.Context, shadow, like string, collated bool) error {
+func (s *Store) copySharding(ctx context.Context, shadow, like string) error {
 	if mongos, err := s.throughMongos(ctx); err != nil || !mongos {
 		return err
 	}
@@ -70,11 +70,9 @@ func (s *Store) copySharding(ctx context.Context, shadow, like string, collated 
 	if err := s.setZones(ctx, shadow, zones); err != nil {
 		return err
 	}
-	shard := bson.D{{Key: "shardCollection", Value: s.namespace(shadow)}, {Key: "key", Value: model.Key}, {Key: "unique", Value: model.Unique}}
-	if collated {
-		shard = append(shard, simple) // The server accepts no other collation.
-	}
-	if err := s.admin().RunCommand(ctx, shard).Err(); err != nil {
+	if err := s.admin().RunCommand(ctx, bson.D{
+		{Key: "shardCollection", Value: s.namespace(shadow)}, {Key: "key", Value: model.Key}, {Key: "unique", Value: model.Unique},
+	}).Err(); err != nil {
 		return fmt.Errorf("shard collection %s as %s is: %w; give the user the right enableSharding on the database", shadow, like, err)
 	}
 	return nil

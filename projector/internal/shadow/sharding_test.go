@@ -77,7 +77,6 @@ func zoned(t *testing.T, db *mongo.Database, least, most any, zone any) {
 func TestShadowOfAShardedCollectionIsSharded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		create  *options.CreateCollectionOptionsBuilder
 		indexes []mongo.IndexModel
 		key     bson.D
 		more    []bson.E
@@ -85,11 +84,6 @@ func TestShadowOfAShardedCollectionIsSharded(t *testing.T) {
 		"by _id":           {key: bson.D{{Key: "_id", Value: int32(1)}}},
 		"by _id, unique":   {key: bson.D{{Key: "_id", Value: int32(1)}}, more: []bson.E{{Key: "unique", Value: true}}},
 		"by a hash of _id": {key: bson.D{{Key: "_id", Value: "hashed"}}},
-		"with a collation": {
-			create: options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2}),
-			key:    bson.D{{Key: "_id", Value: "hashed"}},
-			more:   []bson.E{{Key: "collation", Value: bson.D{{Key: "locale", Value: "simple"}}}},
-		},
 		"with a unique index": {
 			indexes: []mongo.IndexModel{{Keys: bson.D{{Key: "_id", Value: 1}, {Key: "email", Value: 1}}, Options: options.Index().SetUnique(true).SetName("contact")}},
 			key:     bson.D{{Key: "_id", Value: "hashed"}},
@@ -99,7 +93,7 @@ func TestShadowOfAShardedCollectionIsSharded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := mongos.Database(t)
-			if err := db.CreateCollection(t.Context(), "users", test.create); err != nil {
+			if err := db.CreateCollection(t.Context(), "users"); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := db.Collection("users").Indexes().CreateMany(t.Context(), append(test.indexes, mongo.IndexModel{Keys: bson.D{{Key: "name", Value: 1}}})); err != nil {

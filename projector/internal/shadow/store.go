@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -30,8 +29,8 @@ func NewStore(db *mongo.Database) *Store {
 }
 
 // Prepare creates the shadow collection, if it does not exist, with the options, the
-// indexes, the shard key and the zones of the collection like, if that exists. It returns
-// the shadow's UUID. An existing shadow gets what has changed since it was created: the
+// indexes, the shard key and the zones of the collection like, if that exists, but without
+// its default collation. It returns the shadow's UUID. An existing shadow gets what has changed since it was created: the
 // validator, the indexes and the zones. That can take as long as the indexes are built.
 func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, error) {
 	model, err := s.specification(ctx, like)
@@ -45,7 +44,10 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 			return bson.Binary{}, fmt.Errorf("read the options of collection %s: %w", like, err)
 		}
 		for _, element := range elements {
-			options = append(options, bson.E{Key: element.Key(), Value: element.Value()})
+			// Under a collation, different ids could be equal. The indexes keep theirs.
+			if element.Key() != "collation" {
+				options = append(options, bson.E{Key: element.Key(), Value: element.Value()})
+			}
 		}
 	}
 	if err := mongox.CreateCollection(ctx, s.db, shadow, options...); err != nil {
@@ -65,11 +67,10 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 	}
 	// Create the indexes before sharding, which otherwise creates an index for the shard
 	// key with another name.
-	collated := collation(model)
-	if err := s.copyIndexes(ctx, shadow, like, collated); err != nil {
+	if err := s.copyIndexes(ctx, shadow, like); err != nil {
 		return bson.Binary{}, err
 	}
-	return *made.UUID, s.copySharding(ctx, shadow, like, collated)
+	return *made.UUID, s.copySharding(ctx, shadow, like)
 }
 
 // specification returns the specification of a collection; nil if it does not exist.
@@ -83,16 +84,6 @@ func (s *Store) specification(ctx context.Context, name string) (*mongo.Collecti
 	}
 	return &found[0], nil
 }
-
-// collation reports whether a collection has a default collation. Its indexes and its
-// shard key use that one, unless they specify another.
-func collation(of *mongo.CollectionSpecification) bool {
-	_, err := of.Options.LookupErr("collation")
-	return err == nil
-}
-
-// simple is the collation that compares bytes. The server does not list it for an index.
-var simple = bson.E{Key: "collation", Value: bson.D{{Key: "locale", Value: "simple"}}}
 
 // changeable are the options of a collection that can change while it exists, with the
 // server's defaults.
@@ -138,36 +129,36 @@ func set(of *mongo.CollectionSpecification, option bson.E) (bson.E, error) {
 }
 
 // copyIndexes gives a shadow exactly the indexes of its model.
-func (s *Store) copyIndexes(ctx context.Context, shadow, like string, collated bool) error {
-	want, err := s.indexes(ctx, like, collated)
+func (s *Store) copyIndexes(ctx context.Context, shadow, like string) error {
+	want, err := s.indexes(ctx, like)
 	if err != nil {
 		return err
 	}
-	have, err := s.indexes(ctx, shadow, collated)
+	have, err := s.indexes(ctx, shadow)
 	if err != nil {
 		return err
 	}
-	for name, index := range have {
-		if reflect.DeepEqual(index, want[name]) {
-			delete(want, name)
+	for _, index := range have {
+		if i := slices.IndexFunc(want, func(w bson.M) bool { return reflect.DeepEqual(w, index) }); i >= 0 {
+			want = slices.Delete(want, i, i+1)
 			continue
 		}
-		if err := mongox.Change(ctx, s.db, bson.D{{Key: "dropIndexes", Value: shadow}, {Key: "index", Value: name}}); err != nil {
-			return fmt.Errorf("drop the index %s of collection %s, which differs from that of %s: %w", name, shadow, like, err)
+		if err := mongox.Change(ctx, s.db, bson.D{{Key: "dropIndexes", Value: shadow}, {Key: "index", Value: index["name"]}}); err != nil {
+			return fmt.Errorf("drop the index %s of collection %s, which differs from that of %s: %w", index["name"], shadow, like, err)
 		}
 	}
 	if len(want) == 0 {
 		return nil
 	}
-	if err := mongox.Change(ctx, s.db, bson.D{{Key: "createIndexes", Value: shadow}, {Key: "indexes", Value: slices.Collect(maps.Values(want))}}); err != nil {
+	if err := mongox.Change(ctx, s.db, bson.D{{Key: "createIndexes", Value: shadow}, {Key: "indexes", Value: want}}); err != nil {
 		return fmt.Errorf("create the indexes of collection %s on %s: %w", like, shadow, err)
 	}
 	return nil
 }
 
-// indexes returns the specifications of a collection's indexes by name, without the ones
-// that each collection has.
-func (s *Store) indexes(ctx context.Context, collection string, collated bool) (map[string]bson.M, error) {
+// indexes returns the specifications of a collection's indexes, without the ones that each
+// collection has.
+func (s *Store) indexes(ctx context.Context, collection string) ([]bson.M, error) {
 	cursor, err := s.db.Collection(collection).Indexes().List(ctx)
 	var found []bson.M
 	if err == nil {
@@ -176,21 +167,12 @@ func (s *Store) indexes(ctx context.Context, collection string, collated bool) (
 	if err != nil {
 		return nil, fmt.Errorf("list the indexes of collection %s: %w", collection, err)
 	}
-	indexes := map[string]bson.M{}
 	for _, index := range found {
-		// A clustered index can have any name. It is an option of the collection, so it
-		// exists already.
-		name, _ := index["name"].(string)
-		if name == "_id_" || index["clustered"] == true {
-			continue
-		}
 		delete(index, "ns") // Old servers list the namespace, which createIndexes does not accept.
-		if _, ok := index[simple.Key]; collated && !ok {
-			index[simple.Key] = simple.Value
-		}
-		indexes[name] = index
 	}
-	return indexes, nil
+	// A clustered index can have any name. It is an option of the collection, so it exists
+	// already.
+	return slices.DeleteFunc(found, func(index bson.M) bool { return index["name"] == "_id_" || index["clustered"] == true }), nil
 }
 
 // Names returns the names of the collections that start with prefix.

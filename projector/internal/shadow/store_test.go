@@ -129,8 +129,9 @@ func TestPromotionContinuesAfterEachStep(t *testing.T) {
 	}
 }
 
-// The server does not list the simple collation of an index. In the shadow, such an index
-// must not get the default collation of the collection.
+// The shadow does not get the default collation of the live collection, under which two ids
+// could be equal. The server lists for each index which collation it has, so the indexes
+// keep theirs.
 func TestIndexesKeepTheirCollations(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
@@ -148,10 +149,10 @@ func TestIndexesKeepTheirCollations(t *testing.T) {
 	}
 	made := db.Collection("users.generation-2")
 	if _, err := made.InsertMany(t.Context(), []any{
-		bson.D{{Key: "exact", Value: "a"}, {Key: "folded", Value: "a"}},
-		bson.D{{Key: "exact", Value: "A"}, {Key: "folded", Value: "b"}},
+		bson.D{{Key: "_id", Value: "a"}, {Key: "exact", Value: "a"}, {Key: "folded", Value: "a"}},
+		bson.D{{Key: "_id", Value: "A"}, {Key: "exact", Value: "A"}, {Key: "folded", Value: "b"}},
 	}); err != nil {
-		t.Errorf("the index without a collation has got one: %v", err)
+		t.Errorf("ids, or the index without a collation, have got one: %v", err)
 	}
 	if _, err := made.InsertOne(t.Context(), bson.D{{Key: "exact", Value: "b"}, {Key: "folded", Value: "A"}}); !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("the index with the collation of the collection has lost it: %v", err)
