@@ -53,7 +53,8 @@ type Selective interface {
 // Fields tagged secret:"" never show their value. No problem shows a value with =, ;, @ or
 // ://, because it may be a secret in the wrong place. A setting with an environment variable
 // refuses a value that looks like a connection string, because services print settings;
-// exceptions are fields tagged secret:"" or url:"". kong's tags xor, lastwins and similar
+// exceptions are fields tagged secret:"" or url:"". A field tagged content:"name" is the path
+// of a file with the secret of the flag of that name, which it sets. kong's tags xor, lastwins and similar
 // ones are not checked: Validate explains such rules better.
 func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) error {
 	_, err := ParseCommand(config, info, args, environ, stdout, stderr)

@@ -34,6 +34,7 @@ func (p *parser) read(args []string, environ func(string) (string, bool)) (Chose
 	if _, err := ctx.Apply(); err != nil {
 		return Chosen{}, fmt.Errorf("apply arguments: %w", err)
 	}
+	p.readSecretFiles()
 	p.source = fromArguments
 	var chosen Chosen
 	for _, step := range ctx.Path {

@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/penstock-cdc/penstock/pkg/secretfile"
 )
 
 // hidden replaces a value that may be a secret.
@@ -35,4 +40,37 @@ func (p *parser) checkProxies(environ func(string) (string, bool)) {
 			p.problems = append(p.problems, variable+" is not the URL of a proxy: use one such as http://proxy:3128")
 		}
 	}
+}
+
+// readSecretFiles sets the secrets that files hold. A flag with the tag content names a file,
+// and the tag names the flag of the secret in it.
+func (p *parser) readSecretFiles() {
+	for _, file := range p.flags {
+		path := file.Target.String()
+		if !file.Tag.Has("content") || path == "" {
+			continue
+		}
+		secret := p.flagNamed(file.Tag.Get("content"))
+		if secret.Target.String() != "" {
+			p.problems = append(p.problems, fmt.Sprintf("%s (--%s) is set beside %s: unset one of them", file.Envs[0], file.Name, secret.Envs[0]))
+			p.markBroken(secret.Value)
+			continue
+		}
+		content, err := secretfile.Read(path)
+		if err != nil {
+			p.problems = append(p.problems, fmt.Sprintf("%s (--%s) cannot be used: %v", file.Envs[0], file.Name, err))
+			p.markBroken(secret.Value)
+			continue
+		}
+		secret.Target.SetString(content)
+	}
+}
+
+func (p *parser) flagNamed(name string) *kong.Flag {
+	for _, flag := range p.flags {
+		if flag.Name == name {
+			return flag
+		}
+	}
+	panic("a tag names the flag " + name + ", which does not exist")
 }

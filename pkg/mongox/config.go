@@ -1,7 +1,6 @@
 package mongox
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,10 +12,13 @@ import (
 // kong's. The zero value is invalid.
 type Config struct {
 	URI              string `name:"mongodb-uri" env:"MONGODB_URI" secret:"" placeholder:"URI" help:"MongoDB connection string of every store that has none of its own."`
+	URIFile          string `name:"mongodb-uri-file" env:"MONGODB_URI_FILE" content:"mongodb-uri" placeholder:"FILE" help:"File with MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
 	EventsURI        string `name:"events-mongodb-uri" env:"PENSTOCK_EVENTS_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the event store; without it, MONGODB_URI."`
+	EventsURIFile    string `name:"events-mongodb-uri-file" env:"PENSTOCK_EVENTS_MONGODB_URI_FILE" content:"events-mongodb-uri" placeholder:"FILE" help:"File with PENSTOCK_EVENTS_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
 	EventsDatabase   string `name:"events-database" env:"PENSTOCK_EVENTS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the event store."`
 	EventsCollection string `name:"events-collection" env:"PENSTOCK_EVENTS_COLLECTION" default:"events" placeholder:"NAME" help:"Collection of the event store."`
 	StateURI         string `name:"state-mongodb-uri" env:"PENSTOCK_STATE_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the state (checkpoints, leases, quarantine, parked); without it, MONGODB_URI."`
+	StateURIFile     string `name:"state-mongodb-uri-file" env:"PENSTOCK_STATE_MONGODB_URI_FILE" content:"state-mongodb-uri" placeholder:"FILE" help:"File with PENSTOCK_STATE_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
 	StateDatabase    string `name:"state-database" env:"PENSTOCK_STATE_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the state."`
 
 	// Dialer opens the connections to every store; nil means TCP. A process in a test has
@@ -29,13 +31,16 @@ type ReadModelsConfig struct {
 	Config `embed:""`
 
 	ReadModelsURI      string `name:"readmodels-mongodb-uri" env:"PENSTOCK_READMODELS_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the read models; without it, MONGODB_URI."`
+	ReadModelsURIFile  string `name:"readmodels-mongodb-uri-file" env:"PENSTOCK_READMODELS_MONGODB_URI_FILE" content:"readmodels-mongodb-uri" placeholder:"FILE" help:"File with PENSTOCK_READMODELS_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
 	ReadModelsDatabase string `name:"readmodels-database" env:"PENSTOCK_READMODELS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the read models."`
 }
 
 // Store is a database, and for the event store a collection.
 type Store struct {
 	// URI is never empty in a valid configuration; it may hold a password.
-	URI      string
+	URI string
+	// File is the file that URI comes from; empty if it comes from a variable.
+	File     string
 	Database string
 	// Collection is set for the event store only.
 	Collection string
@@ -52,17 +57,25 @@ func (s Store) String() string {
 
 // Events is the event store.
 func (c Config) Events() Store {
-	return Store{URI: cmp.Or(c.EventsURI, c.URI), Database: c.EventsDatabase, Collection: c.EventsCollection}
+	return c.store(c.EventsURI, c.EventsURIFile, c.EventsDatabase, c.EventsCollection)
 }
 
 // State is the store of checkpoints, leases, quarantine and parked aggregates.
 func (c Config) State() Store {
-	return Store{URI: cmp.Or(c.StateURI, c.URI), Database: c.StateDatabase}
+	return c.store(c.StateURI, c.StateURIFile, c.StateDatabase, "")
 }
 
 // ReadModels is the store of the read models.
 func (c ReadModelsConfig) ReadModels() Store {
-	return Store{URI: cmp.Or(c.ReadModelsURI, c.URI), Database: c.ReadModelsDatabase}
+	return c.store(c.ReadModelsURI, c.ReadModelsURIFile, c.ReadModelsDatabase, "")
+}
+
+// store is a store with a connection string of its own, or with that of all stores.
+func (c Config) store(uri, file, database, collection string) Store {
+	if uri == "" {
+		uri, file = c.URI, c.URIFile
+	}
+	return Store{URI: uri, File: file, Database: database, Collection: collection}
 }
 
 // Validate reports every problem at once, each naming its variable.

@@ -30,6 +30,10 @@ type Options struct {
 	Monitor *event.CommandMonitor
 	// Dialer opens the connections; nil means TCP.
 	Dialer options.ContextDialer
+	// File is the file of the connection string; empty if it comes from elsewhere. Rotation
+	// follows it if both are set.
+	File     string
+	Rotation *Rotation
 	// Logger receives a line for each option of the URI that has no effect or a risk.
 	Logger zerolog.Logger
 }
@@ -48,9 +52,16 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read MongoDB connection string: %w", err)
 	}
+	var rotated *credentials
+	if opts.File != "" && opts.Rotation != nil {
+		rotated = rotate(o, uri)
+	}
 	client, err := mongo.Connect(o)
 	if err != nil {
 		return nil, fmt.Errorf("open MongoDB client of %s: %w", Redact(uri), sanitize(err, uri))
+	}
+	if rotated != nil {
+		opts.Rotation.follow(rotated, opts.File, opts.Logger)
 	}
 	report(opts.Logger, uri)
 	return client, nil

@@ -14,10 +14,11 @@ import (
 // Config names the Service Bus namespace and the topic of a service. Both services embed
 // it; the tags are kong's. The zero value is invalid.
 type Config struct {
-	ConnectionString string `name:"servicebus-connection-string" env:"AZURE_SERVICEBUS_CONNECTION_STRING" secret:"" placeholder:"STRING" help:"Connection string of the Service Bus namespace; or give the namespace."`
-	Namespace        string `name:"servicebus-namespace" env:"AZURE_SERVICEBUS_NAMESPACE" url:"" placeholder:"HOST" help:"Service Bus namespace, such as orders.servicebus.windows.net, to use with the workload's Azure identity instead of a connection string."`
-	Topic            string `name:"servicebus-topic" env:"AZURE_SERVICEBUS_TOPIC_NAME" placeholder:"NAME" help:"Topic of the events."`
-	Transport        string `name:"servicebus-transport" env:"PENSTOCK_SERVICEBUS_TRANSPORT" enum:"amqp,websocket" default:"amqp" help:"How Service Bus is reached: by AMQP on port 5671 (amqp), or by AMQP over WebSockets on port 443 (websocket), for networks that block port 5671. WebSockets use the proxy of HTTPS_PROXY."`
+	ConnectionString     string `name:"servicebus-connection-string" env:"AZURE_SERVICEBUS_CONNECTION_STRING" secret:"" placeholder:"STRING" help:"Connection string of the Service Bus namespace; or give the namespace."`
+	ConnectionStringFile string `name:"servicebus-connection-string-file" env:"AZURE_SERVICEBUS_CONNECTION_STRING_FILE" content:"servicebus-connection-string" placeholder:"FILE" help:"File with AZURE_SERVICEBUS_CONNECTION_STRING, instead of the variable. If its key changes, the process uses the new one without a restart."`
+	Namespace            string `name:"servicebus-namespace" env:"AZURE_SERVICEBUS_NAMESPACE" url:"" placeholder:"HOST" help:"Service Bus namespace, such as orders.servicebus.windows.net, to use with the workload's Azure identity instead of a connection string."`
+	Topic                string `name:"servicebus-topic" env:"AZURE_SERVICEBUS_TOPIC_NAME" placeholder:"NAME" help:"Topic of the events."`
+	Transport            string `name:"servicebus-transport" env:"PENSTOCK_SERVICEBUS_TRANSPORT" enum:"amqp,websocket" default:"amqp" help:"How Service Bus is reached: by AMQP on port 5671 (amqp), or by AMQP over WebSockets on port 443 (websocket), for networks that block port 5671. WebSockets use the proxy of HTTPS_PROXY."`
 
 	// Dial opens the connections for AMQP; nil means as Transport says. A process in a test
 	// has one of its own, so that the test can break and delay its connections.

@@ -21,7 +21,9 @@ var ErrNoAdministration = errors.New("the emulator has no administration API ove
 // credential for each connection would send a request for each to the identity provider,
 // all at once after an outage. It is safe for concurrent use. Make it with [Open].
 type Namespace struct {
+	// config has the connection string of the start; signer has the current one.
 	config Config
+	signer *signer
 	// credential is nil if there is a connection string.
 	credential azcore.TokenCredential
 }
@@ -34,7 +36,7 @@ func Open(c Config) (*Namespace, error) {
 }
 
 func open(c Config, newCredential func() (azcore.TokenCredential, error)) (*Namespace, error) {
-	n := &Namespace{config: c}
+	n := &Namespace{config: c, signer: newSigner(c.ConnectionString)}
 	if c.ConnectionString != "" {
 		return n, nil
 	}
@@ -58,10 +60,10 @@ func (n *Namespace) NewClient() (*azservicebus.Client, error) {
 			return dial(ctx)
 		}
 	}
-	if n.config.ConnectionString != "" {
-		client, err := azservicebus.NewClientFromConnectionString(n.config.ConnectionString, options)
+	if connectionString, _ := n.signer.get(); connectionString != "" {
+		client, err := azservicebus.NewClientFromConnectionString(connectionString, options)
 		if err != nil {
-			return nil, fmt.Errorf("open Service Bus client of %s: %w", Redact(n.config.ConnectionString), err)
+			return nil, fmt.Errorf("open Service Bus client of %s: %w", Redact(connectionString), err)
 		}
 		return client, nil
 	}
@@ -85,9 +87,10 @@ func (n *Namespace) NewAdministration() (*admin.Client, error) {
 	if n.Plain() {
 		return nil, ErrNoAdministration
 	}
-	client, err := admin.NewClientFromConnectionString(n.config.ConnectionString, nil)
+	connectionString, _ := n.signer.get()
+	client, err := admin.NewClientFromConnectionString(connectionString, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open administration client of %s: %w", Redact(n.config.ConnectionString), err)
+		return nil, fmt.Errorf("open administration client of %s: %w", Redact(connectionString), err)
 	}
 	return client, nil
 }

@@ -50,11 +50,12 @@ func (n *Namespace) Token(ctx context.Context, audience string) (Token, error) {
 		}
 		return Token{Value: token.Token, Type: tokenJWT, Expires: token.ExpiresOn}, nil
 	}
-	if signature := property(n.config.ConnectionString, "SharedAccessSignature"); signature != "" {
+	connectionString, _ := n.signer.get()
+	if signature := property(connectionString, "SharedAccessSignature"); signature != "" {
 		return Token{Value: signature, Type: tokenSignature}, nil
 	}
 	expires := time.Now().Add(signatureLifetime)
-	value := sign(audience, property(n.config.ConnectionString, "SharedAccessKeyName"), property(n.config.ConnectionString, "SharedAccessKey"), expires)
+	value := sign(audience, property(connectionString, "SharedAccessKeyName"), property(connectionString, "SharedAccessKey"), expires)
 	return Token{Value: value, Type: tokenSignature, Expires: expires}, nil
 }
 

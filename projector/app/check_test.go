@@ -38,3 +38,35 @@ func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 		})
 	}
 }
+
+// The init container of the chart checks the configuration and has no secret.
+func TestCheckWithoutConnectionsNeedsNoSecret(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args []string
+		set  map[string]string
+		ends error
+		says string
+	}{
+		"right":          {nil, nil, cli.ErrHelp, "the connections, which were not checked"},
+		"another wrong":  {nil, map[string]string{"PENSTOCK_BATCH_SIZE": "0"}, cli.ErrUsage, "PENSTOCK_BATCH_SIZE"},
+		"with --connect": {[]string{"--connect"}, nil, cli.ErrUsage, "--without-connections is set beside --connect or PATHS"},
+	} {
+		env := environment(t, declared)
+		for _, secret := range []string{"MONGODB_URI", "AZURE_SERVICEBUS_CONNECTION_STRING"} {
+			if env[secret] == "" {
+				t.Fatalf("the environment has no %s", secret)
+			}
+			delete(env, secret)
+		}
+		for variable, value := range test.set {
+			env[variable] = value
+		}
+		var out bytes.Buffer
+		_, err := app.ParseOptions(append([]string{"check", "--without-connections"}, test.args...),
+			func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)
+		if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
+			t.Errorf("%s: ends with %v and says %q", name, err, out.String())
+		}
+	}
+}

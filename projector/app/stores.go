@@ -39,7 +39,9 @@ type stores struct {
 	needed []namedClient
 	// source is the client of the event store.
 	source namedClient
-	all    map[string]*mongo.Client
+	// all has the clients, each by its connection string and the file of that.
+	all      map[[2]string]*mongo.Client
+	rotation mongox.Rotation
 	// monitor observes all commands; nil for none.
 	monitor *event.CommandMonitor
 	// dialer opens the connections; nil means TCP.
@@ -59,7 +61,7 @@ func open(c config.Config, logger zerolog.Logger) (*stores, error) {
 
 // openMonitored is open with a monitor that observes all commands; nil for none.
 func openMonitored(c config.Config, monitor *event.CommandMonitor, logger zerolog.Logger) (*stores, error) {
-	s := &stores{all: make(map[string]*mongo.Client), monitor: monitor, dialer: c.MongoDB.Dialer}
+	s := &stores{all: make(map[[2]string]*mongo.Client), monitor: monitor, dialer: c.MongoDB.Dialer}
 	readModels, err := s.client("read models", c.MongoDB.ReadModels(), logger)
 	if err != nil {
 		return nil, err
@@ -85,14 +87,15 @@ func openMonitored(c config.Config, monitor *event.CommandMonitor, logger zerolo
 }
 
 func (s *stores) client(what string, store mongox.Store, logger zerolog.Logger) (*mongo.Client, error) {
-	if client := s.all[store.URI]; client != nil {
+	key := [2]string{store.URI, store.File}
+	if client := s.all[key]; client != nil {
 		return client, nil
 	}
-	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector", Monitor: s.monitor, Dialer: s.dialer, Logger: logger.With().Str("store", what).Logger()})
+	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector", Monitor: s.monitor, Dialer: s.dialer, File: store.File, Rotation: &s.rotation, Logger: logger.With().Str("store", what).Logger()})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	s.all[store.URI] = client
+	s.all[key] = client
 	return client, nil
 }
 
@@ -117,6 +120,7 @@ func (s *stores) pingReadModels(ctx context.Context) error {
 }
 
 func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
+	s.rotation.Stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
 	defer cancel()
 	for _, client := range s.all {

@@ -158,11 +158,13 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}
 	stopInventory := beside(ctx, w.inventory.Run)
 	stopPausing := beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) })
+	stopFollowing := beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.logger) })
 	watchWorker(h, w, p.config.ServiceBus.Host())
 	defer func() {
 		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
 			stopInventory()
 			stopPausing()
+			stopFollowing()
 		}
 	}()
 	h.Ready("lease", elector.CheckLock)
@@ -214,6 +216,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if reached {
 		w.publishing.Availability.Connected()
 	}
+	w.namespace = namespace
 	w.known, w.whole = sample.Known, sample.Whole
 	w.events, w.history, w.connect = watch.NewCollection(s.events), history, connect
 	w.checkpoints = checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
@@ -345,8 +348,9 @@ type stores struct {
 	state  *mongo.Database
 	// leases is the database of the state over a client of its own if the election uses it,
 	// so that no other request can take the connections of a renewal.
-	leases  *mongo.Database
-	clients []*mongo.Client
+	leases   *mongo.Database
+	clients  []*mongo.Client
+	rotation mongox.Rotation
 }
 
 func (p *Publisher) open() (*stores, error) {
@@ -354,15 +358,15 @@ func (p *Publisher) open() (*stores, error) {
 	o := mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: p.config.MongoDB.Dialer}
 	s := &stores{}
 	o.Logger = p.logger.With().Str("store", "event store").Logger()
-	events, err := s.connect(at.URI, o)
+	events, err := s.connect(at, o)
 	if err != nil {
 		return nil, fmt.Errorf("event store: %w", err)
 	}
 	s.events = events.Database(at.Database).Collection(at.Collection)
 	client := events
-	if state.URI != at.URI {
+	if state.URI != at.URI || state.File != at.File {
 		o.Logger = p.logger.With().Str("store", "state").Logger()
-		if client, err = s.connect(state.URI, o); err != nil {
+		if client, err = s.connect(state, o); err != nil {
 			return nil, fmt.Errorf("state: %w", err)
 		}
 	}
@@ -370,7 +374,7 @@ func (p *Publisher) open() (*stores, error) {
 	if p.config.Election.Kind == config.ElectionMongoDB {
 		// The client of the state has logged what the options of its URI mean.
 		o.Logger, o.MaxPoolSize = zerolog.Nop(), leaseConnections
-		if client, err = s.connect(state.URI, o); err != nil {
+		if client, err = s.connect(state, o); err != nil {
 			return nil, fmt.Errorf("state: %w", err)
 		}
 		s.leases = client.Database(state.Database)
@@ -378,8 +382,9 @@ func (p *Publisher) open() (*stores, error) {
 	return s, nil
 }
 
-func (s *stores) connect(uri string, o mongox.Options) (*mongo.Client, error) {
-	client, err := mongox.Open(uri, o)
+func (s *stores) connect(at mongox.Store, o mongox.Options) (*mongo.Client, error) {
+	o.File, o.Rotation = at.File, &s.rotation
+	client, err := mongox.Open(at.URI, o)
 	if err == nil {
 		s.clients = append(s.clients, client)
 	}
@@ -422,6 +427,7 @@ func (s *stores) ping(ctx context.Context) error {
 }
 
 func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
+	s.rotation.Stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
 	defer cancel()
 	for _, client := range s.clients {

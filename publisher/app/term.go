@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
@@ -34,6 +35,8 @@ type worker struct {
 	checkpoints *checkpoint.Store
 	quarantine  *quarantine.Store
 	connect     publish.Connect
+	// namespace is that of the topic.
+	namespace *sbus.Namespace
 
 	// unreadable bounds how many events may be unreadable with the field names in fields.
 	// known finds the events that are in the quarantine already, and whole judges the whole

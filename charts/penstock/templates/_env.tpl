@@ -27,14 +27,37 @@ mongodb or serviceBus ("values") and the component. */}}
 {{- end }}
 {{- end }}
 
-{{/* A variable from a Secret, if one is named: name, secret, key. */}}
-{{- define "penstock.env.secret" -}}
-{{- if .secret }}
+{{/* The variables of a component's Secrets, as a list: name, secret, key. */}}
+{{- define "penstock.secretVariables" -}}
+{{- $mongodb := .root.Values.mongodb }}
+{{- $own := include "penstock.ownSecret" (dict "values" $mongodb "component" .component) | fromYaml }}
+{{- $secrets := list (list "MONGODB_URI" $own) (list "PENSTOCK_EVENTS_MONGODB_URI" $mongodb.events) (list "PENSTOCK_STATE_MONGODB_URI" $mongodb.state) }}
+{{- if eq .component "projector" }}
+{{- $secrets = append $secrets (list "PENSTOCK_READMODELS_MONGODB_URI" $mongodb.readModels) }}
+{{- end }}
+{{- $secrets = append $secrets (list "AZURE_SERVICEBUS_CONNECTION_STRING" (include "penstock.ownSecret" (dict "values" .root.Values.serviceBus "component" .component) | fromYaml)) }}
+{{- range $secrets }}
+{{- $values := index . 1 }}
+{{- if $values.existingSecret }}
+- {{ dict "name" (index . 0) "secret" $values.existingSecret "key" $values.existingSecretKey | toJson }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The variables with a component's secrets, or with the files of them. */}}
+{{- define "penstock.env.secrets" -}}
+{{- $files := .root.Values.secrets.files }}
+{{- range include "penstock.secretVariables" . | fromYamlArray }}
+{{- if $files }}
+- name: {{ .name }}_FILE
+  value: {{ printf "/var/run/secrets/penstock/connections/%s" .name | quote }}
+{{- else }}
 - name: {{ .name }}
   valueFrom:
     secretKeyRef:
       name: {{ .secret | quote }}
       key: {{ .key | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -43,12 +66,9 @@ mongodb or serviceBus ("values") and the component. */}}
 {{- $values := .root.Values }}
 {{- $own := index $values .component }}
 {{- $mongodb := $values.mongodb }}
-{{- $uri := include "penstock.ownSecret" (dict "values" $mongodb "component" .component) | fromYaml }}
-{{- $bus := include "penstock.ownSecret" (dict "values" $values.serviceBus "component" .component) | fromYaml }}
-{{- include "penstock.env.secret" (dict "name" "MONGODB_URI" "secret" $uri.existingSecret "key" $uri.existingSecretKey) }}
-{{- include "penstock.env.secret" (dict "name" "PENSTOCK_EVENTS_MONGODB_URI" "secret" $mongodb.events.existingSecret "key" $mongodb.events.existingSecretKey) }}
-{{- include "penstock.env.secret" (dict "name" "PENSTOCK_STATE_MONGODB_URI" "secret" $mongodb.state.existingSecret "key" $mongodb.state.existingSecretKey) }}
-{{- include "penstock.env.secret" (dict "name" "AZURE_SERVICEBUS_CONNECTION_STRING" "secret" $bus.existingSecret "key" $bus.existingSecretKey) }}
+{{- if not .withoutSecrets }}
+{{- include "penstock.env.secrets" . }}
+{{- end }}
 {{- include "penstock.env.plain" (list
   (list "PENSTOCK_EVENTS_DATABASE" $mongodb.events.database)
   (list "PENSTOCK_EVENTS_COLLECTION" $mongodb.events.collection)
@@ -89,9 +109,10 @@ mongodb or serviceBus ("values") and the component. */}}
 {{- end }}
 
 {{- define "penstock.env.publisher" -}}
+{{- include "penstock.env.common" . }}
+{{- with .root }}
 {{- $own := .Values.publisher }}
 {{- $election := $own.election.kind }}
-{{- include "penstock.env.common" (dict "root" . "component" "publisher") }}
 {{- include "penstock.env.plain" (list
   (list "PENSTOCK_STREAM" (include "penstock.streamName" .))
   (list "PENSTOCK_START" $own.stream.start)
@@ -137,12 +158,13 @@ mongodb or serviceBus ("values") and the component. */}}
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
 
 {{- define "penstock.env.projector" -}}
+{{- include "penstock.env.common" . }}
+{{- with .root }}
 {{- $own := .Values.projector }}
 {{- $readModels := .Values.mongodb.readModels }}
-{{- include "penstock.env.common" (dict "root" . "component" "projector") }}
-{{- include "penstock.env.secret" (dict "name" "PENSTOCK_READMODELS_MONGODB_URI" "secret" $readModels.existingSecret "key" $readModels.existingSecretKey) }}
 {{- include "penstock.env.plain" (list
   (list "PENSTOCK_READMODELS_DATABASE" $readModels.database)
   (list "AZURE_SERVICEBUS_SUBSCRIPTION_NAME" .Values.serviceBus.subscription)
@@ -175,6 +197,7 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_QUERY_ADDRESS" (ternary (printf ":%d" (int64 $own.query.port)) "" $own.query.enabled))
   (list "PENSTOCK_FATAL_AFTER" $own.fatalAfter)
 ) }}
+{{- end }}
 {{- end }}
 
 {{/* The names in a component's extraEnv. */}}

@@ -80,6 +80,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
+{{/* A container of the service. With "withoutSecrets" it has no secrets of the connections. */}}
 {{- define "penstock.container" -}}
 {{- $own := index .root.Values .component -}}
 image: {{ include "penstock.image" . | quote }}
@@ -89,7 +90,7 @@ securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 env:
-  {{- include (printf "penstock.env.%s" .component) .root | trim | nindent 2 }}
+  {{- include (printf "penstock.env.%s" .component) . | trim | nindent 2 }}
   {{- with $own.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -206,6 +207,20 @@ its sessions.
           audience: {{ . | quote }}
           {{- end }}
 {{- end }}
+{{- if .root.Values.secrets.files }}
+{{- with include "penstock.secretVariables" . | fromYamlArray }}
+- name: connections
+  projected:
+    sources:
+      {{- range . }}
+      - secret:
+          name: {{ .secret | quote }}
+          items:
+            - key: {{ .key | quote }}
+              path: {{ .name }}
+      {{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "penstock.volumes" -}}
@@ -222,8 +237,11 @@ volumes:
 {{- if and (eq .component "projector") (eq (include "penstock.hasProjectionFiles" .root) "true") }}
 {{- $mounts = append $mounts (dict "name" "projections" "mountPath" "/etc/penstock/projections" "readOnly" true) }}
 {{- end }}
-{{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
+{{- if and (eq (include "penstock.mountsMongoDBToken" .root) "true") (not .withoutSecrets) }}
 {{- $mounts = append $mounts (dict "name" "mongodb-token" "mountPath" "/var/run/secrets/penstock/mongodb" "readOnly" true) }}
+{{- end }}
+{{- if and .root.Values.secrets.files (not .withoutSecrets) (include "penstock.secretVariables" . | fromYamlArray) }}
+{{- $mounts = append $mounts (dict "name" "connections" "mountPath" "/var/run/secrets/penstock/connections" "readOnly" true) }}
 {{- end }}
 {{- toYaml $mounts }}
 {{- end }}

@@ -83,7 +83,7 @@ azure.workloadIdentity.enabled is false though there is a client id for the {{ $
 projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use another port
 {{ end }}
 {{- $set := list }}
-{{- range include (printf "penstock.env.%s" $component) .root | fromYamlArray }}{{ $set = append $set .name }}{{ end }}
+{{- range include (printf "penstock.env.%s" $component) . | fromYamlArray }}{{ $set = append $set .name }}{{ end }}
 {{- $names := include "penstock.env.extraNames" . | fromYamlArray }}
 {{- range $names | uniq }}
 {{- if has . $set }}

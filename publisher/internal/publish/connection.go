@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -93,6 +94,8 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 			c.options.Logger.Debug().Int("connection", slot).Msg("connected to the topic")
 			select {
 			case <-conn.broken:
+			case <-expired(conn.sender):
+				c.replace(conn.id, errExpired)
 			case <-ctx.Done():
 			}
 			c.group.Go(func() { c.retire(ctx, conn) })
@@ -114,6 +117,18 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 			c.complain(err)
 		}
 		_ = backoff.Wait(ctx, wait)
+	}
+	return nil
+}
+
+// errExpired says that a connection has an old key, which the broker accepts for a while.
+var errExpired = errors.New("the key of the connection string has changed")
+
+// expired returns a channel that is closed when a connection must be replaced although it
+// works; nil if that never happens.
+func expired(s Sender) <-chan struct{} {
+	if e, ok := s.(interface{ Expired() <-chan struct{} }); ok {
+		return e.Expired()
 	}
 	return nil
 }

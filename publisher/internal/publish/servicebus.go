@@ -18,6 +18,7 @@ import (
 // attempt after the detach of a link.
 func ServiceBus(namespace *sbus.Namespace, topic string) Connect {
 	return func(ctx context.Context) (Sender, error) {
+		changed := namespace.Changed()
 		client, err := namespace.NewClient()
 		if err != nil {
 			return nil, &SendError{Fault: FaultFatal, Err: err}
@@ -26,7 +27,7 @@ func ServiceBus(namespace *sbus.Namespace, topic string) Connect {
 		if err != nil {
 			return nil, &SendError{Fault: FaultFatal, Err: fmt.Errorf("make sender: %w", err)}
 		}
-		s := &serviceBus{client: client, sender: sender}
+		s := &serviceBus{client: client, sender: sender, changed: changed}
 		// The first use attaches the links. It must complete before concurrent use: the SDK
 		// would attach once for each of the first concurrent uses, and leak all but one of
 		// the link sets with their token refreshers.
@@ -42,9 +43,14 @@ func ServiceBus(namespace *sbus.Namespace, topic string) Connect {
 type serviceBus struct {
 	client *azservicebus.Client
 	sender *azservicebus.Sender
+	// changed is closed when the namespace has another key than the client.
+	changed <-chan struct{}
 }
 
 var _ Sender = (*serviceBus)(nil)
+
+// Expired returns a channel that is closed when the client has an old key.
+func (s *serviceBus) Expired() <-chan struct{} { return s.changed }
 
 func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, error) {
 	if len(messages) > 1 {

@@ -1,0 +1,181 @@
+package mongox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/penstock-cdc/penstock/pkg/secretfile"
+)
+
+// probeTimeout bounds one attempt to authenticate with new credentials.
+const probeTimeout = 10 * time.Second
+
+// Rotation gives open clients new credentials when the files of their connection strings
+// change. The zero value is ready to use. Its owner calls Stop before it disconnects the
+// clients.
+//
+// A client of the driver keeps the user and the password of its connection string for ever.
+// A new client is no way out: collections and cursors of the old one are in use in the whole
+// process. So the client authenticates by a mechanism that asks for the current credentials
+// for each connection ([rotatingMechanism]), and Rotation closes the connections that were
+// authenticated with earlier ones. To the process that is a short interruption of the network.
+// The server would refuse these connections anyway when the earlier user is removed.
+type Rotation struct {
+	mu      sync.Mutex
+	stop    context.CancelFunc
+	ctx     context.Context //nolint:containedctx // it ends with Stop
+	group   sync.WaitGroup
+	stopped bool
+}
+
+// Stop ends the reading of all files.
+func (r *Rotation) Stop() {
+	r.mu.Lock()
+	r.stopped = true
+	if r.stop != nil {
+		r.stop()
+	}
+	r.mu.Unlock()
+	r.group.Wait()
+}
+
+// follow begins to read the file of a client.
+func (r *Rotation) follow(c *credentials, file string, logger zerolog.Logger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return
+	}
+	if r.ctx == nil {
+		r.ctx, r.stop = context.WithCancel(context.Background())
+	}
+	ctx := r.ctx
+	r.group.Go(func() { secretfile.Follow(ctx, file, c.start, c.adopt, logger) })
+}
+
+// credentials are the current user and password of a client, and its open connections.
+type credentials struct {
+	// start is the connection string with which the client was made.
+	start  string
+	dialer options.ContextDialer
+
+	mu             sync.Mutex
+	user, password string
+	connections    map[net.Conn]struct{}
+}
+
+// rotate lets a client take its credentials from the result. It returns nil if the mechanism
+// takes none from the connection string.
+func rotate(o *options.ClientOptions, uri string) *credentials {
+	if o.Auth == nil || !rotates(o.Auth.AuthMechanism) {
+		return nil
+	}
+	c := &credentials{
+		start: uri, dialer: o.Dialer, user: o.Auth.Username, password: o.Auth.Password,
+		connections: make(map[net.Conn]struct{}),
+	}
+	if c.dialer == nil {
+		c.dialer = &net.Dialer{}
+	}
+	o.SetDialer(c)
+	auth := *o.Auth
+	auth.AuthMechanismProperties = map[string]string{propertyMechanism: auth.AuthMechanism}
+	auth.AuthMechanism = rotatingMechanism
+	// The driver passes this function on to the mechanism unchanged.
+	auth.OIDCMachineCallback = func(context.Context, *options.OIDCArgs) (*options.OIDCCredential, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return &options.OIDCCredential{AccessToken: url.UserPassword(c.user, c.password).String()}, nil
+	}
+	o.SetAuth(auth)
+	return c
+}
+
+// DialContext implements [options.ContextDialer]. It remembers the connection.
+func (c *credentials) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	remembered := &rememberedConn{conn, c}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.connections[remembered] = struct{}{}
+	return remembered, nil
+}
+
+type rememberedConn struct {
+	net.Conn
+	credentials *credentials
+}
+
+// Close implements [net.Conn].
+func (c *rememberedConn) Close() error {
+	c.credentials.mu.Lock()
+	delete(c.credentials.connections, c)
+	c.credentials.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// adopt uses the user and the password of a changed connection string, if a server accepts
+// them: with wrong ones, the open connections would be closed for nothing.
+func (c *credentials) adopt(ctx context.Context, uri string) error {
+	if withoutUser(uri) != withoutUser(c.start) {
+		return errors.New("the connection string differs in more than its user and password: only these can change without a restart")
+	}
+	o, err := clientOptions(uri, Options{MaxPoolSize: 1, Dialer: c.dialer})
+	if err != nil {
+		return err
+	}
+	if o.Auth == nil {
+		return errors.New("the connection string has no user and password any more")
+	}
+	if err := probe(ctx, o); err != nil {
+		return fmt.Errorf("MongoDB does not accept the user and password: %w", sanitize(err, uri))
+	}
+	c.mu.Lock()
+	c.user, c.password = o.Auth.Username, o.Auth.Password
+	var earlier []net.Conn
+	for conn := range c.connections {
+		earlier = append(earlier, conn)
+	}
+	c.mu.Unlock()
+	for _, conn := range earlier {
+		_ = conn.Close()
+	}
+	return nil
+}
+
+// probe authenticates at a server. Ping needs no authentication, but the driver has no
+// connection without it.
+func probe(ctx context.Context, o *options.ClientOptions) error {
+	client, err := mongo.Connect(o)
+	if err != nil {
+		return err
+	}
+	attempt, cancel := Timeout(ctx, probeTimeout)
+	defer cancel()
+	err = Explain(attempt, client.Ping(attempt, readpref.Primary()))
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = client.Disconnect(closing)
+	return err
+}
+
+// withoutUser is a connection string without its user and password.
+func withoutUser(uri string) string {
+	scheme, rest, _ := strings.Cut(uri, "://")
+	hosts, query, _ := strings.Cut(rest, "?")
+	return scheme + "://" + hosts[strings.LastIndexByte(hosts, '@')+1:] + "?" + query
+}
