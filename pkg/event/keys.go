@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // MaxIDBytes is the length above which a MessageId or a SessionId becomes a hash. Service
@@ -19,13 +20,14 @@ const hashPrefix = "sha256:"
 // would be as short-lived as with one session per aggregate.
 const MaxSessionBuckets = 1 << 16
 
-// MessageID is "<aggregateId>/<eventId>". If that exceeds 128 bytes, "sha256:" and the hash
-// of the aggregateId in hex replace the aggregateId.
+// MessageID is "<aggregateId>/<eventId>". If that exceeds 128 bytes, or if the aggregateId
+// looks like a hash itself, "sha256:" and the hash of the aggregateId in hex replace the
+// aggregateId.
 func MessageID(aggregateID string, eventID int64) string {
 	const mostDigits = 20
 	var digits [1 + mostDigits]byte
 	suffix := strconv.AppendInt(append(digits[:0], '/'), eventID, 10)
-	if len(aggregateID)+len(suffix) > MaxIDBytes {
+	if len(aggregateID)+len(suffix) > MaxIDBytes || looksHashed(aggregateID) {
 		return hashed(aggregateID) + string(suffix)
 	}
 	return aggregateID + string(suffix)
@@ -70,14 +72,14 @@ func NewSessionKeys(mode SessionMode, buckets int) (SessionKeys, error) {
 }
 
 // Key is the session key of an aggregate, at most 128 bytes. In mode aggregate it is the
-// aggregate's id, or "sha256:" and the id's hash if the id is longer. In mode bucket it is
-// "bucket-<n>". It must be the same in every process and release: a changed key would break
+// aggregate's id, or "sha256:" and the id's hash if the id is longer or looks like a hash
+// itself. In mode bucket it is "bucket-<n>". It must be the same in every process and release: a changed key would break
 // the order of events in flight.
 func (s SessionKeys) Key(aggregateID string) string {
 	if s.buckets != nil {
 		return s.buckets[hash64(aggregateID)%uint64(len(s.buckets))]
 	}
-	if len(aggregateID) > MaxIDBytes {
+	if len(aggregateID) > MaxIDBytes || looksHashed(aggregateID) {
 		return hashed(aggregateID)
 	}
 	return aggregateID
@@ -86,6 +88,12 @@ func (s SessionKeys) Key(aggregateID string) string {
 func hashed(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+// looksHashed reports whether s has the form of a hashed id. Such an id is hashed too, so
+// that no aggregate can take the form of another one's id.
+func looksHashed(s string) bool {
+	return len(s) == len(hashPrefix)+2*sha256.Size && strings.HasPrefix(s, hashPrefix)
 }
 
 // hash64 is FNV-1a over 64 bits, finished with the mixer of MurmurHash3. FNV alone

@@ -57,6 +57,24 @@ func TestMessageIDsDiffer(t *testing.T) {
 	})
 }
 
+// An aggregate whose id is the hash of a longer one shares neither messages nor a session
+// with it.
+func TestNoIDTakesTheFormOfAHashedOne(t *testing.T) {
+	t.Parallel()
+	perAggregate, err := event.NewSessionKeys(event.SessionPerAggregate, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 129)
+	forged := perAggregate.Key(long)
+	if perAggregate.Key(forged) == forged || event.MessageID(forged, 7) == event.MessageID(long, 7) {
+		t.Errorf("%q is taken for the long id", forged)
+	}
+	if got := perAggregate.Key(forged[:70]); got != forged[:70] {
+		t.Errorf("a shorter id became %q", got)
+	}
+}
+
 func TestSessionKeys(t *testing.T) {
 	t.Parallel()
 	perAggregate, err := event.NewSessionKeys(event.SessionPerAggregate, 0)

@@ -44,7 +44,7 @@ func (r *Reader) Open(ctx context.Context, from, until Position, since bson.Time
 	if cursor == nil || err != nil {
 		return nil, err
 	}
-	return &driverCursor{cursor: cursor, session: session}, nil
+	return &driverCursor{reader: r, cursor: cursor, session: session}, nil
 }
 
 // find opens a query on the index; both results are nil if the range is empty.
@@ -116,6 +116,7 @@ func valueOrNull(v bson.RawValue) any {
 
 // driverCursor divides the driver's cursor into pages.
 type driverCursor struct {
+	reader  *Reader
 	cursor  *mongo.Cursor
 	session *mongo.Session
 }
@@ -144,7 +145,8 @@ func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		page = append(page, bson.Raw(slab[start:len(slab):len(slab)]))
 		size += len(current)
 		if left == 0 || size >= pageBytes || len(page) >= pageDocuments {
-			return page, nil
+			_, err := d.reader.resolveDocuments(ctx, page)
+			return page, err
 		}
 	}
 	if err := d.cursor.Err(); err != nil {

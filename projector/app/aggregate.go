@@ -19,13 +19,11 @@ func readAggregate(ctx context.Context, reader *eventstore.Reader, id string, vi
 	if err != nil {
 		return err
 	}
-	for _, raw := range known[id] {
-		err := readRange(ctx, reader, eventstore.Before(raw), eventstore.After(raw), visit)
-		if err != nil {
-			return err
-		}
+	raw, ok := known[id]
+	if !ok {
+		return nil
 	}
-	return nil
+	return readRange(ctx, reader, eventstore.Before(raw), eventstore.After(raw), visit)
 }
 
 // readRange calls visit with the events of a range, as [readAggregate] does.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -120,8 +122,9 @@ func (c *quarantineRepublishCommand) report(e *environment, r republished) error
 
 // rereader reads events of the quarantine from the event store.
 type rereader struct {
-	events *mongo.Collection
-	reader *event.Reader
+	events  *mongo.Collection
+	reader  *event.Reader
+	history *eventstore.Reader
 }
 
 func newRereader(s *stores, fields event.Fields) (*rereader, error) {
@@ -129,8 +132,12 @@ func newRereader(s *stores, fields event.Fields) (*rereader, error) {
 	if err != nil {
 		return nil, err
 	}
+	history, err := eventstore.NewReader(s.events, fields, zerolog.Nop())
+	if err != nil {
+		return nil, err
+	}
 	events := s.events.Clone(options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
-	return &rereader{events, reader}, nil
+	return &rereader{events, reader, history}, nil
 }
 
 // read reads the event of a record. why is the reason if the event cannot be published.
@@ -143,7 +150,13 @@ func (r *rereader) read(ctx context.Context, record quarantine.Record) (ev event
 		return ev, nil, fmt.Errorf("read event %s of %s: %w", quarantine.DocumentText(record.DocumentID), r.events.Name(), err)
 	}
 	ev, why = r.reader.Read(document)
-	return ev, why, nil
+	if why == nil {
+		var strangers []error
+		if strangers, err = r.history.Strangers(ctx, []bson.Raw{document}); strangers != nil {
+			why = strangers[0]
+		}
+	}
+	return ev, why, err
 }
 
 // choose divides records into those whose events can be published, in the order in which

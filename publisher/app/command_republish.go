@@ -163,14 +163,11 @@ func (c *republishCommand) each(ctx context.Context, e *environment, history *ev
 	if err != nil {
 		return 0, err
 	}
-	for _, id := range known[c.Aggregate] {
-		more, err := c.eachIn(ctx, history, eventstore.Before(id), eventstore.After(id), e.options.Logger, do)
-		broken += more
-		if err != nil {
-			return broken, err
-		}
+	id, ok := known[c.Aggregate]
+	if !ok {
+		return 0, nil
 	}
-	return broken, nil
+	return c.eachIn(ctx, history, eventstore.Before(id), eventstore.After(id), e.options.Logger, do)
 }
 
 // eachIn is each for one range. It reads events in the same way as the publisher, so their
@@ -183,9 +180,13 @@ func (c *republishCommand) eachIn(ctx context.Context, history scan.Source, from
 	}
 	var last event.Event
 	err = scan.New(history, scan.Options{Logger: logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
-		for _, document := range documents {
+		strangers, err := history.Strangers(ctx, documents)
+		if err != nil {
+			return err
+		}
+		for i, document := range documents {
 			ev, err := reader.Read(document)
-			if err != nil {
+			if err != nil || strangers != nil && strangers[i] != nil {
 				broken++
 				continue
 			}

@@ -109,6 +109,9 @@ func positionToken(n, noops int) bson.Raw {
 	return mustRaw(bson.D{{Key: "_data", Value: fmt.Sprintf("%08x.%d", n, noops)}})
 }
 
+// Strangers finds none: all ids are strings.
+func (*eventStore) Strangers(context.Context, []bson.Raw) ([]error, error) { return nil, nil }
+
 func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) {
 	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
 		return bson.Timestamp{}, err

@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
@@ -32,7 +34,10 @@ type pump struct {
 	window *readable.Window
 	known  readable.Known
 	whole  func(context.Context) error
-	logger zerolog.Logger
+	// strangers finds the events whose aggregate's id prints like that of an older one; see
+	// [eventstore.Reader.Strangers].
+	strangers func(context.Context, []bson.Raw) ([]error, error)
+	logger    zerolog.Logger
 
 	// collectionUUID identifies the collection that the term reads.
 	collectionUUID string
@@ -63,6 +68,10 @@ type unread struct {
 // stream takes a batch of the change stream.
 func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 	p.moved = true
+	strangers, err := p.lookUp(ctx, documentsOf(batch))
+	if err != nil {
+		return err
+	}
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
 		p.at = checkpoint.Position{Token: insert.Token, ClusterTime: insert.Time, CollectionUUID: p.collectionUUID}
@@ -72,7 +81,7 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 			}
 			continue
 		}
-		ev, err := p.reader.Read(insert.Document)
+		ev, err := p.read(insert.Document, strangers, i)
 		if err := p.take(ctx, ev, err); err != nil {
 			return err
 		}
@@ -89,8 +98,12 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 // scanned takes a page of a scan. p.at is the scan's position before the page.
 func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
 	p.moved = false
-	for _, document := range documents {
-		ev, err := p.reader.Read(document)
+	strangers, err := p.lookUp(ctx, documents)
+	if err != nil {
+		return err
+	}
+	for i, document := range documents {
+		ev, err := p.read(document, strangers, i)
 		// An event without a valid key gets the position of the event before it. A scan
 		// that continues there reads it again.
 		if err == nil {
@@ -129,6 +142,10 @@ func before(ev *event.Event, s checkpoint.Scan) bool {
 // covered reports as scanned, and leaves the others to the scan. It returns the cluster
 // time of the last event that it left; zero if there was none.
 func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*event.Event) bool) (left bson.Timestamp, err error) {
+	strangers, err := p.lookUp(ctx, documentsOf(batch))
+	if err != nil {
+		return left, err
+	}
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
 		if insert.Document == nil {
@@ -137,7 +154,7 @@ func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*even
 			}
 			continue
 		}
-		ev, err := p.reader.Read(insert.Document)
+		ev, err := p.read(insert.Document, strangers, i)
 		if err == nil && !covered(&ev) {
 			left = insert.Time
 			continue
@@ -147,6 +164,41 @@ func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*even
 		}
 	}
 	return left, p.settle(ctx)
+}
+
+func documentsOf(batch watch.Batch) []bson.Raw {
+	documents := make([]bson.Raw, len(batch.Inserts))
+	for i := range batch.Inserts {
+		documents[i] = batch.Inserts[i].Document
+	}
+	return documents
+}
+
+// lookUp finds strangers among documents. It retries after transient errors until ctx ends.
+func (p *pump) lookUp(ctx context.Context, documents []bson.Raw) ([]error, error) {
+	retry := backoff.Backoff{First: attemptPause, Most: attemptTimeout}
+	for {
+		asking, cancel := mongox.Timeout(ctx, attemptTimeout)
+		strangers, err := p.strangers(asking, documents)
+		err = mongox.Explain(asking, err)
+		cancel()
+		if err == nil || !mongox.Transient(err) && !errors.Is(err, mongox.ErrNoAnswer) || ctx.Err() != nil {
+			return strangers, err
+		}
+		p.logger.Warn().Err(err).Msg("ids of aggregates not compared with those of older aggregates; retrying")
+		if err := backoff.Wait(ctx, retry.Next()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// read reads the document with this index. strangers is nil if there are none.
+func (p *pump) read(document bson.Raw, strangers []error, index int) (event.Event, error) {
+	ev, err := p.reader.Read(document)
+	if err == nil && strangers != nil {
+		err = strangers[index]
+	}
+	return ev, err
 }
 
 // mark records that everything up to that position has been added.
@@ -162,6 +214,12 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 	handle, err := p.watermark.Add(ctx, p.at)
 	if err != nil {
 		return err
+	}
+	if contract, ok := errors.AsType[*event.ContractError](unreadable); ok && contract.Reason == event.ReasonAmbiguousAggregateID {
+		// The event can be read, so it says nothing about the field names.
+		p.readable++
+		p.ready.add(handle, entryOf(&ev, unreadable, p.at.Token))
+		return nil
 	}
 	if unreadable != nil {
 		p.failures = append(p.failures, unread{event: ev, err: unreadable, entry: entryOf(&ev, unreadable, p.at.Token), handle: handle, readable: p.readable})

@@ -31,6 +31,7 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
 		storing:    new(mongox.Access),
 		window:     readable.NewWindow(event.DefaultFields(), readable.Limit{Share: 1}),
+		strangers:  historySource{}.Strangers,
 		submit: func(_ context.Context, item publish.Item) error {
 			submit(item)
 			return nil

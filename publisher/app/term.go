@@ -39,7 +39,7 @@ type worker struct {
 	namespace *sbus.Namespace
 
 	// unreadable bounds how many events may be unreadable with the field names in fields.
-	// known finds the events that are in the quarantine already, and whole judges the whole
+	// known finds the events that are in the quarantine already, whole judges the whole
 	// store.
 	fields     event.Fields
 	unreadable readable.Limit
@@ -116,6 +116,7 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 		window:     readable.NewWindow(w.fields, w.unreadable),
 		known:      w.known,
 		whole:      w.whole,
+		strangers:  w.history.Strangers,
 		logger:     logger,
 	}}
 	options := w.publishing

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -14,9 +13,9 @@ import (
 // aggregate identifies an aggregate in the read models and in the event store.
 type aggregate struct {
 	id string
-	// raw are the BSON values of the id in the event store: usually one, several if the
-	// ids differ only in type, none if the store does not have the aggregate.
-	raw []bson.RawValue
+	// raw is the id in the event store; its Type is 0 if the store does not have the
+	// aggregate.
+	raw bson.RawValue
 	// read is the number of documents that were read and are not counted for the rate yet.
 	read int
 }
@@ -56,8 +55,8 @@ const maxLooks = 5
 
 // look checks one aggregate. finding does not depend on time; late counts only if it
 // lasts, and has the kind Parked if the aggregate is parked and has every event before the
-// one that parked it. If both are nil, the read model is right. look also sets the forms of
-// the aggregate's id.
+// one that parked it. If both are nil, the read model is right. look also sets the raw id of the
+// aggregate.
 func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, late *Finding, err error) {
 	known, err := w.options.Events.Known(ctx, []string{a.id})
 	if err != nil {
@@ -75,7 +74,7 @@ func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, l
 			return nil, nil, err
 		}
 		j := newJudge(s, a.id, w.options.Strict, state, before.EventID)
-		err = w.readFrom(ctx, a, 1, math.MaxInt64, j.add)
+		err = w.readFrom(ctx, a, 1, j.add)
 		if err == nil {
 			finding, late = j.verdict()
 		}

@@ -91,12 +91,12 @@ func (s *scan) next(ctx context.Context) (histories []history, after eventstore.
 	}
 	for _, ev := range s.pending[:n] {
 		if len(histories) == 0 || histories[len(histories)-1].id != ev.AggregateID {
-			histories = append(histories, history{aggregate: aggregate{id: ev.AggregateID, raw: []bson.RawValue{ev.RawAggregateID}}, cut: cut})
+			histories = append(histories, history{aggregate: aggregate{id: ev.AggregateID, raw: ev.RawAggregateID}, cut: cut})
 		}
 		h := &histories[len(histories)-1]
 		h.events = append(h.events, ev)
 	}
-	after = eventstore.After(histories[len(histories)-1].raw[0])
+	after = eventstore.After(histories[len(histories)-1].raw)
 	s.pending = append([]*event.Event(nil), s.pending[n:]...)
 	s.bytes = 0
 	for _, ev := range s.pending {

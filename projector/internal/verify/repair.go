@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -122,7 +121,7 @@ func (w *Worker) foldFrom(ctx context.Context, s *Subject, a *aggregate, stored 
 	fold := s.Begin(stored, 0)
 	next := from
 	var failed error
-	err := w.readFrom(ctx, a, from, math.MaxInt64, func(events []*event.Event) {
+	err := w.readFrom(ctx, a, from, func(events []*event.Event) {
 		if failed != nil {
 			return
 		}

@@ -93,7 +93,7 @@ func (p *pass) single(ctx context.Context, id string) error {
 	if err := p.confirm(ctx, &a, part); err != nil {
 		return err
 	}
-	if len(a.raw) == 0 && part.open == 0 && Wrong(part.counts) == 0 {
+	if a.raw.Type == 0 && part.open == 0 && Wrong(part.counts) == 0 {
 		part.counts[CountAggregates], part.counts[CountUnknown] = 0, 1
 	}
 	return p.finish(ctx)

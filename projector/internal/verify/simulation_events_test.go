@@ -98,12 +98,12 @@ func (w *simulation) Read(document bson.Raw) (event.Event, error) {
 	return w.reader.Read(canonical)
 }
 
-func (w *simulation) Known(_ context.Context, ids []string) (map[string][]bson.RawValue, error) {
+func (w *simulation) Known(_ context.Context, ids []string) (map[string]bson.RawValue, error) {
 	w.step()
-	known := map[string][]bson.RawValue{}
+	known := map[string]bson.RawValue{}
 	for _, id := range ids {
 		if events := w.store[id]; len(events) > 0 {
-			known[id] = []bson.RawValue{events[0].RawAggregateID}
+			known[id] = events[0].RawAggregateID
 		}
 	}
 	return known, nil

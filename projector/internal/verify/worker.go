@@ -58,7 +58,7 @@ type Events interface {
 	Split(ctx context.Context, n int) ([]eventstore.Position, error)
 	Count(ctx context.Context) (int64, error)
 	Read(document bson.Raw) (event.Event, error)
-	Known(ctx context.Context, ids []string) (map[string][]bson.RawValue, error)
+	Known(ctx context.Context, ids []string) (map[string]bson.RawValue, error)
 }
 
 var _ Events = (*eventstore.Reader)(nil)

@@ -48,6 +48,8 @@ type fakeStore struct {
 	pages   int
 }
 
+func (*fakeStore) Strangers(context.Context, []bson.Raw) ([]error, error) { return nil, nil }
+
 func (s *fakeStore) OperationTime(context.Context) (bson.Timestamp, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

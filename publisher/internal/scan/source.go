@@ -22,6 +22,8 @@ type Source interface {
 	Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error)
 	// Compare orders two positions as the index does. known is false if it cannot tell.
 	Compare(a, b eventstore.Position) (order int, known bool)
+	// Strangers finds the events whose aggregate's id prints like that of an older one.
+	Strangers(ctx context.Context, documents []bson.Raw) ([]error, error)
 	// Position is the place of a document in the scan, if it has exactly one.
 	Position(document bson.Raw) (p eventstore.Position, ok bool)
 }
