@@ -15,6 +15,7 @@ require (
 	github.com/moby/moby/client v0.5.0
 	github.com/penstock-cdc/penstock/pkg v0.0.0
 	github.com/penstock-cdc/penstock/projector v0.0.0
+	github.com/penstock-cdc/penstock/publisher v0.0.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
 	github.com/rs/zerolog v1.35.1
@@ -116,6 +117,7 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c // indirect
+	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
@@ -168,6 +170,6 @@ require (
 
 replace github.com/penstock-cdc/penstock/pkg => ../pkg
 
-replace github.com/penstock-cdc/penstock/publisher => ../publisher
-
 replace github.com/penstock-cdc/penstock/projector => ../projector
+
+replace github.com/penstock-cdc/penstock/publisher => ../publisher

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
@@ -52,6 +54,7 @@ var faultKinds = map[string]faultKind{
 		w.onLink(ctx, f, func(h *Host) {
 			h.Hold(mongodb, toServer, toClient)
 			h.Hold(servicebus, toServer, toClient)
+			h.Hold(kubernetes, toServer, toClient)
 		})
 	}},
 	"slow link": {longest: time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
@@ -81,6 +84,13 @@ var faultKinds = map[string]faultKind{
 		w.mongo.FailCommands(mongoemu.CommandFault{
 			Commands: commands[f.Way%len(commands)], Times: 1 + f.Process, CloseConnection: true, AfterExecution: true,
 		})
+	}},
+	"refuse API requests": {server: kubernetes, run: func(_ context.Context, w *World, f Fault) {
+		w.kube.refuse(1+f.Process*4, []int{500, 503, 429, 409, 403}[f.Way%5])
+	}},
+	"delete the lease": {run: func(ctx context.Context, w *World, _ Fault) {
+		w.kube.deleteLeases()
+		_, _ = w.client.Database(stateDatabase).Collection("leader_leases").DeleteMany(ctx, bson.D{})
 	}},
 	"throttle": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) { w.bus.Throttle(f.For) }},
 	"refuse links": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) {
@@ -178,7 +188,7 @@ func (w *World) onLink(ctx context.Context, f Fault, do func(h *Host)) {
 	h := w.process(f).host()
 	do(h)
 	wait(ctx, f.For)
-	for _, server := range []string{mongodb, servicebus} {
+	for _, server := range servers {
 		h.Heal(server)
 	}
 }

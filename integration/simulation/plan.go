@@ -18,6 +18,8 @@ type Plan struct {
 	Length time.Duration
 	// Publishers and Projectors are how many processes run.
 	Publishers, Projectors int
+	// Election is how the publishers elect: mongodb or kubernetes.
+	Election string
 	// Buckets is the number of sessions of the session mode bucket; 0 means one for each
 	// aggregate.
 	Buckets int
@@ -31,10 +33,11 @@ type Plan struct {
 	Partitioned bool
 	// ClockOffset is how far the clock of MongoDB is ahead of the processes' clocks.
 	ClockOffset time.Duration
-	// Aggregates is how many there are, and Pause the mean time between two writes.
-	Aggregates int
-	Pause      time.Duration
-	// Poison, Unreadable and Large are how many such events are written.
+	// Writers is how many write at the same time, Aggregates how many aggregates each of them
+	// has, and Pause the mean time between two of its writes.
+	Writers, Aggregates int
+	Pause               time.Duration
+	// Poison, Unreadable and Large are how many such events each writer writes.
 	Poison, Unreadable, Large int
 	Faults                    []Fault
 }
@@ -73,9 +76,9 @@ func (f Fault) String() string {
 
 // String describes the plan in one line, without its faults.
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %v, %d publishers, %d projectors (%s), buckets %d, locks of %v, duplicates %v, partitioned %v, clock %+v, %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults",
-		p.Seed, p.Length, p.Publishers, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Duplicates, p.Partitioned, p.ClockOffset,
-		p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults))
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, duplicates %v, partitioned %v, clock %+v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults",
+		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Duplicates, p.Partitioned, p.ClockOffset,
+		p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults))
 }
 
 // NewPlan draws a plan from a seed.
@@ -85,18 +88,21 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		Seed: seed, Length: length,
 		Publishers:  1 + r.IntN(3),
 		Projectors:  1 + r.IntN(3),
+		Election:    pick(r, electionMongoDB, electionKubernetes),
 		Buckets:     pick(r, 0, 0, 3, 16),
 		Receiver:    pick(r, "amqp", "amqp", "amqp", "sdk"),
 		Lock:        pick(r, 10*time.Second, 30*time.Second, time.Minute),
 		Duplicates:  pick(r, 0, 30*time.Second, 10*time.Minute),
 		Partitioned: r.IntN(4) == 0,
 		ClockOffset: time.Duration(r.IntN(3)-1) * time.Duration(r.IntN(300)) * time.Second,
-		Aggregates:  5 + r.IntN(60),
+		Writers:     1 + r.IntN(3),
+		Aggregates:  5 + r.IntN(30),
 		Pause:       time.Duration(20+r.IntN(400)) * time.Millisecond,
 		Poison:      r.IntN(3),
 		Unreadable:  r.IntN(3),
 		Large:       r.IntN(3),
 	}
+	p.Pause *= time.Duration(p.Writers)
 	kinds := kinds()
 	// Some histories have few kinds of faults, so that each kind also strikes alone.
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -105,11 +111,14 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	for at := time.Duration(r.Int64N(int64(10 * time.Second))); at < length; at += time.Duration(r.ExpFloat64() * float64(mean)) {
 		name := kinds[r.IntN(len(kinds))]
 		kind := faultKinds[name]
+		if kind.server == kubernetes && p.Election != electionKubernetes {
+			continue
+		}
 		f := Fault{At: at, Kind: name, Process: r.IntN(6), Way: r.IntN(16)}
 		if kind.server != "" {
 			f.Server = kind.server
 		} else if kind.anyServer {
-			f.Server = pick(r, mongodb, servicebus)
+			f.Server = pick(r, mongodb, servicebus, kubernetes)
 		}
 		if kind.longest > 0 {
 			// Most faults are short, and some outlast every lease and lock.

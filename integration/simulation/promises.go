@@ -18,8 +18,11 @@ import (
 // outcome is what a history has left behind, as the validators need it.
 type outcome struct {
 	world   *World
-	writer  *writer
 	watched *observer
+	asks    *reader
+	// written are the acknowledged events, and unreadable counts those without an id.
+	written    []commit
+	unreadable int
 	// events are the readable events of each aggregate, in order.
 	events map[string][]storedEvent
 	// version is the definition that every projector had in the end.
@@ -44,6 +47,9 @@ var promises = []promise{
 	{"G5, G6: every event that is not applied is listed", checkListed},
 	{"G8: readers see whole read models of one version, which never go back", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.watched.findings, nil
+	}},
+	{"G8: GET /applied says that a read model has an event only if it has", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.asks.findings, nil
 	}},
 	{"G8: the command verify finds what an independent fold finds", checkVerify},
 }
@@ -123,7 +129,7 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 	}
 	var findings []string
 	for _, s := range o.watched.saved {
-		for _, c := range o.writer.written {
+		for _, c := range o.written {
 			// The events of a transaction have one time, and the checkpoint can be between
 			// two of them.
 			if !c.at.Before(s.at) {
@@ -241,8 +247,8 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count the quarantine: %w", err)
 	}
-	if int(n) != o.writer.unreadable {
-		findings = append(findings, fmt.Sprintf("the quarantine has %d events, and %d are unreadable", n, o.writer.unreadable))
+	if int(n) != o.unreadable {
+		findings = append(findings, fmt.Sprintf("the quarantine has %d events, and %d are unreadable", n, o.unreadable))
 	}
 	return findings, nil
 }

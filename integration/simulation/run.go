@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +30,12 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the world: %w", err)
 	}
-	writes, watched := newWriter(w), &observer{world: w}
+	watched := &observer{world: w}
+	var writers []*writer
+	for i := range p.Writers {
+		writers = append(writers, newWriter(w, i))
+	}
+	asks := &reader{world: w, writers: writers, random: rand.New(rand.NewPCG(p.Seed, 0x726561646572))}
 	var beside sync.WaitGroup
 	observing, stopObserving := context.WithCancel(ctx)
 	defer stopObserving()
@@ -37,6 +43,7 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 		w.start(process)
 	}
 	beside.Go(func() { watched.run(observing) })
+	beside.Go(func() { asks.run(observing) })
 
 	striking, stopFaults := context.WithCancel(ctx)
 	defer stopFaults()
@@ -50,12 +57,21 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 			}
 		})
 	}
-	writes.run(ctx)
+	var writing sync.WaitGroup
+	for _, writes := range writers {
+		writing.Go(func() { writes.run(ctx) })
+	}
+	writing.Wait()
 	stopFaults()
 	faults.Wait()
 
-	result := &Result{Plan: p, History: w.history, Events: len(writes.written)}
-	o := &outcome{world: w, writer: writes, watched: watched, version: w.definition}
+	result := &Result{Plan: p, History: w.history}
+	o := &outcome{world: w, watched: watched, asks: asks, version: w.definition}
+	for _, writes := range writers {
+		o.written = append(o.written, writes.written...)
+		o.unreadable += writes.unreadable
+	}
+	result.Events = len(o.written)
 	w.settle(ctx)
 	if err := o.load(ctx); err != nil {
 		return nil, err
@@ -99,7 +115,7 @@ func (w *World) settle(ctx context.Context) {
 	w.mongo.ClearFaults()
 	w.bus.ClearFaults()
 	for _, process := range append(w.publishers[:len(w.publishers):len(w.publishers)], w.projectors...) {
-		for _, server := range []string{mongodb, servicebus} {
+		for _, server := range servers {
 			process.host().Heal(server)
 		}
 	}
@@ -114,6 +130,6 @@ func (w *World) settle(ctx context.Context) {
 	if changed && w.plan.Poison > 0 {
 		// A generation with parked aggregates is promoted only on demand. Without a change no
 		// rebuild may mend what live events have left wrong.
-		_ = w.command(ctx, "projector", "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison), "--yes", "--why", "settle")
+		_ = w.command(ctx, "projector", "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
 	}
 }

@@ -26,6 +26,7 @@ import (
 const (
 	mongodb          = "mongodb:27017"
 	servicebus       = "servicebus:5672"
+	kubernetes       = "kubernetes:80"
 	topic            = "events"
 	subscription     = "projector"
 	subscriptionPath = topic + "/Subscriptions/" + subscription
@@ -33,6 +34,15 @@ const (
 	modelsDatabase   = "readmodels"
 	stateDatabase    = "penstock"
 )
+
+// How publishers elect.
+const (
+	electionMongoDB    = "mongodb"
+	electionKubernetes = "kubernetes"
+)
+
+// servers are all servers that a process has a link to.
+var servers = []string{mongodb, servicebus, kubernetes}
 
 // World is a pipeline with its servers, writers and operators. It lives in one bubble of
 // testing/synctest.
@@ -42,6 +52,7 @@ type World struct {
 	network *Network
 	mongo   *mongoemu.Server
 	bus     *sbemu.Server
+	kube    *apiServer
 	// client reaches MongoDB over a link without faults. Writers, observers and validators
 	// use it.
 	client  *mongo.Client
@@ -87,6 +98,10 @@ func newWorld(ctx context.Context, p *Plan, folder string) (*World, error) {
 	if err := w.bus.Start(); err != nil {
 		return nil, err
 	}
+	w.kube = newAPIServer(w.network.Listen(kubernetes))
+	if err := os.WriteFile(w.kubeconfig(), []byte(kubeconfig), 0o600); err != nil {
+		return nil, err
+	}
 	w.client, err = mongo.Connect(options.Client().ApplyURI(w.mongo.URI()).SetDialer(w.network.NewHost("observer").Dialer(mongodb)))
 	if err != nil {
 		return nil, err
@@ -118,9 +133,12 @@ func (w *World) projections(version int) string {
 	return filepath.Join(w.folder, fmt.Sprintf("projections-%d.yaml", version))
 }
 
+// kubeconfig is the path of the file with the API server's address.
+func (w *World) kubeconfig() string { return filepath.Join(w.folder, "kubeconfig.yaml") }
+
 // close ends the servers.
 func (w *World) close(ctx context.Context) error {
-	return errors.Join(w.client.Disconnect(ctx), w.bus.Close(), w.mongo.Close())
+	return errors.Join(w.client.Disconnect(ctx), w.bus.Close(), w.kube.close(), w.mongo.Close())
 }
 
 // environ is the environment of every process and command.
@@ -134,7 +152,8 @@ func (w *World) environ(version int) func(string) (string, bool) {
 		"PENSTOCK_EVENTS_DATABASE":           eventsDatabase,
 		"PENSTOCK_STATE_DATABASE":            stateDatabase,
 		"PENSTOCK_READMODELS_DATABASE":       modelsDatabase,
-		"PENSTOCK_ELECTION":                  "mongodb",
+		"PENSTOCK_ELECTION":                  p.Election,
+		"KUBECONFIG":                         w.kubeconfig(),
 		"PENSTOCK_PROJECTIONS":               w.projections(version),
 		"PENSTOCK_LOG_LEVEL":                 "info",
 		"PENSTOCK_RECEIVER":                  p.Receiver,
@@ -170,6 +189,9 @@ type instance struct {
 	log    *logWriter
 }
 
+// queries is the address at which a projector answers GET /applied.
+func (i *instance) queries() string { return i.name + ":8081" }
+
 // host is where the process runs; the host of its last instance if none runs.
 func (p *process) host() *Host {
 	p.mu.Lock()
@@ -178,6 +200,17 @@ func (p *process) host() *Host {
 		return p.world.network.NewHost("nowhere")
 	}
 	return p.running.at
+}
+
+// queries is the address at which a projector that runs answers GET /applied; empty if it
+// does not run.
+func (p *process) queries() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		return ""
+	}
+	return p.running.queries()
 }
 
 // start runs the process if it does not run. If it ends by itself, it starts again after a
@@ -207,6 +240,7 @@ func (w *World) start(p *process) {
 			err = run(ctx)
 		}
 		i.log.end()
+		i.at.Crash(true) // as the kernel closes what a process has left open
 		stopped := ctx.Err() != nil
 		w.history.ended(name, err)
 		if stopped {
@@ -234,6 +268,7 @@ func (w *World) configure(kind string, i *instance, version int) (func(context.C
 			return nil, fmt.Errorf("%w: %s", err, &stderr)
 		}
 		o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Listener = mongoDial, busDial, admin
+		o.Config.Election.Dial = i.at.Dialer(kubernetes).DialContext
 		return publisher.New(o).Run, nil
 	}
 	o, err := projector.ParseOptions(nil, w.environ(version), i.log, &stderr)
@@ -241,6 +276,7 @@ func (w *World) configure(kind string, i *instance, version int) (func(context.C
 		return nil, fmt.Errorf("%w: %s", err, &stderr)
 	}
 	o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Listener = mongoDial, busDial, admin
+	o.QueryListener = w.network.Listen(i.queries())
 	return projector.New(o).Run, nil
 }
 
@@ -307,12 +343,14 @@ func (w *World) command(ctx context.Context, program string, args ...string) err
 	version := w.definition
 	w.mu.Unlock()
 	host := w.network.NewHost("operator")
+	defer host.Crash(true)
 	var stdout, stderr bytes.Buffer
 	var parsed cli.Program
 	var err error
 	if program == "publisher" {
 		parsed, err = publisher.Parse(args, w.environ(version), &stdout, &stderr, func(o *publisher.Options) {
 			o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial = host.Dialer(mongodb), host.Dialer(servicebus).Dial
+			o.Config.Election.Dial = host.Dialer(kubernetes).DialContext
 		})
 	} else {
 		parsed, err = projector.Parse(args, w.environ(version), &stdout, &stderr, func(o *projector.Options) {

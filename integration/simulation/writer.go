@@ -18,6 +18,8 @@ import (
 type writer struct {
 	world  *World
 	random *rand.Rand
+	// prefix begins the ids of the aggregates that only this writer writes.
+	prefix string
 	// next is the next event id of each aggregate, and open says whether it is open.
 	next map[string]int64
 	open map[string]bool
@@ -37,9 +39,9 @@ type commit struct {
 	at        bson.Timestamp
 }
 
-func newWriter(w *World) *writer {
+func newWriter(w *World, number int) *writer {
 	return &writer{
-		world: w, random: rand.New(rand.NewPCG(w.plan.Seed, 0x777269746572)),
+		world: w, random: rand.New(rand.NewPCG(w.plan.Seed, 0x777269746572+uint64(number))), prefix: string(rune('a' + number)),
 		next: make(map[string]int64), open: make(map[string]bool),
 	}
 }
@@ -83,7 +85,7 @@ func (w *writer) run(ctx context.Context) {
 // aggregate draws an aggregate; the low numbers are hot.
 func (w *writer) aggregate() string {
 	n := w.world.plan.Aggregates
-	return fmt.Sprintf("a%d", int(float64(n)*w.random.Float64()*w.random.Float64()))
+	return fmt.Sprintf("%s%d", w.prefix, int(float64(n)*w.random.Float64()*w.random.Float64()))
 }
 
 // write stores the next event of an aggregate, or of some in one transaction.
@@ -98,8 +100,11 @@ func (w *writer) write(ctx context.Context, several bool, kind string) {
 		id := w.aggregate()
 		if kind == "unreadable" {
 			w.unreadable++
-			documents = append(documents, bson.M{"aggregateId": fmt.Sprintf("broken%d", w.unreadable), "eventType": "Added", "payload": bson.M{"amount": 1}})
+			documents = append(documents, bson.M{"aggregateId": fmt.Sprintf("broken-%s%d", w.prefix, w.unreadable), "eventType": "Added", "payload": bson.M{"amount": 1}})
 			continue
+		}
+		if kind == "Poison" && !w.open[id] {
+			kind = ""
 		}
 		w.next[id]++
 		document := bson.D{
@@ -123,6 +128,16 @@ func (w *writer) write(ctx context.Context, several bool, kind string) {
 		c.at = at
 		w.written = append(w.written, c)
 	}
+}
+
+// last returns the event that was acknowledged last.
+func (w *writer) last() (commit, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.written) == 0 {
+		return commit{}, false
+	}
+	return w.written[len(w.written)-1], true
 }
 
 // eventType returns the type of the aggregate's next event.

@@ -47,6 +47,7 @@ type Projector struct {
 	logger      zerolog.Logger
 	registry    *prometheus.Registry
 	listener    net.Listener
+	queries     net.Listener
 	startup     startup
 	// tracer is set by Run; nil if tracing is off.
 	tracer *tracing.Tracer
@@ -57,7 +58,7 @@ func New(o Options) *Projector {
 	if o.Registry == nil {
 		o.Registry = obs.NewRegistry()
 	}
-	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener}
+	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener, queries: o.QueryListener}
 }
 
 // Run projects until ctx ends. Then it finishes the received events, releases its sessions

@@ -127,14 +127,16 @@ const (
 
 // serveApplied serves GET /applied in group until ctx ends, if an address is configured.
 func (p *Projector) serveApplied(ctx context.Context, group *errgroup.Group, source query.Source) error {
-	address := p.config.Process.QueryAddress
-	if address == "" {
+	listener, address := p.queries, p.config.Process.QueryAddress
+	if listener == nil && address == "" {
 		return nil
 	}
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("PENSTOCK_QUERY_ADDRESS: %w", err)
+	if listener == nil {
+		var listen net.ListenConfig
+		var err error
+		if listener, err = listen.Listen(ctx, "tcp", address); err != nil {
+			return fmt.Errorf("PENSTOCK_QUERY_ADDRESS: %w", err)
+		}
 	}
 	poller := query.NewPoller(query.PollerOptions{Source: source, Logger: p.logger})
 	server := httpserver.New(httpserver.Options{

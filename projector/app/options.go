@@ -29,6 +29,9 @@ type Options struct {
 	// Listener is used by the admin server; nil means that Run listens on Config's admin
 	// address. Run closes the listener.
 	Listener net.Listener
+	// QueryListener is used for GET /applied; nil means that Run listens on Config's query
+	// address, if there is one. Run closes the listener.
+	QueryListener net.Listener
 }
 
 // ParseOptions reads the configuration of the service from args (without the program's

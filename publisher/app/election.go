@@ -77,6 +77,7 @@ func kubernetesLease(c config.Config, identity string, timing leader.Config) lea
 		Namespace:      c.Election.Namespace,
 		Identity:       identity,
 		Kubeconfig:     c.Election.Kubeconfig,
+		Dial:           c.Election.Dial,
 		RequestTimeout: timing.RequestTimeout,
 	}
 }

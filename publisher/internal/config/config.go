@@ -2,8 +2,10 @@ package config
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -82,6 +84,9 @@ type Election struct {
 	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease; a unique suffix is appended. The default is the host's name."`
 	// Kubeconfig has client-go's own variable.
 	Kubeconfig string `name:"kubeconfig" env:"KUBECONFIG" placeholder:"FILE" help:"Kubernetes configuration to use outside a pod."`
+	// Dial opens the connections to the API server; nil means TCP. A process in a test has
+	// one of its own, so that the test can break and delay its connections.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) `kong:"-"`
 }
 
 // Process has the settings of the process: log, admin server, timeouts.

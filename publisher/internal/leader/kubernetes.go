@@ -1,8 +1,10 @@
 package leader
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +31,9 @@ type KubernetesConfig struct {
 	// Kubeconfig is a list of files as in $KUBECONFIG. Empty means the pod's service
 	// account.
 	Kubeconfig string
+	// Dial opens the connections to the API server; nil means TCP. A process in a test has
+	// none.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// RequestTimeout is Config.RequestTimeout.
 	RequestTimeout time.Duration
 	// EventRecorder, if not nil, records who won and lost on the Lease.
@@ -74,6 +79,7 @@ func clientConfig(config KubernetesConfig) (*rest.Config, string, error) {
 	}
 	client = rest.CopyConfig(client)
 	client.Timeout = config.RequestTimeout
+	client.Dial = config.Dial
 	// Over HTTP/2, a request that timed out leaves its dead connection to the next request
 	// until a ping is unanswered: 45 s by client-go's defaults, three leases. Over HTTP/1.1
 	// a request that times out closes its connection.

@@ -1,0 +1,82 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// reader is an application that reads what it has written: it asks a projector by
+// GET /applied whether a read model has an event, and reads it when the answer is yes.
+type reader struct {
+	world   *World
+	writers []*writer
+	random  *rand.Rand
+
+	mu sync.Mutex
+	// answered counts the answers, and findings describe those that were wrong.
+	answered int
+	findings []string
+}
+
+// run asks until ctx ends.
+func (r *reader) run(ctx context.Context) {
+	host := r.world.network.NewHost("reader")
+	for ctx.Err() == nil {
+		wait(ctx, time.Duration(r.random.Int64N(int64(4*time.Second))))
+		projector := r.world.projectors[r.random.IntN(len(r.world.projectors))]
+		if of, ok := r.writers[r.random.IntN(len(r.writers))].last(); ok {
+			if address := projector.queries(); address != "" {
+				r.ask(ctx, host.Dialer(address), of)
+			}
+		}
+	}
+}
+
+// ask asks for one event. A projector that does not answer says nothing.
+func (r *reader) ask(ctx context.Context, dialer Dialer, of commit) {
+	transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
+	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	query := url.Values{"projection": {"tally"}, "aggregateId": {of.aggregate}, "eventId": {fmt.Sprint(of.event)}, "timeout": {"5s"}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://projector/applied?"+query.Encode(), nil)
+	if err != nil {
+		return
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Result string `json:"result"`
+	}
+	if response.StatusCode != http.StatusOK || json.NewDecoder(response.Body).Decode(&answer) != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered++
+	if answer.Result != "applied" {
+		return
+	}
+	var found model
+	err = r.world.client.Database(modelsDatabase).Collection("tally").FindOne(ctx, bson.D{{Key: "_id", Value: of.aggregate}},
+		options.FindOne().SetProjection(bson.D{{Key: "lastEventId", Value: 1}})).Decode(&found)
+	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		return
+	}
+	if found.Last < of.event {
+		r.findings = append(r.findings, fmt.Sprintf("at %v: %s was said to have event %d, and its read model is at event %d",
+			time.Since(r.world.history.began), of.aggregate, of.event, found.Last))
+	}
+}
