@@ -192,7 +192,7 @@ func TestEventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 	p.run(1, "/projector verify")
 	s.emptySubscription()
 	p.run(0, `/publisher checkpoint set beginning --why "restore"`)
-	p.run(0, `/projector projections rebuild NAME --why "restore"`, "counts")
+	p.run(0, `/projector projections rebuild NAME --allow-missing N --why "restore"`, "counts", "1")
 	s.await("the rebuilt read models", func() bool {
 		return s.live("counts") == 2 && s.counts("a", "b") == "a: n=2 after event 2, b: n=1 after event 1"
 	})

@@ -325,7 +325,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	delete(workers, job.Reconcile)
 	past.runner = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: workers, Holder: pod, Away: away, Logger: p.logger})
 	past.reconciling = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: sweeping, Holder: pod, Away: away, Logger: p.logger})
-	past.coordinator = p.coordinator(s, past, parked)
+	past.coordinator = p.coordinator(s, past, parked, events)
 	var reconciler *reconcile.Reconciler
 	if c.History.Reconcile > 0 {
 		if reconciler, err = p.reconciler(s, past, engine, parked, reader, subscription); err != nil {

@@ -60,9 +60,12 @@ type buildView struct {
 	Jobs        []string         `json:"jobs"`
 	Parked      int64            `json:"parked"`
 	AllowParked int64            `json:"allowParked"`
-	StartedAt   time.Time        `json:"startedAt"`
-	Who         string           `json:"who,omitempty"`
-	Why         string           `json:"why,omitempty"`
+	// Missing is the number of live read models that have no events.
+	Missing      int64     `json:"missing"`
+	AllowMissing int64     `json:"allowMissing"`
+	StartedAt    time.Time `json:"startedAt"`
+	Who          string    `json:"who,omitempty"`
+	Why          string    `json:"why,omitempty"`
 }
 
 // givenUpView is a declared definition whose build was cancelled.
@@ -113,7 +116,7 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 		v.State = string(b.State)
 		v.Building = &buildView{
 			Generation: b.Generation, Hash: b.Hash, Collection: b.Collection, Shadow: b.Shadow, State: b.State, Reason: b.Reason,
-			Jobs: []string{}, Parked: b.Parked, AllowParked: b.AllowParked, StartedAt: b.StartedAt, Who: b.Who, Why: b.Why,
+			Jobs: []string{}, Parked: b.Parked, AllowParked: b.Allowed.Parked, Missing: b.Archived, AllowMissing: b.Allowed.Archived, StartedAt: b.StartedAt, Who: b.Who, Why: b.Why,
 		}
 		for _, id := range []string{b.Jobs.Build, b.Jobs.Sweep, b.Jobs.Verify} {
 			if id != "" {
@@ -310,6 +313,7 @@ func projectionFields(view projectionView) []cli.Column[projectionView] {
 		add("building generation", fmt.Sprintf("%d, definition %s, in collection %s since %s", b.Generation, b.Hash, b.Shadow, cli.Time(b.StartedAt)))
 		add("reason", b.Reason)
 		add("parked aggregates", fmt.Sprintf("%d, of which %d are allowed", b.Parked, b.AllowParked))
+		add("live read models without events", fmt.Sprintf("%d, of which %d are allowed", b.Missing, b.AllowMissing))
 		add("jobs", strings.Join(b.Jobs, ", "))
 	}
 	if g := view.GivenUp; g != nil {

@@ -52,15 +52,29 @@ func (n projectionName) changeEntry(ctx context.Context, catalog *generation.Cat
 type projectionsRebuildCommand struct {
 	projectionName
 	cli.Change
-	AllowParked int64 `name:"allow-parked" default:"0" help:"Promote the new generation although up to this many of its aggregates are parked. If a generation of the same definition is being built, the number applies to it."`
+	AllowParked  *int64 `name:"allow-parked" placeholder:"N" help:"Promote the new generation although up to this many of its aggregates are parked. If a generation of the same definition is being built, the number applies to it."`
+	AllowMissing *int64 `name:"allow-missing" placeholder:"N" help:"Promote the new generation although up to this many live read models have no events in the event store, and are deleted by the promotion. If a generation of the same definition is being built, the number applies to it."`
 }
 
 // Validate implements [cli.Validator].
 func (c *projectionsRebuildCommand) Validate() error {
-	if c.AllowParked < 0 {
-		return fmt.Errorf("--allow-parked is %d: use 0 or more", c.AllowParked)
+	for name, n := range map[string]*int64{"parked": c.AllowParked, "missing": c.AllowMissing} {
+		if n != nil && *n < 0 {
+			return fmt.Errorf("--allow-%s is %d: use 0 or more", name, *n)
+		}
 	}
 	return nil
+}
+
+// allowed returns what the promotion tolerates: what it has tolerated, with the given flags.
+func (c *projectionsRebuildCommand) allowed(before generation.Allowed) generation.Allowed {
+	if c.AllowParked != nil {
+		before.Parked = *c.AllowParked
+	}
+	if c.AllowMissing != nil {
+		before.Archived = *c.AllowMissing
+	}
+	return before
 }
 
 func (c *projectionsRebuildCommand) run(ctx context.Context, e *environment) error {
@@ -131,17 +145,18 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stores, e *gene
 		return "", nil, fmt.Errorf("projection %s has no definition any more: set PENSTOCK_PROJECTIONS to a file that declares it", c.Name)
 	}
 	if b := e.Building; b != nil && b.Hash == definition.Hash && b.State != generation.Failed {
-		if b.AllowParked == c.AllowParked {
+		allowed := c.allowed(b.Allowed)
+		if b.Allowed == allowed {
 			return "", nil, fmt.Errorf("generation %d of projection %s is being built by this definition already: it is %s", b.Generation, c.Name, b.State)
 		}
-		next, err = generation.Allow(e, c.AllowParked, by)
-		return fmt.Sprintf("allow %d parked aggregates in generation %d of projection %s", c.AllowParked, b.Generation, c.Name), next, err
+		next, err = generation.Allow(e, allowed, by)
+		return fmt.Sprintf("allow %d parked aggregates and %d deleted read models without events in generation %d of projection %s", allowed.Parked, allowed.Archived, b.Generation, c.Name), next, err
 	}
 	next, err = start(ctx, s, e, *definition, by)
 	if err != nil {
 		return "", nil, err
 	}
-	next.Building.AllowParked, next.Building.Asked = c.AllowParked, true
+	next.Building.Allowed, next.Building.Asked = c.allowed(generation.Allowed{}), true
 	what = fmt.Sprintf("build generation %d of projection %s by definition %s", next.Building.Generation, c.Name, definition.Hash)
 	if e.Building != nil {
 		what += fmt.Sprintf(", instead of generation %d, which is %s", e.Building.Generation, e.Building.State)
@@ -178,7 +193,7 @@ func (c *projectionsRetryCommand) run(ctx context.Context, e *environment) error
 			}
 			next, err := start(ctx, s, old, b.Definition, author(c.Change))
 			if err == nil {
-				next.Building.AllowParked, next.Building.Asked = b.AllowParked, b.Asked
+				next.Building.Allowed, next.Building.Asked = b.Allowed, b.Asked
 			}
 			return next, err
 		}

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -164,12 +165,12 @@ func (p *Projector) startHistory(ctx context.Context, h *history) error {
 }
 
 // coordinator makes the coordinator of rebuilds.
-func (p *Projector) coordinator(s *stores, h *history, parked *park.Store) *rebuild.Coordinator {
+func (p *Projector) coordinator(s *stores, h *history, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
 	return rebuild.New(rebuild.Options{
 		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
 		Jobs:        rebuildJobs{h.jobs, p.config.History.VerifySample},
 		Collections: rebuildCollections{shadow.NewStore(s.readModels), s.readModels, p.logger},
-		Data:        rebuildData{s.readModels, parked},
+		Data:        rebuildData{s.readModels, parked, events},
 		Logger:      p.logger,
 	})
 }

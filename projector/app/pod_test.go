@@ -103,7 +103,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 		t.Fatal(err)
 	}
 	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: workers, Holder: name, Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
-	pod.coordinator = p.coordinator(s, pod.history, parked)
+	pod.coordinator = p.coordinator(s, pod.history, parked, events)
 	if err := park.Prepare(t.Context(), s.parked); err != nil {
 		t.Fatal(err)
 	}

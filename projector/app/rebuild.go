@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -111,6 +113,7 @@ const removeTimeout = 2 * time.Second
 type rebuildData struct {
 	readModels *mongo.Database
 	parked     *park.Store
+	events     *eventstore.Reader
 }
 
 var _ rebuild.Data = rebuildData{}
@@ -152,28 +155,41 @@ func (d rebuildData) Used(ctx context.Context, projection, collection string) (i
 
 // Inspect begins to inspect a collection.
 func (d rebuildData) Inspect(collection string) rebuild.Inspection {
-	return &inspection{db: d.readModels, collection: collection}
+	return &inspection{rebuildData: d, collection: collection}
+}
+
+// archived returns which aggregates have no events in the event store.
+func (d rebuildData) archived(ctx context.Context, ids []string) ([]string, error) {
+	known, err := d.events.Known(ctx, ids)
+	return slices.DeleteFunc(ids, func(id string) bool {
+		_, ok := known[id]
+		return ok
+	}), err
 }
 
 // inspectTime is how long one step of an inspection lasts, because the coordinator must
 // renew its lease between the steps.
 const inspectTime = time.Second
 
-// inspection searches a collection for documents that no projector has written.
+// inspection searches a collection for documents that a promotion would lose.
 type inspection struct {
-	db         *mongo.Database
+	rebuildData
 	collection string
 	past       readmodel.Inspection
 }
 
 // Next continues for inspectTime.
-func (i *inspection) Next(ctx context.Context) (done bool, problem, err error) {
+func (i *inspection) Next(ctx context.Context) (done bool, found rebuild.Inspected, err error) {
 	for end := time.Now().Add(inspectTime); !i.past.Done && time.Now().Before(end); {
-		if i.past, err = i.past.Next(ctx, i.db, i.collection); err != nil {
-			return false, nil, err
+		next, err := i.past.Next(ctx, i.readModels, i.collection, i.archived)
+		if err != nil {
+			return false, rebuild.Inspected{}, err
 		}
+		i.past = next
 	}
-	return i.past.Done, i.past.Err(i.db, i.collection), nil
+	return i.past.Done, rebuild.Inspected{
+		Unmanaged: i.past.Err(i.readModels, i.collection), Archived: i.past.Archived, Example: i.past.ExampleArchived,
+	}, nil
 }
 
 // first is the generation of data without a generation number.

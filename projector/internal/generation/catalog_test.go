@@ -38,7 +38,8 @@ func TestCatalogKeepsEveryField(t *testing.T) {
 	full := start(t, generation.Promote(start(t, e, "b"), by), "c")
 	full.Building.UUID = bson.Binary{Subtype: 4, Data: []byte("0123456789abcdef")}
 	full.Building.Jobs = generation.Jobs{Build: "x", Sweep: "y", Verify: "z"}
-	full.Building.Reason, full.Building.Pause, full.Building.Round, full.Building.AllowParked, full.Building.Parked = "because", "token", 2, 3, 4
+	full.Building.Reason, full.Building.Pause, full.Building.Round, full.Building.Parked, full.Building.Archived = "because", "token", 2, 3, 4
+	full.Building.Allowed = generation.Allowed{Parked: 5, Archived: 6}
 	at := by.At
 	full.RetiredAt, full.Garbage[0].Removed = &at, &at
 	full.GivenUp = &generation.GivenUp{Hash: "d", At: at, Who: "ada", Why: "wrong"}

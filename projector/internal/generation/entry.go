@@ -92,12 +92,13 @@ type Build struct {
 	Round int `bson:"round,omitempty"`
 	// Repairing is set if the current verification repairs what it finds, Repaired if an
 	// earlier one has.
-	Repairing bool `bson:"repairing,omitempty"`
-	Repaired  bool `bson:"repaired,omitempty"`
-	// AllowParked is the number of parked aggregates that the promotion tolerates.
-	AllowParked int64 `bson:"allowParked,omitempty"`
-	// Parked is the number of parked aggregates that prevent the promotion.
-	Parked int64 `bson:"parked,omitempty"`
+	Repairing bool    `bson:"repairing,omitempty"`
+	Repaired  bool    `bson:"repaired,omitempty"`
+	Allowed   Allowed `bson:",inline"`
+	// Parked is the number of parked aggregates, and Archived that of live read models
+	// without events, that prevent the promotion.
+	Parked   int64 `bson:"parked,omitempty"`
+	Archived int64 `bson:"archived,omitempty"`
 	// Pause is the token that pods write into their registration after they have paused.
 	Pause     string    `bson:"pause,omitempty"`
 	StartedAt time.Time `bson:"startedAt"`
@@ -107,6 +108,15 @@ type Build struct {
 	// it since. Until one does, pods with an older file follow it: the missing
 	// declaration is not treated as a rollback.
 	Asked bool `bson:"asked,omitempty"`
+}
+
+// Allowed is what the promotion of a generation tolerates.
+type Allowed struct {
+	// Parked is the number of parked aggregates.
+	Parked int64 `bson:"allowParked,omitempty"`
+	// Archived is the number of live read models that the new generation does not have,
+	// because the event store has no events of their aggregates.
+	Archived int64 `bson:"allowMissing,omitempty"`
 }
 
 // Prepared reports whether the shadow collection exists, so that pods can write the

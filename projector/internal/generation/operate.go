@@ -8,17 +8,17 @@ import (
 // WhatDropped and WhatAllowed are the changes that only operators make.
 const (
 	WhatDropped = "dropped"
-	WhatAllowed = "parked aggregates allowed"
+	WhatAllowed = "promotion allowed"
 )
 
-// Allow lets the building generation be promoted with up to the given number of parked
-// aggregates. It returns an error if nothing is being built.
-func Allow(e *Entry, parked int64, by Author) (*Entry, error) {
+// Allow lets the building generation be promoted although some aggregates are parked, or
+// some live read models have no events. It returns an error if nothing is being built.
+func Allow(e *Entry, allowed Allowed, by Author) (*Entry, error) {
 	if e.Building == nil {
 		return nil, fmt.Errorf("projection %s builds no generation", e.Name)
 	}
 	next := e.copy()
-	next.Building.AllowParked = parked
+	next.Building.Allowed = allowed
 	next.record(next.Building.Generation, next.Building.Hash, WhatAllowed, by)
 	return next, nil
 }

@@ -30,12 +30,13 @@ func TestDropKeepsOnlyTheGenerationNumber(t *testing.T) {
 
 func TestAllowAppliesOnlyToABuild(t *testing.T) {
 	t.Parallel()
-	if _, err := generation.Allow(live("a"), 3, by); err == nil {
+	if _, err := generation.Allow(live("a"), generation.Allowed{Parked: 3}, by); err == nil {
 		t.Error("parked aggregates were allowed although nothing is built")
 	}
 	e := start(t, live("a"), "b")
-	allowed, err := generation.Allow(e, 3, by)
-	if err != nil || allowed.Building.AllowParked != 3 || e.Building.AllowParked != 0 || allowed.Building.Generation != e.Building.Generation {
+	want := generation.Allowed{Parked: 3, Archived: 2}
+	allowed, err := generation.Allow(e, want, by)
+	if err != nil || allowed.Building.Allowed != want || e.Building.Allowed.Parked != 0 || allowed.Building.Generation != e.Building.Generation {
 		t.Errorf("%+v, %v", allowed, err)
 	}
 }

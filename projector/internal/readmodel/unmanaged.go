@@ -10,22 +10,28 @@ import (
 )
 
 // inspectPage is the number of documents that one page of an inspection reads.
-const inspectPage = 10_000
+const inspectPage = 2000
 
-// Inspection is a search for documents that no projector has written, such as those of an
-// application that uses the collection itself. A promotion would drop them. It goes through
-// the whole collection in the order of _id. The zero value is at the beginning.
+// Inspection is a search for documents that a promotion would drop and a new generation
+// does not have: those that no projector has written, such as those of an application that
+// uses the collection itself, and read models without events. It goes through the whole
+// collection in the order of _id. The zero value is at the beginning.
 type Inspection struct {
 	// Unmanaged is the number of documents found so far, and Example the _id of one.
 	Unmanaged int64
 	Example   string
+	// Archived is the number of read models found so far whose aggregates have no events,
+	// and ExampleArchived the _id of one.
+	Archived        int64
+	ExampleArchived string
 	// Done is set at the end of the collection.
 	Done  bool
 	after bson.RawValue
 }
 
-// Next inspects the next page.
-func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection string) (Inspection, error) {
+// Next inspects the next page. archived returns which of some aggregates have no events; if
+// it is nil, Next does not look for events.
+func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection string, archived func(context.Context, []string) ([]string, error)) (Inspection, error) {
 	filter := bson.D{}
 	if i.after.Type != 0 {
 		// Unlike an ordinary $gt, this one continues with the _ids of other types.
@@ -40,15 +46,26 @@ func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection str
 	if err != nil {
 		return i, fmt.Errorf("inspect the documents of collection %s: %w", collection, err)
 	}
+	var ids []string
 	for _, document := range page {
 		i.after = document.Lookup(fieldID)
 		if _, ok := watermarkOf(document); !ok {
 			i.Unmanaged++
 			i.Example = i.after.String()
+		} else if id, ok := i.after.StringValueOK(); ok {
+			ids = append(ids, id)
 		}
 	}
 	i.Done = len(page) < inspectPage
-	return i, nil
+	if archived == nil || len(ids) == 0 {
+		return i, nil
+	}
+	without, err := archived(ctx, ids)
+	if len(without) > 0 {
+		i.Archived += int64(len(without))
+		i.ExampleArchived = without[0]
+	}
+	return i, err
 }
 
 // Err is an [ErrLayout] if unmanaged documents were found.
@@ -66,7 +83,7 @@ func CheckDocuments(ctx context.Context, db *mongo.Database, collection string) 
 	var i Inspection
 	for !i.Done {
 		var err error
-		if i, err = i.Next(ctx, db, collection); err != nil {
+		if i, err = i.Next(ctx, db, collection, nil); err != nil {
 			return err
 		}
 	}

@@ -195,15 +195,12 @@ func (s *step) proven(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if parked > b.AllowParked {
-			return s.heldBack(ctx, parked, example)
+		if parked > b.Allowed.Parked {
+			return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion, such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
 		}
-		if b.Parked > b.AllowParked {
+		if b.Parked > b.Allowed.Parked {
 			// These aggregates were healed after the verification, which had left them out.
-			return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
-				nextRound(b)
-				b.Parked, b.Repaired = 0, false
-			})
+			return s.verifyAgain(ctx)
 		}
 	}
 	behind, err := s.notServing(ctx, false)
@@ -229,14 +226,23 @@ func (s *step) proven(ctx context.Context) error {
 	return nil
 }
 
-// heldBack records that parked aggregates prevent the promotion.
-func (s *step) heldBack(ctx context.Context, parked int64, example string) error {
-	if s.entry.Building.Parked != parked {
-		if err := s.change(ctx, func(b *generation.Build) { b.Parked = parked }); err != nil {
+// heldBack records that n aggregates prevent the promotion, and why.
+func (s *step) heldBack(ctx context.Context, count func(b *generation.Build) *int64, n int64, reason string) error {
+	if *count(s.entry.Building) != n {
+		if err := s.change(ctx, func(b *generation.Build) { *count(b) = n }); err != nil {
 			return err
 		}
 	}
-	return s.wait(ctx, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion, such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
+	return s.wait(ctx, reason)
+}
+
+// verifyAgain verifies the generation again, after the aggregates that have prevented its
+// promotion were healed.
+func (s *step) verifyAgain(ctx context.Context) error {
+	return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
+		nextRound(b)
+		b.Parked, b.Archived, b.Repaired = 0, 0, false
+	})
 }
 
 // renumber starts the build anew if another projection has become live in the same
@@ -255,31 +261,39 @@ func (s *step) renumber(ctx context.Context) (waits bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	next.Building.AllowParked, next.Building.Asked = b.AllowParked, b.Asked
+	next.Building.Allowed, next.Building.Asked = b.Allowed, b.Asked
 	s.log().Info().Int64("used", used).Str("collection", b.Collection).Msg("generation is built again with a higher number, because another projection has written this one into the same collection")
 	return true, s.write(ctx, next)
 }
 
-// inspect makes sure that the collection that the promotion replaces has only documents of
-// projectors. It reads the whole collection, in several steps.
+// inspect makes sure that the collection that the promotion replaces has only documents
+// that the new generation has too: those of projectors, with events in the event store. It
+// reads the whole collection, in several steps.
 func (s *step) inspect(ctx context.Context) (waits bool, err error) {
-	if time.Since(s.hold.inspected) < inspectRetry {
-		return false, nil
+	b := s.entry.Building
+	if time.Since(s.hold.inspected) >= inspectRetry {
+		if s.hold.inspection == nil {
+			s.hold.inspection = s.Data.Inspect(b.Collection)
+		}
+		done, found, err := s.hold.inspection.Next(ctx)
+		if err != nil || !done {
+			return true, err
+		}
+		s.hold.inspection = nil
+		if found.Unmanaged != nil {
+			s.hold.retry = time.Now().Add(inspectRetry)
+			return true, s.wait(ctx, found.Unmanaged.Error())
+		}
+		s.hold.found, s.hold.inspected = found, time.Now()
 	}
-	if s.hold.inspection == nil {
-		s.hold.inspection = s.Data.Inspect(s.entry.Building.Collection)
+	switch n := s.hold.found.Archived; {
+	case n > b.Allowed.Archived:
+		return true, s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Archived }, n, fmt.Sprintf("%d read models of collection %s have no events in the event store, such as %s, and the promotion would delete them: put their events back into the event store, or allow it with projector projections rebuild %s --allow-missing %d", n, b.Collection, s.hold.found.Example, s.entry.Name, n))
+	case b.Archived > b.Allowed.Archived:
+		// The event store has their events again, after the verification.
+		return true, s.verifyAgain(ctx)
 	}
-	done, problem, err := s.hold.inspection.Next(ctx)
-	if err != nil || !done {
-		return true, err
-	}
-	s.hold.inspection = nil
-	if problem == nil {
-		s.hold.inspected = time.Now()
-		return false, nil
-	}
-	s.hold.retry = time.Now().Add(inspectRetry)
-	return true, s.wait(ctx, problem.Error())
+	return false, nil
 }
 
 // occupied makes sure that the promotion may replace the collection with the readers' name.

@@ -110,11 +110,23 @@ type Data interface {
 	Inspect(collection string) Inspection
 }
 
-// Inspection searches a collection for documents that no projector has written.
+// Inspection searches a collection for documents that a promotion would drop and the new
+// generation does not have.
 type Inspection interface {
 	// Next continues for about a second. done is set at the end of the collection. Then
-	// problem says which documents were found, and is nil if there are none.
-	Next(ctx context.Context) (done bool, problem, err error)
+	// found says what was found.
+	Next(ctx context.Context) (done bool, found Inspected, err error)
+}
+
+// Inspected is the result of an [Inspection].
+type Inspected struct {
+	// Unmanaged describes the documents that no projector has written; nil if there are
+	// none.
+	Unmanaged error
+	// Archived is the number of read models whose aggregates have no events in the event
+	// store, and Example is one of them.
+	Archived int64
+	Example  string
 }
 
 const (
@@ -189,8 +201,10 @@ type hold struct {
 	// retry is when the next promotion may begin.
 	retry time.Time
 	// inspection is that of the collection that the next promotion replaces; nil if none is
-	// running. inspected is when the last one found nothing.
+	// running. found is the result of the last one that found no document of an
+	// application, and inspected is when that ended.
 	inspection Inspection
+	found      Inspected
 	inspected  time.Time
 	// completing ends with the result of copying the live collection's layout to the new
 	// one, and is nil if that does not run. completed is when it began.

@@ -30,7 +30,9 @@
 // Before the pause, the coordinator checks what the promotion would destroy or confuse. If
 // another projection has become live in the same collection with a higher number, the
 // build starts again. If the collection has documents that no projector has written, the
-// promotion waits. What has changed in the layout of the live collection is copied.
+// promotion waits. It also waits if the event store has no events of some read models, which
+// the new generation cannot have. What has changed in the layout of the live collection is
+// copied.
 //
 //	shadow ──rename──▶ shadow.promotion-<epoch> ──rename, dropTarget──▶ the readers' name
 //

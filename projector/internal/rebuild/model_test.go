@@ -135,6 +135,24 @@ func (r *run) index() {
 	}
 }
 
+// archive moves the first settled event out of the event store. restore puts all back.
+func (r *run) archive() {
+	for n := 1; n <= r.last; n++ {
+		if r.settled[n] && r.stored[n] {
+			delete(r.stored, n)
+			r.archived[n] = true
+			return
+		}
+	}
+}
+
+func (r *run) restore() {
+	for n := range r.archived {
+		delete(r.archived, n)
+		r.stored[n], r.restored[n] = true, true
+	}
+}
+
 // early reports whether no verification has begun, so that the next promotion must see what
 // happens to the readers' collection now.
 func (r *run) early() bool {
@@ -154,6 +172,9 @@ func (r *run) settle(until generation.State) {
 		e := r.entry()
 		if e.Building == nil && len(e.Garbage) == 0 || e.Building != nil && (e.Building.State == generation.Failed || e.Building.State == until) {
 			return
+		}
+		if e.Building != nil && e.Building.Archived > 0 && len(r.archived) > 0 {
+			return // It waits for the events, for ever.
 		}
 		for _, c := range r.coordinators {
 			for range 10 {
@@ -217,6 +238,12 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 			}
 			hashes := 1
 			asleep := map[*coordinator]bool{}
+			for range 2 {
+				r.project(r.pods["pod-1"])
+			}
+			if draw(3) == 0 {
+				r.archive()
+			}
 			r.decide("h1")
 			r.apply(draw(4) == 0)
 			r.index()
@@ -276,7 +303,13 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 						log = append(log, "declare another of "+name)
 					}
 				case 14:
-					switch draw(4) {
+					switch draw(6) {
+					case 4:
+						r.archive()
+						log = append(log, "archive")
+					case 5:
+						r.restore()
+						log = append(log, "restore")
 					case 0, 1:
 						r.retire()
 						log = append(log, "retire")
@@ -310,6 +343,7 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 				r.start()
 			}
 			r.apply(false)
+			r.restore()
 			r.retiring = true
 			r.settle("")
 			e := r.entry()

@@ -53,9 +53,11 @@ type simulation struct {
 	// begun are the generations that were built, and removed those whose data were removed,
 	// by projection.
 	begun, removed map[string]map[int64]bool
-	// settled are the events that pods have settled, stored those in the event store.
-	settled, stored events
-	last            int
+	// settled are the events that pods have settled, stored those in the event store. Each
+	// event is that of another aggregate. archived are the events that the event store does
+	// not have any more, and restored those that were archived and that it has again.
+	settled, stored, archived, restored events
+	last                                int
 	// changes is the number of changes of indexes.
 	changes int
 	// parked is the number of parked aggregates.
@@ -90,7 +92,7 @@ func newSimulation() *simulation {
 	return &simulation{
 		name: "users", numbers: map[string]int64{},
 		entries: map[string]*generation.Entry{}, collections: map[string]*collection{}, pods: map[string]*pod{},
-		jobs: map[string]rebuild.JobState{}, specs: map[string]rebuild.JobSpec{}, begun: map[string]map[int64]bool{}, removed: map[string]map[int64]bool{}, settled: events{}, stored: events{},
+		jobs: map[string]rebuild.JobState{}, specs: map[string]rebuild.JobSpec{}, begun: map[string]map[int64]bool{}, removed: map[string]map[int64]bool{}, settled: events{}, stored: events{}, archived: events{}, restored: events{},
 	}
 }
 
@@ -274,6 +276,11 @@ func (w *simulation) work(findings int64) {
 		}
 		if spec.Kind != rebuild.JobVerify || spec.Repair {
 			maps.Copy(c.events, w.stored)
+		}
+		for n := range w.restored {
+			if !c.events[n] {
+				findings++
+			}
 		}
 		w.jobs[id] = rebuild.JobState{Done: true, Findings: findings}
 		return
@@ -506,13 +513,23 @@ type inspection struct {
 
 var errUnmanaged = errors.New("5 documents that no projector has written")
 
-func (i *inspection) Next(context.Context) (done bool, problem, err error) {
+func (i *inspection) Next(context.Context) (done bool, found rebuild.Inspected, err error) {
 	done, err = do(i.actor, func() (bool, error) {
 		i.steps--
-		if c := i.collections[readers]; i.steps == 0 && c.unmanaged {
-			problem = errUnmanaged
+		if i.steps > 0 {
+			return false, nil
 		}
-		return i.steps == 0, nil
+		c := i.collections[readers]
+		if c.unmanaged {
+			found.Unmanaged = errUnmanaged
+		}
+		for n := range c.events {
+			if i.archived[n] {
+				found.Archived++
+				found.Example = strconv.Itoa(n)
+			}
+		}
+		return true, nil
 	})
-	return done, problem, err
+	return done, found, err
 }

@@ -205,7 +205,7 @@ func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 	inSimulation(t, func(r *run) {
 		e := *r.entry()
 		building := *e.Building
-		building.AllowParked = 2
+		building.Allowed.Parked = 2
 		e.Building = &building
 		if _, err := r.replace(r.entry(), &e, 0); err != nil {
 			t.Fatal(err)
@@ -217,6 +217,28 @@ func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 		r.pass(time.Second)
 		if r.state() != generation.Promoting {
 			t.Errorf("the generation is %s: %s", r.state(), r.entry().Building.Reason)
+		}
+	})
+}
+
+// A live read model whose events were archived cannot be folded again. When the event store
+// has the events again, the new generation is verified again before it is promoted.
+func TestReadModelsWithoutEventsPreventThePromotion(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		for range 2 {
+			r.project(r.pods["pod-1"])
+		}
+		r.archive()
+		r.settle(generation.Promoting)
+		b := r.entry().Building
+		if b.State != generation.Verifying || b.Archived != 1 || !strings.Contains(b.Reason, "1 read models of collection userReadModels have no events in the event store, such as 1") || !strings.Contains(b.Reason, "--allow-missing 1") {
+			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
+		}
+		r.restore()
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Errorf("not promoted with the events: %+v", r.entry().Building)
 		}
 	})
 }
