@@ -59,7 +59,7 @@ func (s *step) cancel(ctx context.Context, jobs generation.Jobs, reason string) 
 // collection with the declared name.
 func (s *step) prepare(ctx context.Context) error {
 	b, like := s.entry.Building, s.like()
-	s.hold.inspection, s.hold.inspected, s.hold.completing = nil, time.Time{}, nil
+	s.hold.inspection, s.hold.inspected, s.hold.completing, s.hold.completed = nil, time.Time{}, nil, time.Time{}
 	uuid, err := s.Collections.Prepare(ctx, b.Shadow, like)
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (s *step) proven(ctx context.Context) error {
 	if time.Now().Before(s.hold.retry) {
 		return nil
 	}
-	for _, obstacle := range []func(context.Context) (waits bool, err error){s.occupied, s.renumber, s.inspect, s.takeOver, s.complete} {
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.occupied, s.renumber, s.inspect, s.complete, s.takeOver} {
 		if waits, err := obstacle(ctx); err != nil || waits {
 			return err
 		}
@@ -364,6 +364,9 @@ func (s *step) takeOver(ctx context.Context) (waits bool, err error) {
 // while the next steps renew the lease.
 func (s *step) complete(ctx context.Context) (waits bool, err error) {
 	if s.hold.completing == nil {
+		if time.Since(s.hold.completed) < inspectRetry {
+			return false, nil
+		}
 		b, like, ended := s.entry.Building, s.like(), make(chan error, 1)
 		s.hold.completing, s.hold.completed = ended, time.Now()
 		s.completions.Go(func() {
@@ -374,7 +377,10 @@ func (s *step) complete(ctx context.Context) (waits bool, err error) {
 	select {
 	case err := <-s.hold.completing:
 		s.hold.completing = nil
-		return err != nil || time.Since(s.hold.completed) >= layoutAge, err
+		if err != nil {
+			s.hold.completed = time.Time{}
+		}
+		return err != nil || time.Since(s.hold.completed) >= inspectRetry, err
 	case <-time.After(completeStep):
 		return true, s.wait(ctx, fmt.Sprintf("the changed layout of collection %s, such as its indexes, is being copied to the new collection", s.like()))
 	}

@@ -145,13 +145,12 @@ const (
 	// meanwhile.
 	pauseTimeout = 3 * time.Second
 	pauseRetry   = 10 * time.Second
-	// inspectRetry is when a collection is inspected again: after documents were found that
-	// a promotion would delete, or if the promotion has not begun.
+	// inspectRetry is when a collection and its layout are inspected again: after documents
+	// were found that a promotion would delete, or if the promotion has not begun.
 	inspectRetry = time.Minute
 	// completeStep is how long one step waits for the layout of the new collection to be
-	// completed. A layout that was read longer than layoutAge ago is read again.
+	// completed.
 	completeStep = time.Second
-	layoutAge    = time.Minute
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
 	// lost is how long the new collection may be missing before the build fails.
@@ -207,7 +206,8 @@ type hold struct {
 	found      Inspected
 	inspected  time.Time
 	// completing ends with the result of copying the live collection's layout to the new
-	// one, and is nil if that does not run. completed is when it began.
+	// one, and is nil if that does not run. completed is when the last copy began, and zero
+	// if it failed.
 	completing chan error
 	completed  time.Time
 	// prepared is when pods could first serve the generation.

@@ -46,7 +46,7 @@ func (s *step) awaitPause(ctx context.Context, running []string) error {
 	if s.hold.pausing != s.entry.Building.Pause || time.Since(s.hold.paused) < pauseTimeout {
 		return nil
 	}
-	s.hold.pausing, s.hold.retry, s.hold.inspected = "", time.Now().Add(pauseRetry), time.Time{}
+	s.hold.pausing, s.hold.retry, s.hold.inspected, s.hold.completed = "", time.Now().Add(pauseRetry), time.Time{}, time.Time{}
 	return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
 		b.Pause, b.Reason = "", "pods that did not pause in time: "+strings.Join(running, ", ")
 	})
