@@ -22,27 +22,7 @@ func TestForgedEventsHaveNoEffect(t *testing.T) {
 	s.insert(counted("a", 1, one), counted("b", 1, one), counted("c", 1, one), counted("c", 2, one))
 	s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1, c: n=2 after event 2", "a", "b", "c")
 
-	sender, err := s.busClient().NewSender(s.backend.Bus().Topic, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	forge := func(messageID, aggregate string, id int64, payload bson.D) {
-		t.Helper()
-		forged := counted(aggregate, id, payload)
-		body, err := bson.Marshal(bson.D{
-			{Key: "aggregateId", Value: forged.AggregateID}, {Key: "aggregateType", Value: forged.AggregateType}, {Key: "eventId", Value: forged.EventID},
-			{Key: "eventType", Value: forged.EventType}, {Key: "timestamp", Value: forged.Timestamp}, {Key: "payload", Value: payload},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		contentType := event.ContentTypeBSON
-		if err := sender.SendMessage(t.Context(), &azservicebus.Message{
-			MessageID: &messageID, SessionID: &aggregate, PartitionKey: &aggregate, ContentType: &contentType, Body: body,
-		}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	forge := s.forger()
 	thousand := bson.D{{Key: "n", Value: int64(1000)}}
 	// The next event before the writer stores it, with the id that makes the broker drop the
 	// real message; the last possible event; an event of an aggregate that does not exist;
@@ -66,6 +46,59 @@ func TestForgedEventsHaveNoEffect(t *testing.T) {
 	s.insert(counted("c", 5, one))
 	s.awaitCounts("c: n=5 after event 5", "c")
 	if parked := s.projectorList("parked", "list"); len(parked) > 0 {
+		t.Errorf("parked: %v", parked)
+	}
+}
+
+// forger returns a function that sends an event to the topic that the event store lacks.
+func (s *scenario) forger() func(messageID, aggregate string, id int64, payload bson.D) {
+	s.t.Helper()
+	sender, err := s.busClient().NewSender(s.backend.Bus().Topic, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return func(messageID, aggregate string, id int64, payload bson.D) {
+		s.t.Helper()
+		forged := counted(aggregate, id, payload)
+		body, err := bson.Marshal(bson.D{
+			{Key: "aggregateId", Value: forged.AggregateID}, {Key: "aggregateType", Value: forged.AggregateType}, {Key: "eventId", Value: forged.EventID},
+			{Key: "eventType", Value: forged.EventType}, {Key: "timestamp", Value: forged.Timestamp}, {Key: "payload", Value: payload},
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		contentType := event.ContentTypeBSON
+		if err := sender.SendMessage(s.t.Context(), &azservicebus.Message{
+			MessageID: &messageID, SessionID: &aggregate, PartitionKey: &aggregate, ContentType: &contentType, Body: body,
+		}, nil); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// A forged event that no event store can ever have leaves a marker. A command finds and
+// removes it, and no other.
+func TestMarkerBeyondTheEventStoreIsForgotten(t *testing.T) {
+	inParallel(t)
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s", "PENSTOCK_RECONCILE=off")
+	s.start(1, 1)
+	s.insert(counted("a", 1, one), counted("b", 1, one))
+	s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1", "a", "b")
+	s.forger()("forged", "b", math.MaxInt64, one)
+	s.insert(counted("a", 2, bson.D{{Key: "n", Value: "text"}}))
+	s.await("two parked aggregates", func() bool { return len(s.projectorList("parked", "list")) == 2 })
+	if _, stderr := s.projectorCommand(1, "parked", "forget", "--aggregate=a", "--why=x", "--yes"); !strings.Contains(stderr, "no parked aggregate that matches waits for an event beyond the end of the event store") {
+		t.Errorf("says %s", stderr)
+	}
+	if stdout, _ := s.projectorCommand(0, "parked", "forget", "--why=forged", "--yes"); !strings.Contains(stdout, "1 forgotten") {
+		t.Errorf("says %s", stdout)
+	}
+	if parked := s.projectorList("parked", "list"); len(parked) != 1 || parked[0]["aggregateId"] != "a" {
+		t.Errorf("parked: %v", parked)
+	}
+	s.insert(counted("b", 2, one), counted("b", 3, one))
+	s.awaitCounts("b: n=3 after event 3", "b")
+	if parked := s.projectorList("parked", "list"); len(parked) != 1 {
 		t.Errorf("parked: %v", parked)
 	}
 }

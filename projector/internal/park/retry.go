@@ -72,7 +72,7 @@ func unchanged(m *Listed) bson.D {
 	return bson.D{{Key: fieldID, Value: m.key}, {Key: fieldEventID, Value: m.EventID}}
 }
 
-// changeListed updates listed markers and returns the number of changed ones.
+// changeListed changes or deletes listed markers and returns their number.
 func (s *Store) changeListed(ctx context.Context, verb string, writes []mongo.WriteModel) (int64, error) {
 	var changed int64
 	for part := range slices.Chunk(writes, maxKeys) {
@@ -80,7 +80,7 @@ func (s *Store) changeListed(ctx context.Context, verb string, writes []mongo.Wr
 		if err != nil {
 			return changed, fmt.Errorf("%s %d parked aggregates: %w", verb, len(writes), err)
 		}
-		changed += result.MatchedCount
+		changed += result.MatchedCount + result.DeletedCount
 	}
 	return changed, nil
 }
