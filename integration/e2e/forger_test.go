@@ -76,21 +76,26 @@ func (s *scenario) forger() func(messageID, aggregate string, id int64, payload 
 	}
 }
 
-// A forged event that no event store can ever have leaves a marker. A command finds and
-// removes it, and no other.
-func TestMarkerBeyondTheEventStoreIsForgotten(t *testing.T) {
+// If the content comes from the messages, a forged next event is applied until a comparison
+// of the content corrects the read model. A forged event that no event store can ever have
+// leaves a marker. A command finds and removes it, and no other.
+func TestForgedEventsAreCorrected(t *testing.T) {
 	inParallel(t)
-	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s", "PENSTOCK_RECONCILE=off")
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s", "PENSTOCK_RECONCILE=10s", "PENSTOCK_RECONCILE_CONTENT=true")
 	s.start(1, 1)
 	s.insert(counted("a", 1, one), counted("b", 1, one))
 	s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1", "a", "b")
-	s.forger()("forged", "b", math.MaxInt64, one)
+	forge := s.forger()
+	forge("c/1", "c", 1, bson.D{{Key: "n", Value: int64(1000)}})
+	s.awaitCounts("c: n=1000 after event 1", "c")
+	s.insert(counted("c", 1, one))
+	forge("forged", "b", math.MaxInt64, one)
 	s.insert(counted("a", 2, bson.D{{Key: "n", Value: "text"}}))
 	s.await("two parked aggregates", func() bool { return len(s.projectorList("parked", "list")) == 2 })
 	if _, stderr := s.projectorCommand(1, "parked", "forget", "--aggregate=a", "--why=x", "--yes"); !strings.Contains(stderr, "no parked aggregate that matches waits for an event beyond the end of the event store") {
 		t.Errorf("says %s", stderr)
 	}
-	if stdout, _ := s.projectorCommand(0, "parked", "forget", "--why=forged", "--yes"); !strings.Contains(stdout, "1 forgotten") {
+	if stdout, _ := s.projectorCommand(0, "parked", "forget", "--why=forged", "--yes"); !strings.Contains(stdout, "forgot the markers of 1 aggregate;") {
 		t.Errorf("says %s", stdout)
 	}
 	if parked := s.projectorList("parked", "list"); len(parked) != 1 || parked[0]["aggregateId"] != "a" {
@@ -98,6 +103,7 @@ func TestMarkerBeyondTheEventStoreIsForgotten(t *testing.T) {
 	}
 	s.insert(counted("b", 2, one), counted("b", 3, one))
 	s.awaitCounts("b: n=3 after event 3", "b")
+	s.awaitCounts("c: n=1 after event 1", "c")
 	if parked := s.projectorList("parked", "list"); len(parked) != 1 {
 		t.Errorf("parked: %v", parked)
 	}

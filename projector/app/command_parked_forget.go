@@ -54,7 +54,7 @@ func (c *parkedForgetCommand) run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stdout, "%d forgotten; the next events of the aggregate are applied\n", forgotten)
+		fmt.Fprintf(e.stdout, "forgot the markers of %s; later events are applied\n", cli.Count(forgotten, "aggregate"))
 		return nil
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -50,8 +51,8 @@ func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, pa
 		Records:  reconcile.NewStore(s.state(), pipelineID(p.config), h.pod),
 		Sweeps: sweeps{
 			jobs: h.jobs, who: "reconciler on " + h.pod, grace: min(sweepGrace, interval),
-			sequence: event.Sequence(p.config.Projections.Sequence),
-			live:     func() []liveProjection { return liveProjections(h.follower.Projections()) },
+			content: reconcilesContent(p.config),
+			live:    func() []liveProjection { return liveProjections(h.follower.Projections()) },
 		},
 		DeadLetters: healer,
 		Paused:      func() bool { return h.pausing.Paused() != nil },
@@ -69,12 +70,17 @@ type sweeps struct {
 	who string
 	// grace is how long an aggregate may be behind.
 	grace time.Duration
-	// sequence says whether event ids have holes. Without holes, the watermark tells which
-	// events a read model has, so the sweep worker compares it with the last event. With
-	// ids that only increase, an event below the watermark may have been skipped, which
-	// only its missing effect shows. So the verification worker compares the read models
-	// and repairs them.
-	sequence event.Sequence
+	// content is the result of reconcilesContent.
+	content bool
+}
+
+// reconcilesContent reports whether the verification worker does the sweeps: it compares the
+// content of the read models and repairs it. The sweep worker only compares their watermarks
+// with the last events. Without holes in the event ids, a watermark tells which events a
+// read model has. With ids that only increase, an event below the watermark may have been
+// skipped, which only its missing effect shows.
+func reconcilesContent(c config.Config) bool {
+	return c.History.ReconcileContent || event.Sequence(c.Projections.Sequence) == event.SequenceIncreasing
 }
 
 var _ reconcile.Sweeps = sweeps{}
@@ -92,7 +98,7 @@ func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {
 
 func (s sweeps) Start(ctx context.Context, id string, p reconcile.Projection) error {
 	params := any(refoldParams{GraceMillis: s.grace.Milliseconds()})
-	if s.sequence == event.SequenceIncreasing {
+	if s.content {
 		params = verify.Params{Repair: true, GraceMillis: s.grace.Milliseconds()}
 	}
 	raw, err := bson.Marshal(params)

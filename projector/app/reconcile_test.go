@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -21,7 +22,7 @@ func TestNewSweepSupersedesOlderSweepsOfItsProjection(t *testing.T) {
 	if err := jobs.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second, sequence: event.SequenceStrict}
+	s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second}
 	for _, j := range []job.Job{
 		{ID: "build", Kind: job.Build, Projection: "visits", Generation: 2},
 		{ID: "verify", Kind: job.Verify, Projection: "visits", Generation: 1},
@@ -57,25 +58,32 @@ func TestNewSweepSupersedesOlderSweepsOfItsProjection(t *testing.T) {
 }
 
 // If ids only increase, only the fold shows skipped events, so the sweep is a verification
-// that repairs.
-func TestSweepOfAnIncreasingSequenceRepairs(t *testing.T) {
+// that repairs. With ids without holes it is one on request.
+func TestSweepOfContentRepairs(t *testing.T) {
 	t.Parallel()
 	jobs := job.NewStore(server.Database(t), job.Options{})
-	for sequence, want := range map[event.Sequence]verify.Params{
-		event.SequenceStrict:     {GraceMillis: 30_000},
-		event.SequenceIncreasing: {GraceMillis: 30_000, Repair: true},
+	for id, test := range map[string]struct {
+		sequence event.Sequence
+		content  bool
+		want     verify.Params
+	}{
+		"strict":     {event.SequenceStrict, false, verify.Params{GraceMillis: 30_000}},
+		"content":    {event.SequenceStrict, true, verify.Params{GraceMillis: 30_000, Repair: true}},
+		"increasing": {event.SequenceIncreasing, false, verify.Params{GraceMillis: 30_000, Repair: true}},
 	} {
-		s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second, sequence: sequence}
-		if err := s.Start(t.Context(), string(sequence), reconcile.Projection{Name: string(sequence), Generation: 1}); err != nil {
+		var c config.Config
+		c.Projections.Sequence, c.History.ReconcileContent = string(test.sequence), test.content
+		s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second, content: reconcilesContent(c)}
+		if err := s.Start(t.Context(), id, reconcile.Projection{Name: id, Generation: 1}); err != nil {
 			t.Fatal(err)
 		}
-		j, err := jobs.Get(t.Context(), string(sequence))
+		j, err := jobs.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var params verify.Params
-		if err := bson.Unmarshal(j.Params, &params); err != nil || params != want || j.Kind != job.Reconcile {
-			t.Errorf("%s: a job of kind %s with %+v, %v", sequence, j.Kind, params, err)
+		if err := bson.Unmarshal(j.Params, &params); err != nil || params != test.want || j.Kind != job.Reconcile {
+			t.Errorf("%s: a job of kind %s with %+v, %v", id, j.Kind, params, err)
 		}
 	}
 }

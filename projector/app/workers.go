@@ -41,7 +41,7 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 		return nil, err
 	}
 	maps.Copy(workers, map[job.Kind]job.Worker{job.Verify: verifier, job.Reconcile: workers[job.Sweep]})
-	if event.Sequence(c.Projections.Sequence) == event.SequenceIncreasing {
+	if reconcilesContent(c) {
 		workers[job.Reconcile] = verifier
 	}
 	return workers, nil

@@ -175,6 +175,7 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_TRUST" $own.projections.trust)
   (list "PENSTOCK_ON_CHANGE" $own.projections.onChange)
   (list "PENSTOCK_RECONCILE" $own.history.reconcile)
+  (list "PENSTOCK_RECONCILE_CONTENT" (ternary "true" "" $own.history.reconcileContent))
   (list "PENSTOCK_VERIFY_SAMPLE" $own.history.verifySample)
   (list "PENSTOCK_FAILURE_LIMIT" $own.projections.failureLimit)
   (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
