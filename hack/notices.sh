@@ -10,17 +10,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 add() { # name, file
 	local sum
-	sum=$(sha256sum <"$2" | cut -d' ' -f1)
+	sum=$(git hash-object --no-filters "$2")
 	[ -e "$work/$sum" ] || echo "$sum" >>"$work/order"
-	cp --no-preserve=mode "$2" "$work/$sum"
+	cat "$2" >"$work/$sum"
 	echo "$1" >>"$work/$sum.names"
 }
 add "the Go standard library" "$(go env GOROOT)/LICENSE"
-go version -m "$@" | awk '$1 == "dep" && $3 != "(devel)" { print $2 "@" $3 }' | LC_ALL=C sort -u >"$work/modules"
+# A line with => replaces the module of the line before. Penstock's own modules have the
+# version (devel).
+go version -m "$@" | awk '
+	function show() { if (module && module !~ /@\(devel\)$/) print module; module = "" }
+	$1 == "dep" { show(); module = $2 "@" $3 }
+	$1 == "=>" { module = $2 "@" $3 }
+	END { show() }' | LC_ALL=C sort -u >"$work/modules"
 while read -r module; do
 	# The cache writes an upper-case letter as ! and the lower-case letter.
-	folder=$cache/$(sed -E 's/([A-Z])/!\L\1/g' <<<"$module")
-	found=$(find "$folder" -maxdepth 1 -type f -iregex '.*/\(licen[cs]e\|copying\|notice\)[^/]*' | LC_ALL=C sort)
+	folder=$cache/$(awk '{ while (match($0, /[A-Z]/)) $0 = substr($0, 1, RSTART-1) "!" tolower(substr($0, RSTART, 1)) substr($0, RSTART+1) } 1' <<<"$module")
+	found=$(find "$folder" -maxdepth 1 -type f | grep -iE '/(licen[cs]e|copying|notice)[^/]*$' | LC_ALL=C sort || true)
 	[ -n "$found" ] || { echo "$module has no licence file in $folder" >&2; exit 1; }
 	while read -r file; do add "$module" "$file"; done <<<"$found"
 done <"$work/modules"

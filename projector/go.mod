@@ -2,6 +2,8 @@ module github.com/penstock-cdc/penstock/projector
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	cel.dev/cel-go v0.33.2
 	github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus v1.11.0

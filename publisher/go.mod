@@ -2,6 +2,8 @@ module github.com/penstock-cdc/penstock/publisher
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3
 	github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus v1.11.0

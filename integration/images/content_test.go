@@ -3,6 +3,7 @@ package images_test
 import (
 	"archive/tar"
 	"bytes"
+	"debug/buildinfo"
 	"debug/elf"
 	"maps"
 	"slices"
@@ -80,11 +81,14 @@ func checkImage(t *testing.T, service string, i image, d descriptor) {
 	if !i.config.Created.Equal(created) || len(i.config.History) != 1 || !i.config.History[0].Created.Equal(created) {
 		t.Errorf("the image was created at %v, with the history %v, and its labels say %v", i.config.Created, i.config.History, created)
 	}
-	if len(i.layer) != 1 || i.layer[0].Name != service {
-		t.Fatalf("the layer has %d files, not the binary alone", len(i.layer))
+	if len(i.layer) != 3 || i.layer[0].Name != service || i.layer[1].Name != "licenses/LICENSE" || i.layer[2].Name != "licenses/third-party-notices.txt" {
+		t.Fatalf("the layer has %d files, not the binary and two files of licences", len(i.layer))
 	}
 	checkEntry(t, i.layer[0], 0o555, created)
+	checkEntry(t, i.layer[1], 0o444, created)
+	checkEntry(t, i.layer[2], 0o444, created)
 	checkStatic(t, i.layer[0].content, machines[i.config.Architecture])
+	checkNotices(t, i.layer[0].content, i.layer[2].content)
 }
 
 // checkLabels checks that an image has exactly the labels of its service. It returns the
@@ -129,5 +133,26 @@ func checkStatic(t *testing.T, binary []byte, machine elf.Machine) {
 		if segment.Type == elf.PT_INTERP || segment.Type == elf.PT_DYNAMIC {
 			t.Errorf("the binary has a segment %v: it is not static", segment.Type)
 		}
+	}
+}
+
+// checkNotices checks that the licences name every module that is linked into a binary.
+func checkNotices(t *testing.T, binary, notices []byte) {
+	t.Helper()
+	info, err := buildinfo.Read(bytes.NewReader(binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, module := range info.Deps {
+		if module.Replace != nil || module.Version == "(devel)" {
+			continue // Penstock's own
+		}
+		if named++; !bytes.Contains(notices, []byte("\n"+module.Path+"@"+module.Version+"\n")) {
+			t.Errorf("the licences do not name %s", module.Path)
+		}
+	}
+	if named < 20 || !bytes.Contains(notices, []byte("\nthe Go standard library\n")) {
+		t.Errorf("the licences are of %d modules", named)
 	}
 }

@@ -1,5 +1,5 @@
 // Package images tests the container images of the services. The archives of
-// `make images` must hold one static binary per platform, and what a registry and the
+// `make images` must hold one static binary per platform, its licences, and what a registry and the
 // chart expect of an image. A second build, from a copy of the tree in another folder,
 // must give the same bytes. The programs must run as an unprivileged user in a root with
 // no other files. Building the Dockerfiles needs a container engine, so a test compares

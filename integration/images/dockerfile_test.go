@@ -20,9 +20,9 @@ func TestDockerfileGivesTheConfigurationOfTheArchive(t *testing.T) {
 				"USER":       expectedUser,
 				"EXPOSE":     expectedPort,
 				"ENTRYPOINT": `["/` + service + `"]`,
-				"COPY":       "--from=build --chmod=0555 /out/" + service + " /" + service,
+				"COPY":       "--from=build --chmod=0555 /out/" + service + " /" + service + "; --from=build --chmod=0444 /out/LICENSE /out/third-party-notices.txt /licenses/",
 			} {
-				if got := last[instruction]; len(got) != 1 || got[0] != want {
+				if got := strings.Join(last[instruction], "; "); got != want {
 					t.Errorf("%s is %q, not %q", instruction, got, want)
 				}
 			}
@@ -39,7 +39,7 @@ func TestDockerfileGivesTheConfigurationOfTheArchive(t *testing.T) {
 			if env := build["ENV"]; len(env) != 1 || env[0] != "CGO_ENABLED=0 GOWORK=off GOFLAGS=-trimpath" {
 				t.Errorf("the binary is built with %q", env)
 			}
-			for _, part := range []string{"-buildvcs=false", `"-s -w -X `, "/pkg/cli.release=$VERSION ", `/pkg/cli.revision=$REVISION"`} {
+			for _, part := range []string{"-buildvcs=false", `"-s -w -X `, "/pkg/cli.release=$VERSION ", `/pkg/cli.revision=$REVISION"`, "notices.sh /out/" + service} {
 				if !strings.Contains(build["RUN"][0], part) {
 					t.Errorf("the build has no %s: %s", part, build["RUN"][0])
 				}
@@ -47,6 +47,10 @@ func TestDockerfileGivesTheConfigurationOfTheArchive(t *testing.T) {
 			release := capture(t, service+"/Dockerfile", `^ARG GO_VERSION=(.*)$`)
 			if named := capture(t, service+"/go.mod", `^go (.*)$`); !strings.HasPrefix(named, release+".") {
 				t.Errorf("the Dockerfile builds with Go %s, and go.mod names %s", release, named)
+			}
+			// Without this line, the archives can be built with a release that lacks fixes.
+			if toolchain := capture(t, service+"/go.mod", `^toolchain go(.*)$`); !strings.HasPrefix(toolchain, release+".") || toolchain != capture(t, "go.work", `^toolchain go(.*)$`) {
+				t.Errorf("the Dockerfile builds with Go %s, and go.mod names the toolchain %s", release, toolchain)
 			}
 		})
 	}

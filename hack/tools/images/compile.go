@@ -16,8 +16,9 @@ var settings = []string{
 	"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-trimpath", "GOOS=linux", "GOAMD64=v1", "GOARM64=v8.0",
 }
 
-// compile returns the static binary of a service for Linux on arch.
-func compile(ctx context.Context, s service, of release, arch string) ([]byte, error) {
+// compile returns the files of an image for Linux on arch: the static binary of a service,
+// the licence of Penstock, and those of everything that is linked into the binary.
+func compile(ctx context.Context, s service, of release, arch string) ([]file, error) {
 	dir, err := os.MkdirTemp("", "images-")
 	if err != nil {
 		return nil, err
@@ -34,5 +35,24 @@ func compile(ctx context.Context, s service, of release, arch string) ([]byte, e
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("compile for %s: %w", arch, err)
 	}
-	return os.ReadFile(binary)
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	licence, err := os.ReadFile("LICENSE")
+	if err != nil {
+		return nil, err
+	}
+	collect := exec.CommandContext(ctx, "bash", "hack/notices.sh", binary)
+	collect.Env = append(os.Environ(), settings...)
+	collect.Stderr = os.Stderr
+	notices, err := collect.Output()
+	if err != nil {
+		return nil, fmt.Errorf("collect the licences for %s: %w", arch, err)
+	}
+	return []file{
+		{s.name, 0o555, content},
+		{"licenses/LICENSE", 0o444, licence},
+		{"licenses/third-party-notices.txt", 0o444, notices},
+	}, nil
 }

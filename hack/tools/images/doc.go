@@ -5,7 +5,8 @@
 //	images -version 0.1.0 -revision $(git rev-parse HEAD) -epoch $(git log -1 --format=%ct)
 //
 // Run it in the repository's root. An archive has an index with one image per platform.
-// Each image has one layer with one file, the static binary. Nothing in an archive
+// Each image has one layer: the static binary, and the licences of Penstock and of all that
+// is linked into the binary (hack/notices.sh). Nothing in an archive
 // depends on the time, the machine or the folder: the same commit and the same Go release
 // give the same bytes.
 //

@@ -29,11 +29,11 @@ const (
 func buildIndex(ctx context.Context, s service, of release) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range architectures {
-		binary, err := compile(ctx, s, of, arch)
+		files, err := compile(ctx, s, of, arch)
 		if err != nil {
 			return nil, err
 		}
-		image, err := buildImage(s, of, arch, binary)
+		image, err := buildImage(s, of, arch, files)
 		if err != nil {
 			return nil, err
 		}
@@ -53,9 +53,16 @@ type untyped struct{ v1.Image }
 // ArtifactType overrides the type that go-containerregistry writes into the index.
 func (untyped) ArtifactType() (string, error) { return "", nil }
 
-// buildImage returns an image that contains only the binary.
-func buildImage(s service, of release, arch string, binary []byte) (v1.Image, error) {
-	content, err := layerTar(s, of, binary)
+// file is a file of an image, from the root folder.
+type file struct {
+	name    string
+	mode    int64
+	content []byte
+}
+
+// buildImage returns an image that contains only these files.
+func buildImage(s service, of release, arch string, files []file) (v1.Image, error) {
+	content, err := layerTar(of, files)
 	if err != nil {
 		return nil, err
 	}
@@ -82,19 +89,21 @@ func buildImage(s service, of release, arch string, binary []byte) (v1.Image, er
 	}
 	return mutate.Append(image, mutate.Addendum{
 		Layer:   layer,
-		History: v1.History{Created: created, CreatedBy: "COPY " + s.name + " /" + s.name},
+		History: v1.History{Created: created, CreatedBy: "COPY " + s.name + " licenses /"},
 	})
 }
 
-// layerTar returns the layer: the binary in the root folder, read-only and owned by root.
-func layerTar(s service, of release, binary []byte) ([]byte, error) {
+// layerTar returns the layer: the files, read-only and owned by root.
+func layerTar(of release, files []file) ([]byte, error) {
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
-	if err := w.WriteHeader(fileHeader(s.name, 0o555, int64(len(binary)), of)); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(binary); err != nil {
-		return nil, err
+	for _, f := range files {
+		if err := w.WriteHeader(fileHeader(f.name, f.mode, int64(len(f.content)), of)); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, err
+		}
 	}
 	return content.Bytes(), w.Close()
 }
