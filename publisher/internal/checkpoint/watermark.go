@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/bits"
+	"math"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,18 +16,19 @@ type Handle = uint64
 
 // slot is one place in the window: an event, or a mark.
 type slot struct {
-	// data is the token, or the scan's aggregateId; its array is reused. It is nil if the
-	// position can no longer become the low watermark, because the next event is
-	// acknowledged too.
+	// data is the token, or the scan's aggregateId; its array is reused.
 	data        []byte
 	clusterTime bson.Timestamp
 	eventID     int64
 	// shared has the values that many consecutive slots have in common.
 	shared *shared
-	kind   kind
-	idType bson.Type
-	acked  bool
-	mark   bool
+	// number counts the slots that were added. before and after are the slots around it.
+	number        uint64
+	before, after uint32
+	kind          kind
+	idType        bson.Type
+	acked         bool
+	mark          bool
 	// seam marks the boundary between a scan and a stream. It stays set when the mark
 	// moves.
 	seam bool
@@ -56,11 +57,15 @@ type Watermark struct {
 	limit int
 
 	mu sync.Mutex
-	// ring holds the window, the slots after the low watermark. first is the sequence
-	// number of the oldest slot, next that of the next one. A slot's index is its sequence
-	// number modulo len(ring), which is a power of two.
-	ring        []slot
-	first, next uint64
+	// slots holds the window, the slots after the low watermark, as a list from first to
+	// last, and the slots of unused. No two neighbours in the list are acknowledged: of
+	// those, only the later one can become the low watermark. So acknowledged events take no
+	// memory, however long one before them waits.
+	slots       []slot
+	unused      []uint32
+	first, last uint32
+	window      int
+	added       uint64
 	// spare are arrays for reuse.
 	spare [][]byte
 	// shared belongs to the last filled slot.
@@ -78,32 +83,27 @@ type Watermark struct {
 	due       chan struct{}
 }
 
-// smallestRing is the initial length of the ring.
-const smallestRing = 1024
+// none is no slot.
+const none = math.MaxUint32
 
-// DefaultWindow is large enough that a stalled session stalls the stream only after 13 s at
-// 20,000 events/s. It takes at most 15 MB, plus the tokens of the events in flight.
+// DefaultWindow bounds the events that wait, for example because a session is stalled. They
+// take at most 21 MB and their tokens, of some 100 bytes each.
 const DefaultWindow = 1 << 18
 
-// NewWatermark makes a watermark over at most window events after the low watermark; the
-// smallest window is one. One unacknowledged event keeps all later ones in the window,
-// acknowledged or not. So window bounds the memory (56 bytes for each event, and a token
-// for each that waits) and the events that a failover repeats.
+// NewWatermark makes a watermark over at most window slots after the low watermark; the
+// smallest window is one. A slot is an event that is not acknowledged, or all acknowledged
+// events between two of those. So one event can wait while any number of others passes. A
+// failover repeats all of these.
 func NewWatermark(window int) *Watermark {
-	window = max(window, 1)
-	length := min(ringLength(window), smallestRing)
-	return &Watermark{limit: window, ring: make([]slot, length), due: make(chan struct{}, 1)}
+	return &Watermark{limit: max(window, 1), first: none, last: none, due: make(chan struct{}, 1)}
 }
-
-// ringLength returns the smallest power of two that is not less than n.
-func ringLength(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 // Add adds the next event, whose position is p, and copies the data of p. p must not be
 // zero. Add waits while the window is full, and fails only with ctx.
 func (w *Watermark) Add(ctx context.Context, p Position) (Handle, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.window() >= w.limit {
+	for w.window >= w.limit {
 		if w.room == nil {
 			w.room = make(chan struct{})
 		}
@@ -117,24 +117,28 @@ func (w *Watermark) Add(ctx context.Context, p Position) (Handle, error) {
 			return 0, fmt.Errorf("wait for acknowledgements: %w", context.Cause(ctx))
 		}
 	}
-	return w.push(p), nil
+	at := w.push(p)
+	return w.slots[at].number<<indexBits | Handle(at), nil
 }
+
+// indexBits is the part of a handle that is the index of its slot. The rest is the end of
+// its number, because slots are reused.
+const indexBits = 32
 
 // Ack acknowledges events that the broker or the quarantine has. It ignores handles that
 // were acknowledged before.
 func (w *Watermark) Ack(handles ...Handle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, seq := range handles {
-		if seq < w.first || seq >= w.next {
+	for _, handle := range handles {
+		at := uint32(handle)
+		if int(at) >= len(w.slots) {
 			continue
 		}
-		s := w.at(seq)
-		if s.acked {
-			continue
+		if s := &w.slots[at]; !s.acked && s.number<<indexBits|Handle(at) == handle {
+			s.acked = true
+			w.merge(at)
 		}
-		s.acked = true
-		w.forget(seq)
 	}
 	w.advance()
 }
@@ -149,20 +153,20 @@ func (w *Watermark) Mark(p Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.next == w.first && w.passed && w.low.standsAt(p):
+	case w.last == none && w.passed && w.low.standsAt(p):
 		return
-	case w.next > w.first:
-		if last := w.at(w.next - 1); last.mark {
+	case w.last != none:
+		if last := &w.slots[w.last]; last.mark {
 			// No event has been added since the last mark, so that mark moves.
 			w.fill(last, p)
 			last.seam = last.seam || p.isSeam()
 			return
 		}
 	}
-	seq := w.push(p)
-	s := w.at(seq)
+	at := w.push(p)
+	s := &w.slots[at]
 	s.acked, s.mark, s.seam = true, true, p.isSeam()
-	w.forget(seq)
+	w.merge(at)
 	w.advance()
 }
 
@@ -181,28 +185,55 @@ func (w *Watermark) Low() (p Position, moves uint64) {
 func (w *Watermark) Window() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.window()
+	if !w.passed {
+		return int(w.added)
+	}
+	return int(w.added - w.low.number - 1)
 }
 
-func (w *Watermark) window() int { return int(w.next - w.first) }
-
-func (w *Watermark) at(seq uint64) *slot { return &w.ring[seq&uint64(len(w.ring)-1)] }
-
-// push adds a slot at the end. If the ring is full, push doubles its length.
-func (w *Watermark) push(p Position) uint64 {
-	if w.window() == len(w.ring) {
-		longer := make([]slot, 2*len(w.ring))
-		for seq := w.first; seq < w.next; seq++ {
-			longer[seq&uint64(len(longer)-1)] = *w.at(seq)
-		}
-		w.ring = longer
+// push adds a slot at the end and returns its index.
+func (w *Watermark) push(p Position) uint32 {
+	var at uint32
+	if n := len(w.unused); n > 0 {
+		at, w.unused = w.unused[n-1], w.unused[:n-1]
+	} else {
+		at = uint32(len(w.slots))
+		w.slots = append(w.slots, slot{})
 	}
-	seq := w.next
-	w.next++
-	s := w.at(seq)
-	*s = slot{}
-	w.fill(s, p)
-	return seq
+	w.slots[at] = slot{number: w.added, before: w.last, after: none}
+	if w.last == none {
+		w.first = at
+	} else {
+		w.slots[w.last].after = at
+	}
+	w.last = at
+	w.added++
+	w.window++
+	w.fill(&w.slots[at], p)
+	return at
+}
+
+// remove takes a slot out of the window.
+func (w *Watermark) remove(at uint32) {
+	s := &w.slots[at]
+	if s.before == none {
+		w.first = s.after
+	} else {
+		w.slots[s.before].after = s.after
+	}
+	if s.after == none {
+		w.last = s.before
+	} else {
+		w.slots[s.after].before = s.before
+	}
+	w.giveBack(s)
+	s.acked = true // its handle is not valid any more
+	w.unused = append(w.unused, at)
+	w.window--
+	if w.room != nil {
+		close(w.room)
+		w.room = nil
+	}
 }
 
 // fill sets the position of s to a copy of p.
@@ -229,16 +260,17 @@ func (w *Watermark) fill(s *slot, p Position) {
 	s.data = append(s.data[:0], data...)
 }
 
-// forget releases the data of acknowledged slots around seq that can no longer become the
-// low watermark: it only ever stops at the last of several acknowledged slots.
-func (w *Watermark) forget(seq uint64) {
-	if seq > w.first {
-		if before := w.at(seq - 1); before.acked {
-			w.giveBack(before)
-		}
+// merge removes the acknowledged slots around an acknowledged one that can no longer become
+// the low watermark: it only ever stops at the last of several.
+func (w *Watermark) merge(at uint32) {
+	if after := w.slots[at].after; after != none && w.slots[after].acked {
+		w.slots[after].seam = w.slots[after].seam || w.slots[at].seam
+		w.remove(at)
+		at = after
 	}
-	if seq+1 < w.next && w.at(seq+1).acked {
-		w.giveBack(w.at(seq))
+	if before := w.slots[at].before; before != none && w.slots[before].acked {
+		w.slots[at].seam = w.slots[at].seam || w.slots[before].seam
+		w.remove(before)
 	}
 }
 
@@ -249,28 +281,20 @@ func (w *Watermark) giveBack(s *slot) {
 	}
 }
 
-// advance moves the low watermark over acknowledged slots.
+// advance moves the low watermark over the acknowledged slot at the front.
 func (w *Watermark) advance() {
-	begun, seam := w.first, false
-	for w.first < w.next && w.at(w.first).acked {
-		seam = seam || w.at(w.first).seam
-		w.first++
-	}
-	if w.first == begun {
+	if w.first == none || !w.slots[w.first].acked {
 		return
 	}
 	w.giveBack(&w.low)
-	last := w.at(w.first - 1)
-	w.low = *last
-	last.data = nil
+	front := &w.slots[w.first]
+	w.low = *front
+	front.data = nil
+	w.remove(w.first)
 	w.passed = true
 	w.moves++
-	if w.room != nil {
-		close(w.room)
-		w.room = nil
-	}
-	if w.threshold > 0 && (seam || w.first-w.told >= w.threshold) {
-		w.told = w.first
+	if passed := w.low.number + 1; w.threshold > 0 && (w.low.seam || passed-w.told >= w.threshold) {
+		w.told = passed
 		select {
 		case w.due <- struct{}{}:
 		default:
@@ -320,6 +344,8 @@ func (w *Watermark) notifyEvery(n int) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.threshold = uint64(max(n, 1))
-	w.told = w.first
+	if w.told = 0; w.passed {
+		w.told = w.low.number + 1
+	}
 	return w.due
 }

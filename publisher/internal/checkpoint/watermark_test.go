@@ -183,14 +183,16 @@ func TestWatermarkBoundsItsWindow(t *testing.T) {
 			}
 			added <- h
 		}()
-		w.Ack(h[1], h[2]) // only one event is in flight, but the window is full
+		w.Ack(h[2])
 		synctest.Wait()
 		if len(added) != 0 {
 			t.Fatal("a fourth event was added to a window of three")
 		}
 		w.Mark(postBatch(3)) // never waits
+		w.Ack(h[1])          // takes no room beside the acknowledged one behind it
+		fourth := <-added
 		w.Ack(h[0])
-		w.Ack(<-added)
+		w.Ack(fourth)
 		expectLow(t, w, at(4))
 
 		add(t, w, at(5), at(6), at(7))
@@ -203,6 +205,26 @@ func TestWatermarkBoundsItsWindow(t *testing.T) {
 			t.Errorf("window is %d, want 3", w.Window())
 		}
 	})
+}
+
+// One event waits while any number of others passes it, and nobody has to hold them.
+func TestManyEventsPassOneThatWaits(t *testing.T) {
+	t.Parallel()
+	w := checkpoint.NewWatermark(8)
+	waiting := add(t, w, at(1))
+	for n := 2; n < 10_000; n += 3 {
+		h := add(t, w, at(n), at(n+1), at(n+2))
+		w.Ack(h[2], h[0])
+		w.Ack(h[1])
+		if w.Window() != n+2 { // a failover repeats all of them
+			t.Fatalf("%d events are in the window, want %d", w.Window(), n+2)
+		}
+	}
+	if low, _ := w.Low(); !low.IsZero() {
+		t.Errorf("the watermark %v has passed the event that waits", low)
+	}
+	w.Ack(waiting[0])
+	expectLow(t, w, at(10_000))
 }
 
 // TestWatermarkEqualsTheModel compares the watermark with a list. Whatever is added, marked
