@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
 const (
@@ -20,13 +21,16 @@ const (
 	streamSilence = time.Minute
 	// shortRunway is how far the oplog must reach back before the checkpoint.
 	shortRunway = time.Hour
+	// delayedAfter is how long sending the events of a key must fail before the verdict names
+	// it.
+	delayedAfter = time.Minute
 )
 
 // newConditions makes the metric of the conditions of health.
 func (p *Publisher) newConditions() *prometheus.GaugeVec {
 	conditions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "penstock_publisher_health_conditions",
-		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, stream-behind, oplog-short, quarantined and paused; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, pause, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.",
+		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, stream-behind, oplog-short, keys-delayed, quarantined and paused; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, pause, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.",
 	}, []string{"condition", "state"})
 	p.registry.MustRegister(conditions)
 	return conditions
@@ -46,6 +50,7 @@ func watchWorker(h *health.Health, w *worker, host string) {
 			Remedy: "Nothing is lost: the events wait in the event store. Check the namespace's status, its firewall and this pod's network.",
 		}}
 	}))
+	h.Watch("keys-delayed", delayedKeys(w.publishing.Metrics))
 	h.Watch("stream", func(context.Context) []health.Condition {
 		lag := w.watching.Metrics.Lag()
 		if lag < streamSilence || w.pausing.Paused() != nil {
@@ -72,6 +77,23 @@ func watchWorker(h *health.Health, w *worker, host string) {
 		}
 		return found
 	})
+}
+
+// delayedKeys is the condition that the topic does not accept some session keys, while the
+// publisher continues with the others.
+func delayedKeys(metrics *publish.Metrics) func(context.Context) []health.Condition {
+	return func(context.Context) []health.Condition {
+		delayed := metrics.Delayed()
+		if delayed.Keys == 0 || time.Since(delayed.Since) < delayedAfter {
+			return nil
+		}
+		return []health.Condition{{
+			Name: "keys-delayed", State: health.Degraded, Since: delayed.Since,
+			Text: fmt.Sprintf("sending fails for %s, for session key %q since %s: %v",
+				cli.Count(int64(delayed.Keys), "session key"), delayed.Key, delayed.Since.UTC().Format(time.RFC3339), delayed.Err),
+			Remedy: "The events of these keys wait in order, and the checkpoint does not pass them. Look for the reason in the error and at the topic.",
+		}}
+	}
 }
 
 // quarantineConditions is the condition that the quarantine has records.

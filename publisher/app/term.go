@@ -123,6 +123,9 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 	options.Connect, options.Encoder, options.SessionKey = w.connect, w.encoder, w.sessions.Key
 	options.Epoch, options.Logger = claim.Epoch, logger
 	options.Acked, options.Quarantine = t.pump.acked, t.pump.refused
+	if store, ok := w.history.(documents); ok {
+		options.Load = t.pump.reload(store)
+	}
 	options.Closing = func() (context.Context, context.CancelFunc) {
 		return endingWithin(leading, mostClosing, closingShare)
 	}

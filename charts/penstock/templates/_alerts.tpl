@@ -99,12 +99,11 @@ cluster: {{ . | quote }}
     summary: The publisher does not reach Service Bus.
     description: For 2 minutes the publisher could not open a connection to the topic, or the topic accepted no send. Events wait in the event store.
 - alert: PenstockPublisherKeysDelayed
-  expr: max(penstock_publisher_delayed_keys{ {{- $pods -}} }) > 0
-  for: 10m
+  expr: max(penstock_publisher_delayed_seconds{ {{- $pods -}} }) > 600
   labels: {severity: warning}
   annotations:
     summary: Events of some aggregates are not accepted.
-    description: {{ `{{ $value | humanize }} session keys have delayed events for 10 minutes, because sends of their next event fail.` | quote }}
+    description: {{ `Sending the next event of a session key has failed for {{ $value | humanizeDuration }}. The other keys continue.` | quote }}
 - alert: PenstockPublisherThrottled
   expr: sum(rate(penstock_publisher_throttled_total{ {{- $pods -}} }[5m])) > 0
   for: 15m

@@ -60,7 +60,7 @@ type Publish struct {
 	ClaimCheck         bool          `name:"claim-check" env:"PENSTOCK_CLAIM_CHECK" default:"true" negatable:"" help:"Send an event that is too large for the topic without its payload; the projector reads it from the event store. Without it such an event goes to the quarantine."`
 	Batching           string        `name:"batching" env:"PENSTOCK_BATCHING" enum:"auto,off,session,mixed" default:"auto" help:"Events in one broker message: one (off), those of one session (session), of any sessions (mixed), or what the topic's properties allow (auto)."`
 	Connections        int           `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"4" help:"Connections to Service Bus."`
-	MaxInflightEvents  int           `name:"max-inflight-events" env:"PENSTOCK_MAX_INFLIGHT_EVENTS" default:"8192" help:"Events that may await the broker's answer before reading stops."`
+	MaxInflightEvents  int           `name:"max-inflight-events" env:"PENSTOCK_MAX_INFLIGHT_EVENTS" default:"8192" help:"Events that may be in memory and await the broker's answer before reading stops. Events behind a slow or failing session key do not stop reading: they are dropped from memory and read again later, for which a quarter more are in memory."`
 	MaxInflightBytes   int64         `name:"max-inflight-bytes" env:"PENSTOCK_MAX_INFLIGHT_BYTES" default:"67108864" help:"Bytes of events that may await the broker's answer before reading stops. In addition, the messages that are being sent take up to three times as much."`
 	CheckpointInterval time.Duration `name:"checkpoint-interval" env:"PENSTOCK_CHECKPOINT_INTERVAL" default:"1s" help:"Time between two saves of the checkpoint. A crash repeats at most the events of this time and those in flight."`
 }
@@ -68,7 +68,7 @@ type Publish struct {
 // Refusals says what to do with events that the topic does not accept, and how long a
 // server may refuse the publisher itself.
 type Refusals struct {
-	MaxAttempts     int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. An event that fails without an explicit refusal must also have failed for 2 minutes."`
+	MaxAttempts     int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. Only explicit refusals count: an event that fails in another way waits, and the later events of its session key with it."`
 	QuarantineShare float64       `name:"quarantine-share" env:"PENSTOCK_QUARANTINE_SHARE" default:"0.05" help:"Largest share of the last 1000 events that may go to the quarantine because the topic refuses them. If more would, the publisher ends before the checkpoint passes them, because then a setting is wrong and not the events. 10 events are always allowed. Unreadable events do not count here: PENSTOCK_UNREADABLE_LIMIT is their limit."`
 	FatalAfter      time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, every event refused, saves of the checkpoint refused) before the process ends. A standby that has compared its pipeline with the checkpoint counts as one that has worked. Until then it retries and is not ready. A publisher that is refused at its start ends immediately."`
 }

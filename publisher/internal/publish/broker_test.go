@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -270,8 +272,15 @@ func (h *harness) submit(t *testing.T, aggregate string, id int64) {
 }
 
 func item(aggregate string, id int64) publish.Item {
+	kind, value, err := bson.MarshalValue(aggregate)
+	if err != nil {
+		panic(err)
+	}
 	return publish.Item{
-		Event:  event.Event{Keys: event.Keys{AggregateID: aggregate, EventID: id, EventType: "Happened"}},
+		Event: event.Event{
+			Keys:           event.Keys{AggregateID: aggregate, EventID: id, EventType: "Happened"},
+			RawAggregateID: bson.RawValue{Type: kind, Value: value},
+		},
 		Ticket: uint64(id),
 		Size:   100,
 	}
@@ -294,6 +303,12 @@ func (h *harness) finish(t *testing.T) {
 	if h.broker.open != 0 {
 		t.Errorf("%d connections are left open", h.broker.open)
 	}
+}
+
+// pending reports whether events are not acknowledged, in memory or not.
+func (h *harness) pending() bool {
+	events, _ := h.Inflight()
+	return events > 0 || h.Spilled() > 0
 }
 
 func (h *harness) ackedEvents() int {
@@ -321,3 +336,40 @@ func checkOrder(topic []event.Message, skipped func(aggregate string, id int64) 
 }
 
 func nothing(string, int64) bool { return false }
+
+// reloads is an event store that has every event that it is asked for.
+type reloads struct {
+	mu     sync.Mutex
+	events int
+	after  time.Duration
+	fail   func() error
+}
+
+func (r *reloads) load(ctx context.Context, refs []publish.Ref) ([]event.Event, error) {
+	r.mu.Lock()
+	r.events += len(refs)
+	fail := r.fail
+	r.mu.Unlock()
+	select {
+	case <-time.After(r.after):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if fail != nil {
+		if err := fail(); err != nil {
+			return nil, err
+		}
+	}
+	events := make([]event.Event, len(refs))
+	for i, ref := range refs {
+		events[i] = item(ref.AggregateID.StringValue(), ref.EventID).Event
+		events[i].Document = bson.Raw("read again")
+	}
+	return events, nil
+}
+
+func (r *reloads) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.events
+}

@@ -43,10 +43,27 @@ type Dispatcher struct {
 	lanes         lanes
 	inflight      int
 	inflightBytes int64
-	waiting       int // blocked Submits
-	policy        Batching
-	batchBytes    int64  // size of source documents that is known to fit a batch
-	accepted      uint64 // sends that the topic has accepted
+	// reloaded and reloadedBytes measure the events that were read from the event store
+	// again, or are being read. They do not count as inflight.
+	reloaded      int
+	reloadedBytes int64
+	// spilled counts the events that lanes do not hold in memory.
+	spilled int
+	loaders int // that run
+	// taken counts the events that Submit has taken into memory. scanned is its value when
+	// makeRoom last looked at all lanes.
+	taken, scanned uint64
+	// patience limits how long Submit waits before it drops the events of slow lanes. Only
+	// Submit uses it.
+	patience   *time.Timer
+	waiting    int // blocked Submits
+	policy     Batching
+	batchBytes int64  // size of source documents that is known to fit a batch
+	accepted   uint64 // sends that the topic has accepted
+	// acceptedAt is the time of the last of them. busyShare is the share of the last answers
+	// that said that the broker is busy.
+	acceptedAt time.Time
+	busyShare  float64
 	// policyProven says that the topic has accepted a batch of the current policy.
 	// refusedBatches counts the batches that it refused before.
 	policyProven   bool
@@ -72,12 +89,13 @@ type Dispatcher struct {
 	// Workers start as work demands, up to one for each slot, and end with Run. At most one
 	// worker is woken at a time. Before it sends, it wakes the next one, so events that
 	// arrive meanwhile join its batch.
-	work    sync.Cond
-	spawn   func() // starts a worker; nil before and after Run
-	workers int
-	idle    int
-	waking  bool
-	group   sync.WaitGroup
+	work        sync.Cond
+	spawn       func() // starts a worker; nil before and after Run
+	spawnLoader func()
+	workers     int
+	idle        int
+	waking      bool
+	group       sync.WaitGroup
 
 	fail context.CancelCauseFunc // ends Run with that error
 }
@@ -98,7 +116,8 @@ func New(options Options) (*Dispatcher, error) {
 		closed:     make(chan struct{}),
 		drained:    make(chan struct{}),
 		ended:      make(chan struct{}),
-		lanes:      lanes{byKey: make(map[string]*lane)},
+		lanes:      lanes{byKey: make(map[string]*lane), loadEvents: max(1, options.MaxInflightEvents/loadShare)},
+		patience:   time.NewTimer(submitPatience),
 		policy:     options.Batching,
 		batchBytes: maxBatchBytes,
 		limit:      options.sends(options.Batching),
@@ -128,28 +147,36 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 	submitted := d.options.Tracer.Now()
 
 	d.mu.Lock()
-	for !d.closing && !d.fits(size) {
-		if err := d.awaitSpace(ctx); err != nil {
-			d.mu.Unlock()
+	defer d.mu.Unlock()
+	for patient := true; !d.closing; {
+		switch ln := d.lanes.byKey[key]; {
+		case ln != nil && ln.spilled.len() > 0: // the event must not overtake them
+			if d.spilled < d.options.MaxSpilledEvents {
+				d.spill(ln, &item, size)
+				d.wake()
+				return nil
+			}
+		case d.fits(size):
+			d.taken++
+			e := d.lanes.entry()
+			e.item, e.size, e.submitted, e.number = item, size, submitted, d.taken
+			d.inflight++
+			d.inflightBytes += size
+			d.lanes.add(key, e)
+			d.wake()
+			if d.waiting > 0 {
+				d.notifySpace()
+			}
+			return nil
+		case d.makeRoom(patient):
+			continue
+		}
+		var err error
+		if patient, err = d.awaitSpace(ctx); err != nil {
 			return err
 		}
 	}
-	if d.closing {
-		err := d.closedError()
-		d.mu.Unlock()
-		return err
-	}
-	e := d.lanes.entry()
-	e.item, e.size, e.submitted = item, size, submitted
-	d.inflight++
-	d.inflightBytes += size
-	d.lanes.add(key, e)
-	d.wake()
-	if d.waiting > 0 {
-		d.notifySpace()
-	}
-	d.mu.Unlock()
-	return nil
+	return d.closedError()
 }
 
 // fits reports whether one more event may be in flight. An event larger than the bound fits
@@ -159,20 +186,23 @@ func (d *Dispatcher) fits(size int64) bool {
 		d.inflight < d.options.MaxInflightEvents && d.inflightBytes+size <= d.options.MaxInflightBytes
 }
 
-// awaitSpace releases the mutex and waits until an event has left.
-func (d *Dispatcher) awaitSpace(ctx context.Context) error {
+// awaitSpace releases the mutex and waits until an event has left, or until patience ends.
+func (d *Dispatcher) awaitSpace(ctx context.Context) (patient bool, err error) {
 	d.waiting++
 	d.mu.Unlock()
-	var err error
+	d.patience.Reset(submitPatience)
+	patient = true
 	select {
 	case <-d.space:
+	case <-d.patience.C:
+		patient = false
 	case <-d.closed:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	d.mu.Lock()
 	d.waiting--
-	return err
+	return patient, err
 }
 
 func (d *Dispatcher) notifySpace() {
@@ -207,6 +237,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.spawn = func() {
 		d.group.Go(func() { (&worker{d: d}).run(runCtx) })
 	}
+	d.spawnLoader = func() { d.group.Go(func() { d.runLoader(runCtx) }) }
 	d.wake()
 	d.mu.Unlock()
 
@@ -222,7 +253,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 
 	d.mu.Lock()
-	d.spawn = nil
+	d.spawn, d.spawnLoader = nil, nil
 	d.endCause = cause
 	d.close()
 	close(d.ended)
@@ -232,7 +263,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.group.Wait()
 	d.endSpans()
 	d.metrics.inflight.CompareAndSwap(d, nil)
-	d.metrics.delayed.Set(0)
 	if isClosed(d.drained) { // even if something else has ended Run meanwhile
 		return nil
 	}
@@ -247,10 +277,10 @@ func (d *Dispatcher) close() {
 	}
 }
 
-// Drain refuses further events and waits until the accepted ones are acknowledged. Run then
-// returns nil. If ctx ends first, the error is its cause, the remaining events stay in
-// flight, and the caller must end Run. If Run ends first, the error is [ErrClosed] with the
-// reason.
+// Drain refuses further events and waits until the accepted ones are acknowledged, except
+// those that are not held in memory ([Dispatcher.Spilled]). Run then returns nil. If ctx
+// ends first, the error is its cause, the remaining events stay in flight, and the caller
+// must end Run. If Run ends first, the error is [ErrClosed] with the reason.
 func (d *Dispatcher) Drain(ctx context.Context) error {
 	d.mu.Lock()
 	d.draining = true
@@ -285,21 +315,33 @@ func isClosed(c <-chan struct{}) bool {
 
 // endDrain records that draining is complete, if it is. The caller holds the mutex.
 func (d *Dispatcher) endDrain() {
-	if d.draining && d.inflight == 0 {
+	if d.draining && d.inflight == 0 && d.reloaded == 0 {
 		d.drainOnce.Do(func() { close(d.drained) })
 	}
 }
 
-// Inflight counts the events that were submitted and are not acknowledged.
+// Inflight counts the events that were submitted, are not acknowledged, and are held in
+// memory.
 func (d *Dispatcher) Inflight() (events int, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.inflight, d.inflightBytes
+	return d.inflight + d.reloaded, d.inflightBytes + d.reloadedBytes
+}
+
+// Spilled counts the events that were submitted, are not acknowledged, and must be read from
+// the event store again.
+func (d *Dispatcher) Spilled() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.spilled
 }
 
 // wake wakes a worker if there is work and no other worker is woken. The caller holds the
 // mutex.
 func (d *Dispatcher) wake() {
+	if len(d.lanes.loads) > 0 {
+		d.wakeLoader()
+	}
 	if d.waking || d.spawn == nil || !d.hasWork() {
 		return
 	}
@@ -328,7 +370,6 @@ func (d *Dispatcher) endWaits(ctx context.Context) {
 		d.mu.Lock()
 		now := time.Now()
 		next := d.lanes.endWaits(now)
-		d.metrics.delayed.Set(float64(len(d.lanes.waiting)))
 		d.wake()
 		d.mu.Unlock()
 		if !next.IsZero() {

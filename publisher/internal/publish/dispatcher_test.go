@@ -270,7 +270,7 @@ penstock_publisher_events_published_total{result="quarantined"} 0
 # HELP penstock_publisher_connections Open connections to the topic.
 # TYPE penstock_publisher_connections gauge
 penstock_publisher_connections 0
-# HELP penstock_publisher_send_errors_total Sends that failed, by fault: disconnected (the connection was lost), transient, busy (the namespace is throttled), too_large (the messages exceed the limit of the topic), refused (the topic refuses these messages), mixed_refused (no batch of several session keys), batch_refused (no batch at all) or fatal (an operator must act).
+# HELP penstock_publisher_send_errors_total Sends that failed, by fault: disconnected (the connection was lost), transient, busy (the namespace is throttled, or a part of the topic is), too_large (the messages exceed the limit of the topic), refused (the topic refuses these messages), mixed_refused (no batch of several session keys), batch_refused (no batch at all) or fatal (an operator must act).
 # TYPE penstock_publisher_send_errors_total counter
 penstock_publisher_send_errors_total{fault="batch_refused"} 0
 penstock_publisher_send_errors_total{fault="busy"} 0

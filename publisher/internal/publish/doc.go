@@ -40,12 +40,26 @@
 // PartitionKey to one partition, so a batch may have only one key. With duplicate detection
 // it also compares the MessageIds of envelopes, so batches are not possible.
 //
+// # Memory
+//
+//	           in memory                        in the event store
+//	lane:  sending │ queued   ◀── loader ──  spilled (only their keys)  ◀── Submit
+//	                     └──────── makeRoom ───────▶
+//
+// The events in flight have a bound, and a large message is sent alone. If the bound is
+// reached, a lane drops its queue if its next event was overtaken by more events than the
+// bound, or if its sends fail or get no answer: only the keys and tickets stay. While it has
+// such events, all later ones join them.
+// A loader reads them again when the lane moves. So a key that is busy or blocked slows down
+// no other. A spilled event is not acknowledged, so the checkpoint does not pass it.
+//
 // # Failures
 //
 // A [Sender] says what went wrong as a [Fault]; the waits are decided here:
 //
-//	busy          nothing is sent for at least 2 s, then slower: the namespace is
-//	              throttled, so all lanes are (see rateLimit)
+//	busy          nothing is sent for at least 2 s, then slower, because the namespace
+//	              is throttled (see rateLimit); while the topic accepts most others, only
+//	              the keys of the batch wait
 //	transient     the same events again, after a backoff
 //	disconnected  the same events again on another connection, while this one is
 //	              replaced once for all its lanes; the broker may have the batch
@@ -62,11 +76,13 @@
 // event at fault is alone. An event at fault goes to the quarantine with the reasons,
 // and its lane continues with the next event. An event is at fault if all of this holds:
 //
-//   - the topic did not accept it MaxAttempts times, and between these attempts it
+//   - the topic refused it explicitly MaxAttempts times, and between these attempts it
 //     accepted other events: so the topic works;
 //   - the connection served others in between, or a second connection failed in the
-//     same way: so the connection works;
-//   - each answer was an explicit refusal, or GiveUpAfter has passed.
+//     same way: so the connection works.
+//
+// Only an explicit refusal is permanent. An event that fails in any other way waits, however
+// long that lasts: [Metrics.Delayed] names its key.
 //
 // If it is the only event that fails and no other event is there to compare it with, it is
 // at fault after a minute of refusals. This time doubles for each further event. If several

@@ -31,6 +31,12 @@ func (w *worker) encode(ctx context.Context) bool {
 	w.bodies = 0
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
+		if e.lost {
+			if !w.quarantine(ctx, i, &event.ContractError{Reason: event.ReasonLost, Detail: "the event store no longer has the event, which waited for its turn"}) {
+				return false
+			}
+			continue
+		}
 		size := int64(len(e.item.Event.Document))
 		if size > measuredDocument {
 			var err error

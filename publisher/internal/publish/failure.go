@@ -7,6 +7,13 @@ import (
 	"time"
 )
 
+// The namespace is throttled if more than the share namespaceBusy of about the last
+// busySends answers say so, not counting those to keys that are known to be busy alone.
+const (
+	namespaceBusy = 1.0 / 4
+	busySends     = 64
+)
+
 // failure is one failed send of a batch.
 type failure struct {
 	fault Fault
@@ -15,8 +22,9 @@ type failure struct {
 	timedOut, broken bool
 	err              error
 	at               time.Time
-	// events is the size of the batch.
+	// events is the size of the batch. mixed says that it has several session keys.
 	events int
+	mixed  bool
 	// connection is the id of the connection, and served its number of completed sends.
 	connection, served uint64
 	// before and accepted count the sends that the topic had accepted when this send began
@@ -41,14 +49,14 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	if fault == FaultBatch || fault == FaultMixed { // of a message alone
 		fault = FaultRefused
 	}
-	f.fault = fault
+	f.fault, f.mixed = fault, w.batch[0].lane != w.batch[len(w.batch)-1].lane
 	_, f.broken = faultOf(f.err)
 	message, span := w.batch[0].message.MessageID, w.batch[0].span
 
 	d.mu.Lock()
 	s := w.note(f)
 	w.noteRefusedBatch(*f)
-	if f.events == 1 && s.conclusive(f.at, d.options.MaxAttempts, d.options.GiveUpAfter, d.aloneFor()) {
+	if f.events == 1 && s.conclusive(f.at, d.options.MaxAttempts, d.aloneFor()) {
 		d.quarantined++
 		d.mu.Unlock()
 		return w.refused(ctx, s.explain(f.at))
@@ -73,6 +81,32 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 		d.stumbles.Warn().Err(f.err).Str("messageId", message).EmbedObject(span).Int("events", f.events).Msg("sending fails repeatedly; retrying")
 	}
 	return true
+}
+
+// busy handles a busy answer: either the namespace is throttled, so nothing is sent for a
+// while, or one of its partitions is, so only the keys of the batch wait, as long as the
+// topic accepts most of the others. A key is known to be busy alone if its last sends were
+// refused, and the topic has accepted others since the last of them.
+func (w *worker) busy(f *failure) {
+	d := w.d
+	f.fault = FaultBusy
+	f.mixed = w.batch[0].lane != w.batch[len(w.batch)-1].lane
+	d.mu.Lock()
+	last := w.batch[0].lane.setback
+	known := !f.mixed && last != nil && last.failures >= splitAfter-1 && d.accepted > last.accepted
+	if !known {
+		d.busyShare += (1 - d.busyShare) / busySends
+	}
+	namespace := !known && (!d.rateLimit.free.Load() || d.busyShare > namespaceBusy || f.at.Sub(d.acceptedAt) > busyWait)
+	s := w.note(f)
+	if !namespace {
+		w.wait(s.notBefore)
+	}
+	d.mu.Unlock()
+	if namespace {
+		d.rateLimit.refused(f.err)
+		w.putBack(0)
+	}
 }
 
 // note adds a failure to the setbacks of the batch's lanes, and returns the setback of the
@@ -102,8 +136,14 @@ func (w *worker) wait(until time.Time) {
 		e.lane.setback.notBefore = until // of one batch, they leave together
 	}
 	d.lanes.putBack(w.batch)
+	for _, e := range w.batch {
+		// While the lane waits, other lanes need the memory for events that are read again. At
+		// the end of the term nothing is read again.
+		if ln := e.lane; !d.draining && ln != nil && ln.head.reloaded {
+			d.unload(ln, ln.head)
+		}
+	}
 	w.batch = w.batch[:0]
-	d.metrics.delayed.Set(float64(len(d.lanes.waiting)))
 	if !d.lanes.waiting[0].setback.notBefore.Before(until) {
 		d.notifyWaits()
 	}

@@ -11,11 +11,16 @@ import (
 // entry is one event in flight, from Submit to its acknowledgement. Entries are
 // reused.
 type entry struct {
-	item    Item
-	size    int64
-	lane    *lane
-	next    *entry // behind it in its lane, or in the free list
-	message event.Message
+	item Item
+	size int64
+	lane *lane
+	// number counts the events that were taken into memory when they were submitted.
+	number uint64
+	// reloaded says that the event was read from the event store again, lost that the event
+	// store did not have it.
+	reloaded, lost bool
+	next           *entry // behind it in its lane, or in the free list
+	message        event.Message
 	// begun says that message has its trace context. Only in a batch does it have its body.
 	begun bool
 	// body is the measured length of the body; 0 if it was not measured.
@@ -37,6 +42,16 @@ type lane struct {
 	sending    int      // taken by a worker and not settled: those queued wait for all of them
 	setback    *setback // what its failed sends say; nil if none failed since one was accepted
 	next       *lane    // behind it in a ready queue, or in the free list
+	// queued is the length of the queue.
+	queued int
+	// spilled are the events behind the queue. loading says that a loader has been asked to
+	// read some of them.
+	spilled refs
+	loading bool
+	// slow says that the broker has not answered its send for slowSend.
+	slow bool
+	// offered says that the lane is in a ready queue or waits.
+	offered bool
 }
 
 // laneQueue is a queue of ready lanes, oldest first.
@@ -54,7 +69,7 @@ func (q *laneQueue) push(ln *lane) {
 func (q *laneQueue) pop() {
 	ln := q.head
 	q.head = ln.next
-	ln.next = nil
+	ln.next, ln.offered = nil, false
 	if q.head == nil {
 		q.tail = nil
 	}
@@ -74,7 +89,10 @@ type lanes struct {
 	// else.
 	unexplained int
 	// setbacks counts the lanes with a setback.
-	setbacks    int
+	setbacks int
+	// loads are the lanes whose spilled events must be read, at most loadEvents at once.
+	loads       []*lane
+	loadEvents  int
 	freeEntries *entry
 	freeLanes   *lane
 }
@@ -103,14 +121,20 @@ func (l *lanes) add(key string, e *entry) {
 		ln.key = key
 		l.byKey[key] = ln
 	}
+	l.enqueue(ln, e)
+}
+
+// enqueue appends an event to the queue of a lane, which may have been empty.
+func (l *lanes) enqueue(ln *lane, e *entry) {
 	e.lane = ln
+	ln.queued++
 	if ln.head != nil {
 		ln.tail.next = e
 		ln.tail = e
 		return
 	}
 	ln.head, ln.tail = e, e
-	if ln.sending == 0 {
+	if ln.sending == 0 && !ln.offered {
 		l.offer(ln)
 	}
 }
@@ -121,6 +145,11 @@ func (l *lanes) take(batch []*entry, from *laneQueue, mixed bool, maxEvents int,
 	var bytes int64
 	for from.head != nil && len(batch) < maxEvents {
 		ln := from.head
+		if ln.head == nil { // its events were dropped from memory
+			from.pop()
+			l.load(ln)
+			continue
+		}
 		if len(batch) > 0 && bytes+ln.head.size > maxBytes {
 			break
 		}
@@ -137,12 +166,14 @@ func (l *lanes) take(batch []*entry, from *laneQueue, mixed bool, maxEvents int,
 			}
 			ln.head, e.next = e.next, nil
 			ln.sending++
+			ln.queued--
 			bytes += e.size
 			batch = append(batch, e)
 		}
 		if ln.head == nil {
 			ln.tail = nil
 		}
+		l.load(ln)
 		if !mixed {
 			break
 		}
@@ -161,6 +192,7 @@ func (l *lanes) putBack(entries []*entry) {
 		if ln.tail == nil {
 			ln.tail = e
 		}
+		ln.queued++
 		l.settle(ln)
 	}
 }
@@ -174,19 +206,28 @@ func (l *lanes) remove(entries []*entry) {
 			ln.setback = nil
 			l.setbacks--
 		}
-		*e = entry{next: l.freeEntries}
-		l.freeEntries = e
+		l.release(e)
 		l.settle(ln)
 	}
+}
+
+// release puts an entry into the free list.
+func (l *lanes) release(e *entry) {
+	*e = entry{next: l.freeEntries}
+	l.freeEntries = e
 }
 
 // settle counts one taken event of a lane as settled. After the last one the lane becomes
 // ready, waits, or is removed.
 func (l *lanes) settle(ln *lane) {
 	ln.sending--
+	if ln.sending == 0 {
+		ln.slow = false
+	}
 	switch {
 	case ln.sending > 0:
-	case ln.head != nil:
+		return
+	case ln.head != nil || ln.spilled.len() > 0:
 		l.offer(ln)
 	default:
 		delete(l.byKey, ln.key)
@@ -195,14 +236,18 @@ func (l *lanes) settle(ln *lane) {
 	}
 }
 
-// offer makes a lane with queued events ready, or lets it wait.
+// offer makes a lane with events ready, or lets it wait or read them first.
 func (l *lanes) offer(ln *lane) {
+	ln.offered = true
 	switch s := ln.setback; {
 	case s != nil && s.waits:
 		heap.Push(&l.waiting, ln)
 		if !s.explained {
 			l.unexplained++
 		}
+	case ln.head == nil:
+		ln.offered = false
+		l.load(ln)
 	case ln.head.large:
 		l.large.push(ln)
 	case s != nil && s.suspect:

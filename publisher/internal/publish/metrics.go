@@ -2,6 +2,7 @@ package publish
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -31,7 +32,6 @@ type Metrics struct {
 	rate         prometheus.Gauge
 	degraded     prometheus.Counter
 	connections  prometheus.Gauge
-	delayed      prometheus.Gauge
 }
 
 // NewMetrics registers the metrics. Each label value starts at 0, so that the first fault
@@ -51,11 +51,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}),
 		sendErrors: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_publisher_send_errors_total",
-			Help: "Sends that failed, by fault: disconnected (the connection was lost), transient, busy (the namespace is throttled), too_large (the messages exceed the limit of the topic), refused (the topic refuses these messages), mixed_refused (no batch of several session keys), batch_refused (no batch at all) or fatal (an operator must act).",
+			Help: "Sends that failed, by fault: disconnected (the connection was lost), transient, busy (the namespace is throttled, or a part of the topic is), too_large (the messages exceed the limit of the topic), refused (the topic refuses these messages), mixed_refused (no batch of several session keys), batch_refused (no batch at all) or fatal (an operator must act).",
 		}, []string{"fault"}),
 		throttled: auto.NewCounter(prometheus.CounterOpts{
 			Name: "penstock_publisher_throttled_total",
-			Help: "Sends that the broker refused because it was busy.",
+			Help: "Sends after which the publisher sent nothing for some seconds, because the broker was busy. A busy answer that affects only some session keys does not count.",
 		}),
 		rate: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_publisher_rate_limit",
@@ -69,12 +69,9 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "penstock_publisher_connections",
 			Help: "Open connections to the topic.",
 		}),
-		delayed: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_delayed_keys",
-			Help: "Session keys whose next event waits for another attempt because sending it failed.",
-		}),
 	}
 	m.registerInflight(auto)
+	m.registerDelayed(auto)
 	published := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_publisher_events_published_total",
 		Help: "Events that were read from the stream and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined.",
@@ -105,6 +102,64 @@ func (m *Metrics) registerInflight(auto promauto.Factory) {
 		_, bytes := m.inFlight()
 		return float64(bytes)
 	})
+}
+
+// registerDelayed registers the gauges of keys that the topic does not accept.
+func (m *Metrics) registerDelayed(auto promauto.Factory) {
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "penstock_publisher_delayed_keys",
+		Help: "Session keys whose next event is sent again because sending it failed.",
+	}, func() float64 { return float64(m.Delayed().Keys) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "penstock_publisher_spilled_events",
+		Help: "Events that wait behind others of a slow or failing session key and are not held in memory. They are read from the event store again when their turn comes. The checkpoint does not pass them.",
+	}, func() float64 { return float64(m.Delayed().Spilled) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "penstock_publisher_delayed_seconds",
+		Help: "How long sending has failed for the session key that has failed longest; 0 if none fails. The checkpoint does not pass its next event.",
+	}, func() float64 {
+		if since := m.Delayed().Since; !since.IsZero() {
+			return time.Since(since).Seconds()
+		}
+		return 0
+	})
+}
+
+// Delayed says which session keys wait because sending their next event fails.
+type Delayed struct {
+	// Keys is their number; 0 if the topic accepts all keys. The other fields except Spilled
+	// are about the key that has failed longest.
+	Keys  int
+	Key   string
+	Since time.Time
+	// Err is the last failure.
+	Err error
+	// Spilled counts the events that wait, for these or slow keys, and are not in memory.
+	Spilled int
+}
+
+// Delayed returns the keys of the running dispatcher that wait, none if none runs.
+func (m *Metrics) Delayed() Delayed {
+	d := m.inflight.Load()
+	if d == nil {
+		return Delayed{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delayed := Delayed{Spilled: d.spilled}
+	if d.lanes.setbacks == 0 {
+		return delayed
+	}
+	for key, ln := range d.lanes.byKey {
+		s := ln.setback
+		if s == nil || s.failures == 0 {
+			continue
+		}
+		if delayed.Keys++; delayed.Since.IsZero() || s.begun.Before(delayed.Since) {
+			delayed.Key, delayed.Since, delayed.Err = key, s.begun, s.err
+		}
+	}
+	return delayed
 }
 
 func (m *Metrics) inFlight() (events int, bytes int64) {

@@ -61,6 +61,11 @@ type Options struct {
 	// [*event.ContractError] if the event itself is the reason. If it returns nil, the
 	// ticket is acknowledged. Its error ends the term.
 	Quarantine func(ctx context.Context, item *Item, cause error) error
+	// Load reads events from the event store that were submitted before and were not kept in
+	// memory. The result has the same order; an event without a document is no longer in the
+	// store. Its errors are retried. Without Load all events are kept in memory, so one key
+	// that is busy or blocked stops the others.
+	Load func(ctx context.Context, refs []Ref) ([]event.Event, error)
 	// ClaimCheck sends an event that is too large for the topic without its payload, which
 	// the projector reads from the event store. Without ClaimCheck such an event is
 	// quarantined.
@@ -77,6 +82,10 @@ type Options struct {
 	// In addition, it bounds the bodies of the messages that are being sent, of which the
 	// SDK makes up to two copies. Default 64 MiB.
 	MaxInflightBytes int64
+	// MaxSpilledEvents bounds the events that wait for an acknowledgement and are not held in
+	// memory. Each takes 32 bytes, and consecutive ones of an aggregate share its id. Default
+	// 131,072: all fit into the default window of the watermark.
+	MaxSpilledEvents int
 	// MaxBatchEvents bounds the events of a batch, up to [MaxBatchEvents]. Default
 	// 1000.
 	MaxBatchEvents int
@@ -95,13 +104,9 @@ type Options struct {
 	// to do. An outage of the broker does not stop the calls, because a restart would not
 	// help. A call to the broker that does not return stops them.
 	Beat func()
-	// MaxAttempts is how many times the topic may refuse one event, while it accepts
-	// others, before the event is quarantined. Default 5.
+	// MaxAttempts is how many times the topic may refuse one event explicitly, while it
+	// accepts others, before the event is quarantined. Default 5.
 	MaxAttempts int
-	// GiveUpAfter is how long an event must fail before it is quarantined if the topic does
-	// not refuse it explicitly: it fails for an unknown reason, or is not answered. Default
-	// 2 min.
-	GiveUpAfter time.Duration
 	// Breaker bounds the events that are quarantined because of refusals. Beyond the bound
 	// Run ends with [ErrRefusals]. All terms of a process share one. Default one that
 	// allows 10, or 5 % of the last 1000 events.
@@ -124,6 +129,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Connections, 4)
 	setDefault(&o.MaxInflightEvents, 8192)
 	setDefault(&o.MaxInflightBytes, 64<<20)
+	setDefault(&o.MaxSpilledEvents, 1<<17)
 	setDefault(&o.MaxBatchEvents, 1000)
 	setDefault(&o.SendTimeout, 30*time.Second)
 	if o.Closing == nil {
@@ -135,7 +141,6 @@ func (o Options) withDefaults() Options {
 		o.Beat = func() {}
 	}
 	setDefault(&o.MaxAttempts, 5)
-	setDefault(&o.GiveUpAfter, 2*time.Minute)
 	if o.Breaker == nil {
 		o.Breaker = breaker.New(breaker.Limit{Window: 1000, Share: 0.05, Minimum: 10})
 	}
@@ -173,10 +178,10 @@ func (o Options) validate() error {
 	require(o.Connections > 0, "no connections")
 	require(o.MaxInflightEvents > 0, "no events may be in flight")
 	require(o.MaxInflightBytes > 0, "no bytes may be in flight")
+	require(o.MaxSpilledEvents > 0, "MaxSpilledEvents is negative")
 	require(o.MaxSends >= 0, "MaxSends is negative")
 	require(o.SendTimeout > 0, "SendTimeout is negative")
 	require(o.MaxAttempts > 0, "MaxAttempts is negative")
-	require(o.GiveUpAfter > 0, "GiveUpAfter is negative")
 	if o.MaxBatchEvents < 1 || o.MaxBatchEvents > MaxBatchEvents {
 		problems = append(problems, fmt.Errorf("MaxBatchEvents is %d, not between 1 and %d", o.MaxBatchEvents, MaxBatchEvents))
 	}

@@ -30,7 +30,8 @@ const (
 // setback summarizes the failed sends of the events at a lane's head: how long the lane
 // waits, in which batches its events may be sent, and whether its first event is at fault.
 //
-// The event is at fault if it fails repeatedly although the topic and the connection work.
+// The event is at fault if the topic refuses it explicitly and repeatedly, although the topic
+// and the connection work. Any other failure says nothing about the event: it waits.
 // The topic works if it accepts other events between the failures. The connection works if
 // it served others in between, or if a second connection fails in the same way.
 type setback struct {
@@ -43,19 +44,20 @@ type setback struct {
 	// explained says that the topic accepted other events before the last failure and
 	// since the one before it: the topic works, and the batch is the reason.
 	explained bool
-	refused   bool // the last failure was an explicit refusal
-	suspect   bool // the events are kept out of the batches of other lanes
-	risky     bool // another send may cost a connection, too
-	broken    int  // connections that the sends have cost
-	timedOut  int  // those of them that were given up after a timeout
-	most      int  // events of a batch; 0: no bound
+	refused   bool      // the last failure was an explicit refusal
+	err       error     // the last failure
+	begun     time.Time // of the first failure
+	suspect   bool      // the events are kept out of the batches of other lanes
+	risky     bool      // another send may cost a connection, too
+	broken    int       // connections that the sends have cost
+	timedOut  int       // those of them that were given up after a timeout
+	most      int       // events of a batch; 0: no bound
 
 	// The following fields are about the first event only.
 
-	since    time.Time // its first failure
-	attempts int       // failures while the topic accepted others
-	unaided  int       // failures that the broker answered while the topic accepted no other
-	unclear  bool      // one of the failures was not an explicit refusal
+	since    time.Time // its first refusal
+	attempts int       // refusals while the topic accepted others
+	unaided  int       // refusals while the topic accepted no other
 	reasons  []string  // the different errors
 
 	connection, served uint64 // of the last failure
@@ -70,6 +72,10 @@ func (s *setback) note(f failure) {
 	}
 	s.explained = f.accepted > since
 	s.failures++
+	s.err = f.err
+	if s.begun.IsZero() {
+		s.begun = f.at
+	}
 	s.accepted = f.accepted
 	s.refused = f.fault == FaultRefused
 	if f.broken {
@@ -92,7 +98,11 @@ func (s *setback) note(f failure) {
 	case f.events == 1:
 		s.most = 1
 	}
-	s.notBefore = f.at.Add(s.retry.Next())
+	wait := s.retry.Next()
+	if f.fault == FaultBusy && !f.mixed {
+		wait = max(wait, busyWait)
+	}
+	s.notBefore = f.at.Add(wait)
 }
 
 // alone reports whether the send must wait until no other such send is in flight. If sends
@@ -102,18 +112,19 @@ func (s *setback) alone() bool { return s.broken > max(1, s.timedOut) }
 
 // noteAlone adds a failure of the first event alone.
 func (s *setback) noteAlone(f failure) {
-	switch {
-	case s.since.IsZero():
-		s.since = f.at
-	case f.connection != s.connection || f.served > s.served:
+	if s.failures > 1 && (f.connection != s.connection || f.served > s.served) {
 		s.sound = true
 	}
 	s.connection, s.served = f.connection, f.served
-	s.unclear = s.unclear || !s.refused
-	switch {
-	case s.explained:
+	if !s.refused {
+		return
+	}
+	if s.since.IsZero() {
+		s.since = f.at
+	}
+	if s.explained {
 		s.attempts++
-	case s.refused || f.fault == FaultTransient && !f.timedOut:
+	} else {
 		s.unaided++
 	}
 	if reason := f.err.Error(); len(s.reasons) < maxReasons && !slices.Contains(s.reasons, reason) {
@@ -124,28 +135,22 @@ func (s *setback) noteAlone(f failure) {
 // conclusive reports whether the event is at fault and must not be sent again. alone is how
 // long it must have failed if the topic accepted no other event meanwhile; 0 if it is never
 // at fault then, because other events fail too.
-func (s *setback) conclusive(now time.Time, attempts int, giveUpAfter, alone time.Duration) bool {
-	least := time.Duration(0)
+func (s *setback) conclusive(now time.Time, attempts int, alone time.Duration) bool {
 	switch {
-	case !s.sound:
+	case !s.sound || !s.refused:
 		return false
 	case s.attempts >= attempts:
-	case alone > 0 && s.attempts+s.unaided >= attempts:
-		least = alone
+		return true
 	default:
-		return false
+		return alone > 0 && s.attempts+s.unaided >= attempts && now.Sub(s.since) >= alone
 	}
-	if s.unclear {
-		least = max(least, giveUpAfter)
-	}
-	return now.Sub(s.since) >= least
 }
 
 // explain is the reason for the quarantine.
 func (s *setback) explain(now time.Time) *event.ContractError {
 	return &event.ContractError{
 		Reason: event.ReasonRefused,
-		Detail: fmt.Sprintf("the topic did not accept the event in %d attempts over %s: %s",
+		Detail: fmt.Sprintf("the topic refused the event in %d attempts over %s: %s",
 			s.attempts+s.unaided, now.Sub(s.since).Round(time.Millisecond), strings.Join(s.reasons, "; ")),
 	}
 }

@@ -49,7 +49,8 @@ func (d *Dispatcher) hasWork() bool {
 		d.lanes.large.head != nil && !d.largeSend
 }
 
-// take fills the batch, which stays empty if another worker was faster.
+// take fills the batch, which stays empty if another worker was faster, or if the events of
+// the ready lanes were dropped from memory.
 func (w *worker) take() {
 	d := w.d
 	d.mu.Lock()
@@ -75,6 +76,9 @@ func (w *worker) take() {
 		d.suspectSends++
 	}
 	w.batch = d.lanes.take(w.batch, from, d.policy == BatchingMixed, maxEvents, d.batchBytes)
+	if len(w.batch) == 0 {
+		w.freeSlot()
+	}
 	d.wake()
 }
 
@@ -84,6 +88,12 @@ func (w *worker) done() {
 	w.reserved = 0
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
+	w.freeSlot()
+	w.d.wake()
+}
+
+// freeSlot frees the slot of this worker's batch. The caller holds the mutex.
+func (w *worker) freeSlot() {
 	switch w.slot {
 	case slotRegular:
 		w.d.sends--
@@ -92,7 +102,6 @@ func (w *worker) done() {
 	case slotLarge:
 		w.d.largeSend = false
 	}
-	w.d.wake()
 }
 
 // watchSlow starts a timer that calls slow if the send takes longer than slowSend. The call
@@ -109,10 +118,13 @@ func (w *worker) watchSlow() {
 	})
 }
 
-// slow moves the batch to a slot of the suspects, if one is free.
+// slow marks the lanes of the batch, and moves it to a slot of the suspects if one is free.
 func (w *worker) slow() {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
+	for _, e := range w.batch {
+		e.lane.slow = true
+	}
 	if w.slot == slotRegular && w.d.suspectSends < w.d.limit {
 		w.slot = slotSuspect
 		w.d.sends--

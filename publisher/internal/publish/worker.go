@@ -81,7 +81,7 @@ func (w *worker) publish(ctx context.Context) bool {
 		}
 		switch {
 		case fault == FaultBusy:
-			w.putBack(0)
+			w.busy(f)
 			return true
 		case fault == FaultTooLarge:
 			if !w.tooLarge(ctx, f.err) {
@@ -150,9 +150,6 @@ func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
 	}
 	f.connection, f.served = w.d.connections.release(conn, err, fresh)
 	if err != nil {
-		if fault, _ := faultOf(err); fault == FaultBusy {
-			w.d.rateLimit.refused(err)
-		}
 		f.err, f.at = err, time.Now()
 		return 0, f
 	}
@@ -188,21 +185,22 @@ func (w *worker) published(n int) {
 // releases them.
 func (w *worker) settle(entries []*entry, accepted bool) {
 	w.tickets = w.tickets[:0]
-	var bytes int64
 	for _, e := range entries {
 		w.tickets = append(w.tickets, e.item.Ticket)
-		bytes += e.size
 	}
 	d := w.d
 	d.options.Acked(w.tickets)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.inflight -= len(entries)
-	d.inflightBytes -= bytes
+	for _, e := range entries {
+		d.leaveMemory(e)
+	}
 	d.lanes.remove(entries)
 	if accepted {
 		d.accepted++
+		d.acceptedAt = time.Now()
+		d.busyShare -= d.busyShare / busySends
 		d.quarantined = 0
 		d.lanes.endUnexplained()
 	}

@@ -78,7 +78,7 @@ func NewStore(collection Collection, stream string, o Options) *Store {
 		stream:     stream,
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_publisher_quarantined_total",
-			Help: "Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large, ambiguous_aggregate_id (an older aggregate has the same id with another type), or refused (by the topic). An event that is read again counts again.",
+			Help: "Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large, ambiguous_aggregate_id (an older aggregate has the same id with another type), refused (by the topic), or lost (deleted from the event store before it was published). An event that is read again counts again.",
 		}, []string{"reason"}),
 		logger:  o.Logger,
 		entries: o.Logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: time.Minute}),
@@ -96,7 +96,7 @@ func NewStore(collection Collection, stream string, o Options) *Store {
 func Reasons() []event.Reason {
 	return []event.Reason{
 		event.ReasonMissingAggregateID, event.ReasonMissingEventID, event.ReasonMissingEventType,
-		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge, event.ReasonAmbiguousAggregateID, event.ReasonRefused,
+		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge, event.ReasonAmbiguousAggregateID, event.ReasonRefused, event.ReasonLost,
 	}
 }
 
