@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,4 +106,40 @@ func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
 		}
 		return nil
 	}, func(s *scenario) bool { return s.onTopic("bomb-") == len(bombs) })
+}
+
+// The topic answers for one key that it is busy, or fails for a reason of its own, while the
+// key gets several times the events that may be in flight. Nobody else waits, and nothing is
+// quarantined.
+func TestBlockedKeyDoesNotStopThePublisher(t *testing.T) {
+	const backlog, passing = 3000, 100
+	for _, condition := range []string{"com.microsoft:server-busy", "amqp:internal-error"} {
+		t.Run(condition, func(t *testing.T) {
+			inParallel(t)
+			var blocking atomic.Bool
+			blocking.Store(true)
+			env := []string{"PENSTOCK_MAX_INFLIGHT_EVENTS=500"}
+			s := attackPublisher(t, env, "the blocked events on the topic", func(s *scenario) error {
+				broker := capability[messageRefuser](s, "refuse events")
+				broker.RefuseMessages(func(aggregateID string, _ int64) bool { return aggregateID == "blocked" && blocking.Load() }, condition)
+				events := make([]any, backlog)
+				for i := range events {
+					events[i] = stored("blocked", int64(i+1), bson.D{})
+				}
+				if _, err := s.events.InsertMany(t.Context(), events); err != nil {
+					return err
+				}
+				before := s.onTopic("neighbour-")
+				s.await("events of the neighbours behind the blocked ones", func() bool { return s.onTopic("neighbour-") > before+passing })
+				if s.onTopic("blocked") > 0 || s.metric("publisher", "penstock_publisher_spilled_events") == 0 {
+					t.Error("the key is not blocked, or all of its events are in memory")
+				}
+				blocking.Store(false)
+				return nil
+			}, func(s *scenario) bool { return s.onTopic("blocked") == backlog })
+			if n, err := s.state.Collection("quarantine").CountDocuments(t.Context(), bson.D{}); err != nil || n > 0 {
+				t.Errorf("%d events are in the quarantine: %v", n, err)
+			}
+		})
+	}
 }
