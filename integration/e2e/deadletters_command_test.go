@@ -70,13 +70,13 @@ func TestDeadLettersAreListedAndDiscarded(t *testing.T) {
 	if _, stderr := run(2, "deadletters", "discard", "--yes"); !strings.Contains(stderr, "--why is not set") || !strings.Contains(stderr, "no message is chosen") {
 		t.Errorf("without a reason: %s", stderr)
 	}
-	if _, stderr := run(1, "deadletters", "discard", "--aggregate=one", "--why=seen"); !strings.Contains(stderr, "remove 1 dead letters of subscription") || !strings.Contains(stderr, "repeat it with --yes") {
+	if _, stderr := run(1, "deadletters", "discard", "--aggregate=one", "--why=seen"); !strings.Contains(stderr, "remove 1 dead letter of subscription") || !strings.Contains(stderr, "repeat it with --yes") {
 		t.Errorf("without --yes: %s", stderr)
 	}
 	if n := len(list()); n != 2 {
 		t.Errorf("%d dead letters are left before the confirmation", n)
 	}
-	if stdout, _ := run(0, "deadletters", "discard", "--aggregate=one", "--why=seen", "--yes"); stdout != "removed 1 dead letters\n" {
+	if stdout, _ := run(0, "deadletters", "discard", "--aggregate=one", "--why=seen", "--yes"); stdout != "removed 1 dead letter\n" {
 		t.Errorf("discard printed %s", stdout)
 	}
 	if found := list(); len(found) != 1 || found[0].AggregateID != "two" || found[0].EventID != 1 {

@@ -126,7 +126,7 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 			published := s.published()
 
 			out, err := s.Projector(t.Context(), "deadletters", "resubmit")
-			if err != nil || out.Status != 1 || !strings.Contains(string(out.Stderr), "bring the read models of 5 aggregates up to date from the event store, 2 of them parked, and remove their 5 dead letters") ||
+			if err != nil || out.Status != 1 || !strings.Contains(string(out.Stderr), "bring the read models of 5 aggregates up to date from the event store, of which 2 parked, and remove 5 dead letters") ||
 				!strings.Contains(string(out.Stderr), "repeat it with --yes") {
 				t.Fatalf("without --yes: status %d, %v\n%s%s", out.Status, err, out.Stdout, out.Stderr)
 			}

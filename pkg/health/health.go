@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/duration"
 )
 
 // Health computes the verdict on a process from loops that must make progress, checks that
@@ -105,7 +107,7 @@ func (h *Health) stuck() []Condition {
 			found = append(found, Condition{
 				Name: "loop-stuck", Subject: l.name, State: NotReady,
 				Text: fmt.Sprintf("loop %s has made no progress for %s, at most %s are allowed",
-					l.name, silence.Round(time.Millisecond), time.Duration(l.maxSilence.Load())),
+					l.name, duration.Text(silence), duration.Text(time.Duration(l.maxSilence.Load()))),
 			})
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/duration"
 )
 
 // Access measures for how long MongoDB has refused a process because of wrong credentials or
@@ -74,5 +76,5 @@ func (a *Access) Check(context.Context) error {
 	if a.reason == nil {
 		return nil
 	}
-	return fmt.Errorf("MongoDB has refused this %s for %s: %w", a.Service, time.Since(a.since).Round(time.Second), a.reason)
+	return fmt.Errorf("MongoDB has refused this %s for %s: %w", a.Service, duration.Text(time.Since(a.since)), a.reason)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -174,7 +176,7 @@ func (p *Projector) drain(ctx context.Context, s *stores, h *health.Health, tabl
 	group.Go(func() error { return past.reconciling.Run(background) })
 	group.Go(func() error { return past.coordinator.Run(background) })
 	context.AfterFunc(background, func() { end(errBackgroundEnded) })
-	err = p.explain(acceptor.Run(draining))
+	err = p.explain(acceptor.Run(draining), p.subscriptions)
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(draining)
 	}
@@ -193,17 +195,38 @@ func (p *Projector) drain(ctx context.Context, s *stores, h *health.Health, tabl
 	}
 }
 
-// explain adds the remedy to an error of the acceptor.
-func (p *Projector) explain(err error) error {
+// explain adds the remedy to an error of the acceptor. names lists the topic's
+// subscriptions, as far as they can be read.
+func (p *Projector) explain(err error, names func() []string) error {
 	sb := p.config.ServiceBus
 	switch {
 	case errors.Is(err, drain.ErrRefused):
-		return fmt.Errorf("subscription %s of topic %s at %s: %w; check that both exist (AZURE_SERVICEBUS_TOPIC_NAME, AZURE_SERVICEBUS_SUBSCRIPTION_NAME) and are enabled, that the subscription requires sessions, and that the credentials have the right to listen",
-			sb.Subscription, sb.Topic, sb.Host(), err)
+		meant := ""
+		if found := names(); !slices.ContainsFunc(found, func(name string) bool { return strings.EqualFold(name, sb.Subscription) }) {
+			meant = similar.Meant(sb.Subscription, found)
+		}
+		return fmt.Errorf("subscription %s%s of topic %s at %s: %w; check that both exist (AZURE_SERVICEBUS_TOPIC_NAME, AZURE_SERVICEBUS_SUBSCRIPTION_NAME) and are enabled, that the subscription requires sessions, and that the credentials have the right to listen",
+			sb.Subscription, meant, sb.Topic, sb.Host(), err)
 	case errors.Is(err, drain.ErrDrainTimeout):
 		return fmt.Errorf("stop: %w (PENSTOCK_DRAIN_TIMEOUT is %v); nothing is lost: the broker delivers the unfinished events again", err, p.config.Process.DrainTimeout)
 	}
 	return err
+}
+
+// subscriptions lists the subscriptions of the topic. The list is empty without the right to
+// manage the namespace.
+func (p *Projector) subscriptions() []string {
+	ctx, cancel := context.WithTimeout(context.Background(), brokerTimeout)
+	defer cancel()
+	namespace, err := sbus.Open(p.config.ServiceBus.Config)
+	if err != nil {
+		return nil
+	}
+	client, err := namespace.NewAdministration()
+	if err != nil {
+		return nil
+	}
+	return subscriptionNames(ctx, client, p.config.ServiceBus.Topic)
 }
 
 // errBackgroundEnded says that a goroutine that draining needs has ended. That goroutine's

@@ -229,7 +229,7 @@ func (c *deadlettersDiscardCommand) run(ctx context.Context, e *environment) err
 				sequences[d.Sequence] = true
 			}
 			removed := 0
-			what := fmt.Sprintf("permanently remove %d dead letters of subscription %s of topic %s", len(found), e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
+			what := fmt.Sprintf("permanently remove %s of subscription %s of topic %s", cli.Count(int64(len(found)), "dead letter"), e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
 			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 				removing, cancel := mongox.Timeout(ctx, peekTimeout)
 				defer cancel()
@@ -240,7 +240,7 @@ func (c *deadlettersDiscardCommand) run(ctx context.Context, e *environment) err
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(e.stdout, "removed %d dead letters\n", removed); err != nil {
+			if _, err := fmt.Fprintf(e.stdout, "removed %s\n", cli.Count(int64(removed), "dead letter")); err != nil {
 				return fmt.Errorf("print the result: %w", err)
 			}
 			if removed < len(found) {

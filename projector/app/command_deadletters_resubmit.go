@@ -101,8 +101,8 @@ func (c *deadlettersResubmitCommand) run(ctx context.Context, e *environment) er
 // messages.
 func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *environment, s *stores, parked *park.Store, r *resubmission, letters []deadLetter, result *resubmitted) error {
 	markers, aggregates := r.parked(letters)
-	what := fmt.Sprintf("bring the read models of %d aggregates up to date from the event store, %d of them parked, and remove their %d dead letters from subscription %s of topic %s",
-		aggregates, len(aggregatesOf(markers)), len(letters), e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
+	what := fmt.Sprintf("bring the read models of %s up to date from the event store, of which %d parked, and remove %s from subscription %s of topic %s",
+		cli.Count(int64(aggregates), "aggregate"), len(aggregatesOf(markers)), cli.Count(int64(len(letters)), "dead letter"), e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
 	return e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 		counts := map[string]int64{}
 		if len(markers) > 0 {
@@ -171,7 +171,7 @@ func (c *deadlettersResubmitCommand) report(e *environment, r resubmitted) error
 	if c.JSON() {
 		err = cli.PrintJSON(e.stdout, r)
 	} else {
-		fmt.Fprintf(e.stdout, "%d dead letters removed: every read model has their events; %d stay\n", r.Removed, len(r.Kept))
+		fmt.Fprintf(e.stdout, "removed, because every read model has the event: %s; kept: %d\n", cli.Count(int64(r.Removed), "dead letter"), len(r.Kept))
 		err = cli.List(e.stdout, c.Output, r.Kept,
 			cli.Column[keptLetter]{Name: "sequence", Text: func(k keptLetter) string { return strconv.FormatInt(k.Sequence, 10) }},
 			cli.Column[keptLetter]{Name: "reason", Text: func(k keptLetter) string { return k.Reason }},

@@ -147,7 +147,7 @@ func ranges(j jobView) string {
 func counts(j jobView) string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(j.Counts)) {
-		texts = append(texts, fmt.Sprintf("%d %s", j.Counts[name], name))
+		texts = append(texts, counted(j.Counts[name], name))
 	}
 	return strings.Join(texts, ", ")
 }

@@ -161,7 +161,7 @@ func (c *parkedDiscardCommand) run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stdout, "%d discarded; \"projector parked list --discarded\" lists them, and \"projector parked retry --discarded\" resumes them\n", discarded)
+		fmt.Fprintf(e.stdout, "discarded %s; see \"projector parked list --discarded\"; to resume: \"projector parked retry --discarded\"\n", cli.Count(discarded, "parked aggregate"))
 		return nil
 	})
 }

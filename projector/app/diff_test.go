@@ -93,7 +93,7 @@ same: unchanged
   rollout: nothing
 
 sample: 7 aggregates with 14 events, of which 0 break the event contract
-a rollout builds 2 projections, and reads about 45 events to build and to verify them: about 23s with one pod at PENSTOCK_REFOLD_RATE=2
+a rollout builds 2 projections, and reads about 45 events for the build and the verification: about 23s with one pod at PENSTOCK_REFOLD_RATE=2
 `
 	if got != want {
 		t.Errorf("printed\n%s\nwant\n%s", got, want)
@@ -111,7 +111,7 @@ a rollout builds 2 projections, and reads about 45 events to build and to verify
 	}
 	// A changed definition with the same results is no finding, although it is built again.
 	refactored := writeFile(t, "refactored.yaml", strings.Replace(diffOld, "inc: {items: payload.quantity}", "inc: {items: payload.quantity * 1}", 1))
-	if stdout, stderr, err = runLine(t, nil, "diff", before, refactored, "--from="+events); err != nil || !strings.Contains(stdout, "a rollout builds 1 projections") {
+	if stdout, stderr, err = runLine(t, nil, "diff", before, refactored, "--from="+events); err != nil || !strings.Contains(stdout, "a rollout builds 1 projection,") {
 		t.Errorf("a definition with the same results: %v\n%s%s", err, stdout, stderr)
 	}
 }

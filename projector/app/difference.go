@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/duration"
 )
 
 // shownFields and shownParks bound the printed lines of each projection; JSON has all.
@@ -82,14 +83,14 @@ func (p printer) rollout(r rolloutCost) {
 		p.line(0, "a rollout builds nothing")
 		return
 	}
-	text := fmt.Sprintf("a rollout builds %d projections, and reads about %d events to build and to verify them", r.Builds, r.Reads)
+	text := fmt.Sprintf("a rollout builds %s, and reads about %s for the build and the verification", cli.Count(int64(r.Builds), "projection"), cli.Count(r.Reads, "event"))
 	switch {
 	case r.Rate == 0:
 		text += "; PENSTOCK_REFOLD_RATE sets no limit"
 	case r.Pods > 1:
-		text += fmt.Sprintf(": about %v with the %d pods that run, each at PENSTOCK_REFOLD_RATE=%d", r.duration(r.Pods), r.Pods, r.Rate)
+		text += fmt.Sprintf(": about %s with the %d pods that run, each at PENSTOCK_REFOLD_RATE=%d", duration.Text(r.duration(r.Pods)), r.Pods, r.Rate)
 	default:
-		text += fmt.Sprintf(": about %v with one pod at PENSTOCK_REFOLD_RATE=%d", r.duration(1), r.Rate)
+		text += fmt.Sprintf(": about %s with one pod at PENSTOCK_REFOLD_RATE=%d", duration.Text(r.duration(1)), r.Rate)
 	}
 	p.line(0, "%s", text)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
@@ -81,9 +82,9 @@ func progressLine(name string, j job.Job, count string, from int64, since time.D
 	filled := int(share * barWidth)
 	line := fmt.Sprintf("%s [%s%s] %3.0f%%", name, strings.Repeat("#", filled), strings.Repeat("-", barWidth-filled), share*100)
 	if rate := float64(done-from) / since.Seconds(); done > from && since > 0 {
-		line += fmt.Sprintf("  %d %s, %.0f/s", done, count, rate)
+		line += fmt.Sprintf("  %s, %.0f/s", counted(done, count), rate)
 		if left := float64(j.Total-done) / rate; left > 0 && j.Counts[verify.CountLate] == 0 {
-			line += fmt.Sprintf(", %v left", (time.Duration(left*float64(time.Second)) + time.Second).Truncate(time.Second))
+			line += fmt.Sprintf(", %s left", duration.Text((time.Duration(left*float64(time.Second)) + time.Second).Truncate(time.Second)))
 		}
 	}
 	if late := j.Counts[verify.CountLate]; late > 0 {
@@ -93,4 +94,12 @@ func progressLine(name string, j job.Job, count string, from int64, since time.D
 		line += fmt.Sprintf("  %s %s", j.State, j.Reason)
 	}
 	return line
+}
+
+// counted writes one of a job's counts, whose names are in the plural if they are nouns.
+func counted(n int64, name string) string {
+	if n == 1 {
+		name = strings.TrimSuffix(name, "s")
+	}
+	return fmt.Sprintf("%d %s", n, name)
 }

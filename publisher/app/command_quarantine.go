@@ -206,9 +206,5 @@ func amount(records []quarantine.Record) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s, %s", quarantine.DocumentText(r.DocumentID), r.Reason))
 	}
-	noun := "events"
-	if len(records) == 1 {
-		noun = "event"
-	}
-	return fmt.Sprintf("%d %s of the quarantine (%s)", len(records), noun, strings.Join(parts, "; "))
+	return fmt.Sprintf("%s of the quarantine (%s)", cli.Count(int64(len(records)), "event"), strings.Join(parts, "; "))
 }

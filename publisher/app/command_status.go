@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/pause"
@@ -193,11 +194,11 @@ func describe(p checkpoint.Position) string {
 
 // statusFields returns the lines of a status, with one for each subscription.
 func statusFields(now time.Time, conditions []health.Condition, subscriptions []subscriptionCounts) []cli.Column[status] {
-	duration := func(s *int64) string {
+	seconds := func(s *int64) string {
 		if s == nil {
 			return ""
 		}
-		return (time.Duration(*s) * time.Second).String()
+		return duration.Text(time.Duration(*s) * time.Second)
 	}
 	unknown := func(s status, what, text string) string {
 		if reason := s.Unknown[what]; reason != "" {
@@ -240,9 +241,9 @@ func statusFields(now time.Time, conditions []health.Condition, subscriptions []
 		}},
 		{Name: "checkpoint saved", Text: ofCheckpoint(func(c *checkpointView) string { return cli.Age(now, c.SavedAt) + " ago" })},
 		{Name: "published up to", Text: ofCheckpoint(func(c *checkpointView) string { return optionalTime(c.At) })},
-		{Name: "lag", Text: func(s status) string { return duration(s.LagSeconds) }},
+		{Name: "lag", Text: func(s status) string { return seconds(s.LagSeconds) }},
 		{Name: "oplog runway", Text: func(s status) string {
-			text := duration(s.RunwaySeconds)
+			text := seconds(s.RunwaySeconds)
 			if s.OplogComplete {
 				text += ", all of the oplog: it has dropped nothing yet"
 			}

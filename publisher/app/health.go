@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -71,7 +72,7 @@ func watchWorker(h *health.Health, w *worker, host string) {
 		if runway, ok := w.inventory.Oplog(); ok && runway.Left < shortRunway && !runway.Complete {
 			found = append(found, health.Condition{
 				Name: "oplog-short", State: health.Degraded,
-				Text:   fmt.Sprintf("the oplog reaches back only %s before the checkpoint", max(0, runway.Left).Round(time.Second)),
+				Text:   fmt.Sprintf("the oplog reaches back only %s before the checkpoint", duration.Text(max(0, runway.Left))),
 				Remedy: "If it loses the position, the next term scans the whole event store. Make the oplog larger (replSetResizeOplog), and look for what delays publishing.",
 			})
 		}

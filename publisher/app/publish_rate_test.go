@@ -143,8 +143,8 @@ func TestQuestionNamesTheTimeThatARateTakes(t *testing.T) {
 		rate   int
 		events int64
 	}{
-		" at 250 events per second, which takes about 1h6m39s": {250, 1_000_000},
-		" at 2 events per second, which takes about 2s":        {2, 5},
+		" at 250 events per second, which takes about 1h7m": {250, 1_000_000},
+		" at 2 events per second, which takes about 2s":     {2, 5},
 	} {
 		if got := (publishRate{test.rate}).duration(test.events); got != want {
 			t.Errorf("%d events at %d: %q, want %q", test.events, test.rate, got, want)

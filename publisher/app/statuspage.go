@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/statuspage"
@@ -95,7 +96,7 @@ func (l *termLog) endedTerms(context.Context) ([]statuspage.Row, error) {
 			cause = t.Err.Error()
 		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{t.Began.UTC().Format(time.RFC3339), t.Lasted.Round(time.Second).String(), t.Reason, cause},
+			Cells: []string{t.Began.UTC().Format(time.RFC3339), duration.Text(t.Lasted), t.Reason, cause},
 			Alarm: t.Err != nil && !errors.Is(t.Err, context.Canceled) && !errors.Is(t.Err, leader.ErrStopping),
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
@@ -24,7 +25,7 @@ type subscriptionCounts struct {
 
 // String returns the counts as one line.
 func (c subscriptionCounts) String() string {
-	return fmt.Sprintf("%d active, %d dead letters, %d transfer dead letters", c.Active, c.DeadLetters, c.TransferDeadLetters)
+	return fmt.Sprintf("%d active, %s, %s", c.Active, cli.Count(int64(c.DeadLetters), "dead letter"), cli.Count(int64(c.TransferDeadLetters), "transfer dead letter"))
 }
 
 // errNoCounts says which rights reading the counts needs.

@@ -20,13 +20,19 @@ function digits(v) {
   return v.toFixed(size >= 10 ? 1 : 2);
 }
 
+// duration writes seconds in the form of pkg/duration: at most two units, none of them zero.
+// Below a minute it keeps digits that count, because the figures are measurements.
 function duration(s) {
-  if (s < 0.0005) return "0 ms";
-  if (s < 1) return digits(s * 1000) + " ms";
-  if (s < 120) return digits(s) + " s";
-  if (s < 7200) return digits(s / 60) + " min";
-  if (s < 172800) return digits(s / 3600) + " h";
-  return digits(s / 86400) + " d";
+  if (s < 0.0005) return "0s";
+  if (s < 0.9995) return digits(s * 1000) + "ms";
+  if (s < 59.5) return digits(s) + "s";
+  const two = (size, name, smaller, smallerName) => {
+    const n = Math.round(s / smaller), per = size / smaller, rest = n % per;
+    return Math.floor(n / per) + name + (rest ? rest + smallerName : "");
+  };
+  if (s < 3599.5) return two(60, "m", 1, "s");
+  if (s < 172770) return two(3600, "h", 60, "m");
+  return two(86400, "d", 3600, "h");
 }
 
 function bytes(v) {

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/duration"
 )
 
 // AvailabilityOptions configure an [Availability]. Every zero value is valid.
@@ -156,7 +158,7 @@ func (a *Availability) Err() error {
 	defer a.mu.Unlock()
 	for _, r := range []refusals{a.connecting, a.sending, a.everything} {
 		if !r.since.IsZero() {
-			return fmt.Errorf("the topic has refused this publisher for %s: %w", time.Since(r.since).Round(time.Second), a.options.Explain(r.err))
+			return fmt.Errorf("the topic has refused this publisher for %s: %w", duration.Text(time.Since(r.since)), a.options.Explain(r.err))
 		}
 	}
 	return nil
@@ -179,7 +181,7 @@ func (a *Availability) refuse(r *refusals, err error) error {
 	}
 	r.err = err
 	if lasted := now.Sub(r.since); lasted >= a.options.FatalAfter {
-		return fmt.Errorf("refused for %s: %w", lasted.Round(time.Second), err)
+		return fmt.Errorf("refused for %s: %w", duration.Text(lasted), err)
 	}
 	return nil
 }

@@ -1,0 +1,46 @@
+package duration
+
+import (
+	"fmt"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// units are the units of a text. A text from one unit on has that unit and the next one.
+var units = []struct {
+	least, size time.Duration
+	name        string
+}{
+	{2 * day, day, "d"},
+	{time.Hour, time.Hour, "h"},
+	{time.Minute, time.Minute, "m"},
+	{time.Second, time.Second, "s"},
+	{time.Millisecond / 2, time.Millisecond, "ms"},
+}
+
+// Text writes a duration with at most two units, without units that are zero: 850ms, 12s,
+// 2m5s, 1h30m, 26h, 3d4h; 0s if it is less than half a millisecond. It rounds to the smaller unit; seconds have no fraction.
+func Text(d time.Duration) string {
+	if d < 0 {
+		return "-" + Text(-d)
+	}
+	for i, u := range units {
+		smaller := u
+		if i+1 < len(units) && u.size > time.Second {
+			smaller = units[i+1]
+		}
+		if d < u.least {
+			continue
+		}
+		if rounded := d.Round(smaller.size); rounded != d {
+			return Text(rounded)
+		}
+		text := fmt.Sprintf("%d%s", d/u.size, u.name)
+		if rest := d % u.size / smaller.size; rest > 0 {
+			text += fmt.Sprintf("%d%s", rest, smaller.name)
+		}
+		return text
+	}
+	return "0s"
+}
