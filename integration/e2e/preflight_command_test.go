@@ -70,6 +70,10 @@ func TestPreflightNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("the checks have made the collections %v, %v", names, err)
 	}
 
+	// An init container without secrets checks everything but the connections.
+	if out, err := s.Projector(t.Context(), "check", "--without-connections"); err != nil || out.Status != 0 {
+		t.Errorf("projector check --without-connections: %v, status %d\n%s%s", err, out.Status, out.Stdout, out.Stderr)
+	}
 	const nowhere = "--mongodb-uri=mongodb://127.0.0.1:1/?replicaSet=rs0&serverSelectionTimeoutMS=200"
 	for program, check := range map[string]string{"publisher": "event store", "projector": "read models"} {
 		if found := run(program, 1, nowhere)[check]; found.State != "failed" || !strings.Contains(found.Detail, "does not answer") {
