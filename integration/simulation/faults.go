@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -56,6 +57,22 @@ var faultKinds = map[string]faultKind{
 			h.Hold(servicebus, toServer, toClient)
 			h.Hold(kubernetes, toServer, toClient)
 		})
+	}},
+	// All processes lose a server, as at its restart or failover.
+	"outage": {longest: 2 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
+		var hosts []*Host
+		for _, p := range w.processes() {
+			h := p.host()
+			h.Cut(f.Server, f.Way%2 == 0)
+			hosts = append(hosts, h)
+		}
+		if f.Server == mongodb {
+			w.mongo.KillCursors()
+		}
+		wait(ctx, f.For)
+		for _, h := range hosts {
+			h.Heal(f.Server)
+		}
 	}},
 	"slow link": {longest: time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
 		w.onLink(ctx, f, func(h *Host) { h.Slow(f.Server, time.Duration(1+f.Way)*100*time.Millisecond) })
@@ -143,6 +160,8 @@ var faultKinds = map[string]faultKind{
 			{"projector", "status"},
 			{"projector", "projections", "rebuild", "ledger", "--yes", "--why", "simulation"},
 			{"publisher", "status"},
+			{"publisher", "republish", "--aggregate", "a0", "--yes", "--why", "simulation"},
+			{"projector", "projections", "cancel", "ledger", "--yes", "--why", "simulation"},
 			{"publisher", "pause", "--yes", "--why", "simulation"},
 			{"projector", "pause", "--yes", "--why", "simulation"},
 		}
@@ -174,13 +193,13 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// process returns the process that a fault strikes, publishers first.
+// processes are all processes, publishers first.
+func (w *World) processes() []*process { return slices.Concat(w.publishers, w.projectors) }
+
+// process returns the process that a fault strikes.
 func (w *World) process(f Fault) *process {
-	if n := f.Process % (len(w.publishers) + len(w.projectors)); n < len(w.publishers) {
-		return w.publishers[n]
-	} else {
-		return w.projectors[n-len(w.publishers)]
-	}
+	all := w.processes()
+	return all[f.Process%len(all)]
 }
 
 // onLink changes the links of a process while the fault lasts.

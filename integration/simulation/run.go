@@ -39,7 +39,7 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 	var beside sync.WaitGroup
 	observing, stopObserving := context.WithCancel(ctx)
 	defer stopObserving()
-	for _, process := range append(w.publishers[:len(w.publishers):len(w.publishers)], w.projectors...) {
+	for _, process := range w.processes() {
 		w.start(process)
 	}
 	beside.Go(func() { watched.run(observing) })
@@ -100,7 +100,7 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 	}
 	stopObserving()
 	beside.Wait()
-	for _, process := range append(w.publishers[:len(w.publishers):len(w.publishers)], w.projectors...) {
+	for _, process := range w.processes() {
 		w.stop(process)
 	}
 	w.ending.Wait()
@@ -114,7 +114,7 @@ func (w *World) settle(ctx context.Context) {
 	w.history.add("world", "all faults are over")
 	w.mongo.ClearFaults()
 	w.bus.ClearFaults()
-	for _, process := range append(w.publishers[:len(w.publishers):len(w.publishers)], w.projectors...) {
+	for _, process := range w.processes() {
 		for _, server := range servers {
 			process.host().Heal(server)
 		}
@@ -127,9 +127,10 @@ func (w *World) settle(ctx context.Context) {
 	for _, program := range []string{"publisher", "projector"} {
 		_ = w.command(ctx, program, "resume", "--yes", "--why", "settle")
 	}
-	if changed && w.plan.Poison > 0 {
-		// A generation with parked aggregates is promoted only on demand. Without a change no
-		// rebuild may mend what live events have left wrong.
+	if changed {
+		// A generation whose build was cancelled is built only on demand, and one with parked
+		// aggregates is promoted only on demand. Without a change no rebuild may mend what live
+		// events have left wrong.
 		_ = w.command(ctx, "projector", "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
 	}
 }

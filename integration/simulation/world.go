@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,6 +188,8 @@ type instance struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	log    *logWriter
+	// listeners are where it answers requests.
+	listeners []net.Listener
 }
 
 // queries is the address at which a projector answers GET /applied.
@@ -240,7 +243,11 @@ func (w *World) start(p *process) {
 			err = run(ctx)
 		}
 		i.log.end()
-		i.at.Crash(true) // as the kernel closes what a process has left open
+		// As the kernel closes what a process has left open.
+		i.at.Crash(true)
+		for _, l := range i.listeners {
+			_ = l.Close()
+		}
 		stopped := ctx.Err() != nil
 		w.history.ended(name, err)
 		if stopped {
@@ -261,7 +268,8 @@ func (w *World) start(p *process) {
 func (w *World) configure(kind string, i *instance, version int) (func(context.Context) error, error) {
 	mongoDial, busDial := i.at.Dialer(mongodb), i.at.Dialer(servicebus).Dial
 	var stderr bytes.Buffer
-	admin := w.network.Listen(i.name + ":8080")
+	admin, queries := w.network.Listen(i.name+":8080"), w.network.Listen(i.queries())
+	i.listeners = []net.Listener{admin, queries}
 	if kind == "publisher" {
 		o, err := publisher.ParseOptions(nil, w.environ(version), i.log, &stderr)
 		if err != nil {
@@ -276,7 +284,7 @@ func (w *World) configure(kind string, i *instance, version int) (func(context.C
 		return nil, fmt.Errorf("%w: %s", err, &stderr)
 	}
 	o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Listener = mongoDial, busDial, admin
-	o.QueryListener = w.network.Listen(i.queries())
+	o.QueryListener = queries
 	return projector.New(o).Run, nil
 }
 
