@@ -1,6 +1,7 @@
 package health
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,6 +24,11 @@ type Health struct {
 	loops   []*Loop
 	sources []*source
 
+	// asking ends the context of the sources, and asked are those that run.
+	asking    context.Context //nolint:containedctx // of calls that outlast the one that starts them
+	endAsking context.CancelFunc
+	asked     sync.WaitGroup
+
 	// evaluating is held while the verdict is computed, so that all callers share one
 	// evaluation. It guards the following fields.
 	evaluating sync.Mutex
@@ -33,7 +39,22 @@ type Health struct {
 }
 
 // New makes a Health without loops, checks and sources: alive and [OK].
-func New() *Health { return &Health{origin: time.Now(), since: map[[2]string]time.Time{}} }
+func New() *Health {
+	h := &Health{origin: time.Now(), since: map[[2]string]time.Time{}}
+	h.asking, h.endAsking = context.WithCancel(context.Background())
+	return h
+}
+
+// End asks no check and no source any more, and waits for those that run. Call it before
+// you close what they use: a request of the MongoDB driver in a client that is closed keeps
+// a CPU busy until its context ends (topology.go, selectServerFromSubscription, v2.9.3).
+// After End the process is not ready.
+func (h *Health) End() {
+	h.mu.Lock()
+	h.endAsking()
+	h.mu.Unlock()
+	h.asked.Wait()
+}
 
 // idle is the time of the last beat of a loop that the probe ignores.
 const idle = -1

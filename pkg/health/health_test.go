@@ -275,3 +275,29 @@ func TestLastingIgnoresAPassingCondition(t *testing.T) {
 		}
 	})
 }
+
+// What the checks use is closed after End, so End waits for those that run.
+func TestEndWaitsForTheChecksThatRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := health.New()
+		asked, running := 0, 0
+		h.Ready("mongodb", func(ctx context.Context) error {
+			asked++
+			running++
+			<-ctx.Done()
+			running--
+			return context.Cause(ctx)
+		})
+		go h.Verdict()
+		synctest.Wait()
+		h.End()
+		if asked != 1 || running != 0 {
+			t.Errorf("asked %d times, and %d checks run after End", asked, running)
+		}
+		<-time.After(time.Minute)
+		v := h.Verdict()
+		if v.State != health.NotReady || len(v.Conditions) != 1 || v.Conditions[0].Text != "it is stopping" || asked != 1 {
+			t.Errorf("after End: %+v, asked %d times", v, asked)
+		}
+	})
+}

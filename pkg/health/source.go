@@ -78,17 +78,22 @@ func (h *Health) Verdict() Verdict {
 
 // ask asks all sources concurrently. The caller holds evaluating.
 func (h *Health) ask() []Condition {
+	ctx, cancel := context.WithTimeout(h.asking, sourceTimeout)
+	defer cancel()
 	h.mu.Lock()
 	sources := slices.Clone(h.sources)
-	h.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), sourceTimeout)
-	defer cancel()
+	if h.asking.Err() != nil {
+		h.mu.Unlock()
+		return []Condition{{Name: "process", State: NotReady, Text: "it is stopping"}}
+	}
 	for _, s := range sources {
 		if s.answers == nil {
-			s.answers = make(chan []Condition, 1)
-			go func(answers chan<- []Condition) { answers <- s.run(ctx) }(s.answers)
+			answers := make(chan []Condition, 1)
+			s.answers = answers
+			h.asked.Go(func() { answers <- s.run(ctx) })
 		}
 	}
+	h.mu.Unlock()
 	var found []Condition
 	for _, s := range sources {
 		select {

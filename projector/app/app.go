@@ -116,6 +116,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 		return err
 	}
 	defer s.close(ctx, p.logger)
+	defer h.End()
 	h.Ready("mongodb", s.ping)
 	pod, err := podName()
 	if err != nil {

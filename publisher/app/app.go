@@ -133,6 +133,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	defer func() {
 		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
 			stopReporting()
+			h.End()
 			stores.close(ctx, p.logger)
 		}
 	}()
