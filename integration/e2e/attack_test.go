@@ -143,3 +143,35 @@ func TestBlockedKeyDoesNotStopThePublisher(t *testing.T) {
 		})
 	}
 }
+
+// A projector reads events by claim check that are larger than any message. Those of many
+// sessions at the same time must not exhaust its memory.
+func TestLargestEventsDoNotStopTheProjector(t *testing.T) {
+	inParallel(t)
+	const aggregates, size = 24, 12_000_000
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("uploads 288 MB")
+	}
+	s := newScenarioOn(t, &workload.Workload{Name: "large", Collections: []string{"large"}, Projections: []byte(`
+projections:
+  - name: large
+    collection: large
+    on:
+      Happened: {inc: {count: "1"}}
+`)}, harness.TopicOptions{}, chartGoMemLimit)
+	s.startPublisher(0)
+	s.ready()
+	payload := crammed(size, bson.TypeInt32, binary.LittleEndian.AppendUint32(nil, 7))
+	for i := range aggregates {
+		if _, err := s.events.InsertOne(t.Context(), stored(fmt.Sprint("bomb-", i), 1, payload)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await("the large events on the topic", func() bool { return s.onTopic("bomb-") == aggregates })
+	projector := s.startProjector(0)
+	s.await("the read models of the large events", func() bool {
+		n, err := s.models.Collection("large").CountDocuments(t.Context(), bson.D{{Key: "lastEventId", Value: 1}, {Key: "count", Value: 1}})
+		return err == nil && n == aggregates
+	})
+	s.fitsChart(projector)
+}

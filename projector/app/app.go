@@ -271,6 +271,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	handler := &handler{
 		engine: engine, events: events, trustStore: c.Projections.Trust == config.TrustStore, log: p.logger,
+		large:   make(largeReads, mostLargeReads),
 		session: sessionsOf(engine, c.Projections.KeepBytes/c.Slots()),
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}

@@ -40,7 +40,9 @@ type handler struct {
 	events  storedEvents
 	// trustStore makes every message a claim check: its content is not used.
 	trustStore bool
-	log        zerolog.Logger
+	// large bounds the events in memory that are read from the event store; nil bounds none.
+	large largeReads
+	log   zerolog.Logger
 	// unprojected and claimChecks limit the lines about retries: in an outage, every
 	// session repeats its events.
 	unprojected, claimChecks obs.Repeats
@@ -123,6 +125,8 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 	var stuck *unread
 	stored := storedBatch{events: h.events, batch: batch, ahead: h.trustStore}
 	redeemed, full := 0, ""
+	large := largeRead{turns: h.large}
+	defer large.end()
 	for i, d := range batch {
 		ev := &d.Event
 		claim := d.ClaimCheck || h.trustStore
@@ -135,7 +139,7 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 			continue
 		case claim:
 			span := traced.Of(ev.AggregateID, ev.EventID)
-			whole, err := stored.event(span.In(ctx), i)
+			whole, err := h.redeem(span.In(ctx), &stored, i, &large)
 			if err != nil {
 				stuck = h.unredeemed(ctx, d, err, span)
 				stuck.before = previous(batch, i)
@@ -144,6 +148,7 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 				continue
 			}
 			redeemed += len(whole.Document)
+			large.read(redeemed)
 			ev = whole
 		}
 		events = append(events, ev)
@@ -160,6 +165,14 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 		h.settle(ctx, c, verdicts, attempt)
 	}
 	return verdicts
+}
+
+// redeem reads the event of the delivery i from the event store.
+func (h *handler) redeem(ctx context.Context, stored *storedBatch, i int, large *largeRead) (*event.Event, error) {
+	if err := large.begin(ctx); err != nil {
+		return nil, err
+	}
+	return stored.event(ctx, i)
 }
 
 // previous returns the index of the same aggregate's event before i, -1 if there is none.

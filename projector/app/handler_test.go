@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,6 +280,67 @@ func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 	want = []drain.Outcome{drain.Done, drain.Done, drain.Done, drain.Done}
 	if got := outcomes(h.Handle(t.Context(), batch[2:6], drain.Hold)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
+	}
+}
+
+// sleepingEngine takes a second for a batch, and counts the batches at the same time.
+type sleepingEngine struct {
+	fakeEngine
+	now, most atomic.Int32
+}
+
+func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ project.Gaps) ([]project.Result, error) {
+	if now := e.now.Add(1); now > e.most.Load() {
+		e.most.Store(now)
+	}
+	<-time.After(time.Second)
+	e.now.Add(-1)
+	results := make([]project.Result, len(events))
+	for i := range results {
+		results[i].Verdict = project.Done
+	}
+	return results, nil
+}
+
+// sizedStore has events of one size.
+type sizedStore struct {
+	largeStore
+	size int
+}
+
+func (s sizedStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
+	return &event.Event{Keys: ev.Keys, Document: make(bson.Raw, s.size)}, nil
+}
+
+// Batches of many sessions hold large events of the event store in turns. A batch whose
+// context ends while it waits is retried.
+func TestLargeClaimChecksTakeTurns(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int]int32{smallRead + 1: mostLargeReads, smallRead: 10} {
+		synctest.Test(t, func(t *testing.T) {
+			engine := &sleepingEngine{}
+			h := &handler{engine: engine, events: sizedStore{size: size}, large: make(largeReads, mostLargeReads), log: zerolog.Nop()}
+			var sessions sync.WaitGroup
+			for n := range 10 {
+				sessions.Go(func() {
+					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, true)}, drain.Hold)
+				})
+			}
+			<-time.After(time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, true), delivery("other", 1, false)}, drain.Hold))
+			if late := got[0] == drain.Retry; late != (size > smallRead) {
+				t.Errorf("a batch that waits ends with %v", got)
+			}
+			sessions.Wait()
+			if n := engine.most.Load(); n < want || size > smallRead && n > want+1 {
+				t.Errorf("%d batches with events of %d bytes were handled at the same time, want %d", n, size, want)
+			}
+			if len(h.large) != 0 {
+				t.Errorf("%d turns are not given back", len(h.large))
+			}
+		})
 	}
 }
 
