@@ -67,6 +67,11 @@ func TestUnreachableBrokerIsNotHealthy(t *testing.T) {
 			s.metric("projector", "penstock_projector_health_conditions", "condition", condition) == 1
 	})
 
+	// The log follows one look later than the metric.
+	for _, p := range s.started {
+		s.await("the beginning in the log of "+p.Name, func() bool { return strings.Contains(s.log(p), `"health condition began"`) })
+	}
+
 	if err := broker.RefuseLinks(0, "amqp:internal-error"); err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +82,7 @@ func TestUnreachableBrokerIsNotHealthy(t *testing.T) {
 			return !strings.Contains(text, condition)
 		})
 		s.await("the end in the log of "+p.Name, func() bool {
-			log := s.log(p)
-			return strings.Contains(log, `"health condition began"`) && strings.Contains(log, `"health condition ended"`)
+			return strings.Contains(s.log(p), `"health condition ended"`)
 		})
 	}
 }
