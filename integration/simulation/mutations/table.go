@@ -57,14 +57,8 @@ var Table = []Mutation{
 	{
 		Name: "the checkpoint passes events that are not acknowledged",
 		File: "publisher/internal/checkpoint/watermark.go",
-		Old:  "for w.first < w.next && w.at(w.first).acked {",
-		New:  "for w.first < w.next {",
-	},
-	{
-		Name: "the checkpoint passes one event that is not acknowledged",
-		File: "publisher/internal/checkpoint/watermark.go",
-		Old:  "for w.first < w.next && w.at(w.first).acked {",
-		New:  "for w.first < w.next && (w.at(w.first).acked || w.first+1 < w.next && w.at(w.first+1).acked) {",
+		Old:  "if w.first == none || !w.slots[w.first].acked {",
+		New:  "if w.first == none {",
 	},
 	{
 		Name: "the first position is stored only with the first acknowledged event",
@@ -95,8 +89,8 @@ var Table = []Mutation{
 	{
 		Name: "events of one aggregate are sent at the same time",
 		File: "publisher/internal/publish/lane.go",
-		Old:  "\tif ln.sending == 0 {\n\t\tl.offer(ln)\n\t}",
-		New:  "\tl.offer(ln)",
+		Old:  "if ln.sending == 0 && !ln.offered {",
+		New:  "if !ln.offered {",
 	},
 	{
 		Name: "events that come back from a failed send are sent in reverse order",
