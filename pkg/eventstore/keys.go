@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -17,9 +18,9 @@ type Key struct {
 	EventID     int64
 }
 
-// Documents reads the events with these keys. The result has their order; a document that
-// the store does not have is nil. The read sees every event up to the cluster time since.
-// The caller bounds the number and the size of the events.
+// Documents reads the events with these keys, which may repeat. The result has their order;
+// a document that the store does not have is nil. The read sees every event up to the cluster
+// time since. The caller bounds the number and the size of the events.
 func (r *Reader) Documents(ctx context.Context, keys []Key, since bson.Timestamp) ([]bson.Raw, error) {
 	session, err := r.events.Database().Client().StartSession()
 	if err != nil {
@@ -36,23 +37,27 @@ func (r *Reader) Documents(ctx context.Context, keys []Key, since bson.Timestamp
 		return nil, fmt.Errorf("read %d events of %s: %w", len(keys), r.name(), err)
 	}
 	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	places := make(map[plainKey]int, len(keys))
-	for i, key := range keys {
-		places[plain(key)] = i
+	stored := make(map[plainKey]bson.Raw, len(keys))
+	for _, key := range keys {
+		stored[plain(key)] = nil
 	}
-	documents := make([]bson.Raw, len(keys))
 	for cursor.Next(ctx) {
 		// A collation of the collection can match other aggregates, too.
 		found, err := r.reader.ReadPosition(cursor.Current)
 		if err != nil {
 			continue
 		}
-		if i, ok := places[plain(Key{AggregateID: found.RawAggregateID, EventID: found.EventID})]; ok {
-			documents[i] = append(bson.Raw(nil), cursor.Current...)
+		key := plain(Key{AggregateID: found.RawAggregateID, EventID: found.EventID})
+		if _, ok := stored[key]; ok {
+			stored[key] = bytes.Clone(cursor.Current)
 		}
 	}
 	if err := cursor.Err(); err != nil {
 		return nil, fmt.Errorf("read %d events of %s: %w", len(keys), r.name(), err)
+	}
+	documents := make([]bson.Raw, len(keys))
+	for i, key := range keys {
+		documents[i] = stored[plain(key)]
 	}
 	return documents, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ type partialOutages struct {
 	aggregates int
 	buckets    int // of session keys; 0 means one per aggregate
 	events     int
+	repeats    int // stretches of the stream that are submitted twice
 	inflight   int
 	spilled    int
 	blocked    int // percentage of the keys that are blocked at any time
@@ -42,7 +44,8 @@ func TestSpilledEventsKeepTheirOrder(t *testing.T) {
 			aggregates: rapid.IntRange(1, 40).Draw(rt, "aggregates"),
 			buckets:    rapid.IntRange(0, 6).Draw(rt, "buckets"),
 			events:     rapid.IntRange(0, 1500).Draw(rt, "events"),
-			inflight:   rapid.IntRange(1, 60).Draw(rt, "inflight"),
+			repeats:    rapid.IntRange(0, 20).Draw(rt, "repeats"),
+			inflight:   rapid.OneOf(rapid.IntRange(1, 60), rapid.IntRange(61, 300)).Draw(rt, "inflight"),
 			spilled:    rapid.IntRange(1, 600).Draw(rt, "spilled"),
 			blocked:    rapid.SampledFrom([]int{5, 20, 50}).Draw(rt, "blocked"),
 			terms:      rapid.IntRange(1, 4).Draw(rt, "terms"),
@@ -98,6 +101,11 @@ func (s partialOutages) run(t *testing.T) (spilled int, err error) {
 		aggregate := fmt.Sprint(workload.IntN(s.aggregates))
 		next[aggregate]++
 		stream[i] = submitted{aggregate, next[aggregate]}
+	}
+	for range s.repeats { // a change stream repeats events that a scan has read
+		end := workload.IntN(len(stream) + 1)
+		length := min(end, 1<<workload.IntN(9))
+		stream = slices.Insert(stream, end, stream[end-length:end]...)
 	}
 	acked := make([]bool, len(stream))
 	low := func() int {
