@@ -20,13 +20,17 @@ type Key struct {
 
 // Documents reads the events with these keys, which may repeat. The result has their order;
 // a document that the store does not have is nil. The read sees every event up to the cluster
-// time since. The caller bounds the number and the size of the events.
+// time since, and every event that a cursor of the reader has given. The caller bounds the
+// number and the size of the events.
 func (r *Reader) Documents(ctx context.Context, keys []Key, since bson.Timestamp) ([]bson.Raw, error) {
 	session, err := r.events.Database().Client().StartSession()
 	if err != nil {
 		return nil, fmt.Errorf("start session: %w", err)
 	}
 	defer session.EndSession(context.WithoutCancel(ctx))
+	if scanned := r.scanned.Load(); scanned != nil && since.Before(*scanned) {
+		since = *scanned
+	}
 	if !since.IsZero() {
 		if err := session.AdvanceOperationTime(&since); err != nil {
 			return nil, fmt.Errorf("advance session: %w", err)
