@@ -80,8 +80,8 @@ func watchWorker(h *health.Health, w *worker, host string) {
 	})
 }
 
-// delayedKeys is the condition that the topic does not accept some session keys, while the
-// publisher continues with the others.
+// delayedKeys is the condition that some session keys cannot be published, while the publisher
+// continues with the others.
 func delayedKeys(metrics *publish.Metrics) func(context.Context) []health.Condition {
 	return func(context.Context) []health.Condition {
 		delayed := metrics.Delayed()
@@ -90,9 +90,9 @@ func delayedKeys(metrics *publish.Metrics) func(context.Context) []health.Condit
 		}
 		return []health.Condition{{
 			Name: "keys-delayed", State: health.Degraded, Since: delayed.Since,
-			Text: fmt.Sprintf("sending fails for %s, for session key %q since %s: %v",
+			Text: fmt.Sprintf("publishing fails for %s, for session key %q since %s: %v",
 				cli.Count(int64(delayed.Keys), "session key"), delayed.Key, delayed.Since.UTC().Format(time.RFC3339), delayed.Err),
-			Remedy: "The events of these keys wait in order, and the checkpoint does not pass them. Look for the reason in the error and at the topic.",
+			Remedy: "The events of these keys wait in order, and the checkpoint does not pass them. Look for the reason in the error, and at the topic or the event store that it names.",
 		}}
 	}
 }

@@ -376,6 +376,7 @@ func TestFatal(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		fmt.Errorf("x: %w", watch.ErrRefused), fmt.Errorf("x: %w", scan.ErrRefused), fmt.Errorf("x: %w", eventstore.ErrIndex), fmt.Errorf("x: %w", eventstore.ErrNoOperationTime), errOplogTooShort,
+		fmt.Errorf("x: %w", publish.ErrRefusals), fmt.Errorf("x: %w", publish.ErrLost),
 		fmt.Errorf("x: %w", &publish.SendError{Fault: publish.FaultFatal, Err: io.EOF}),
 	} {
 		if !fatal(err) {

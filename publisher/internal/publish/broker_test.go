@@ -345,7 +345,7 @@ type reloads struct {
 	fail   func() error
 }
 
-func (r *reloads) load(ctx context.Context, refs []publish.Ref) ([]event.Event, error) {
+func (r *reloads) load(ctx context.Context, refs []publish.Ref) ([]publish.Loaded, error) {
 	r.mu.Lock()
 	r.events += len(refs)
 	fail := r.fail
@@ -360,10 +360,10 @@ func (r *reloads) load(ctx context.Context, refs []publish.Ref) ([]event.Event, 
 			return nil, err
 		}
 	}
-	events := make([]event.Event, len(refs))
+	events := make([]publish.Loaded, len(refs))
 	for i, ref := range refs {
-		events[i] = item(ref.AggregateID.StringValue(), ref.EventID).Event
-		events[i].Document = bson.Raw("read again")
+		events[i].Event = item(ref.AggregateID.StringValue(), ref.EventID).Event
+		events[i].Event.Document = bson.Raw("read again")
 	}
 	return events, nil
 }

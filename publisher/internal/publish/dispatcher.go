@@ -92,6 +92,7 @@ type Dispatcher struct {
 	work        sync.Cond
 	spawn       func() // starts a worker; nil before and after Run
 	spawnLoader func()
+	stopLoaders context.CancelFunc
 	workers     int
 	idle        int
 	waking      bool
@@ -237,7 +238,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.spawn = func() {
 		d.group.Go(func() { (&worker{d: d}).run(runCtx) })
 	}
-	d.spawnLoader = func() { d.group.Go(func() { d.runLoader(runCtx) }) }
+	loading, stopLoaders := context.WithCancel(runCtx)
+	defer stopLoaders()
+	d.stopLoaders = stopLoaders
+	d.spawnLoader = func() { d.group.Go(func() { d.runLoader(loading) }) }
 	d.wake()
 	d.mu.Unlock()
 
@@ -284,6 +288,9 @@ func (d *Dispatcher) close() {
 func (d *Dispatcher) Drain(ctx context.Context) error {
 	d.mu.Lock()
 	d.draining = true
+	if d.stopLoaders != nil {
+		d.stopLoaders()
+	}
 	d.close()
 	d.endDrain()
 	d.mu.Unlock()

@@ -31,8 +31,8 @@ func (w *worker) encode(ctx context.Context) bool {
 	w.bodies = 0
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
-		if e.lost {
-			if !w.quarantine(ctx, i, &event.ContractError{Reason: event.ReasonLost, Detail: "the event store no longer has the event, which waited for its turn"}) {
+		if e.unpublishable != nil {
+			if !w.setAside(ctx, i, e.unpublishable, ErrLost, "restore the events collection: a restart then reads the events again") {
 				return false
 			}
 			continue

@@ -59,7 +59,7 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	if f.events == 1 && s.conclusive(f.at, d.options.MaxAttempts, d.aloneFor()) {
 		d.quarantined++
 		d.mu.Unlock()
-		return w.refused(ctx, s.explain(f.at))
+		return w.setAside(ctx, 0, s.explain(f.at), ErrRefusals, "correct the topic's settings")
 	}
 	everything := s.refused && !s.explained && s.failures >= splitAfter
 	unsure := f.events == 1 && !s.sound && s.attempts+s.unaided >= d.options.MaxAttempts
@@ -137,10 +137,8 @@ func (w *worker) wait(until time.Time) {
 	}
 	d.lanes.putBack(w.batch)
 	for _, e := range w.batch {
-		// While the lane waits, other lanes need the memory for events that are read again. At
-		// the end of the term nothing is read again.
-		if ln := e.lane; !d.draining && ln != nil && ln.head.reloaded {
-			d.unload(ln, ln.head)
+		if ln := e.lane; ln != nil { // otherwise it has left memory
+			d.unloadReloaded(ln)
 		}
 	}
 	w.batch = w.batch[:0]

@@ -16,11 +16,12 @@ type entry struct {
 	lane *lane
 	// number counts the events that were taken into memory when they were submitted.
 	number uint64
-	// reloaded says that the event was read from the event store again, lost that the event
-	// store did not have it.
-	reloaded, lost bool
-	next           *entry // behind it in its lane, or in the free list
-	message        event.Message
+	// reloaded says that the event was read from the event store again. unpublishable is the
+	// reason if it has become impossible to publish.
+	reloaded      bool
+	unpublishable error
+	next          *entry // behind it in its lane, or in the free list
+	message       event.Message
 	// begun says that message has its trace context. Only in a batch does it have its body.
 	begun bool
 	// body is the measured length of the body; 0 if it was not measured.
@@ -45,9 +46,10 @@ type lane struct {
 	// queued is the length of the queue.
 	queued int
 	// spilled are the events behind the queue. loading says that a loader has been asked to
-	// read some of them.
+	// read some of them, unread how that fails; nil if it does not.
 	spilled refs
 	loading bool
+	unread  *failedRead
 	// slow says that the broker has not answered its send for slowSend.
 	slow bool
 	// offered says that the lane is in a ready queue or waits.
@@ -90,7 +92,7 @@ type lanes struct {
 	unexplained int
 	// setbacks counts the lanes with a setback.
 	setbacks int
-	// loads are the lanes whose spilled events must be read, at most loadEvents at once.
+	// loads are the lanes whose spilled events must be read. One read has at most loadEvents.
 	loads       []*lane
 	loadEvents  int
 	freeEntries *entry
@@ -197,12 +199,12 @@ func (l *lanes) putBack(entries []*entry) {
 	}
 }
 
-// remove drops taken events that are settled. It ends the setback of their lanes, because
-// the next events have not failed.
-func (l *lanes) remove(entries []*entry) {
+// remove drops taken events that are settled. Unless older events of their lanes are not
+// settled, it ends the setback of their lanes, because the next events have not failed.
+func (l *lanes) remove(entries []*entry, oldest bool) {
 	for _, e := range entries {
 		ln := e.lane
-		if ln.setback != nil {
+		if ln.setback != nil && oldest {
 			ln.setback = nil
 			l.setbacks--
 		}

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -108,7 +109,7 @@ func (m *Metrics) registerInflight(auto promauto.Factory) {
 func (m *Metrics) registerDelayed(auto promauto.Factory) {
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_publisher_delayed_keys",
-		Help: "Session keys whose next event is sent again because sending it failed.",
+		Help: "Session keys whose next event is sent again because sending it failed, or read again because the event store failed.",
 	}, func() float64 { return float64(m.Delayed().Keys) })
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_publisher_spilled_events",
@@ -116,7 +117,7 @@ func (m *Metrics) registerDelayed(auto promauto.Factory) {
 	}, func() float64 { return float64(m.Delayed().Spilled) })
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_publisher_delayed_seconds",
-		Help: "How long sending has failed for the session key that has failed longest; 0 if none fails. The checkpoint does not pass its next event.",
+		Help: "How long the session key that has failed longest has failed, because of the topic or the event store; 0 if none fails. The checkpoint does not pass its next event.",
 	}, func() float64 {
 		if since := m.Delayed().Since; !since.IsZero() {
 			return time.Since(since).Seconds()
@@ -125,9 +126,10 @@ func (m *Metrics) registerDelayed(auto promauto.Factory) {
 	})
 }
 
-// Delayed says which session keys wait because sending their next event fails.
+// Delayed says which session keys wait because sending their next event, or reading it again,
+// fails.
 type Delayed struct {
-	// Keys is their number; 0 if the topic accepts all keys. The other fields except Spilled
+	// Keys is their number; 0 if all keys go on. The other fields except Spilled
 	// are about the key that has failed longest.
 	Keys  int
 	Key   string
@@ -147,19 +149,33 @@ func (m *Metrics) Delayed() Delayed {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delayed := Delayed{Spilled: d.spilled}
-	if d.lanes.setbacks == 0 {
+	if d.lanes.setbacks == 0 && d.loaders == 0 {
 		return delayed
 	}
 	for key, ln := range d.lanes.byKey {
-		s := ln.setback
-		if s == nil || s.failures == 0 {
+		since, err := ln.failing()
+		if err == nil {
 			continue
 		}
-		if delayed.Keys++; delayed.Since.IsZero() || s.begun.Before(delayed.Since) {
-			delayed.Key, delayed.Since, delayed.Err = key, s.begun, s.err
+		if delayed.Keys++; delayed.Since.IsZero() || since.Before(delayed.Since) {
+			delayed.Key, delayed.Since, delayed.Err = key, since, err
 		}
 	}
 	return delayed
+}
+
+// failing returns since when the lane cannot go on, and the last failure; nil if it can.
+func (ln *lane) failing() (since time.Time, err error) {
+	if s := ln.setback; s != nil && s.failures > 0 {
+		since, err = s.begun, s.err
+	}
+	if read := ln.unread; read != nil {
+		if err == nil {
+			since = read.since
+		}
+		err = fmt.Errorf("its events are not read from the event store again: %w", read.err)
+	}
+	return since, err
 }
 
 func (m *Metrics) inFlight() (events int, bytes int64) {

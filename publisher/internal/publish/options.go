@@ -62,10 +62,10 @@ type Options struct {
 	// ticket is acknowledged. Its error ends the term.
 	Quarantine func(ctx context.Context, item *Item, cause error) error
 	// Load reads events from the event store that were submitted before and were not kept in
-	// memory. The result has the same order; an event without a document is no longer in the
-	// store. Its errors are retried. Without Load all events are kept in memory, so one key
-	// that is busy or blocked stops the others.
-	Load func(ctx context.Context, refs []Ref) ([]event.Event, error)
+	// memory. An event that was submitted twice can occur twice. The result has the same order.
+	// Its errors are retried. Without Load all events are kept in memory, so one key that is
+	// busy or blocked stops the others.
+	Load func(ctx context.Context, refs []Ref) ([]Loaded, error)
 	// ClaimCheck sends an event that is too large for the topic without its payload, which
 	// the projector reads from the event store. Without ClaimCheck such an event is
 	// quarantined.
@@ -83,8 +83,9 @@ type Options struct {
 	// SDK makes up to two copies. Default 64 MiB.
 	MaxInflightBytes int64
 	// MaxSpilledEvents bounds the events that wait for an acknowledgement and are not held in
-	// memory. Each takes 32 bytes, and consecutive ones of an aggregate share its id. Default
-	// 131,072: all fit into the default window of the watermark.
+	// memory. Each takes 32 bytes, and consecutive ones of an aggregate share its id. The
+	// first of a session key takes about 700 bytes more. Default 131,072, half of the default
+	// window of the watermark: each can be followed by acknowledged events, which need a slot.
 	MaxSpilledEvents int
 	// MaxBatchEvents bounds the events of a batch, up to [MaxBatchEvents]. Default
 	// 1000.
@@ -107,8 +108,8 @@ type Options struct {
 	// MaxAttempts is how many times the topic may refuse one event explicitly, while it
 	// accepts others, before the event is quarantined. Default 5.
 	MaxAttempts int
-	// Breaker bounds the events that are quarantined because of refusals. Beyond the bound
-	// Run ends with [ErrRefusals]. All terms of a process share one. Default one that
+	// Breaker bounds the events that are quarantined because the topic refuses them, or because
+	// [Options.Load] cannot give them. Beyond the bound Run ends with [ErrRefusals] or [ErrLost]. All terms of a process share one. Default one that
 	// allows 10, or 5 % of the last 1000 events.
 	Breaker *breaker.Breaker
 	// Availability decides how long a topic may refuse everything. All terms of a process

@@ -13,9 +13,14 @@ import (
 // batch before. If one message were the reason, the topic would soon accept a half.
 const unprovenBatches = 8
 
-// ErrRefusals says that the topic refuses so many events that the events cannot be the
-// reason.
-var ErrRefusals = errors.New("the topic refuses too many events")
+var (
+	// ErrRefusals says that the topic refuses so many events that the events cannot be the
+	// reason.
+	ErrRefusals = errors.New("the topic refuses too many events")
+	// ErrLost says that the event store no longer has so many events that nobody can have
+	// intended that.
+	ErrLost = errors.New("the event store no longer has too many events that waited for the topic")
+)
 
 // degrade falls back to a smaller policy after the topic has refused a batch, and
 // returns the events to their lanes.
@@ -73,17 +78,18 @@ func (w *worker) tests(events int) bool {
 	return w.policy == BatchingSession && events > 1
 }
 
-// refused quarantines the only event of the batch, unless too many recent events were
-// quarantined. False means that Run ends.
-func (w *worker) refused(ctx context.Context, cause *event.ContractError) bool {
+// setAside quarantines the i-th event of the batch, unless too many recent events were
+// quarantined: then Run ends with the problem and the remedy. False means that Run ends.
+func (w *worker) setAside(ctx context.Context, i int, cause, problem error, remedy string) bool {
 	d := w.d
 	if !d.options.Breaker.Allow() {
 		recent, aside := d.options.Breaker.Recent()
-		d.fail(fmt.Errorf("publish event %s: %w: %d of the last %d events are already in the quarantine; correct the topic's settings, or raise PENSTOCK_QUARANTINE_SHARE if the events are wrong: %w",
-			w.batch[0].message.MessageID, ErrRefusals, aside, recent, cause))
+		keys := w.batch[i].item.Event.Keys
+		d.fail(fmt.Errorf("publish event %s: %w: %d of the last %d events are already in the quarantine; %s, or raise PENSTOCK_QUARANTINE_SHARE if the events are wrong: %w",
+			event.MessageID(keys.AggregateID, keys.EventID), problem, aside, recent, remedy, cause))
 		return false
 	}
-	return w.quarantine(ctx, 0, cause)
+	return w.quarantine(ctx, i, cause)
 }
 
 // tooLarge sends fewer events, or a claim check if there is only one event, or quarantines
@@ -125,8 +131,9 @@ func (w *worker) quarantine(ctx context.Context, i int, cause error) bool {
 	}
 	e.span.EndWith("quarantined", cause)
 	w.d.metrics.published[resultQuarantined].Inc()
+	oldest := i == 0 || w.batch[i-1].lane != e.lane
 	w.batch = append(w.batch[:i], w.batch[i+1:]...)
-	w.settle([]*entry{e}, false)
+	w.settle([]*entry{e}, false, oldest)
 	return true
 }
 

@@ -388,3 +388,54 @@ func TestBatchOfOneRefusedMessageKeepsThePolicy(t *testing.T) {
 		}
 	})
 }
+
+// TestOneConnectionDoesNotConvictAnEvent has a connection that refuses one event, which
+// others would accept. Batches with the event have cost connections before, so its sends use
+// one connection only.
+func TestOneConnectionDoesNotConvictAnEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(nil)
+		first := 0 // the connection that refuses the event
+		broken := 0
+		b.answer = func(messages []*event.Message) answer {
+			if !isBad(messages[0]) {
+				return ok(time.Millisecond)
+			}
+			if broken < 2 {
+				broken++
+				return fails(publish.FaultDisconnected)
+			}
+			if first == 0 {
+				first = b.conns
+			}
+			if b.conns == first { // until it is replaced
+				return fails(publish.FaultRefused)
+			}
+			return ok(time.Millisecond)
+		}
+		h := newHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingSession })
+		h.submit(t, "bad-", 1)
+		h.submit(t, "bad-", 2)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		h.start(ctx)
+		for id := int64(1000); h.ackedEvents() < 2 || !h.has(1) || !h.has(2); id++ {
+			it := item("good", id)
+			if err := h.Submit(ctx, it); err != nil {
+				break
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		h.finish(t)
+		if len(h.quarantined) > 0 {
+			t.Errorf("quarantined by one connection: %v", h.quarantined)
+		}
+	})
+}
+
+func (h *harness) has(ticket uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.acked[ticket] > 0
+}

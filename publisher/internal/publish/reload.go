@@ -2,22 +2,44 @@ package publish
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
+// Loaded is an event that was read from the event store again.
+type Loaded struct {
+	Event event.Event
+	// Err is the reason if the event can no longer be published. The event then needs only
+	// its document, if there is one.
+	Err error
+}
+
 // maxLoaders bounds the concurrent reads of spilled events.
 const maxLoaders = 4
 
-// load asks a loader to read the next spilled events of a lane, if it has few others.
+// load asks a loader to read the next spilled events of a lane, if it may hold them.
 func (l *lanes) load(ln *lane) {
-	if ln.loading || ln.spilled.len() == 0 || ln.queued > l.loadEvents/2 || ln.setback != nil && ln.setback.waits {
-		return
+	if !ln.loading && l.mayLoad(ln) {
+		ln.loading = true
+		l.loads = append(l.loads, ln)
 	}
-	ln.loading = true
-	l.loads = append(l.loads, ln)
+}
+
+// mayLoad reports whether the lane has spilled events and may hold more of them. A lane that
+// fails holds those of its next send only, and a lane without an answer none: otherwise a few
+// such lanes would use up the memory of all.
+func (l *lanes) mayLoad(ln *lane) bool {
+	switch s := ln.setback; {
+	case ln.spilled.len() == 0 || ln.slow:
+		return false
+	case s != nil:
+		return !s.waits && ln.sending == 0 && ln.head == nil
+	default:
+		return ln.queued <= l.loadEvents/2
+	}
 }
 
 // wakeLoader starts a loader if one may work. The caller holds the mutex.
@@ -38,27 +60,38 @@ func (d *Dispatcher) canLoad() bool {
 		d.reloadedBytes < max(1, d.options.MaxInflightBytes/reloadShare)
 }
 
+// laneLoad is the part of a read that is for one lane.
+type laneLoad struct {
+	lane *lane
+	refs []ref
+}
+
+// failedRead is a read that failed and is retried. Its lanes share it.
+type failedRead struct {
+	since time.Time
+	err   error
+}
+
 // runLoader reads spilled events while there are any to read and room for them.
 func (d *Dispatcher) runLoader(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for ctx.Err() == nil && d.canLoad() {
-		ln := d.lanes.loads[0]
-		d.lanes.loads = append(d.lanes.loads[:0], d.lanes.loads[1:]...)
-		wanted, bytes := d.wanted(ln)
-		d.reloaded += len(wanted)
-		d.reloadedBytes += bytes
-		d.mu.Unlock()
-		events, err := d.read(ctx, wanted)
-		d.mu.Lock()
-		d.reloaded -= len(wanted)
-		d.reloadedBytes -= bytes
-		ln.loading = false
-		if err != nil {
-			break // Run ends
+		loads, count, bytes := d.nextLoads()
+		if count == 0 {
+			break
 		}
-		if !d.draining {
-			d.loaded(ln, wanted, events)
+		d.mu.Unlock()
+		events, err := d.read(ctx, loads, count)
+		d.mu.Lock()
+		d.reloaded -= count
+		d.reloadedBytes -= bytes
+		for _, load := range loads {
+			load.lane.loading, load.lane.unread = false, nil
+			if err == nil && !d.draining {
+				d.loaded(load, events[:len(load.refs)])
+				events = events[len(load.refs):]
+			}
 		}
 		d.endDrain()
 		d.wake()
@@ -66,27 +99,56 @@ func (d *Dispatcher) runLoader(ctx context.Context) {
 	d.loaders--
 }
 
-// wanted returns the spilled events that are read next, and their size: at least one, and
-// only as many as one send may carry if the lane's sends fail. The caller holds the mutex.
-func (d *Dispatcher) wanted(ln *lane) (wanted []ref, bytes int64) {
-	most := d.lanes.loadEvents
-	if ln.setback != nil && ln.setback.most > 0 {
-		most = min(most, ln.setback.most)
+// nextLoads returns the events that are read next, of as many lanes as one read allows, and
+// counts them as reloaded. The caller holds the mutex.
+func (d *Dispatcher) nextLoads() (loads []laneLoad, count int, bytes int64) {
+	l := &d.lanes
+	mostBytes := d.options.MaxInflightBytes / loadShare
+	for d.canLoad() && count < l.loadEvents && bytes <= mostBytes {
+		ln := l.loads[0]
+		l.loads[0] = nil
+		l.loads = l.loads[1:]
+		if !l.mayLoad(ln) {
+			ln.loading = false
+			continue
+		}
+		refs := d.wanted(ln, l.loadEvents-count, mostBytes-bytes)
+		loads = append(loads, laneLoad{ln, refs})
+		count += len(refs)
+		d.reloaded += len(refs)
+		for i := range refs {
+			bytes += refs[i].size
+			d.reloadedBytes += refs[i].size
+		}
+	}
+	return loads, count, bytes
+}
+
+// wanted returns the spilled events of a lane that are read next: at least one, and only as
+// many as one send may carry if the lane's sends fail. The caller holds the mutex.
+func (d *Dispatcher) wanted(ln *lane, most int, mostBytes int64) []ref {
+	if s := ln.setback; s != nil {
+		most = min(most, max(1, d.lanes.loadEvents/failingShare))
+		if s.most > 0 {
+			most = min(most, s.most)
+		}
 	}
 	queue := ln.spilled.queue()
 	n := 0
-	for n < min(most, len(queue)) && (n == 0 || bytes+queue[n].size <= d.options.MaxInflightBytes/loadShare) {
-		bytes += queue[n].size
+	for n < min(most, len(queue)) && (n == 0 || queue[n].size <= mostBytes) {
+		mostBytes -= queue[n].size
 		n++
 	}
-	return append([]ref(nil), queue[:n]...), bytes
+	return slices.Clone(queue[:n])
 }
 
 // read reads events, and retries until ctx ends.
-func (d *Dispatcher) read(ctx context.Context, wanted []ref) ([]event.Event, error) {
-	list := make([]Ref, len(wanted))
-	for i, r := range wanted {
-		list[i] = Ref{AggregateID: r.aggregate.raw, EventID: r.eventID}
+func (d *Dispatcher) read(ctx context.Context, loads []laneLoad, count int) ([]Loaded, error) {
+	list := make([]Ref, 0, count)
+	for _, load := range loads {
+		for _, r := range load.refs {
+			list = append(list, Ref{AggregateID: r.aggregate.raw, EventID: r.eventID})
+		}
 	}
 	d.activity.store(1)
 	defer d.activity.store(-1)
@@ -96,8 +158,9 @@ func (d *Dispatcher) read(ctx context.Context, wanted []ref) ([]event.Event, err
 		if err == nil || ctx.Err() != nil {
 			return events, err
 		}
+		d.noteUnread(loads, err)
 		wait := retry.Next()
-		d.stumbles.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Int("events", len(wanted)).
+		d.stumbles.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Int("events", count).
 			Msg("events that wait for their turn not read from the event store; retrying")
 		if err := backoff.Wait(ctx, wait); err != nil {
 			return nil, err
@@ -105,20 +168,35 @@ func (d *Dispatcher) read(ctx context.Context, wanted []ref) ([]event.Event, err
 	}
 }
 
+// noteUnread records for the lanes of a read that it failed.
+func (d *Dispatcher) noteUnread(loads []laneLoad, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	failed := loads[0].lane.unread
+	if failed == nil {
+		failed = &failedRead{since: time.Now()}
+		for _, load := range loads {
+			load.lane.unread = failed
+		}
+	}
+	failed.err = err
+}
+
 // loaded puts events that were read again into their lane. The caller holds the mutex.
-func (d *Dispatcher) loaded(ln *lane, wanted []ref, events []event.Event) {
-	if ln.spilled.queue()[0].ticket != wanted[0].ticket {
-		d.lanes.load(ln) // older events were dropped from memory meanwhile
+func (d *Dispatcher) loaded(load laneLoad, events []Loaded) {
+	ln := load.lane
+	if !d.lanes.mayLoad(ln) || ln.spilled.queue()[0].ticket != load.refs[0].ticket {
+		d.lanes.load(ln) // the lane fails, or older events were dropped from memory meanwhile
 		return
 	}
-	ln.spilled.pop(len(wanted))
-	d.spilled -= len(wanted)
+	ln.spilled.pop(len(load.refs))
+	d.spilled -= len(load.refs)
 	submitted := d.options.Tracer.Now()
-	for i, r := range wanted {
+	for i, r := range load.refs {
 		e := d.lanes.entry()
-		e.item, e.size, e.submitted = Item{Event: events[i], Ticket: r.ticket, Size: int(r.size)}, r.size, submitted
-		e.reloaded, e.lost = true, events[i].Document == nil
-		if e.lost {
+		e.item, e.size, e.submitted = Item{Event: events[i].Event, Ticket: r.ticket, Size: int(r.size)}, r.size, submitted
+		e.reloaded, e.unpublishable = true, events[i].Err
+		if e.unpublishable != nil {
 			e.item.Event.AggregateID, e.item.Event.EventID = r.aggregate.id, r.eventID
 		}
 		d.reloaded++

@@ -60,7 +60,7 @@ type setback struct {
 	unaided  int       // refusals while the topic accepted no other
 	reasons  []string  // the different errors
 
-	connection, served uint64 // of the last failure
+	connection, served uint64 // of its last failure alone; 0 before
 	sound              bool   // the connection is not the reason
 }
 
@@ -112,7 +112,7 @@ func (s *setback) alone() bool { return s.broken > max(1, s.timedOut) }
 
 // noteAlone adds a failure of the first event alone.
 func (s *setback) noteAlone(f failure) {
-	if s.failures > 1 && (f.connection != s.connection || f.served > s.served) {
+	if s.connection != 0 && (f.connection != s.connection || f.served > s.served) {
 		s.sound = true
 	}
 	s.connection, s.served = f.connection, f.served

@@ -118,17 +118,19 @@ func (w *worker) watchSlow() {
 	})
 }
 
-// slow marks the lanes of the batch, and moves it to a slot of the suspects if one is free.
+// slow marks the lanes of the batch, frees the memory of their events that can be read again,
+// and moves the batch to a slot of the suspects if one is free.
 func (w *worker) slow() {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	for _, e := range w.batch {
 		e.lane.slow = true
+		w.d.unloadReloaded(e.lane)
 	}
 	if w.slot == slotRegular && w.d.suspectSends < w.d.limit {
 		w.slot = slotSuspect
 		w.d.sends--
 		w.d.suspectSends++
-		w.d.wake()
 	}
+	w.d.wake()
 }

@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	// loadShare is the part of the in-flight bounds, as a divisor, that is read again for a
-	// lane at once, and reloadShare the part that all such events may use in addition.
-	loadShare   = 16
-	reloadShare = 4
+	// loadShare is the part of the in-flight bounds, as a divisor, that one read asks for, and
+	// reloadShare the part that all such events may use in addition. failingShare is the part
+	// of a read that a lane may use whose sends fail.
+	loadShare    = 16
+	reloadShare  = 4
+	failingShare = 8
 	// submitPatience is how long Submit waits before it drops the events of every slow lane.
 	submitPatience = 100 * time.Millisecond
 	// failsLong is how long a lane must have failed before its events are dropped.
@@ -138,6 +140,21 @@ func (d *Dispatcher) makeRoom(patient bool) bool {
 // lasts reports whether the lane has failed for some time, not only in passing.
 func (s *setback) lasts(now time.Time) bool {
 	return s.failures > 0 && now.Sub(s.begun) > failsLong
+}
+
+// unloadReloaded drops the queued events of a lane from memory that were read again, because
+// other lanes need their memory. At the end of the term nothing is read again. The caller
+// holds the mutex.
+func (d *Dispatcher) unloadReloaded(ln *lane) {
+	if d.draining {
+		return
+	}
+	for e := ln.head; e != nil; e = e.next {
+		if e.reloaded {
+			d.unload(ln, e)
+			return
+		}
+	}
 }
 
 // unload drops the queued events of a lane from memory, beginning with the given one. The

@@ -175,15 +175,15 @@ func (w *worker) published(n int) {
 	w.d.metrics.published[resultClaimCheck].Add(float64(claims))
 	w.d.metrics.published[resultPublished].Add(float64(n - claims))
 	w.d.options.Breaker.Good(n)
-	w.settle(w.batch[:n], true)
+	w.settle(w.batch[:n], true, true)
 	copy(w.batch, w.batch[n:])
 	w.batch = w.batch[:len(w.batch)-n]
 	w.putBack(0)
 }
 
 // settle acknowledges events of the batch that the topic or the quarantine has, and
-// releases them.
-func (w *worker) settle(entries []*entry, accepted bool) {
+// releases them. oldest says that they are the oldest events of their lanes.
+func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 	w.tickets = w.tickets[:0]
 	for _, e := range entries {
 		w.tickets = append(w.tickets, e.item.Ticket)
@@ -196,7 +196,7 @@ func (w *worker) settle(entries []*entry, accepted bool) {
 	for _, e := range entries {
 		d.leaveMemory(e)
 	}
-	d.lanes.remove(entries)
+	d.lanes.remove(entries, oldest)
 	if accepted {
 		d.accepted++
 		d.acceptedAt = time.Now()
