@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
 // keyed is an event store with one event, which it shows from a time on.
@@ -69,5 +70,34 @@ func TestEventThatWasChangedIsNotLost(t *testing.T) {
 	got := changed.reloaded(t)
 	if reasonOf(got.Err) != event.ReasonMissingEventType || got.Event.Document == nil {
 		t.Errorf("%v with the document %s, want %s", got.Err, got.Event.Document, event.ReasonMissingEventType)
+	}
+}
+
+// TestLostEventIsFoundByItsKeys: the record of a lost event does not have the _id, because
+// the event was not there to be read.
+func TestLostEventIsFoundByItsKeys(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	s := &stores{events: db.Collection("events"), state: db}
+	aggregate := bson.NewObjectID()
+	events, err := newRereader(s, event.DefaultFields())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := &event.ContractError{Reason: event.ReasonLost}
+	entry := entryOf(&event.Event{Keys: event.Keys{AggregateID: aggregate.Hex(), EventID: 2}}, lost, nil)
+	record := quarantine.Record{DocumentID: entry.DocumentID, Reason: entry.Reason, AggregateID: entry.Keys.AggregateID, EventID: entry.Keys.EventID}
+	if _, why, err := events.read(t.Context(), record); err != nil || !errors.Is(why, quarantine.ErrGone) {
+		t.Errorf("while it is gone: %v, %v", why, err)
+	}
+	for id := range int64(3) {
+		_, err := s.events.InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id + 1}, {Key: "eventType", Value: "T"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ev, why, err := events.read(t.Context(), record)
+	if err != nil || why != nil || ev.EventID != 2 || ev.AggregateID != aggregate.Hex() {
+		t.Errorf("after it was restored: %v, %v, %v", ev.Keys, why, err)
 	}
 }
