@@ -305,6 +305,22 @@ func (h *harness) finish(t *testing.T) {
 	}
 }
 
+// finishAll waits until n events are acknowledged, and checks that all of them are on the
+// topic, in order.
+func (h *harness) finishAll(t *testing.T, n int) {
+	t.Helper()
+	for h.pending() {
+		<-time.After(time.Second)
+	}
+	h.finish(t)
+	if got := h.ackedEvents(); got != n || len(h.quarantined) > 0 {
+		t.Errorf("%d of %d events are acknowledged, %d in the quarantine", got, n, len(h.quarantined))
+	}
+	if err := checkOrder(h.broker.stored(), nothing); err != nil {
+		t.Error(err)
+	}
+}
+
 // pending reports whether events are not acknowledged, in memory or not.
 func (h *harness) pending() bool {
 	events, _ := h.Inflight()

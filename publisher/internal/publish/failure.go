@@ -22,7 +22,7 @@ type failure struct {
 	timedOut, broken bool
 	err              error
 	at               time.Time
-	// events is the size of the batch. mixed says that it has several session keys.
+	// events is the size of the batch. mixed says that a busy batch has several session keys.
 	events int
 	mixed  bool
 	// connection is the id of the connection, and served its number of completed sends.
@@ -49,7 +49,7 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	if fault == FaultBatch || fault == FaultMixed { // of a message alone
 		fault = FaultRefused
 	}
-	f.fault, f.mixed = fault, w.batch[0].lane != w.batch[len(w.batch)-1].lane
+	f.fault = fault
 	_, f.broken = faultOf(f.err)
 	message, span := w.batch[0].message.MessageID, w.batch[0].span
 

@@ -94,16 +94,7 @@ func TestBlockedKeysDoNotStopTheOthers(t *testing.T) {
 							t.Errorf("an event was submitted %v late", worst)
 						}
 						blocking.Store(false)
-						for h.pending() {
-							<-time.After(time.Second)
-						}
-						h.finish(t)
-						if got, want := h.ackedEvents(), keys*int(id); got != want || len(h.quarantined) > 0 {
-							t.Errorf("%d of %d events are acknowledged, %d quarantined", got, want, len(h.quarantined))
-						}
-						if err := checkOrder(b.stored(), nothing); err != nil {
-							t.Error(err)
-						}
+						h.finishAll(t, keys*int(id))
 					})
 				})
 			}
@@ -149,13 +140,7 @@ func TestBurstOfABlockedKeyDoesNotStopTheOthers(t *testing.T) {
 					t.Errorf("an event behind the burst took %v", took)
 				}
 				blocking.Store(false)
-				for h.pending() {
-					<-time.After(time.Second)
-				}
-				h.finish(t)
-				if err := checkOrder(b.stored(), nothing); err != nil || h.ackedEvents() != burst+2 || len(h.quarantined) > 0 {
-					t.Errorf("%d of %d events are acknowledged, %d in the quarantine: %v", h.ackedEvents(), burst+2, len(h.quarantined), err)
-				}
+				h.finishAll(t, burst+2)
 			})
 		})
 	}
@@ -268,13 +253,7 @@ func TestBlockedAgainAfterReadingAgain(t *testing.T) {
 		}
 		neighbour()
 		blocking.Store(false)
-		for h.pending() {
-			<-time.After(time.Second)
-		}
-		h.finish(t)
-		if err := checkOrder(b.stored(), nothing); err != nil || h.ackedEvents() != int(ticket) {
-			t.Errorf("%d of %d events are acknowledged: %v", h.ackedEvents(), ticket, err)
-		}
+		h.finishAll(t, int(ticket))
 	})
 }
 
@@ -308,16 +287,7 @@ func TestBusyKeyDoesNotSlowDownTheOthers(t *testing.T) {
 		if took := time.Since(begun); took > 3*time.Second {
 			t.Errorf("submitting for 2 s took %v", took)
 		}
-		for h.pending() {
-			<-time.After(100 * time.Millisecond)
-		}
-		h.finish(t)
-		if err := checkOrder(b.stored(), nothing); err != nil {
-			t.Error(err)
-		}
-		if h.ackedEvents() != 2*rounds {
-			t.Errorf("%d of %d events are acknowledged", h.ackedEvents(), 2*rounds)
-		}
+		h.finishAll(t, 2*rounds)
 	})
 }
 
@@ -350,13 +320,7 @@ func TestOutageIsReadAheadToTheBound(t *testing.T) {
 			t.Errorf("%d events were read during the outage, want the %d that need not be in memory and the %d that may be", submitted, spilled, inflight)
 		}
 		outage.Store(false)
-		for h.pending() {
-			<-time.After(time.Second)
-		}
-		h.finish(t)
-		if err := checkOrder(b.stored(), nothing); err != nil || h.ackedEvents() != submitted {
-			t.Errorf("%d of %d events are acknowledged: %v", h.ackedEvents(), submitted, err)
-		}
+		h.finishAll(t, submitted)
 	})
 }
 
@@ -454,13 +418,7 @@ func TestHungKeysLeaveTheMemoryToOthers(t *testing.T) {
 			t.Errorf("%d of %d events of a key that the topic accepts are on the topic after five minutes", events, 2*inflight)
 		}
 		hanging.Store(false)
-		for h.pending() {
-			<-time.After(time.Second)
-		}
-		h.finish(t)
-		if err := checkOrder(b.stored(), nothing); err != nil || h.ackedEvents() != int(ticket) {
-			t.Errorf("%d of %d events are acknowledged: %v", h.ackedEvents(), ticket, err)
-		}
+		h.finishAll(t, int(ticket))
 	})
 }
 
