@@ -89,10 +89,14 @@ func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
 	}
 }
 
-// dropOf makes the drop of the retired projection visits, as a command does before it
-// deletes anything.
-func (c *cluster) dropOf(s *stores) (command *projectionsDropCommand, e *generation.Entry, uuids map[string]bson.Binary) {
+// dropOf makes read models of the projection visits, retires it, and makes its drop, as a
+// command does before it deletes anything.
+func (c *cluster) dropOf() (s *stores, command *projectionsDropCommand, e *generation.Entry, uuids map[string]bson.Binary) {
 	c.t.Helper()
+	s = &stores{readModels: c.database, parked: c.database.Collection(park.CollectionName)}
+	p := c.pod(0, visits(c.t, 1))
+	p.deliver(c.store(names(20)...))
+	p.stop()
 	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
 		return generation.Retire(e, generation.Author{At: time.Now()})
 	}); err != nil {
@@ -103,18 +107,14 @@ func (c *cluster) dropOf(s *stores) (command *projectionsDropCommand, e *generat
 	if err != nil || len(uuids) != 1 {
 		c.t.Fatal(uuids, err)
 	}
-	return &projectionsDropCommand{projectionName: projectionName{Name: "visits"}}, e, uuids
+	return s, &projectionsDropCommand{projectionName: projectionName{Name: "visits"}}, e, uuids
 }
 
 // A drop can take long. A projection that takes the collection over waits for its end.
 func TestTakeoverWaitsForAnOpenDrop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	s := &stores{readModels: c.database, parked: c.database.Collection(park.CollectionName)}
-	p := c.pod(0, visits(t, 1))
-	p.deliver(c.store(names(20)...))
-	p.stop()
-	command, e, uuids := c.dropOf(s)
+	s, command, e, uuids := c.dropOf()
 	begun := generation.BeginDrop(e, []string{"visits"}, generation.Author{At: time.Now()})
 	if _, err := c.catalog.Write(t.Context(), e, begun); err != nil {
 		t.Fatal(err)
@@ -138,11 +138,7 @@ func TestTakeoverWaitsForAnOpenDrop(t *testing.T) {
 func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	s := &stores{readModels: c.database, parked: c.database.Collection(park.CollectionName)}
-	p := c.pod(0, visits(t, 1))
-	p.deliver(c.store(names(20)...))
-	p.stop()
-	command, e, uuids := c.dropOf(s)
+	s, command, e, uuids := c.dropOf()
 	c.pod(0, counting(t, "guests", "visits", 3))
 	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
 	counts, err := command.drop(t.Context(), s, e, uuids)
