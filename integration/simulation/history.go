@@ -18,8 +18,6 @@ type History struct {
 	lines []line
 	// terms are the intervals in which an instance led.
 	terms []term
-	// exits counts the instances that ended by themselves.
-	exits int
 }
 
 // line is an entry of the timeline.
@@ -49,9 +47,6 @@ func (h *History) ended(who string, err error) {
 	h.add(who, "ended: %v", err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err != nil {
-		h.exits++
-	}
 	h.endTerm(who)
 }
 

@@ -15,9 +15,10 @@ type Result struct {
 	// Breaches describe the promises that were broken; empty if all were kept.
 	Breaches []string
 	History  *History
-	// Events and Virtual count the events and the virtual time.
-	Events  int
-	Virtual time.Duration
+	// Events, Answers and Virtual count the events, the answers to readers of /applied, and
+	// the virtual time.
+	Events, Answers int
+	Virtual         time.Duration
 	// Settled is how long the pipeline needed after the last fault.
 	Settled time.Duration
 }
@@ -100,6 +101,7 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 	}
 	stopObserving()
 	beside.Wait()
+	result.Answers = asks.answered
 	for _, process := range w.processes() {
 		w.stop(process)
 	}

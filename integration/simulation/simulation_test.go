@@ -46,16 +46,6 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// failed are the plans of seeds that have found defects, by the name of the defect. They run
-// every time.
-var failed = map[string]uint64{}
-
-func TestSeedsThatFailed(t *testing.T) {
-	for name, seed := range failed {
-		t.Run(name, func(t *testing.T) { check(t, NewPlan(seed, length)) })
-	}
-}
-
 // parallel is how many histories run at once.
 func parallel() int {
 	if n, err := strconv.Atoi(os.Getenv("PARALLEL")); err == nil && n > 0 {
@@ -150,6 +140,7 @@ type tally struct {
 	mu        sync.Mutex
 	histories int
 	events    int
+	answers   int
 	virtual   time.Duration
 	faults    map[string]int
 	slowest   time.Duration
@@ -163,6 +154,7 @@ func (c *tally) add(r *Result) {
 	defer c.mu.Unlock()
 	c.histories++
 	c.events += r.Events
+	c.answers += r.Answers
 	c.virtual += r.Virtual
 	c.slowest = max(c.slowest, r.Settled)
 	if c.faults == nil {
@@ -177,8 +169,8 @@ func (c *tally) add(r *Result) {
 func (c *tally) print(took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fmt.Printf("%d histories with %d events and %v of virtual time in %v (%.1f a minute), each held against %d promises; the slowest settled in %v\n",
-		c.histories, c.events, c.virtual.Round(time.Second), took.Round(time.Second), float64(c.histories)/took.Minutes(), len(promises), c.slowest.Round(time.Second))
+	fmt.Printf("%d histories with %d events, %d answers of /applied and %v of virtual time in %v (%.1f a minute), each held against %d promises; the slowest settled in %v\n",
+		c.histories, c.events, c.answers, c.virtual.Round(time.Second), took.Round(time.Second), float64(c.histories)/took.Minutes(), len(promises), c.slowest.Round(time.Second))
 	for _, kind := range kinds() {
 		fmt.Printf("  %6d  %s\n", c.faults[kind], kind)
 	}
