@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -103,7 +102,7 @@ func check(t *testing.T, p *Plan) *Result {
 func simulate(t *testing.T, p *Plan) *Result {
 	t.Helper()
 	var result *Result
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, p.String(), func(t *testing.T) {
 		r, err := Run(t.Context(), p, t.TempDir())
 		if err != nil {
 			t.Errorf("%s: %v", p, err)

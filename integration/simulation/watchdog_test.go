@@ -1,0 +1,41 @@
+package simulation
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// standstill is the real time after which a history counts as stuck. Most take some seconds.
+const standstill = 3 * time.Minute
+
+// inBubble runs a test in a bubble. Virtual time stands still while a goroutine is busy, or
+// waits for something outside of the bubble. If that lasts, inBubble prints the goroutines
+// that keep the time from advancing, and the program ends.
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	watchdog := time.AfterFunc(standstill, func() {
+		fmt.Fprintf(os.Stderr, "%s: virtual time has not come to the end in %v. What is busy:\n\n%s\n", name, standstill, busy())
+		os.Exit(1)
+	})
+	defer watchdog.Stop()
+	synctest.Test(t, test)
+}
+
+// busy returns the stacks of the goroutines in bubbles that do not wait for others in theirs.
+func busy() string {
+	all := make([]byte, 64<<20)
+	all = all[:runtime.Stack(all, true)]
+	var text strings.Builder
+	for stack := range strings.SplitSeq(string(all), "\n\n") {
+		state, _, _ := strings.Cut(stack, "\n")
+		if strings.Contains(state, "synctest bubble") && !strings.Contains(state, "(durable)") {
+			text.WriteString(stack + "\n\n")
+		}
+	}
+	return text.String()
+}
