@@ -31,7 +31,7 @@ type Options struct {
 	// Dialer opens the connections; nil means TCP.
 	Dialer options.ContextDialer
 	// File is the file of the connection string; empty if it comes from elsewhere. Rotation
-	// follows it if both are set.
+	// follows it if both are set. Clients of one file have the same Dialer.
 	File     string
 	Rotation *Rotation
 	// Logger receives a line for each option of the URI that has no effect or a risk.
@@ -52,16 +52,12 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read MongoDB connection string: %w", err)
 	}
-	var rotated *credentials
 	if opts.File != "" && opts.Rotation != nil {
-		rotated = rotate(o, uri)
+		opts.Rotation.follow(o, uri, opts.File, opts.Logger)
 	}
 	client, err := mongo.Connect(o)
 	if err != nil {
 		return nil, fmt.Errorf("open MongoDB client of %s: %w", Redact(uri), sanitize(err, uri))
-	}
-	if rotated != nil {
-		opts.Rotation.follow(rotated, opts.File, opts.Logger)
 	}
 	report(opts.Logger, uri)
 	return client, nil

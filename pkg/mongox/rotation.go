@@ -31,12 +31,17 @@ const probeTimeout = 10 * time.Second
 // for each connection ([rotatingMechanism]), and Rotation closes the connections that were
 // authenticated with earlier ones. To the process that is a short interruption of the network.
 // The server would refuse these connections anyway when the earlier user is removed.
+//
+// Clients with the same connection string of the same file share credentials: they are tried
+// once, and all clients use them from the same moment on.
 type Rotation struct {
 	mu      sync.Mutex
 	stop    context.CancelFunc
 	ctx     context.Context //nolint:containedctx // it ends with Stop
 	group   sync.WaitGroup
 	stopped bool
+	// shared are the credentials by file and connection string.
+	shared map[[2]string]*credentials
 }
 
 // Stop ends the reading of all files.
@@ -50,23 +55,34 @@ func (r *Rotation) Stop() {
 	r.group.Wait()
 }
 
-// follow begins to read the file of a client.
-func (r *Rotation) follow(c *credentials, file string, logger zerolog.Logger) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopped {
+// follow lets a client take its credentials from a file. If the file is new, follow begins to
+// read it.
+func (r *Rotation) follow(o *options.ClientOptions, uri, file string, logger zerolog.Logger) {
+	if o.Auth == nil || !rotates(o.Auth.AuthMechanism) {
 		return
 	}
-	if r.ctx == nil {
-		r.ctx, r.stop = context.WithCancel(context.Background())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := [2]string{file, uri}
+	c := r.shared[key]
+	if c == nil {
+		c = newCredentials(o, uri)
+		if r.shared == nil {
+			r.shared = make(map[[2]string]*credentials)
+			r.ctx, r.stop = context.WithCancel(context.Background())
+		}
+		r.shared[key] = c
+		if ctx := r.ctx; !r.stopped {
+			r.group.Go(func() { secretfile.Follow(ctx, file, c.start, c.adopt, logger) })
+		}
 	}
-	ctx := r.ctx
-	r.group.Go(func() { secretfile.Follow(ctx, file, c.start, c.adopt, logger) })
+	c.serve(o)
 }
 
-// credentials are the current user and password of a client, and its open connections.
+// credentials are the current user and password of one or several clients, and their open
+// connections.
 type credentials struct {
-	// start is the connection string with which the client was made.
+	// start is the connection string with which the clients were made.
 	start  string
 	dialer options.ContextDialer
 
@@ -75,12 +91,7 @@ type credentials struct {
 	connections    map[net.Conn]struct{}
 }
 
-// rotate lets a client take its credentials from the result. It returns nil if the mechanism
-// takes none from the connection string.
-func rotate(o *options.ClientOptions, uri string) *credentials {
-	if o.Auth == nil || !rotates(o.Auth.AuthMechanism) {
-		return nil
-	}
+func newCredentials(o *options.ClientOptions, uri string) *credentials {
 	c := &credentials{
 		start: uri, dialer: o.Dialer, user: o.Auth.Username, password: o.Auth.Password,
 		connections: make(map[net.Conn]struct{}),
@@ -88,6 +99,11 @@ func rotate(o *options.ClientOptions, uri string) *credentials {
 	if c.dialer == nil {
 		c.dialer = &net.Dialer{}
 	}
+	return c
+}
+
+// serve lets a client take its credentials from c.
+func (c *credentials) serve(o *options.ClientOptions) {
 	o.SetDialer(c)
 	auth := *o.Auth
 	auth.AuthMechanismProperties = map[string]string{propertyMechanism: auth.AuthMechanism}
@@ -99,7 +115,6 @@ func rotate(o *options.ClientOptions, uri string) *credentials {
 		return &options.OIDCCredential{AccessToken: url.UserPassword(c.user, c.password).String()}, nil
 	}
 	o.SetAuth(auth)
-	return c
 }
 
 // DialContext implements [options.ContextDialer]. It remembers the connection.

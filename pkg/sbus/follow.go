@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"sync"
 
+	"time"
+
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/secretfile"
 )
+
+// tryTimeout bounds one attempt to connect with a new key.
+const tryTimeout = 20 * time.Second
 
 // signer is the connection string that signs claims. It can change while connections are
 // open: their claims stay valid until they expire.
@@ -39,17 +44,20 @@ func (s *signer) set(connectionString string) {
 }
 
 // Follow reads the file of the connection string again until ctx ends. Clients and tokens
-// that are made later use its new key. Without such a file, Follow returns immediately.
-func (n *Namespace) Follow(ctx context.Context, logger zerolog.Logger) {
+// that are made later use its new key. Before that, try connects to the namespace with the
+// new key; if it fails, the old key stays in use: a mistyped key would end all connections
+// for nothing. Without such a file, Follow returns immediately.
+func (n *Namespace) Follow(ctx context.Context, try func(context.Context, *Namespace) error, logger zerolog.Logger) {
 	if n.config.ConnectionStringFile == "" {
 		return
 	}
-	secretfile.Follow(ctx, n.config.ConnectionStringFile, n.config.ConnectionString, n.adopt, logger)
+	adopt := func(ctx context.Context, connectionString string) error { return n.adopt(ctx, connectionString, try) }
+	secretfile.Follow(ctx, n.config.ConnectionStringFile, n.config.ConnectionString, adopt, logger)
 }
 
 // adopt uses the key of a new connection string. It refuses one of another namespace or
 // entity: the checkpoint and the read models belong to this one.
-func (n *Namespace) adopt(_ context.Context, connectionString string) error {
+func (n *Namespace) adopt(ctx context.Context, connectionString string, try func(context.Context, *Namespace) error) error {
 	next := n.config
 	next.ConnectionString = connectionString
 	if err := next.Validate(); err != nil {
@@ -57,6 +65,15 @@ func (n *Namespace) adopt(_ context.Context, connectionString string) error {
 	}
 	if next.Host() != n.config.Host() || isEmulator(connectionString) != n.Plain() {
 		return fmt.Errorf("it is a connection string of %s: only the key of %s can change without a restart", next.Host(), n.config.Host())
+	}
+	changed, err := Open(next)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	if err := try(ctx, changed); err != nil {
+		return fmt.Errorf("Service Bus does not accept the key: %w", err) //nolint:staticcheck // a name
 	}
 	n.signer.set(connectionString)
 	return nil

@@ -1,6 +1,8 @@
 package sbus
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -22,8 +24,18 @@ func TestOnlyTheKeyOfAConnectionStringChanges(t *testing.T) {
 		return token.Value
 	}
 	changed, first := n.Changed(), token()
+	accepts := func(context.Context, *Namespace) error { return nil }
+	refuses := func(_ context.Context, n *Namespace) error {
+		if connectionString, _ := n.signer.get(); !strings.HasSuffix(connectionString, "=two") {
+			t.Errorf("the key of %s is tried", connectionString)
+		}
+		return errors.New("InvalidSignature")
+	}
+	if err := n.adopt(t.Context(), at+"two", refuses); err == nil || !strings.Contains(err.Error(), "InvalidSignature") {
+		t.Errorf("a key that the namespace refuses: got %v", err)
+	}
 	for _, wrong := range []string{"nonsense", strings.Replace(at, "orders", "others", 1) + "two", at + "two;EntityPath=other", at + "two;UseDevelopmentEmulator=true"} {
-		if err := n.adopt(t.Context(), wrong); err == nil || strings.Contains(err.Error(), "two") {
+		if err := n.adopt(t.Context(), wrong, accepts); err == nil || strings.Contains(err.Error(), "two") {
 			t.Errorf("%s: got %v", wrong, err)
 		}
 	}
@@ -32,7 +44,7 @@ func TestOnlyTheKeyOfAConnectionStringChanges(t *testing.T) {
 		t.Error("a wrong connection string is in use")
 	default:
 	}
-	if err := n.adopt(t.Context(), at+"two"); err != nil {
+	if err := n.adopt(t.Context(), at+"two", accepts); err != nil {
 		t.Fatal(err)
 	}
 	select {

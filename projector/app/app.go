@@ -286,7 +286,8 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, nil, err
 	}
-	group.Go(func() error { namespace.Follow(ctx, p.logger); return nil })
+	try := func(ctx context.Context, n *sbus.Namespace) error { return trySubscription(ctx, n, c.ServiceBus) }
+	group.Go(func() error { namespace.Follow(ctx, try, p.logger); return nil })
 	subscription := sbus.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient}
 	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Dial: namespace.Dialer(), Logger: p.logger})
 	if c.ServiceBus.Receiver == config.ReceiverSDK {

@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
@@ -172,8 +173,21 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores, e *env
 	}
 }
 
-// checkSubscription checks that the credentials may listen to the subscription. It lists
-// the sessions, which needs that right and takes no session from a projector.
+// trySubscription lists the sessions of the subscription, which needs the right to listen and
+// takes no session from a projector.
+func trySubscription(ctx context.Context, namespace *sbus.Namespace, c config.ServiceBus) error {
+	connection, err := backlog.Dial(sbus.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient})()
+	if err != nil {
+		return err
+	}
+	if pages := connection.Sessions(); pages.More() {
+		_, err = pages.NextPage(ctx)
+	}
+	_ = connection.Close(ctx)
+	return err
+}
+
+// checkSubscription checks that the credentials may listen to the subscription.
 func checkSubscription(ctx context.Context, r *preflight.Report, e *environment) {
 	c := e.config.ServiceBus
 	what := "subscription"
@@ -184,13 +198,7 @@ func checkSubscription(ctx context.Context, r *preflight.Report, e *environment)
 	}
 	looking, cancel := context.WithTimeout(ctx, brokerTimeout)
 	defer cancel()
-	connection, err := backlog.Dial(sbus.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient})()
-	if err == nil {
-		if pages := connection.Sessions(); pages.More() {
-			_, err = pages.NextPage(looking)
-		}
-		_ = connection.Close(looking)
-	}
+	err = trySubscription(looking, namespace, c)
 	name := fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host())
 	switch class := sbus.Classify(err); {
 	case err == nil:

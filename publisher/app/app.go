@@ -159,7 +159,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}
 	stopInventory := beside(ctx, w.inventory.Run)
 	stopPausing := beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) })
-	stopFollowing := beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.logger) })
+	stopFollowing := beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.tryTopic, p.logger) })
 	watchWorker(h, w, p.config.ServiceBus.Host())
 	defer func() {
 		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
@@ -373,7 +373,8 @@ func (p *Publisher) open() (*stores, error) {
 	}
 	s.state, s.leases = client.Database(state.Database), client.Database(state.Database)
 	if p.config.Election.Kind == config.ElectionMongoDB {
-		// The client of the state has logged what the options of its URI mean.
+		// The client of the state has logged what the options of its URI mean, and shares
+		// its credentials.
 		o.Logger, o.MaxPoolSize = zerolog.Nop(), leaseConnections
 		if client, err = s.connect(state, o); err != nil {
 			return nil, fmt.Errorf("state: %w", err)

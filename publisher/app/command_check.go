@@ -175,6 +175,16 @@ func (k check) pipeline(ctx context.Context, read *checkpoint.State) {
 	}
 }
 
+// tryTopic opens a link to the topic, which needs the right to send.
+func (p *Publisher) tryTopic(ctx context.Context, namespace *sbus.Namespace) error {
+	sender, err := publish.ServiceBus(namespace, p.config.ServiceBus.Topic)(ctx)
+	if err != nil {
+		return err
+	}
+	_ = sender.Close(ctx)
+	return nil
+}
+
 // checkBus checks the topic.
 func checkBus(ctx context.Context, r *preflight.Report, p *Publisher) {
 	c := p.config.ServiceBus
@@ -185,11 +195,10 @@ func checkBus(ctx context.Context, r *preflight.Report, p *Publisher) {
 	}
 	checking, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
-	sender, err := publish.ServiceBus(namespace, c.Topic)(checking)
+	err = p.tryTopic(checking, namespace)
 	switch {
 	case err == nil:
 		r.OK("topic", fmt.Sprintf("the credentials can send to %s of %s", c.Topic, c.Host()))
-		_ = sender.Close(checking)
 	case fatal(err):
 		r.Fail("topic", explainTopic(err, c).Error(), "correct the topic's name, or grant Azure Service Bus Data Sender")
 	default:

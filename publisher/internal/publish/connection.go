@@ -281,6 +281,10 @@ func (c *connections) discard(conn *connection, reason error) {
 	c.slots[conn.slot] = nil
 	close(conn.broken)
 	c.metrics.connections.Dec()
+	if errors.Is(reason, errExpired) {
+		c.options.Logger.Info().Int("connection", conn.slot).Msg("the key of the connection string has changed; replacing a connection to the topic")
+		return
+	}
 	c.options.Logger.Warn().Err(reason).Int("connection", conn.slot).
 		Msg("connection to the topic lost; replacing it")
 }
