@@ -16,6 +16,10 @@ var internalDomains = []string{"localhost", "svc", "local", "internal"}
 // rebinding). A page of theirs, in the browser of a person who can reach the process, would
 // otherwise read its answers.
 func checkHost(next http.Handler, hosts []string) http.Handler {
+	hosts = slices.Clone(hosts)
+	for i, host := range hosts {
+		hosts[i] = strings.ToLower(strings.TrimSpace(host))
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !allowedHost(r.Host, hosts) {
 			answer(w, http.StatusMisdirectedRequest, "this host name is not served; a proxy must use the address of the process, or its name must be in PENSTOCK_ADMIN_HOSTS")

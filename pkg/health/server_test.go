@@ -180,7 +180,7 @@ func TestServerReportsBrokenListener(t *testing.T) {
 // A web page whose name an attacker has pointed to the process must not read its answers.
 func TestHostNamesOfThePublicDNSAreRefused(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, health.Options{Hosts: []string{"penstock.example.com"}})
+	server := startServer(t, health.Options{Hosts: []string{"docs.example.com", " Penstock.example.com"}})
 	for host, want := range map[string]int{
 		"10.0.0.7:8080":                     http.StatusOK,
 		"[fd00::7]:8080":                    http.StatusOK,
