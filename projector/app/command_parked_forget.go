@@ -55,6 +55,9 @@ func (c *parkedForgetCommand) run(ctx context.Context, e *environment) error {
 			return err
 		}
 		fmt.Fprintf(e.stdout, "forgot the markers of %s; later events are applied\n", cli.Count(forgotten, "aggregate"))
+		if left := int64(len(beyond)) - forgotten; left > 0 {
+			return fmt.Errorf("forget markers: %s changed meanwhile, or a pod applies its events: run the command again", cli.Count(left, "aggregate"))
+		}
 		return nil
 	})
 }
