@@ -73,8 +73,8 @@ func NewSessionKeys(mode SessionMode, buckets int) (SessionKeys, error) {
 
 // Key is the session key of an aggregate, at most 128 bytes. In mode aggregate it is the
 // aggregate's id, or "sha256:" and the id's hash if the id is longer or looks like a hash
-// itself. In mode bucket it is "bucket-<n>". It must be the same in every process and release: a changed key would break
-// the order of events in flight.
+// itself. In mode bucket it is "bucket-<n>". It must be the same in every process and
+// release: a changed key would break the order of events in flight.
 func (s SessionKeys) Key(aggregateID string) string {
 	if s.buckets != nil {
 		return s.buckets[hash64(aggregateID)%uint64(len(s.buckets))]

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// readFrom passes the aggregate's events from this id on to each, in parts. An event that breaks the contract is omitted, because it cannot be projected.
+// readFrom passes the aggregate's events from this id on to each, in parts. An event that
+// breaks the contract is omitted, because it cannot be projected.
 func (w *Worker) readFrom(ctx context.Context, a *aggregate, from int64, each func([]*event.Event)) (err error) {
 	if a.raw.Type == 0 {
 		return nil

@@ -42,7 +42,8 @@ type KubernetesConfig struct {
 
 // NewKubernetesLock makes a lock on a Lease without a request. The first leader creates the
 // Lease if it is missing. The lock needs the verbs get and update on the Lease, and create
-// on leases if the Lease can be missing. NewKubernetesLock fails if there are no credentials or there is no namespace.
+// on leases if the Lease can be missing. NewKubernetesLock fails if there are no credentials
+// or there is no namespace.
 func NewKubernetesLock(config KubernetesConfig) (resourcelock.Interface, error) {
 	if config.Name == "" || config.Identity == "" {
 		return nil, errors.New("make a lease lock: name and identity must not be empty")
