@@ -106,6 +106,7 @@ var faultKinds = map[string]faultKind{
 		w.kube.refuse(1+f.Process*4, []int{500, 503, 429, 409, 403}[f.Way%5])
 	}},
 	"delete the lease": {run: func(ctx context.Context, w *World, _ Fault) {
+		w.history.deletedLease()
 		w.kube.deleteLeases()
 		_, _ = w.client.Database(stateDatabase).Collection("leader_leases").DeleteMany(ctx, bson.D{})
 	}},

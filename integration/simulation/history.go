@@ -11,13 +11,16 @@ import (
 	"time"
 )
 
-// History is what happened in a world, in the order of the virtual time.
+// History is what happened in a world, in the order of the virtual time. The zero value is
+// ready to use.
 type History struct {
 	mu    sync.Mutex
 	began time.Time
 	lines []line
 	// terms are the intervals in which an instance led.
 	terms []term
+	// deleted are the times at which the lease was deleted.
+	deleted []time.Time
 }
 
 // line is an entry of the timeline.
@@ -32,8 +35,6 @@ type term struct {
 	who          string
 	began, ended time.Time
 }
-
-func newHistory() *History { return &History{began: time.Now()} }
 
 // add appends an entry to the timeline.
 func (h *History) add(who, format string, args ...any) {
@@ -50,6 +51,13 @@ func (h *History) ended(who string, err error) {
 	h.endTerm(who)
 }
 
+// deletedLease records that the lease is about to be deleted.
+func (h *History) deletedLease() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deleted = append(h.deleted, time.Now())
+}
+
 // endTerm ends the term of an instance, if it leads. The caller holds the lock.
 func (h *History) endTerm(who string) {
 	for i := range h.terms {
@@ -59,14 +67,22 @@ func (h *History) endTerm(who string) {
 	}
 }
 
-// overlaps describes the terms that two instances had at the same time.
+// leaseDuration is the publishers' default. It is how long an instance may lead at most
+// after its lease was deleted.
+const leaseDuration = 15 * time.Second
+
+// overlaps describes the terms that two instances had at the same time. A process that has
+// just started cannot know that a deleted lease has a holder.
 func (h *History) overlaps() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var found []string
 	for i, a := range h.terms {
 		for _, b := range h.terms[i+1:] {
-			if a.ended.IsZero() || b.began.Before(a.ended) {
+			excused := slices.ContainsFunc(h.deleted, func(at time.Time) bool {
+				return !b.began.Before(at) && !a.ended.IsZero() && a.ended.Before(at.Add(leaseDuration))
+			})
+			if (a.ended.IsZero() || b.began.Before(a.ended)) && !excused {
 				found = append(found, fmt.Sprintf("%s led from %v to %v, and %s began to lead at %v",
 					a.who, a.began.Sub(h.began), a.ended.Sub(h.began), b.who, b.began.Sub(h.began)))
 			}

@@ -75,7 +75,7 @@ func (o *outcome) load(ctx context.Context) error {
 // settled reports whether the pipeline has nothing left to do. The promises about the end
 // are asked, because nobody outside of a projector sees a watermark that is still to come.
 func (o *outcome) settled(ctx context.Context) (bool, error) {
-	for _, check := range []func(context.Context, *outcome) ([]string, error){checkReadModels, checkListed, checkVerify} {
+	for _, check := range []func(context.Context, *outcome) ([]string, error){checkTopic, checkReadModels, checkListed, checkVerify} {
 		if findings, err := check(ctx, o); err != nil || len(findings) > 0 {
 			return false, err
 		}

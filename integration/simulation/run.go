@@ -23,11 +23,11 @@ type Result struct {
 	Settled time.Duration
 }
 
-// Run runs the history of a plan. Call it in a bubble of testing/synctest. folder is for
-// files.
-func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
-	began := time.Now()
-	w, err := newWorld(ctx, p, folder)
+// Run runs the history of a plan. Call it in a bubble of testing/synctest. history records
+// what happens, also if Run does not return. folder is for files.
+func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result, error) {
+	history.began = time.Now()
+	w, err := newWorld(ctx, p, history, folder)
 	if err != nil {
 		return nil, fmt.Errorf("start the world: %w", err)
 	}
@@ -66,7 +66,7 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 	stopFaults()
 	faults.Wait()
 
-	result := &Result{Plan: p, History: w.history}
+	result := &Result{Plan: p, History: history}
 	o := &outcome{world: w, watched: watched, asks: asks, version: w.definition}
 	for _, writes := range writers {
 		o.written = append(o.written, writes.written...)
@@ -106,7 +106,7 @@ func Run(ctx context.Context, p *Plan, folder string) (*Result, error) {
 		w.stop(process)
 	}
 	w.ending.Wait()
-	result.Virtual = time.Since(began)
+	result.Virtual = time.Since(history.began)
 	return result, w.close(ctx)
 }
 

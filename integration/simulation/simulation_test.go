@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,23 +88,33 @@ func check(t *testing.T, p *Plan) *Result {
 		for _, b := range result.Breaches {
 			fmt.Fprintf(&text, "%s\n", b)
 		}
-		path := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-history-%d.txt", p.Seed))
-		if f, err := os.Create(path); err == nil {
-			_, _ = result.History.WriteTo(f)
-			_ = f.Close()
-			fmt.Fprintf(&text, "timeline: %s\n", path)
-		}
+		fmt.Fprintf(&text, "timeline: %s\n", save(p, result.History))
 	}
 	t.Error(text.String())
 	return result
+}
+
+// save writes the timeline to a file, and returns its path or why it was not written.
+func save(p *Plan, h *History) string {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-history-%d.txt", p.Seed))
+	f, err := os.Create(path)
+	if err == nil {
+		_, err = h.WriteTo(f)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return path
 }
 
 // simulate runs a plan in a bubble. It returns nil if the history itself could not run.
 func simulate(t *testing.T, p *Plan) *Result {
 	t.Helper()
 	var result *Result
-	inBubble(t, p.String(), func(t *testing.T) {
-		r, err := Run(t.Context(), p, t.TempDir())
+	var history History
+	inBubble(t, p, &history, func(t *testing.T) {
+		r, err := Run(t.Context(), p, &history, t.TempDir())
 		if err != nil {
 			t.Errorf("%s: %v", p, err)
 			return

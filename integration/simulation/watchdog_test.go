@@ -13,13 +13,13 @@ import (
 // standstill is the real time after which a history counts as stuck. Most take some seconds.
 const standstill = 3 * time.Minute
 
-// inBubble runs a test in a bubble. Virtual time stands still while a goroutine is busy, or
-// waits for something outside of the bubble. If that lasts, inBubble prints the goroutines
-// that keep the time from advancing, and the program ends.
-func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+// inBubble runs a history in a bubble. Virtual time stands still while a goroutine is busy,
+// or waits for something outside of the bubble. If a history does not end, inBubble writes its
+// timeline, prints the goroutines that keep the time from advancing, and the program ends.
+func inBubble(t *testing.T, p *Plan, h *History, test func(t *testing.T)) {
 	t.Helper()
 	watchdog := time.AfterFunc(standstill, func() {
-		fmt.Fprintf(os.Stderr, "%s: virtual time has not come to the end in %v. What is busy:\n\n%s\n", name, standstill, busy())
+		fmt.Fprintf(os.Stderr, "%s\nhas not ended after %v of real time; timeline: %s; what is busy:\n\n%s\n", p, standstill, save(p, h), busy())
 		os.Exit(1)
 	})
 	defer watchdog.Stop()

@@ -73,8 +73,8 @@ type World struct {
 }
 
 // newWorld starts the servers of a plan. folder is for the files of projections.
-func newWorld(ctx context.Context, p *Plan, folder string) (*World, error) {
-	w := &World{plan: p, folder: folder, network: NewNetwork(p.Seed), history: newHistory(), definition: 1}
+func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*World, error) {
+	w := &World{plan: p, folder: folder, network: NewNetwork(p.Seed), history: history, definition: 1}
 	var err error
 	w.mongo, err = mongoemu.New(mongoemu.Config{
 		Listener: w.network.Listen(mongodb),
