@@ -24,8 +24,10 @@ type acceptLimiter struct {
 	active, leaving int
 	failures        int
 	notBefore       time.Time
-	// changed is closed and replaced when another slot may be able to accept.
-	changed chan struct{}
+	// waiting are the slots that wait for a ticket, the longest first, each with a channel.
+	waiting *list.List
+	// timed says that a timer admits slots when notBefore has passed.
+	timed bool
 }
 
 // ticket is the permission for one accept.
@@ -46,47 +48,65 @@ const (
 )
 
 func newAcceptLimiter(slots int) *acceptLimiter {
-	return &acceptLimiter{slots: slots, limit: min(idleAccepts, slots), pending: list.New(), changed: make(chan struct{})}
+	return &acceptLimiter{slots: slots, limit: min(idleAccepts, slots), pending: list.New(), waiting: list.New()}
 }
 
 // enter waits until the slot may accept. The caller returns the ticket by one of granted,
 // none, stopped and failed.
 func (l *acceptLimiter) enter(ctx context.Context) (ticket, error) {
-	for {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		t, wait, changed := l.try()
-		if t != nil {
-			return t, nil
-		}
-		var timer <-chan time.Time
-		if wait > 0 {
-			timer = time.After(wait)
-		}
-		select {
-		case <-changed:
-		case <-timer:
-		case <-ctx.Done():
-		}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-}
-
-// try returns a ticket, or the time and the channel to wait for.
-func (l *acceptLimiter) try() (ticket, time.Duration, <-chan struct{}) {
+	granted := make(chan ticket, 1)
+	l.mu.Lock()
+	place := l.waiting.PushBack(granted)
+	l.admit()
+	l.mu.Unlock()
+	select {
+	case t := <-granted:
+		return t, nil
+	case <-ctx.Done():
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	wait := l.notBefore.Sub(now)
-	if wait <= 0 && l.pending.Len() < l.limit {
-		return l.pending.PushBack(now), 0, nil
+	select {
+	case t := <-granted:
+		l.pending.Remove(t)
+		l.admit()
+	default:
+		l.waiting.Remove(place)
 	}
-	return nil, wait, l.changed
+	return nil, context.Cause(ctx)
 }
 
-func (l *acceptLimiter) wake() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+// admit gives tickets to the slots that may accept, and to no others: waking every slot of a
+// pod for each answer costs more than the accepts. The caller holds the mutex.
+func (l *acceptLimiter) admit() {
+	for l.waiting.Len() > 0 && l.pending.Len() < l.limit {
+		now := time.Now()
+		if wait := l.notBefore.Sub(now); wait > 0 {
+			l.admitAfter(wait)
+			return
+		}
+		if granted, ok := l.waiting.Remove(l.waiting.Front()).(chan ticket); ok {
+			granted <- l.pending.PushBack(now)
+		}
+	}
+}
+
+// admitAfter calls admit after a wait, unless a timer does so already. The caller holds the
+// mutex.
+func (l *acceptLimiter) admitAfter(wait time.Duration) {
+	if l.timed {
+		return
+	}
+	l.timed = true
+	time.AfterFunc(wait, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.timed = false
+		l.admit()
+	})
 }
 
 // granted says that an accept got a session. The caller calls left when the session ends.
@@ -97,17 +117,23 @@ func (l *acceptLimiter) granted(t ticket) {
 	l.active++
 	l.failures = 0
 	l.limit = min(l.limit+1, l.slots)
-	l.wake()
+	l.admit()
 }
 
-// none says that there was no session.
+// none says that there was no session. The broker waits for one before it answers. A broker
+// that answers at once would be asked thousands of times in a second, so such an answer counts
+// as a failure.
 func (l *acceptLimiter) none(t ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if began, ok := t.Value.(time.Time); ok && time.Since(began) < inVain {
+		l.fail(t, 0)
+		return
+	}
 	l.pending.Remove(t)
 	l.failures = 0
 	l.limit = max(l.limit/2, min(idleAccepts, l.slots))
-	l.wake()
+	l.admit()
 }
 
 // stopped says that an accept was cancelled.
@@ -115,7 +141,7 @@ func (l *acceptLimiter) stopped(t ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pending.Remove(t)
-	l.wake()
+	l.admit()
 }
 
 // failed says that an accept failed. No slot may accept until a backoff, of at least
@@ -123,6 +149,11 @@ func (l *acceptLimiter) stopped(t ticket) {
 func (l *acceptLimiter) failed(t ticket, atLeast time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.fail(t, atLeast)
+}
+
+// fail is failed for a caller that holds the mutex.
+func (l *acceptLimiter) fail(t ticket, atLeast time.Duration) {
 	l.pending.Remove(t)
 	l.limit = max(l.limit/2, 1)
 	now := time.Now()
@@ -132,11 +163,11 @@ func (l *acceptLimiter) failed(t ticket, atLeast time.Duration) {
 		if until := now.Add(atLeast); until.After(l.notBefore) {
 			l.notBefore = until
 		}
-		return
+	} else {
+		l.failures++
+		l.notBefore = now.Add(max(backoff.After(firstAcceptPause, maxAcceptPause, l.failures), atLeast))
 	}
-	l.failures++
-	l.notBefore = now.Add(max(backoff.After(firstAcceptPause, maxAcceptPause, l.failures), atLeast))
-	l.wake()
+	l.admit()
 }
 
 // left says that a session has ended, and whether makeRoom ended it.
