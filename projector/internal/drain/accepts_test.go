@@ -46,7 +46,7 @@ func TestBrokerThatDoesNotWaitIsAskedEverLessOften(t *testing.T) {
 					if err != nil {
 						break
 					}
-					time.Sleep(time.Millisecond)
+					<-time.After(time.Millisecond)
 					l.none(ticket)
 				}
 				asked <- n
@@ -62,7 +62,7 @@ func TestBrokerThatDoesNotWaitIsAskedEverLessOften(t *testing.T) {
 		// When it waits again, slots accept as before.
 		for range 3 {
 			ticket := enter(t, l)
-			time.Sleep(inVain)
+			<-time.After(inVain)
 			l.none(ticket)
 		}
 		if l.failures != 0 || l.waiting.Len() != 0 || l.pending.Len() != 0 {
