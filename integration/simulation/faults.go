@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/virtual"
 )
 
 // faultKind is a kind of fault: what it concerns, and what it does to the world.
@@ -37,30 +38,30 @@ var faultKinds = map[string]faultKind{
 		w.restart(ctx, w.projectors[f.Process%len(w.projectors)], f, false)
 	}},
 	"partition": {longest: 90 * time.Second, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
-		w.onLink(ctx, f, func(h *Host) { h.Cut(f.Server, f.Way%2 == 0) })
+		w.onLink(ctx, f, func(h *virtual.Host) { h.Cut(f.Server, f.Way%2 == 0) })
 	}},
 	"hold": {longest: 3 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
-		w.onLink(ctx, f, func(h *Host) {
+		w.onLink(ctx, f, func(h *virtual.Host) {
 			switch f.Way % 4 {
 			case 0:
-				h.Hold(f.Server, toServer)
+				h.Hold(f.Server, virtual.ToServer)
 			case 1:
-				h.Hold(f.Server, toClient)
+				h.Hold(f.Server, virtual.ToClient)
 			default:
-				h.Hold(f.Server, toServer, toClient)
+				h.Hold(f.Server, virtual.ToServer, virtual.ToClient)
 			}
 		})
 	}},
 	"freeze": {longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
-		w.onLink(ctx, f, func(h *Host) {
-			h.Hold(mongodb, toServer, toClient)
-			h.Hold(servicebus, toServer, toClient)
-			h.Hold(kubernetes, toServer, toClient)
+		w.onLink(ctx, f, func(h *virtual.Host) {
+			h.Hold(mongodb, virtual.ToServer, virtual.ToClient)
+			h.Hold(servicebus, virtual.ToServer, virtual.ToClient)
+			h.Hold(kubernetes, virtual.ToServer, virtual.ToClient)
 		})
 	}},
 	// All processes lose a server, as at its restart or failover.
 	"outage": {longest: 2 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
-		var hosts []*Host
+		var hosts []*virtual.Host
 		for _, p := range w.processes() {
 			h := p.host()
 			h.Cut(f.Server, f.Way%2 == 0)
@@ -75,7 +76,7 @@ var faultKinds = map[string]faultKind{
 		}
 	}},
 	"slow link": {longest: time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
-		w.onLink(ctx, f, func(h *Host) { h.Slow(f.Server, time.Duration(1+f.Way)*100*time.Millisecond) })
+		w.onLink(ctx, f, func(h *virtual.Host) { h.Slow(f.Server, time.Duration(1+f.Way)*100*time.Millisecond) })
 	}},
 	"drop connections": {anyServer: true, run: func(_ context.Context, w *World, f Fault) {
 		w.process(f).host().Drop(f.Server, f.Way%2 == 0)
@@ -167,10 +168,10 @@ var faultKinds = map[string]faultKind{
 			{"projector", "pause", "--yes", "--why", "simulation"},
 		}
 		c := commands[f.Way%len(commands)]
-		_ = w.command(ctx, c[0], c[1:]...)
+		_ = w.command(ctx, virtual.Kind(c[0]), c[1:]...)
 		if c[1] == "pause" {
 			wait(ctx, 10*time.Second)
-			_ = w.command(context.WithoutCancel(ctx), c[0], "resume", "--yes", "--why", "simulation")
+			_ = w.command(context.WithoutCancel(ctx), virtual.Kind(c[0]), "resume", "--yes", "--why", "simulation")
 		}
 	}},
 }
@@ -204,11 +205,11 @@ func (w *World) process(f Fault) *process {
 }
 
 // onLink changes the links of a process while the fault lasts.
-func (w *World) onLink(ctx context.Context, f Fault, do func(h *Host)) {
+func (w *World) onLink(ctx context.Context, f Fault, do func(h *virtual.Host)) {
 	h := w.process(f).host()
 	do(h)
 	wait(ctx, f.For)
-	for _, server := range servers {
+	for _, server := range virtual.Servers {
 		h.Heal(server)
 	}
 }

@@ -44,8 +44,8 @@ func (h *History) add(who, format string, args ...any) {
 }
 
 // ended records the end of an instance.
-func (h *History) ended(who string, err error) {
-	h.add(who, "ended: %v", err)
+func (h *History) ended(who string, status int) {
+	h.add(who, "ended with status %d", status)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.endTerm(who)

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/verify"
+	"github.com/penstock-cdc/penstock/integration/virtual"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
@@ -255,7 +256,7 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 
 func checkVerify(ctx context.Context, o *outcome) ([]string, error) {
 	var findings []string
-	if err := o.world.command(ctx, "projector", "verify", "--grace", "5s"); err != nil {
+	if err := o.world.command(ctx, virtual.Projector, "verify", "--grace", "5s"); err != nil {
 		findings = append(findings, err.Error())
 	}
 	return findings, nil

@@ -37,18 +37,18 @@ func (r *reader) run(ctx context.Context) {
 		projector := r.world.projectors[r.random.IntN(len(r.world.projectors))]
 		if of, ok := r.writers[r.random.IntN(len(r.writers))].last(); ok {
 			if address := projector.queries(); address != "" {
-				r.ask(ctx, host.Dialer(address), of)
+				r.ask(ctx, host.Client(), address, of)
 			}
 		}
 	}
 }
 
 // ask asks for one event. A projector that does not answer says nothing.
-func (r *reader) ask(ctx context.Context, dialer Dialer, of commit) {
-	transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
-	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+func (r *reader) ask(ctx context.Context, client *http.Client, address string, of commit) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
 	query := url.Values{"projection": {"tally"}, "aggregateId": {of.aggregate}, "eventId": {fmt.Sprint(of.event)}, "timeout": {"5s"}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://projector/applied?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/applied?"+query.Encode(), nil)
 	if err != nil {
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/penstock-cdc/penstock/integration/virtual"
 )
 
 // Result is what a history has shown.
@@ -102,6 +104,7 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	stopObserving()
 	beside.Wait()
 	result.Answers = asks.answered
+	w.closing.Store(true)
 	for _, process := range w.processes() {
 		w.stop(process)
 	}
@@ -117,7 +120,7 @@ func (w *World) settle(ctx context.Context) {
 	w.mongo.ClearFaults()
 	w.bus.ClearFaults()
 	for _, process := range w.processes() {
-		for _, server := range servers {
+		for _, server := range virtual.Servers {
 			process.host().Heal(server)
 		}
 	}
@@ -126,13 +129,13 @@ func (w *World) settle(ctx context.Context) {
 	}
 	changed := w.changed
 	w.rollout(ctx, w.definition, 0)
-	for _, program := range []string{"publisher", "projector"} {
+	for _, program := range []virtual.Kind{virtual.Publisher, virtual.Projector} {
 		_ = w.command(ctx, program, "resume", "--yes", "--why", "settle")
 	}
 	if changed {
 		// A generation whose build was cancelled is built only on demand, and one with parked
 		// aggregates is promoted only on demand. Without a change no rebuild may mend what live
 		// events have left wrong.
-		_ = w.command(ctx, "projector", "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
+		_ = w.command(ctx, virtual.Projector, "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/penstock-cdc/penstock/integration/virtual"
 )
 
 // length is the virtual time in which writers write and faults strike.
@@ -113,7 +115,9 @@ func simulate(t *testing.T, p *Plan) *Result {
 	t.Helper()
 	var result *Result
 	var history History
-	inBubble(t, p, &history, func(t *testing.T) {
+	describe := func() string { return p.String() + "\ntimeline: " + save(p, &history) }
+	virtual.Run(t, describe, func(t *testing.T) {
+		t.Helper()
 		r, err := Run(t.Context(), p, &history, t.TempDir())
 		if err != nil {
 			t.Errorf("%s: %v", p, err)

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,16 +18,14 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
-	"github.com/penstock-cdc/penstock/pkg/cli"
-	projector "github.com/penstock-cdc/penstock/projector/app"
-	publisher "github.com/penstock-cdc/penstock/publisher/app"
+	"github.com/penstock-cdc/penstock/integration/virtual"
 )
 
 // Names of the servers, and of what is on them.
 const (
-	mongodb          = "mongodb:27017"
-	servicebus       = "servicebus:5672"
-	kubernetes       = "kubernetes:80"
+	mongodb          = virtual.MongoDB
+	servicebus       = virtual.ServiceBus
+	kubernetes       = virtual.Kubernetes
 	topic            = "events"
 	subscription     = "projector"
 	subscriptionPath = topic + "/Subscriptions/" + subscription
@@ -42,15 +40,12 @@ const (
 	electionKubernetes = "kubernetes"
 )
 
-// servers are all servers that a process has a link to.
-var servers = []string{mongodb, servicebus, kubernetes}
-
 // World is a pipeline with its servers, writers and operators. It lives in one bubble of
 // testing/synctest.
 type World struct {
 	plan    *Plan
 	folder  string
-	network *Network
+	network *virtual.Network
 	mongo   *mongoemu.Server
 	bus     *sbemu.Server
 	kube    *apiServer
@@ -60,21 +55,24 @@ type World struct {
 	history *History
 
 	publishers, projectors []*process
-	// ending are the crashed processes that have not returned yet.
-	ending sync.WaitGroup
+	// ending are the instances that have not ended yet. closing says that none starts again.
+	ending  sync.WaitGroup
+	closing atomic.Bool
 
 	mu sync.Mutex
 	// definition is the version of the projections that a projector starts with, and changed
 	// says that it was another one before.
 	definition int
 	changed    bool
+	// commands counts the commands that operators have run.
+	commands int
 	// changing is held by the fault that changes the definition.
 	changing sync.Mutex
 }
 
 // newWorld starts the servers of a plan. folder is for the files of projections.
 func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*World, error) {
-	w := &World{plan: p, folder: folder, network: NewNetwork(p.Seed), history: history, definition: 1}
+	w := &World{plan: p, folder: folder, network: virtual.NewNetwork(p.Seed), history: history, definition: 1}
 	var err error
 	w.mongo, err = mongoemu.New(mongoemu.Config{
 		Listener: w.network.Listen(mongodb),
@@ -117,10 +115,10 @@ func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*W
 		}
 	}
 	for i := range p.Publishers {
-		w.publishers = append(w.publishers, &process{world: w, kind: "publisher", number: i})
+		w.publishers = append(w.publishers, &process{world: w, kind: virtual.Publisher, number: i})
 	}
 	for i := range p.Projectors {
-		w.projectors = append(w.projectors, &process{world: w, kind: "projector", number: i})
+		w.projectors = append(w.projectors, &process{world: w, kind: virtual.Projector, number: i})
 	}
 	return w, nil
 }
@@ -143,37 +141,36 @@ func (w *World) close(ctx context.Context) error {
 }
 
 // environ is the environment of every process and command.
-func (w *World) environ(version int) func(string) (string, bool) {
+func (w *World) environ(version int) []string {
 	p := w.plan
-	env := map[string]string{
-		"MONGODB_URI":                        w.mongo.URI(),
-		"AZURE_SERVICEBUS_CONNECTION_STRING": w.bus.ConnectionString(),
-		"AZURE_SERVICEBUS_TOPIC_NAME":        topic,
-		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME": subscription,
-		"PENSTOCK_EVENTS_DATABASE":           eventsDatabase,
-		"PENSTOCK_STATE_DATABASE":            stateDatabase,
-		"PENSTOCK_READMODELS_DATABASE":       modelsDatabase,
-		"PENSTOCK_ELECTION":                  p.Election,
-		"KUBECONFIG":                         w.kubeconfig(),
-		"PENSTOCK_PROJECTIONS":               w.projections(version),
-		"PENSTOCK_LOG_LEVEL":                 "info",
-		"PENSTOCK_RECEIVER":                  p.Receiver,
-		"PENSTOCK_RECONCILE":                 "1m",
-		"PENSTOCK_WHO":                       "operator",
-		"PENSTOCK_SESSION_MODE":              "aggregate",
+	env := []string{
+		"MONGODB_URI=" + w.mongo.URI(),
+		"AZURE_SERVICEBUS_CONNECTION_STRING=" + w.bus.ConnectionString(),
+		"AZURE_SERVICEBUS_TOPIC_NAME=" + topic,
+		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME=" + subscription,
+		"PENSTOCK_EVENTS_DATABASE=" + eventsDatabase,
+		"PENSTOCK_STATE_DATABASE=" + stateDatabase,
+		"PENSTOCK_READMODELS_DATABASE=" + modelsDatabase,
+		"PENSTOCK_ELECTION=" + p.Election,
+		"KUBECONFIG=" + w.kubeconfig(),
+		"PENSTOCK_PROJECTIONS=" + w.projections(version),
+		"PENSTOCK_QUERY_ADDRESS=:8081",
+		"PENSTOCK_RECEIVER=" + p.Receiver,
+		"PENSTOCK_RECONCILE=1m",
+		"PENSTOCK_WHO=operator",
+		"PENSTOCK_SESSION_MODE=aggregate",
 	}
 	if p.Buckets > 0 {
-		env["PENSTOCK_SESSION_MODE"] = "bucket"
-		env["PENSTOCK_SESSION_BUCKETS"] = fmt.Sprint(p.Buckets)
+		env = append(env, "PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", p.Buckets))
 	}
-	return func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	return env
 }
 
 // process is one place in which a publisher or a projector runs, like a pod of a StatefulSet:
 // its instances follow each other.
 type process struct {
 	world  *World
-	kind   string
+	kind   virtual.Kind
 	number int
 
 	mu        sync.Mutex
@@ -183,26 +180,18 @@ type process struct {
 
 // instance is one run of a process.
 type instance struct {
-	name   string
-	at     *Host
-	cancel context.CancelFunc
-	ended  chan struct{}
-	log    *logWriter
-	// listeners are where it answers requests.
-	listeners []net.Listener
+	*virtual.Process
+	log *logWriter
 }
 
-// queries is the address at which a projector answers GET /applied.
-func (i *instance) queries() string { return i.name + ":8081" }
-
-// host is where the process runs; the host of its last instance if none runs.
-func (p *process) host() *Host {
+// host is where the process runs; one without links if none runs.
+func (p *process) host() *virtual.Host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil {
 		return p.world.network.NewHost("nowhere")
 	}
-	return p.running.at
+	return p.running.Host()
 }
 
 // queries is the address at which a projector that runs answers GET /applied; empty if it
@@ -213,7 +202,7 @@ func (p *process) queries() string {
 	if p.running == nil {
 		return ""
 	}
-	return p.running.queries()
+	return p.running.Queries()
 }
 
 // start runs the process if it does not run. If it ends by itself, it starts again after a
@@ -225,67 +214,31 @@ func (w *World) start(p *process) {
 		return
 	}
 	p.instances++
-	name := fmt.Sprintf("%s-%d.%d", p.kind, p.number, p.instances)
-	ctx, cancel := context.WithCancel(context.Background())
+	name := fmt.Sprintf("%s-%d-%d", p.kind, p.number, p.instances)
 	w.mu.Lock()
 	version := w.definition
 	w.mu.Unlock()
-	i := &instance{
-		name: name, at: w.network.NewHost(name), cancel: cancel, ended: make(chan struct{}),
-		log: w.history.logOf(name),
-	}
-	p.running = i
-	run, err := w.configure(p.kind, i, version)
+	log := w.history.logOf(name)
 	w.history.add(name, "starts with definition %d", version)
+	i := &instance{virtual.Start(w.network, virtual.Spec{Kind: p.kind, Name: name, Env: w.environ(version), Stdout: log, Stderr: log}), log}
+	p.running = i
 	w.ending.Go(func() {
-		defer close(i.ended)
-		if err == nil {
-			err = run(ctx)
-		}
-		i.log.end()
-		// As the kernel closes what a process has left open.
-		i.at.Crash(true)
-		for _, l := range i.listeners {
-			_ = l.Close()
-		}
-		stopped := ctx.Err() != nil
-		w.history.ended(name, err)
-		if stopped {
-			return
-		}
+		status := i.Status()
+		log.end()
+		w.history.ended(name, status)
 		p.mu.Lock()
-		p.running = nil
+		ended := p.running == i
+		if ended {
+			p.running = nil
+		}
 		p.mu.Unlock()
-		select {
-		case <-ctx.Done():
-		case <-time.After(5 * time.Second):
-			w.start(p)
+		if ended {
+			<-time.After(5 * time.Second)
+			if !w.closing.Load() {
+				w.start(p)
+			}
 		}
 	})
-}
-
-// configure returns the main function of an instance.
-func (w *World) configure(kind string, i *instance, version int) (func(context.Context) error, error) {
-	mongoDial, busDial := i.at.Dialer(mongodb), i.at.Dialer(servicebus).Dial
-	var stderr bytes.Buffer
-	admin, queries := w.network.Listen(i.name+":8080"), w.network.Listen(i.queries())
-	i.listeners = []net.Listener{admin, queries}
-	if kind == "publisher" {
-		o, err := publisher.ParseOptions(nil, w.environ(version), i.log, &stderr)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s", err, &stderr)
-		}
-		o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Listener = mongoDial, busDial, admin
-		o.Config.Election.Dial = i.at.Dialer(kubernetes).DialContext
-		return publisher.New(o).Run, nil
-	}
-	o, err := projector.ParseOptions(nil, w.environ(version), i.log, &stderr)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, &stderr)
-	}
-	o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Listener = mongoDial, busDial, admin
-	o.QueryListener = queries
-	return projector.New(o).Run, nil
 }
 
 // take ends the run of a process and returns its instance; nil if it does not run.
@@ -300,22 +253,19 @@ func (p *process) take() *instance {
 // stop ends the process as SIGTERM does, and waits for it.
 func (w *World) stop(p *process) {
 	if i := p.take(); i != nil {
-		i.cancel()
-		<-i.ended
+		i.Terminate()
+		<-i.Exited()
 	}
 }
 
-// crash ends the process as a power failure does: none of its later requests reaches a
-// server. tail says whether the requests on their way are still executed.
+// crash ends the process as a power failure does. tail says whether the requests on their
+// way are still executed.
 func (w *World) crash(p *process, tail bool) {
-	i := p.take()
-	if i == nil {
-		return
+	if i := p.take(); i != nil {
+		w.history.add(i.Name, "crashes")
+		i.log.end()
+		i.Crash(tail)
 	}
-	w.history.add(i.name, "crashes")
-	i.log.end()
-	i.at.Crash(tail)
-	i.cancel()
 }
 
 // restart stops or crashes a process and starts it again when the fault is over.
@@ -345,32 +295,43 @@ func (w *World) rollout(ctx context.Context, version int, over time.Duration) {
 	}
 }
 
-// command runs a command of an operator, and returns its error with what it has printed.
-func (w *World) command(ctx context.Context, program string, args ...string) error {
+// command runs a command of an operator. If it fails, the error has what it has printed.
+func (w *World) command(ctx context.Context, program virtual.Kind, args ...string) error {
 	w.mu.Lock()
 	version := w.definition
+	w.commands++
+	name := fmt.Sprintf("operator-%d", w.commands)
 	w.mu.Unlock()
-	host := w.network.NewHost("operator")
-	defer host.Crash(true)
-	var stdout, stderr bytes.Buffer
-	var parsed cli.Program
+	var out lockedBuffer
+	p := virtual.Start(w.network, virtual.Spec{Kind: program, Name: name, Args: args, Env: w.environ(version), Stdout: &out, Stderr: &out})
+	select {
+	case <-p.Exited():
+	case <-ctx.Done():
+		p.Crash(false)
+		<-p.Exited()
+	}
 	var err error
-	if program == "publisher" {
-		parsed, err = publisher.Parse(args, w.environ(version), &stdout, &stderr, func(o *publisher.Options) {
-			o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial = host.Dialer(mongodb), host.Dialer(servicebus).Dial
-			o.Config.Election.Dial = host.Dialer(kubernetes).DialContext
-		})
-	} else {
-		parsed, err = projector.Parse(args, w.environ(version), &stdout, &stderr, func(o *projector.Options) {
-			o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial = host.Dialer(mongodb), host.Dialer(servicebus).Dial
-		})
-	}
-	if err == nil {
-		err = parsed.Run(ctx)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w\n%s%s", program, strings.Join(args, " "), err, &stdout, &stderr)
+	if status := p.Status(); status != 0 {
+		err = fmt.Errorf("%s %s: status %d\n%s", program, strings.Join(args, " "), status, out.String())
 	}
 	w.history.add("operator", "%s %s: %v", program, strings.Join(args, " "), err)
 	return err
+}
+
+// lockedBuffer takes what a program prints to stdout and stderr.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -40,29 +42,42 @@ type Program struct {
 // exits with status 1.
 var ErrFindings = errors.New("the command has printed what is wrong")
 
-// Main is the main function of a service, except for the exit. It returns the exit code: 0,
-// 1 if the service failed, 2 if its configuration is wrong. prepare reads the configuration
-// with [Parse] and returns its errors. The first SIGINT or SIGTERM ends the context of Run;
-// the second one ends the process.
+// Main is the main function of a service, except for the exit. It returns the exit code.
+// prepare reads the configuration with [Parse] and returns its errors. The first SIGINT or
+// SIGTERM ends the context of Run; the second one ends the process.
 func Main(name string, prepare func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Program, error)) int {
-	program, err := prepare(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// Another signal after the first has its default effect.
+	context.AfterFunc(ctx, stop)
+	return Run(ctx, name, os.Environ(), os.Stderr, func(environ func(string) (string, bool)) (Program, error) {
+		return prepare(os.Args[1:], environ, os.Stdout, os.Stderr)
+	})
+}
+
+// Run runs a program with the variables env (NAME=value) until ctx ends or it is done. It
+// returns the exit code: 0, 1 if the program failed, 2 if its configuration is wrong.
+// Errors that no logger takes are printed to stderr.
+func Run(ctx context.Context, name string, env []string, stderr io.Writer, prepare func(environ func(string) (string, bool)) (Program, error)) int {
+	program, err := prepare(func(variable string) (string, bool) {
+		for _, setting := range slices.Backward(env) {
+			if n, value, _ := strings.Cut(setting, "="); n == variable {
+				return value, true
+			}
+		}
+		return "", false
+	})
 	switch {
 	case errors.Is(err, ErrHelp):
 		return exitOK
 	case errors.Is(err, ErrUsage):
 		return exitUsage
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitFailed
 	}
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// Another signal after the first has its default effect.
-	context.AfterFunc(ctx, stop)
-
 	if program.Command == "" {
-		for _, m := range misspelt(os.Environ(), program.Variables) {
+		for _, m := range misspelt(env, program.Variables) {
 			program.Logger.Warn().Str("variable", m.variable).Msg(m.variable + " is not known; did you mean " + m.meant + "?")
 		}
 	}
@@ -73,7 +88,7 @@ func Main(name string, prepare func(args []string, environ func(string) (string,
 	case errors.Is(err, ErrUsage):
 		return exitUsage
 	case err != nil && program.Command != "":
-		fmt.Fprintf(os.Stderr, "%s %s: %v\n", name, program.Command, err)
+		fmt.Fprintf(stderr, "%s %s: %v\n", name, program.Command, err)
 		return exitFailed
 	case err != nil:
 		program.Logger.Error().Err(err).Msg(name + " failed")

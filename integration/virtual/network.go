@@ -1,4 +1,4 @@
-package simulation
+package virtual
 
 import (
 	"context"
@@ -94,12 +94,13 @@ func (n *Network) NewHost(name string) *Host {
 	return h
 }
 
-// direction is one of the two ways of a link.
-type direction int
+// Direction is one of the two ways of a link.
+type Direction int
 
+// The directions.
 const (
-	toServer direction = iota
-	toClient
+	ToServer Direction = iota
+	ToClient
 )
 
 // link is what all connections of a host to one server share.
@@ -162,7 +163,7 @@ func (d Dialer) Dial(ctx context.Context) (net.Conn, error) {
 		case <-time.After(2 * l.delay()):
 		}
 		l.mu.Lock()
-		cut, held, changed := l.cut, l.held[toServer] || l.held[toClient], l.changed
+		cut, held, changed := l.cut, l.held[ToServer] || l.held[ToClient], l.changed
 		l.mu.Unlock()
 		if cut {
 			return nil, refused
@@ -233,7 +234,7 @@ func (h *Host) Drop(server string, tail bool) {
 
 // Hold keeps the segments of a direction or both from arriving until [Host.Heal]. No
 // connection breaks.
-func (h *Host) Hold(server string, directions ...direction) {
+func (h *Host) Hold(server string, directions ...Direction) {
 	l := h.link(server)
 	l.change(func() {
 		for _, d := range directions {
@@ -284,7 +285,7 @@ type pair struct {
 
 func newPair(l *link, server address) *pair {
 	p := &pair{link: l}
-	up, down := &pipe{link: l, direction: toServer}, &pipe{link: l, direction: toClient}
+	up, down := &pipe{link: l, direction: ToServer}, &pipe{link: l, direction: ToClient}
 	up.changed, down.changed = make(chan struct{}), make(chan struct{})
 	host := address(l.host.name)
 	p.client = &conn{pair: p, out: up, in: down, local: host, remote: server}
@@ -308,7 +309,7 @@ func (p *pair) reset(tail bool) {
 // arrived and are not read yet.
 type pipe struct {
 	link      *link
-	direction direction
+	direction Direction
 
 	mu sync.Mutex
 	// travelling are the segments that were written and have not arrived, in order.

@@ -1,6 +1,6 @@
 //go:build simulation
 
-package simulation
+package virtual
 
 import _ "unsafe" // for go:linkname
 
@@ -21,8 +21,8 @@ const (
 	lastMutexReason  = 24
 )
 
-// advanceWithMutexes makes waiting for a mutex count as idle.
-func advanceWithMutexes() bool {
+// AdvanceWithMutexes makes waiting for a mutex count as idle.
+func AdvanceWithMutexes() bool {
 	names := [...]string{"sync.Mutex.Lock", "sync.RWMutex.RLock", "sync.RWMutex.Lock"}
 	for i, name := range names {
 		if waitReasons[firstMutexReason+i] != name {

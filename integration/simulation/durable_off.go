@@ -1,6 +1,0 @@
-//go:build !simulation
-
-package simulation
-
-// advanceWithMutexes needs the build tag simulation, and -ldflags=-checklinkname=0.
-func advanceWithMutexes() bool { return false }
