@@ -45,7 +45,7 @@ test: test-projections ## Run every test: unit, property, race (with a C compile
 	@# Scenarios wait more than they work: four at a time, on two cores too.
 	$(GO_TEST) -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
 
-# Its bubble of virtual time needs what only the linker can give (integration/simulation/durable.go).
+# Its bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
 SIMULATE = GOGC=400 CGO_ENABLED=0 go test -count 1 -tags simulation -ldflags=-checklinkname=0
 
 .PHONY: simulate

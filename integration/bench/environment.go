@@ -92,7 +92,7 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 	// That would disturb the measurement.
 	projector := append([]string{"PENSTOCK_RECONCILE=off"}, limits...)
 	e.pipeline, err = harness.NewPipeline(e.backend, harness.PipelineOptions{
-		Binaries: e.Binaries, Dir: e.dir, Projections: shop.New(1, 1).Projections,
+		Programs: e.Binaries, Dir: e.dir, Projections: shop.New(1, 1).Projections,
 		PublisherEnv: append(slices.Clip(limits), w.publisher...), ProjectorEnv: append(projector, w.projector...),
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ type usage struct {
 }
 
 func usageOf(ctx context.Context, p *harness.Process) (usage, error) {
-	cpu, err := p.CPUTime()
+	cpu, err := p.OS.CPUTime()
 	if err != nil {
 		return usage{}, err
 	}
@@ -104,7 +104,7 @@ func (m *meter) end(ctx context.Context, counted int, now time.Time) (measured, 
 		if err != nil {
 			return measured{}, errors.Join(err, m.abort())
 		}
-		peak, err := p.MaxResident()
+		peak, err := p.OS.MaxResident()
 		if err != nil {
 			return measured{}, errors.Join(err, m.abort())
 		}

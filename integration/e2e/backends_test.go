@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"testing"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/harness/containers"
@@ -57,12 +58,25 @@ func openBackends(ctx context.Context, kind harness.Kind, getenv func(string) st
 type embeddedBackends struct{}
 
 func (embeddedBackends) Open(_ context.Context, o harness.TopicOptions, events int) (backend, error) {
-	return harness.StartEmbedded(harness.EmbeddedOptions{
+	return harness.StartEmbedded(embeddedOptions(o, events))
+}
+
+func embeddedOptions(o harness.TopicOptions, events int) harness.EmbeddedOptions {
+	return harness.EmbeddedOptions{
 		LockDuration: o.LockDuration, DuplicateDetectionWindow: o.DuplicateDetectionWindow,
 		// Twice the events, so that the record also holds a second publication of all of
 		// them.
 		Record: 2*events + 10_000,
-	})
+	}
+}
+
+// open opens the backend of a scenario.
+func open(t *testing.T, o harness.TopicOptions, events int) (backend, error) {
+	t.Helper()
+	if isVirtual(t) {
+		return openVirtual(embeddedOptions(o, events))
+	}
+	return suite.backends.Open(t.Context(), o, events)
 }
 
 func (embeddedBackends) MaxConnections() int { return 0 }

@@ -28,7 +28,7 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 	// seconds.
 	w := shop.New(300, 31)
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections,
+		Programs: suite.services, Dir: t.TempDir(), Projections: w.Projections,
 		ProjectorEnv: []string{
 			"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),
 			"PENSTOCK_SESSIONS=2", "PENSTOCK_BACKLOG_INTERVAL=1s",

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -46,8 +45,8 @@ func TestWrongProjectorDeadLettersNothing(t *testing.T) {
 			says:    []string{"a projection fails for most recent events of a type", `"eventType":"ItemAddedToOrderEvent"`, "no such key: price"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inParallel(t)
+		runScene(t, name, func(t *testing.T) {
+			t.Helper()
 			w := shop.New(2000, 51)
 			right := w.Projections
 			w.Projections = bytes.Replace(w.Projections, []byte(test.replace[0]), []byte(test.replace[1]), 1)
@@ -76,7 +75,7 @@ func TestWrongProjectorDeadLettersNothing(t *testing.T) {
 					t.Errorf("the projector does not say %q:\n%s", want, said)
 				}
 			}
-			if status, text := get(t, "http://"+projector.Admin+"/livez"); status != http.StatusOK {
+			if status, text := get(t, projector, "/livez"); status != http.StatusOK {
 				t.Errorf("/livez answers %d: %s", status, text)
 			}
 			if backlog, err := s.backend.Backlog(); err != nil || backlog.DeadLettered != 0 {
@@ -102,8 +101,10 @@ func TestWrongProjectorDeadLettersNothing(t *testing.T) {
 // else, neither when they arrive nor after a restart. The junk waits until the projector has
 // read one event, because the settings may be wrong. The aggregates of the failing events are
 // parked, and resume by themselves when the projection is corrected.
-func TestBadInputStopsNobodyElse(t *testing.T) {
-	inParallel(t)
+func TestBadInputStopsNobodyElse(t *testing.T) { scene(t, badInputStopsNobodyElse) }
+
+func badInputStopsNobodyElse(t *testing.T) {
+	t.Helper()
 	const bad = 12
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)
@@ -169,29 +170,6 @@ func TestBadInputStopsNobodyElse(t *testing.T) {
 	s.startProjector(0)
 	s.await("the failing aggregates right", right("failing-", "n=7 after event 1"))
 	s.await("no parked aggregate", func() bool { return s.parked("rule") == 0 })
-}
-
-func readiness(t *testing.T, p *harness.Process) (int, string) {
-	t.Helper()
-	return get(t, "http://"+p.Admin+"/readyz")
-}
-
-func get(t *testing.T, url string) (status int, text string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(body)
 }
 
 // stop ends a process cleanly.

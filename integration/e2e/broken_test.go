@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/workload"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
@@ -30,7 +29,6 @@ const (
 	healthyInBucket  = 8
 	healthyPerRound  = 8
 	accounts         = "accountReadModels"
-	hostUnreachable  = 6
 	missingEventID   = 3
 	accountDeposited = "AccountDepositedEvent"
 )
@@ -61,9 +59,6 @@ func foldAccount(events []workload.Event) (string, bson.M) {
 // their read models as fast as before. When the fault ends, every read model becomes right
 // by itself.
 func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("the store has to fail for single documents, which only the stand-in does by order")
-	}
 	for name, broken := range map[string]struct {
 		reason string
 		// hole omits an event of every broken aggregate.
@@ -72,16 +67,13 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 		"writes fail":         {reason: "unavailable"},
 		"an event is missing": {reason: "missing", hole: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inParallel(t)
+		runScene(t, name, func(t *testing.T) {
+			t.Helper()
 			healthy, bad := accountsInBuckets(t)
 			s := newScenario(t, &workload.Workload{
 				Name: "accounts", Projections: []byte(accountProjections), Collections: []string{accounts}, Fold: foldAccount,
 			})
-			embedded, ok := s.backend.(*harness.Embedded)
-			if !ok {
-				t.Fatalf("the backend is a %T", s.backend)
-			}
+			store := capability[documentFailer](s, "fail writes of single documents")
 			s.SetEnv("PENSTOCK_SESSION_MODE=bucket", fmt.Sprint("PENSTOCK_SESSION_BUCKETS=", brokenBuckets))
 			s.startPublisher(0)
 			s.SetEnv("PENSTOCK_SESSION_TENURE=30s")
@@ -97,7 +89,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 			a.round(bad, false)
 			lags.awaitAll(t)
 			if !broken.hole {
-				embedded.Mongo.FailDocuments(mongoemu.DocumentFault{Collection: accounts, IDs: bad, Code: hostUnreachable})
+				store.FailDocuments(accounts, bad)
 			}
 			rounds := int(brokenFor / brokenRound)
 			tick := time.NewTicker(brokenRound)
@@ -117,7 +109,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 				return err == nil && int(n) == len(bad)
 			})
 
-			embedded.Mongo.ClearFaults()
+			store.HealStore()
 			a.fillHoles()
 			s.awaitReadModels()
 			s.await("all messages settled, none in the dead-letter queue, and nothing parked", func() bool {

@@ -11,7 +11,11 @@ import (
 // rebuild. The live generation continues, and the shadow collection is removed. No pod that
 // declares the definition, not even a new one, builds it again before the command.
 func TestCancelledRebuildStaysCancelledUntilTheCommand(t *testing.T) {
-	inParallel(t)
+	scene(t, cancelledRebuildStaysCancelledUntilTheCommand)
+}
+
+func cancelledRebuildStaysCancelledUntilTheCommand(t *testing.T) {
+	t.Helper()
 	s := newTallies(t, tally("tallies", "tallies", 1))
 	s.start(1, 1)
 	s.store(5)

@@ -59,6 +59,11 @@ type (
 		HealStore()
 		CommandsToStore() (publishers, projectors int)
 	}
+	// documentFailer is a store that fails writes of single documents on demand.
+	documentFailer interface {
+		FailDocuments(collection string, ids []string)
+		HealStore()
+	}
 	// readForbidder is a store that refuses the projectors' queries on demand.
 	readForbidder interface {
 		ForbidReading()

@@ -10,8 +10,10 @@ import (
 // A server that scans a long oplog may answer later than the silence allowed for a stream
 // that has caught up. The publisher must wait for it, because giving up would start the
 // server's scan again.
-func TestPublisherWaitsForAStreamFarBehind(t *testing.T) {
-	inParallel(t)
+func TestPublisherWaitsForAStreamFarBehind(t *testing.T) { scene(t, publisherWaitsForAStreamFarBehind) }
+
+func publisherWaitsForAStreamFarBehind(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 12))
 	store := capability[streamDelayer](s, "delay the replies of a change stream")
 	s.SetEnv("PENSTOCK_STREAM_SILENCE=11s")
@@ -34,8 +36,10 @@ func TestPublisherWaitsForAStreamFarBehind(t *testing.T) {
 
 // If a server answers neither the stream nor pings, the publisher reopens the stream,
 // whether or not it had caught up.
-func TestStreamOfADeadServerIsReopened(t *testing.T) {
-	inParallel(t)
+func TestStreamOfADeadServerIsReopened(t *testing.T) { scene(t, streamOfADeadServerIsReopened) }
+
+func streamOfADeadServerIsReopened(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 13))
 	store := capability[streamDelayer](s, "leave a change stream and pings without an answer")
 	s.SetEnv("PENSTOCK_STREAM_SILENCE=11s")

@@ -143,6 +143,9 @@ func (s *tallies) watch(collection string) (end func()) {
 	reads := 0
 	watching.Go(func() {
 		for ctx.Err() == nil {
+			if isVirtual(s.t) {
+				<-time.After(10 * time.Millisecond)
+			}
 			all, err := s.read(ctx, collection)
 			if err != nil {
 				continue // the collection was renamed in between, or ctx has ended
@@ -171,7 +174,11 @@ func (s *tallies) watch(collection string) (end func()) {
 // pods project live events, and kills pods in every state of the build. Readers see the old
 // documents or the new ones, never a mixture.
 func TestProjectionChangesInARollingUpdateUnderLoad(t *testing.T) {
-	inParallel(t)
+	scene(t, projectionChangesInARollingUpdateUnderLoad)
+}
+
+func projectionChangesInARollingUpdateUnderLoad(t *testing.T) {
+	t.Helper()
 	s := newTallies(t, tally("tallies", "tallies", 1), "PENSTOCK_REFOLD_RATE=400")
 	s.start(1, 2)
 	s.store(3)
@@ -211,7 +218,11 @@ func TestProjectionChangesInARollingUpdateUnderLoad(t *testing.T) {
 // and that readers do not see it before it is complete. A renamed projection takes over its
 // predecessor's collection when no pod declares the predecessor any more.
 func TestProjectionsAreAddedRenamedAndRetired(t *testing.T) {
-	inParallel(t)
+	scene(t, projectionsAreAddedRenamedAndRetired)
+}
+
+func projectionsAreAddedRenamedAndRetired(t *testing.T) {
+	t.Helper()
 	first, added := tally("tallies", "tallies", 1), tally("totals", "totals", 3)
 	s := newTallies(t, first)
 	s.start(1, 1)
@@ -255,7 +266,11 @@ func TestProjectionsAreAddedRenamedAndRetired(t *testing.T) {
 // TestDefinitionChangesAgainAndRollsBack checks that a definition that changes during its
 // build replaces the build, and that a rollback builds the first definition again.
 func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
-	inParallel(t)
+	scene(t, definitionChangesAgainAndRollsBack)
+}
+
+func definitionChangesAgainAndRollsBack(t *testing.T) {
+	t.Helper()
 	s := newTallies(t, tally("tallies", "tallies", 1))
 	s.start(1, 1)
 	s.store(5)
@@ -292,7 +307,11 @@ func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
 // projection ends the projector with the difference. The command that the error names
 // starts the rebuild.
 func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
-	inParallel(t)
+	scene(t, changedProjectionIsRefusedUntilTheCommand)
+}
+
+func changedProjectionIsRefusedUntilTheCommand(t *testing.T) {
+	t.Helper()
 	s := newTallies(t, tally("tallies", "tallies", 1))
 	s.start(1, 1)
 	s.store(2)
@@ -321,7 +340,11 @@ func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 // TestTwoRebuildsAtOnceOverAnEmptyEventStore checks that two concurrent rebuilds end
 // although there is nothing to build, and that both projections then follow live events.
 func TestTwoRebuildsAtOnceOverAnEmptyEventStore(t *testing.T) {
-	inParallel(t)
+	scene(t, twoRebuildsAtOnceOverAnEmptyEventStore)
+}
+
+func twoRebuildsAtOnceOverAnEmptyEventStore(t *testing.T) {
+	t.Helper()
 	s := newTallies(t, tally("tallies", "tallies", 1)+tally("totals", "totals", 1))
 	s.start(1, 1)
 	s.live("tallies", 1)

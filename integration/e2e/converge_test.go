@@ -88,11 +88,7 @@ func (s *scenario) exhaust(events []workload.Event) {
 		sessions[events[i].AggregateID]++
 	}
 	bus := s.backend.Bus()
-	client, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer client.Close(context.WithoutCancel(s.t.Context()))
+	client := s.busClient()
 	for id, messages := range sessions {
 		before, err := s.backend.Backlog()
 		if err != nil {
@@ -161,8 +157,8 @@ func (s *scenario) sweeps(after time.Time) map[string]int {
 // sweeps find them.
 func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
-		t.Run(sequence, func(t *testing.T) {
-			inParallel(t)
+		runScene(t, sequence, func(t *testing.T) {
+			t.Helper()
 			w := shop.New(6000, 61)
 			lost := chooseTails(w.Events, len(w.Events)/100)
 			expired := chooseTails(w.Events, 20, lost)

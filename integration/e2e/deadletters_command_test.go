@@ -21,8 +21,10 @@ type listedDeadLetter struct {
 // TestDeadLettersAreListedAndDiscarded checks that an operator sees the dead-letter queue
 // and removes exactly the chosen messages. Parked aggregates stay parked. The status shows
 // all of it.
-func TestDeadLettersAreListedAndDiscarded(t *testing.T) {
-	inParallel(t)
+func TestDeadLettersAreListedAndDiscarded(t *testing.T) { scene(t, deadLettersAreListedAndDiscarded) }
+
+func deadLettersAreListedAndDiscarded(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
 	run := func(code int, args ...string) (stdout, stderr string) {
 		t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/virtual"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
@@ -42,7 +44,13 @@ func (s *scenario) resubmit(code int, args ...string) (result resubmission) {
 // busClient is a client of the SDK for the scenario's broker.
 func (s *scenario) busClient() *azservicebus.Client {
 	s.t.Helper()
-	client, err := azservicebus.NewClientFromConnectionString(s.backend.Bus().ConnectionString, nil)
+	options := new(azservicebus.ClientOptions)
+	if b, ok := s.backend.(*virtualBackend); ok {
+		options.NewWebSocketConn = func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+			return b.dialer(virtual.ServiceBus).Dial(ctx)
+		}
+	}
+	client, err := azservicebus.NewClientFromConnectionString(s.backend.Bus().ConnectionString, options)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -80,8 +88,8 @@ func (s *scenario) setAside(client *azservicebus.Client, session, reason string)
 // removes a message only if every read model has its event, and says why the others stay.
 func TestDeadLettersAreResubmitted(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
-		t.Run(sequence, func(t *testing.T) {
-			inParallel(t)
+		runScene(t, sequence, func(t *testing.T) {
+			t.Helper()
 			// Without sweeps, only the command brings the read models up to date.
 			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1", "PENSTOCK_RECONCILE=off")
 			client := s.busClient()
@@ -176,7 +184,11 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 // another receiver. Neither loses anything: the messages are still there, and repeating the
 // command finishes the work.
 func TestResubmittingCanBeRepeatedAfterAKill(t *testing.T) {
-	inParallel(t)
+	scene(t, resubmittingCanBeRepeatedAfterAKill)
+}
+
+func resubmittingCanBeRepeatedAfterAKill(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_FAILURE_LIMIT=1", "PENSTOCK_RECONCILE=off")
 	client := s.busClient()
 	s.start(1, 1)

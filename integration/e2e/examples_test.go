@@ -36,7 +36,7 @@ func TestExamplesWorkTogether(t *testing.T) {
 		Name: "examples", Projections: []byte(exampleProjections), Collections: []string{"items", "discountReadModels"},
 	}, harness.TopicOptions{})
 	pipeline, err := harness.NewPipeline(s.backend, harness.PipelineOptions{
-		Binaries: harness.Binaries{Publisher: suite.services.Publisher, Projector: filepath.Join(dir, "projector")},
+		Programs: harness.Binaries{Publisher: suite.services.Publisher, Projector: filepath.Join(dir, "projector")},
 		Dir:      t.TempDir(), Projections: []byte(exampleProjections),
 	})
 	if err != nil {

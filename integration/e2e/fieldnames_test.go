@@ -38,8 +38,10 @@ func (s *scenario) awaitRefusal(publisher *harness.Process, reason, field string
 	}
 }
 
-func TestWrongFieldNameIsRefusedAtTheStart(t *testing.T) {
-	inParallel(t)
+func TestWrongFieldNameIsRefusedAtTheStart(t *testing.T) { scene(t, wrongFieldNameIsRefusedAtTheStart) }
+
+func wrongFieldNameIsRefusedAtTheStart(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(2000, 42))
 	s.load(0)
 	s.finishLoad()
@@ -56,7 +58,11 @@ func TestWrongFieldNameIsRefusedAtTheStart(t *testing.T) {
 
 // The store is empty when the publisher starts, so only later events show the wrong name.
 func TestWrongFieldNameStopsARunningPublisher(t *testing.T) {
-	inParallel(t)
+	scene(t, wrongFieldNameStopsARunningPublisher)
+}
+
+func wrongFieldNameStopsARunningPublisher(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(2000, 43))
 	s.SetEnv("PENSTOCK_FIELD_EVENT_TYPE=kind")
 	publisher := s.startPublisher(0)

@@ -14,8 +14,10 @@ import (
 
 // Somebody who may send to the topic, and not write events, changes no read model and stops
 // no aggregate if the content comes from the event store.
-func TestForgedEventsHaveNoEffect(t *testing.T) {
-	inParallel(t)
+func TestForgedEventsHaveNoEffect(t *testing.T) { scene(t, forgedEventsHaveNoEffect) }
+
+func forgedEventsHaveNoEffect(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{},
 		"PENSTOCK_TRUST=store", "PENSTOCK_GAP_TIMEOUT=1s", "PENSTOCK_RECONCILE=off", "PENSTOCK_LOG_LEVEL=debug")
 	s.start(1, 1)
@@ -79,8 +81,10 @@ func (s *scenario) forger() func(messageID, aggregate string, id int64, payload 
 // If the content comes from the messages, a forged next event is applied until a comparison
 // of the content corrects the read model. A forged event that no event store can ever have
 // leaves a marker. A command finds and removes it, and no other.
-func TestForgedEventsAreCorrected(t *testing.T) {
-	inParallel(t)
+func TestForgedEventsAreCorrected(t *testing.T) { scene(t, forgedEventsAreCorrected) }
+
+func forgedEventsAreCorrected(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s", "PENSTOCK_RECONCILE=10s", "PENSTOCK_RECONCILE_CONTENT=true")
 	s.start(1, 1)
 	s.insert(counted("a", 1, one), counted("b", 1, one))

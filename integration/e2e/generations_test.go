@@ -135,7 +135,11 @@ func (s *tallies) watchForeign(collection string) func() string {
 // The documents that its inserts make are folded again: by the aggregate's next event, or
 // by the reconciler. The other projectors settle its received messages.
 func TestStoppedProjectorDoesNotTouchANewGeneration(t *testing.T) {
-	inParallel(t)
+	scene(t, stoppedProjectorDoesNotTouchANewGeneration)
+}
+
+func stoppedProjectorDoesNotTouchANewGeneration(t *testing.T) {
+	t.Helper()
 	s := &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "tallies", Projections: []byte(stoppedBefore)},
 		harness.TopicOptions{LockDuration: 5 * time.Second}, "PENSTOCK_RECONCILE=10s")}
 	store := capability[writeHolder](s.scenario, "hold writes back")
@@ -262,7 +266,11 @@ func (s *tallies) settled() {
 // a build, and one that works on a range of the verification. Others take over the ranges,
 // both jobs end, and each job has counted every aggregate once.
 func TestProjectorsKilledDuringBuildAndVerification(t *testing.T) {
-	inParallel(t)
+	scene(t, projectorsKilledDuringBuildAndVerification)
+}
+
+func projectorsKilledDuringBuildAndVerification(t *testing.T) {
+	t.Helper()
 	const slow = "PENSTOCK_REFOLD_RATE=10"
 	s := newTallies(t, tally("tallies", "tallies", 1), slow)
 	s.start(1, 3)

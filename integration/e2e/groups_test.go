@@ -34,7 +34,11 @@ func (s *tallies) heartbeats(more int64) {
 // built. A command retires the projection of a Deployment that is gone for good, but not
 // while a projector declares the projection.
 func TestProjectionOfAStoppedDeploymentIsKept(t *testing.T) {
-	inParallel(t)
+	scene(t, projectionOfAStoppedDeploymentIsKept)
+}
+
+func projectionOfAStoppedDeploymentIsKept(t *testing.T) {
+	t.Helper()
 	s := newTallies(t, tally("tallies", "tallies", 1), "PENSTOCK_GROUP=shop/first")
 	s.start(1, 1)
 	s.store(1)

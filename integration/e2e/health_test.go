@@ -11,10 +11,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// readiness returns the status and the text of a process's /readyz.
-func (s *scenario) readiness(p *harness.Process) (status int, text string) {
-	s.t.Helper()
-	answer, err := http.Get("http://" + p.Admin + "/readyz")
+// get returns what a process's admin server answers. The status is 0 if it does not answer.
+func get(t *testing.T, p *harness.Process, path string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.Admin+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := p.Client.Do(request)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -26,11 +30,18 @@ func (s *scenario) readiness(p *harness.Process) (status int, text string) {
 	return answer.StatusCode, string(body)
 }
 
+func readiness(t *testing.T, p *harness.Process) (status int, text string) {
+	t.Helper()
+	return get(t, p, "/readyz")
+}
+
 // A broker that does not answer is no reason to replace pods, and no reason to call them
 // healthy. /readyz, the status page, the metric, the status commands and the log say the
 // same, and that it is over.
-func TestUnreachableBrokerIsNotHealthy(t *testing.T) {
-	inParallel(t)
+func TestUnreachableBrokerIsNotHealthy(t *testing.T) { scene(t, unreachableBrokerIsNotHealthy) }
+
+func unreachableBrokerIsNotHealthy(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 36))
 	broker := capability[linkRefuser](s, "refuse links")
 	s.start(1, 1)
@@ -39,7 +50,7 @@ func TestUnreachableBrokerIsNotHealthy(t *testing.T) {
 	publisher, projector := s.started[0], s.started[1]
 	for _, p := range s.started {
 		s.await("an ok /readyz of "+p.Name, func() bool {
-			status, text := s.readiness(p)
+			status, text := readiness(t, p)
 			return status == http.StatusOK && text == "ok\n"
 		})
 	}
@@ -50,7 +61,7 @@ func TestUnreachableBrokerIsNotHealthy(t *testing.T) {
 	const condition = "broker-unreachable"
 	for _, p := range s.started {
 		s.await("a degraded /readyz of "+p.Name, func() bool {
-			status, text := s.readiness(p)
+			status, text := readiness(t, p)
 			return status == http.StatusOK && strings.HasPrefix(text, "degraded\n") && strings.Contains(text, condition+": ")
 		})
 		if state := s.statusPage(p).State; state != "degraded" {
@@ -78,7 +89,7 @@ func TestUnreachableBrokerIsNotHealthy(t *testing.T) {
 	s.invariants()
 	for _, p := range []*harness.Process{publisher, projector} {
 		s.await("a recovered "+p.Name, func() bool {
-			_, text := s.readiness(p)
+			_, text := readiness(t, p)
 			return !strings.Contains(text, condition)
 		})
 		s.await("the end in the log of "+p.Name, func() bool {

@@ -352,7 +352,11 @@ func incidents(t *testing.T) *workload.Workload {
 // definition. In the end every read model equals the fold of its events. A verification
 // finds a falsified document and a deleted one.
 func TestProjectionsChangeWhileEventsAreWritten(t *testing.T) {
-	inParallel(t)
+	scene(t, projectionsChangeWhileEventsAreWritten)
+}
+
+func projectionsChangeWhileEventsAreWritten(t *testing.T) {
+	t.Helper()
 	w := incidents(t)
 	w.Projections = projectionsOf(casesBefore, impactsBefore)
 	const projectors = 3

@@ -49,7 +49,7 @@ func TestQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	}
 
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections,
+		Programs: suite.services, Dir: t.TempDir(), Projections: w.Projections,
 		PublisherEnv: []string{"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(sender)},
 		ProjectorEnv: []string{
 			"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),

@@ -14,8 +14,10 @@ import (
 
 // TestJobsAreListedAndControlled checks that the commands about jobs show and change the
 // job collection, without a running projector.
-func TestJobsAreListedAndControlled(t *testing.T) {
-	inParallel(t)
+func TestJobsAreListedAndControlled(t *testing.T) { scene(t, jobsAreListedAndControlled) }
+
+func jobsAreListedAndControlled(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
 	jobs := s.state.Collection("jobs")
 	for i, state := range []string{"planning", "done"} {

@@ -20,8 +20,10 @@ import (
 // transaction for a minute or more. The other projectors end it: neither the read model nor
 // the promotion waits for it, and no reader of the live read models waits behind the
 // promotion.
-func TestProjectorKilledDuringACreation(t *testing.T) {
-	inParallel(t)
+func TestProjectorKilledDuringACreation(t *testing.T) { scene(t, projectorKilledDuringACreation) }
+
+func projectorKilledDuringACreation(t *testing.T) {
+	t.Helper()
 	drafts := func(n string) string {
 		return fmt.Sprintf("  - {name: drafts, collection: drafts, on: {Opened: {set: {open: 'true'}}, Counted: {inc: {n: %s}}, Withdrawn: {delete: true}}}\n", n)
 	}

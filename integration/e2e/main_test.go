@@ -28,7 +28,7 @@ func run(m *testing.M) (status int) {
 	// A signal stops the preparation cleanly, so containers are removed. Later, a signal
 	// ends the program, as in every test.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	closeSuite, err := open(ctx)
+	closeSuite, err := prepare(ctx)
 	stop()
 	ctx = context.WithoutCancel(ctx)
 	if err != nil {
@@ -63,8 +63,8 @@ func whole() bool {
 	return suite.kind == harness.KindEmbedded && !testing.Short()
 }
 
-// open selects the backends and builds the services. The returned function removes both.
-func open(ctx context.Context) (func() error, error) {
+// prepare selects the backends and builds the services. The returned function removes both.
+func prepare(ctx context.Context) (func() error, error) {
 	var err error
 	if suite.kind, err = harness.SelectKind(os.Getenv); err != nil {
 		return nil, err

@@ -17,7 +17,11 @@ import (
 // the event store: a scan, a verification and a rebuild. Ids of several types that do not
 // print alike are side by side.
 func TestIDsThatPrintAlikeDoNotShareAReadModel(t *testing.T) {
-	inParallel(t)
+	scene(t, iDsThatPrintAlikeDoNotShareAReadModel)
+}
+
+func iDsThatPrintAlikeDoNotShareAReadModel(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	oid := bson.NewObjectID()
 	insert := func(aggregate any, n int64, ids ...int64) {
@@ -67,6 +71,7 @@ func TestIDsThatPrintAlikeDoNotShareAReadModel(t *testing.T) {
 	if n := s.published(); n != 6 {
 		t.Errorf("%d events are on the topic, want 6", n)
 	}
+	s.awaitLive(map[string]int64{"counts": 1})
 	if found, v := s.verify(0); len(found) > 0 || v.Counts["aggregates"] != 3 {
 		t.Errorf("verified: %v, %+v", found, v)
 	}

@@ -184,7 +184,7 @@ func (s *scenario) fitsChart(process *harness.Process) {
 	if runtime.GOOS != "linux" {
 		return // only Linux reports how much memory another process has had
 	}
-	had, err := process.MaxResident()
+	had, err := process.OS.MaxResident()
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -172,7 +172,11 @@ const quickSweeps = "PENSTOCK_RECONCILE=10s"
 // the fold of the restored store, even if a message of a lost event was still in the
 // subscription.
 func TestEventStoreIsRestoredToAnEarlierTime(t *testing.T) {
-	inParallel(t)
+	scene(t, eventStoreIsRestoredToAnEarlierTime)
+}
+
+func eventStoreIsRestoredToAnEarlierTime(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, quickSweeps)
 	p := newProcedure(s)
 	s.start(1, 1)
@@ -252,8 +256,8 @@ func (s *scenario) emptySubscription() {
 // the command.
 func TestReadModelsAreRestoredToAnEarlierTime(t *testing.T) {
 	for _, byCommand := range []bool{true, false} {
-		t.Run(map[bool]string{true: "by the command", false: "by a sweep"}[byCommand], func(t *testing.T) {
-			inParallel(t)
+		runScene(t, map[bool]string{true: "by the command", false: "by a sweep"}[byCommand], func(t *testing.T) {
+			t.Helper()
 			reconcile := quickSweeps
 			if byCommand {
 				reconcile = "PENSTOCK_RECONCILE=off"
@@ -287,8 +291,8 @@ func TestReadModelsAreRestoredToAnEarlierTime(t *testing.T) {
 // promoted after the backup.
 func TestStateIsRestoredToAnEarlierTime(t *testing.T) {
 	for _, rebuilt := range []bool{false, true} {
-		t.Run(map[bool]string{false: "same generation", true: "rebuilt since"}[rebuilt], func(t *testing.T) {
-			inParallel(t)
+		runScene(t, map[bool]string{false: "same generation", true: "rebuilt since"}[rebuilt], func(t *testing.T) {
+			t.Helper()
 			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, quickSweeps)
 			p := newProcedure(s)
 			s.start(1, 1)
@@ -425,8 +429,10 @@ func (s *scenario) clusterTime() string {
 
 // TestStreamIsReset checks that the commands of a reset publish everything again, without
 // any effect on the read models.
-func TestStreamIsReset(t *testing.T) {
-	inParallel(t)
+func TestStreamIsReset(t *testing.T) { scene(t, streamIsReset) }
+
+func streamIsReset(t *testing.T) {
+	t.Helper()
 	// The topic does not detect duplicates, so all messages come again.
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{DuplicateDetectionWindow: -1})
 	p := newProcedure(s)

@@ -18,17 +18,21 @@ import (
 func (s *scenario) projectorCommand(code int, args ...string) (stdout, stderr string) {
 	s.t.Helper()
 	databases := s.backend.Databases()
-	got, stdout, stderr := command(s.t, suite.services.Projector, []string{
+	out, err := s.programs.Run(s.t.Context(), harness.Projector, []string{
 		"MONGODB_URI=" + s.backend.MongoURI(),
 		"PENSTOCK_EVENTS_DATABASE=" + databases.Events,
 		"PENSTOCK_STATE_DATABASE=" + databases.State,
 		"PENSTOCK_READMODELS_DATABASE=" + databases.ReadModels,
 		"PENSTOCK_WHO=ada",
-	}, args...)
-	if got != code {
-		s.t.Fatalf("projector %s: status %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
+	}, args)
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	return stdout, stderr
+	ran.add(suite.services.Projector, args, out.Status)
+	if out.Status != code {
+		s.t.Fatalf("projector %s: status %d, want %d\n%s%s", strings.Join(args, " "), out.Status, code, out.Stdout, out.Stderr)
+	}
+	return string(out.Stdout), string(out.Stderr)
 }
 
 // projectorList runs a command that prints a list, and decodes its JSON.
@@ -79,8 +83,8 @@ func (s *scenario) count(aggregate string) string {
 // of sequence.
 func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
-		t.Run(sequence, func(t *testing.T) {
-			inParallel(t)
+		runScene(t, sequence, func(t *testing.T) {
+			t.Helper()
 			one := bson.D{{Key: "n", Value: int64(1)}}
 			s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}},
 				harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1")

@@ -61,8 +61,10 @@ func (s *scenario) refused(p *harness.Process, want ...string) {
 // topic nor the event store has the event before it. Other aggregates continue. The
 // aggregate catches up when the event store has the missing event, without any further
 // message.
-func TestMissingEventParksAndResumes(t *testing.T) {
-	inParallel(t)
+func TestMissingEventParksAndResumes(t *testing.T) { scene(t, missingEventParksAndResumes) }
+
+func missingEventParksAndResumes(t *testing.T) {
+	t.Helper()
 	w := shop.New(3000, 51)
 	var late workload.Event
 	for i, ev := range w.Events {
@@ -96,8 +98,10 @@ func TestMissingEventParksAndResumes(t *testing.T) {
 
 // TestUniqueValueChangesHands checks that aggregates that exchange a value with a unique
 // index get their final values, in whatever order their events arrive.
-func TestUniqueValueChangesHands(t *testing.T) {
-	inParallel(t)
+func TestUniqueValueChangesHands(t *testing.T) { scene(t, uniqueValueChangesHands) }
+
+func uniqueValueChangesHands(t *testing.T) {
+	t.Helper()
 	const pairs = 60
 	w := shop.New(10, 52)
 	w.Events = nil
@@ -190,7 +194,7 @@ func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells how much memory another process has had")
 	}
-	had, err := projector.MaxResident()
+	had, err := projector.OS.MaxResident()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +207,11 @@ func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 // TestForbiddenEventStoreEndsTheProjector checks that a missing right shows at the
 // start, and not only at the first gap.
 func TestForbiddenEventStoreEndsTheProjector(t *testing.T) {
-	inParallel(t)
+	scene(t, forbiddenEventStoreEndsTheProjector)
+}
+
+func forbiddenEventStoreEndsTheProjector(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(200, 53))
 	store := capability[readForbidder](s, "refuse the projectors' queries")
 	store.ForbidReading()

@@ -14,7 +14,11 @@ import (
 // A publisher that cannot read its pause does not work, because it may be paused. It is not
 // ready and reports the reason, so a rollout stops before it ends the old processes.
 func TestPublisherThatCannotReadItsPauseIsNotReady(t *testing.T) {
-	inParallel(t)
+	scene(t, publisherThatCannotReadItsPauseIsNotReady)
+}
+
+func publisherThatCannotReadItsPauseIsNotReady(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	// A pause that somebody has written by hand, with a wrong type.
 	pauses := s.state.Collection("pauses")
@@ -25,11 +29,6 @@ func TestPublisherThatCannotReadItsPauseIsNotReady(t *testing.T) {
 	s.insert(counted("a", 1, one))
 	publisher := s.startPublisher(0)
 	s.await("a /readyz that names the pause", func() bool {
-		response, err := http.Get("http://" + publisher.Admin + "/readyz")
-		if err != nil { // the process does not listen yet
-			return false
-		}
-		_ = response.Body.Close()
 		status, text := readiness(t, publisher)
 		return status == http.StatusServiceUnavailable && strings.Contains(text, "it is not known whether the service is paused, so nothing works: read the pause of the publisher: ")
 	})

@@ -87,7 +87,7 @@ func newRelease(t *testing.T, servers *harness.Embedded, name string, w *workloa
 	t.Helper()
 	env = append([]string{"PENSTOCK_EVENTS_COLLECTION=" + name}, env...)
 	pipeline, err := harness.NewPipeline(releaseBackend{servers, name}, harness.PipelineOptions{
-		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections,
+		Programs: suite.services, Dir: t.TempDir(), Projections: w.Projections,
 		PublisherEnv: append([]string{"PENSTOCK_LEASE_NAME=shared"}, env...), ProjectorEnv: env,
 	})
 	if err != nil {

@@ -28,7 +28,11 @@ func generationEntry(name, hash, collection string, more ...bson.E) bson.D {
 // TestProjectionsAreListedRebuiltAndDropped checks that the commands about projections show
 // and change the catalog, and delete data only of retired projections.
 func TestProjectionsAreListedRebuiltAndDropped(t *testing.T) {
-	inParallel(t)
+	scene(t, projectionsAreListedRebuiltAndDropped)
+}
+
+func projectionsAreListedRebuiltAndDropped(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
 	insert := func(collection string, documents ...any) {
 		db := s.state

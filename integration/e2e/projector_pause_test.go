@@ -11,8 +11,10 @@ import (
 // TestProjectorsArePaused checks that every projector releases its sessions and receives
 // nothing until it is resumed, and that it stays ready. A projector that starts during the
 // pause is paused too.
-func TestProjectorsArePaused(t *testing.T) {
-	inParallel(t)
+func TestProjectorsArePaused(t *testing.T) { scene(t, projectorsArePaused) }
+
+func projectorsArePaused(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)
 	s.insert(counted("a", 1, one))
@@ -50,13 +52,8 @@ func TestProjectorsArePaused(t *testing.T) {
 		}
 	}
 	for _, process := range s.Running() {
-		answer, err := http.Get("http://" + process.Admin + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			t.Errorf("%s is not ready in the pause: %s", process.Name, answer.Status)
+		if status, text := readiness(t, process); status != http.StatusOK {
+			t.Errorf("%s is not ready in the pause: %d %s", process.Name, status, text)
 		}
 	}
 	s.await("both projectors recorded", func() bool {

@@ -12,8 +12,10 @@ import (
 
 // A write that a projector has sent before it was killed may be carried out long after
 // another one has done the same. The late write must match nothing.
-func TestProjectorKilledUnderLoad(t *testing.T) {
-	inParallel(t)
+func TestProjectorKilledUnderLoad(t *testing.T) { scene(t, projectorKilledUnderLoad) }
+
+func projectorKilledUnderLoad(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, shop.New(events, 11), harness.TopicOptions{
 		// In case its sessions stay locked when its connections break.
 		LockDuration: 5 * time.Second,
@@ -30,8 +32,10 @@ func TestProjectorKilledUnderLoad(t *testing.T) {
 	s.invariants()
 }
 
-func TestEverythingRestarted(t *testing.T) {
-	inParallel(t)
+func TestEverythingRestarted(t *testing.T) { scene(t, everythingRestarted) }
+
+func everythingRestarted(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 12))
 	s.start(2, 2)
 	s.load(4 * time.Second)
@@ -41,8 +45,10 @@ func TestEverythingRestarted(t *testing.T) {
 	s.checkTerms("published", s.invariants().Epochs, 2)
 }
 
-func TestSessionLocksLost(t *testing.T) {
-	inParallel(t)
+func TestSessionLocksLost(t *testing.T) { scene(t, sessionLocksLost) }
+
+func sessionLocksLost(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, shop.New(events, 13), harness.TopicOptions{}, "PENSTOCK_RECEIVER=amqp")
 	s.loseLocks()
 	s.invariants()
@@ -74,8 +80,8 @@ func (s *scenario) loseLocks() {
 // successor first, so each receiver has its own run.
 func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
 	for _, receiver := range []string{"amqp", "sdk"} {
-		t.Run(receiver, func(t *testing.T) {
-			inParallel(t)
+		runScene(t, receiver, func(t *testing.T) {
+			t.Helper()
 			s := newScenarioOn(t, shop.New(events/4, 17), harness.TopicOptions{}, "PENSTOCK_SEQUENCE=increasing", "PENSTOCK_RECEIVER="+receiver)
 			s.loseLocks()
 			s.invariants()
@@ -83,8 +89,10 @@ func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
 	}
 }
 
-func TestBrokerThrottles(t *testing.T) {
-	inParallel(t)
+func TestBrokerThrottles(t *testing.T) { scene(t, brokerThrottles) }
+
+func brokerThrottles(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 14))
 	broker := capability[throttler](s, "throttle on request")
 	s.start(1, 2)
@@ -100,8 +108,10 @@ func TestBrokerThrottles(t *testing.T) {
 	s.invariants()
 }
 
-func TestBrokerDropsConnections(t *testing.T) {
-	inParallel(t)
+func TestBrokerDropsConnections(t *testing.T) { scene(t, brokerDropsConnections) }
+
+func brokerDropsConnections(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 15))
 	broker := capability[connectionDropper](s, "drop the broker's connections")
 	s.start(1, 2)
@@ -116,8 +126,10 @@ func TestBrokerDropsConnections(t *testing.T) {
 
 // An ended link returns its error for all later calls, while its connection stays open. The
 // error is no reason to stop, or to give up an event that did not cause it.
-func TestBrokerDetachesLinks(t *testing.T) {
-	inParallel(t)
+func TestBrokerDetachesLinks(t *testing.T) { scene(t, brokerDetachesLinks) }
+
+func brokerDetachesLinks(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 18))
 	broker := capability[linkDetacher](s, "detach the broker's links")
 	s.start(1, 2)
@@ -135,8 +147,10 @@ func TestBrokerDetachesLinks(t *testing.T) {
 }
 
 // A poison event stops its aggregate in its projection, and no other.
-func TestPoisonEvent(t *testing.T) {
-	inParallel(t)
+func TestPoisonEvent(t *testing.T) { scene(t, poisonEvent) }
+
+func poisonEvent(t *testing.T) {
+	t.Helper()
 	w := shop.New(events, 16)
 	// The order's quantity becomes a string, which no expression can multiply.
 	poisoned, at := "", int64(0)
@@ -179,8 +193,10 @@ func TestPoisonEvent(t *testing.T) {
 
 // A document that is no event is quarantined if the publisher sees it first, and otherwise
 // dead-lettered. It stops no aggregate.
-func TestDocumentThatBreaksTheContract(t *testing.T) {
-	inParallel(t)
+func TestDocumentThatBreaksTheContract(t *testing.T) { scene(t, documentThatBreaksTheContract) }
+
+func documentThatBreaksTheContract(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events/2, 17))
 	s.start(1, 1)
 	s.load(time.Second)

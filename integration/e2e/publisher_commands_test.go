@@ -85,7 +85,11 @@ var one = bson.D{{Key: "n", Value: int64(1)}}
 // without stopping a process, see that it has stopped, and continue it at another position,
 // without loss.
 func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
-	inParallel(t)
+	scene(t, publisherIsPausedAndItsCheckpointMoved)
+}
+
+func publisherIsPausedAndItsCheckpointMoved(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	if found := s.publisherStatus(1); found.Leader != "" || found.Checkpoint.Epoch != 0 {
 		t.Errorf("without a publisher the status is %+v", found)
@@ -131,13 +135,8 @@ func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 		}
 	}
 	for _, process := range s.Running() {
-		answer, err := http.Get("http://" + process.Admin + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			t.Errorf("%s is not ready in the pause: %s", process.Name, answer.Status)
+		if status, text := readiness(t, process); status != http.StatusOK {
+			t.Errorf("%s is not ready in the pause: %d %s", process.Name, status, text)
 		}
 	}
 	if n := s.published(); n != 1 {

@@ -60,7 +60,7 @@ func TestStatusCountsTheSubscriptions(t *testing.T) {
 	status := func(policy, key string, args ...string) harness.Output {
 		t.Helper()
 		pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-			Binaries: suite.services, Dir: t.TempDir(), PublisherEnv: []string{
+			Programs: suite.services, Dir: t.TempDir(), PublisherEnv: []string{
 				"SSL_CERT_FILE=" + trusted, "PENSTOCK_SERVICEBUS_TRANSPORT=websocket",
 				"AZURE_SERVICEBUS_CONNECTION_STRING=Endpoint=sb://" + address + ";SharedAccessKeyName=" + policy + ";SharedAccessKey=" + key,
 			},

@@ -15,8 +15,10 @@ import (
 // load.
 const events = 6000
 
-func TestLeaderKilledUnderLoad(t *testing.T) {
-	inParallel(t)
+func TestLeaderKilledUnderLoad(t *testing.T) { scene(t, leaderKilledUnderLoad) }
+
+func leaderKilledUnderLoad(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 1))
 	s.start(2, 1)
 	s.load(4 * time.Second)
@@ -33,8 +35,10 @@ func TestLeaderKilledUnderLoad(t *testing.T) {
 // Events that a leader has read, and that the broker has not accepted when the leader dies,
 // are published by its successor. No resume token after them may have been saved, however
 // long the broker refused.
-func TestLeaderKilledWhileTheBrokerRefuses(t *testing.T) {
-	inParallel(t)
+func TestLeaderKilledWhileTheBrokerRefuses(t *testing.T) { scene(t, leaderKilledWhileTheBrokerRefuses) }
+
+func leaderKilledWhileTheBrokerRefuses(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 8))
 	broker := capability[throttler](s, "throttle on request")
 	s.start(2, 1)
@@ -51,8 +55,10 @@ func TestLeaderKilledWhileTheBrokerRefuses(t *testing.T) {
 	s.checkTerms("published", s.invariants().Epochs, 2)
 }
 
-func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
-	inParallel(t)
+func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) { scene(t, leaderStopsUnderLoadAndHandsOver) }
+
+func leaderStopsUnderLoadAndHandsOver(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 2))
 	s.start(2, 1)
 	s.load(4 * time.Second)
@@ -72,7 +78,11 @@ func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
 }
 
 func TestLeaderStoppedForLongerThanItsLease(t *testing.T) {
-	inParallel(t)
+	scene(t, leaderStoppedForLongerThanItsLease)
+}
+
+func leaderStoppedForLongerThanItsLease(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 3))
 	s.start(2, 1)
 	s.load(6 * time.Second)
@@ -105,8 +115,10 @@ func TestLeaderStoppedForLongerThanItsLease(t *testing.T) {
 	}
 }
 
-func TestTokenRewound(t *testing.T) {
-	inParallel(t)
+func TestTokenRewound(t *testing.T) { scene(t, tokenRewound) }
+
+func tokenRewound(t *testing.T) {
+	t.Helper()
 	// Without duplicate detection: every repeat reaches the projector.
 	s := newScenarioOn(t, shop.New(events, 4), harness.TopicOptions{DuplicateDetectionWindow: -1})
 	s.start(1, 2)
@@ -151,8 +163,10 @@ func TestTokenRewound(t *testing.T) {
 	}
 }
 
-func TestStreamInterrupted(t *testing.T) {
-	inParallel(t)
+func TestStreamInterrupted(t *testing.T) { scene(t, streamInterrupted) }
+
+func streamInterrupted(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 5))
 	store := capability[streamInterrupter](s, "interrupt change streams")
 	s.start(1, 1)
@@ -170,7 +184,11 @@ func TestStreamInterrupted(t *testing.T) {
 }
 
 func TestEventsStoredBeforeTheStartArePublished(t *testing.T) {
-	inParallel(t)
+	scene(t, eventsStoredBeforeTheStartArePublished)
+}
+
+func eventsStoredBeforeTheStartArePublished(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 6))
 	s.load(0)
 	s.finishLoad()
@@ -178,8 +196,10 @@ func TestEventsStoredBeforeTheStartArePublished(t *testing.T) {
 	s.invariants()
 }
 
-func TestHistoryLost(t *testing.T) {
-	inParallel(t)
+func TestHistoryLost(t *testing.T) { scene(t, historyLost) }
+
+func historyLost(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 7))
 	store := capability[historyLoser](s, "lose the oplog")
 	s.start(1, 1)

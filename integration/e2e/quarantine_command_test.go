@@ -19,8 +19,10 @@ type quarantined struct {
 // TestCorrectedEventsLeaveTheQuarantine checks that a broken event can be corrected in
 // place and published, and that the read models then converge. The unique index allows no
 // corrected event beside it. A record can also be discarded.
-func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
-	inParallel(t)
+func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) { scene(t, correctedEventsLeaveTheQuarantine) }
+
+func correctedEventsLeaveTheQuarantine(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s")
 	s.SetEnv("PENSTOCK_UNREADABLE_LIMIT=1")
 	s.start(1, 1)
@@ -96,8 +98,10 @@ func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 
 // TestStoredEventsAreSentAgain checks that stored events can be sent again, by aggregate
 // and by time, that the command counts them first, and that the read models stay right.
-func TestStoredEventsAreSentAgain(t *testing.T) {
-	inParallel(t)
+func TestStoredEventsAreSentAgain(t *testing.T) { scene(t, storedEventsAreSentAgain) }
+
+func storedEventsAreSentAgain(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{DuplicateDetectionWindow: -1})
 	s.start(1, 1)
 	began := time.Now()

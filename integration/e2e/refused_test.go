@@ -17,8 +17,8 @@ import (
 // event store.
 func TestTopicRefusesEventsPermanently(t *testing.T) {
 	for _, condition := range []string{"amqp:not-allowed", "com.microsoft:argument-error"} {
-		t.Run(condition, func(t *testing.T) {
-			inParallel(t)
+		runScene(t, condition, func(t *testing.T) {
+			t.Helper()
 			s := newScenario(t, shop.New(events, 31))
 			broker := capability[messageRefuser](s, "refuse events")
 			type key struct {
@@ -96,8 +96,8 @@ func TestTopicRefusesEventsPermanently(t *testing.T) {
 // services continue afterwards without a restart, because they have worked before.
 func TestNamespaceRefusesAllRequestsTemporarily(t *testing.T) {
 	for _, condition := range []string{"amqp:not-found", "amqp:unauthorized-access"} {
-		t.Run(condition, func(t *testing.T) {
-			inParallel(t)
+		runScene(t, condition, func(t *testing.T) {
+			t.Helper()
 			s := newScenario(t, shop.New(events, 32))
 			broker := capability[linkRefuser](s, "refuse links")
 			s.start(1, 2)
@@ -124,7 +124,11 @@ func TestNamespaceRefusesAllRequestsTemporarily(t *testing.T) {
 
 // A topic that never existed means a wrong name: the publisher ends and says so.
 func TestTopicThatDoesNotExistEndsThePublisher(t *testing.T) {
-	inParallel(t)
+	scene(t, topicThatDoesNotExistEndsThePublisher)
+}
+
+func topicThatDoesNotExistEndsThePublisher(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(1, 33))
 	broker := capability[linkRefuser](s, "refuse links")
 	if err := broker.RefuseLinks(time.Hour, "amqp:not-found"); err != nil {

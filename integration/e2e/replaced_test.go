@@ -15,7 +15,11 @@ import (
 // A collection that is renamed to events while the publisher runs has its own history,
 // which no change stream carries. The publisher must scan it.
 func TestCollectionRenamedOverTheEventStore(t *testing.T) {
-	inParallel(t)
+	scene(t, collectionRenamedOverTheEventStore)
+}
+
+func collectionRenamedOverTheEventStore(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 41))
 	s.start(1, 1)
 	s.storeInto(s.events, s.workload.Events[:events/2])
@@ -42,8 +46,10 @@ func TestCollectionRenamedOverTheEventStore(t *testing.T) {
 
 // A collection that is replaced while no publisher runs is scanned too. While no collection
 // exists, the publisher reports that instead of idling.
-func TestCollectionDroppedAndCreatedAgain(t *testing.T) {
-	inParallel(t)
+func TestCollectionDroppedAndCreatedAgain(t *testing.T) { scene(t, collectionDroppedAndCreatedAgain) }
+
+func collectionDroppedAndCreatedAgain(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 42))
 	s.start(1, 1)
 	s.storeInto(s.events, s.workload.Events[:events/2])
@@ -70,7 +76,11 @@ func TestCollectionDroppedAndCreatedAgain(t *testing.T) {
 // A collection can be rotated several times while no publisher runs. What was inserted
 // before each rotation is then only in the oplog, and must reach the topic first.
 func TestCollectionRotatedWhileThePublisherIsBehind(t *testing.T) {
-	inParallel(t)
+	scene(t, collectionRotatedWhileThePublisherIsBehind)
+}
+
+func collectionRotatedWhileThePublisherIsBehind(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(events, 43))
 	quarter := len(s.workload.Events) / 4
 	s.start(1, 0)

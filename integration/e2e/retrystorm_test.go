@@ -19,8 +19,10 @@ const (
 
 // TestURITimeoutCausesNoRetryStorm sets timeoutMS in the connection string of each of the
 // three stores. With that setting, the driver retries without a pause.
-func TestURITimeoutCausesNoRetryStorm(t *testing.T) {
-	inParallel(t)
+func TestURITimeoutCausesNoRetryStorm(t *testing.T) { scene(t, uriTimeoutCausesNoRetryStorm) }
+
+func uriTimeoutCausesNoRetryStorm(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(2000, 41))
 	store := capability[storeFailer](s, "fail the services' commands")
 	// The strings differ, so that each store has a client of its own.

@@ -45,7 +45,7 @@ func TestRulesOfOtherSubscriptionsSelectEvents(t *testing.T) {
 		}
 	}
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-		Binaries: suite.services, Dir: t.TempDir(), PublisherEnv: []string{"PENSTOCK_CLOUDEVENTS_SOURCE=/shop/events"},
+		Programs: suite.services, Dir: t.TempDir(), PublisherEnv: []string{"PENSTOCK_CLOUDEVENTS_SOURCE=/shop/events"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/verify"
+	"github.com/penstock-cdc/penstock/integration/virtual"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
@@ -26,6 +27,7 @@ type scenario struct {
 	*harness.Pipeline
 	t        *testing.T
 	backend  backend
+	programs harness.Programs
 	workload *workload.Workload
 	client   *mongo.Client
 	events   *mongo.Collection
@@ -55,7 +57,7 @@ func newScenario(t *testing.T, w *workload.Workload) *scenario {
 // newScenarioOn is newScenario with options of the topic and variables of the projectors.
 func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOptions, projectorEnv ...string) *scenario {
 	t.Helper()
-	backend, err := suite.backends.Open(t.Context(), topic, len(w.Events))
+	backend, err := open(t, topic, len(w.Events))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,13 +72,19 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 			t.Error(err)
 		}
 	})
-	client, err := mongo.Connect(options.Client().ApplyURI(backend.MongoURI()))
+	connecting := options.Client().ApplyURI(backend.MongoURI())
+	programs := harness.Programs(suite.services)
+	if b, ok := backend.(*virtualBackend); ok {
+		connecting.SetDialer(b.dialer(virtual.MongoDB))
+		programs = b
+	}
+	client, err := mongo.Connect(connecting)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections, ProjectorEnv: projectorEnv,
+		Programs: programs, Dir: t.TempDir(), Projections: w.Projections, ProjectorEnv: projectorEnv,
 		ProcessEnv: receivers(projectorEnv),
 	})
 	if err != nil {
@@ -84,7 +92,7 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 	}
 	databases := backend.Databases()
 	s := &scenario{
-		Pipeline: pipeline, t: t, backend: backend, workload: w, client: client,
+		Pipeline: pipeline, t: t, backend: backend, programs: programs, workload: w, client: client,
 		events: client.Database(databases.Events).Collection(harness.EventsCollection),
 		models: client.Database(databases.ReadModels),
 		state:  client.Database(databases.State),
@@ -144,6 +152,9 @@ func (s *scenario) end() {
 // does not stop in time.
 func crashed(err error) bool {
 	const exitFailure = 1
+	if status, ok := errors.AsType[statusError](err); ok {
+		return status != exitFailure
+	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
 		return err != nil
@@ -309,6 +320,9 @@ func (s *scenario) awaitReadModels() {
 		report := s.compare()
 		// Comparing costs CPU too, so leave most of the time to the services.
 		pause := max(250*time.Millisecond, 4*time.Since(begun))
+		if isVirtual(s.t) {
+			pause = time.Second
+		}
 		if report.OK() {
 			s.t.Logf("%d of %d read models of %d events are right", report.Right, report.Expected, report.Events)
 			return

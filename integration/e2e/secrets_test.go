@@ -2,8 +2,6 @@ package e2e_test
 
 import (
 	"bytes"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -44,13 +42,11 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	s.SetEnv(env...)
 	var printed bytes.Buffer
 	page := func(process *harness.Process, path string) {
-		response, err := http.Get("http://" + process.Admin + path) //nolint:noctx // The process answers, or has ended.
-		if err != nil {
-			t.Errorf("%s%s: %v", process.Name, path, err)
-			return
+		status, text := get(t, process, path)
+		if status == 0 {
+			t.Errorf("%s%s: %s", process.Name, path, text)
 		}
-		defer response.Body.Close()
-		_, _ = io.Copy(&printed, response.Body)
+		printed.WriteString(text)
 	}
 	pages := func() {
 		for _, process := range s.Running() {

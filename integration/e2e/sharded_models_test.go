@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -66,12 +67,14 @@ func (s *scenario) administer(command bson.D) {
 // TestShardedReadModelsAreRebuilt checks that the next generation of a sharded read model
 // is sharded in the same way when it is promoted: by a range of _id with zones and a unique
 // index, and by a hash of _id. Meanwhile events come and clients read.
-func TestShardedReadModelsAreRebuilt(t *testing.T) {
-	inParallel(t)
+func TestShardedReadModelsAreRebuilt(t *testing.T) { scene(t, shardedReadModelsAreRebuilt) }
+
+func shardedReadModelsAreRebuilt(t *testing.T) {
+	t.Helper()
 	if suite.kind != harness.KindEmbedded {
 		t.Skipf("the backend %q is whatever its servers are: this test needs a mongos and the right to set zones", suite.kind)
 	}
-	backend, err := harness.StartEmbedded(harness.EmbeddedOptions{Sharded: true, Record: 10_000})
+	backend, err := openEmbedded(t, harness.EmbeddedOptions{Sharded: true, Record: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +114,7 @@ func TestShardedReadModelsAreRebuilt(t *testing.T) {
 			applied := bson.D{{Key: "lastEventId", Value: s.next}}
 			return len(s.documents("tallies", applied)) == tallied && len(s.documents("hashes", applied)) == tallied
 		})
+		<-time.After(500 * time.Millisecond)
 	}
 	for _, name := range []string{"tallies", "hashes"} {
 		s.live(name, 2)

@@ -16,13 +16,15 @@ import (
 // TestEventStoreShardedByAnotherKey runs the services through a mongos, over events that
 // are sharded by another field than their aggregate id. It covers a scan from the
 // beginning, a killed leader, an interrupted stream, and a scan after the history is lost.
-func TestEventStoreShardedByAnotherKey(t *testing.T) {
-	inParallel(t)
+func TestEventStoreShardedByAnotherKey(t *testing.T) { scene(t, eventStoreShardedByAnotherKey) }
+
+func eventStoreShardedByAnotherKey(t *testing.T) {
+	t.Helper()
 	if suite.kind != harness.KindEmbedded {
 		t.Skipf("the backend %q is whatever its servers are: this test needs a mongos that it can break", suite.kind)
 	}
 	w := shop.New(events, 44)
-	backend, err := harness.StartEmbedded(harness.EmbeddedOptions{Sharded: true, Record: 2*events + 10_000})
+	backend, err := openEmbedded(t, harness.EmbeddedOptions{Sharded: true, Record: 2*events + 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -13,21 +12,18 @@ import (
 
 // A projector whose stores do not answer is not ready. /readyz and the log say what it
 // waits for, even before the first attempt has failed.
-func TestProjectorSaysWhatItWaitsFor(t *testing.T) {
-	inParallel(t)
+func TestProjectorSaysWhatItWaitsFor(t *testing.T) { scene(t, projectorSaysWhatItWaitsFor) }
+
+func projectorSaysWhatItWaitsFor(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, shop.New(200, 61))
 	store := capability[storeFailer](s, "delay the store's answers")
 	store.HangStore()
 	projector := s.startProjector(0)
 	const waits = "reach the read models at"
 	s.await("a /readyz that says what the projector waits for", func() bool {
-		response, err := http.Get("http://" + projector.Admin + "/readyz")
-		if err != nil { // the process does not listen yet
-			return false
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		return err == nil && response.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), waits)
+		status, text := readiness(t, projector)
+		return status == http.StatusServiceUnavailable && strings.Contains(text, waits)
 	})
 	s.await("a line in the log", func() bool {
 		log, err := os.ReadFile(projector.Log)

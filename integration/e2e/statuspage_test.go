@@ -77,12 +77,11 @@ func (d statusData) figure(name string) (value *float64, alarm bool) {
 // answer.
 func (s *scenario) statusPage(p *harness.Process) (d statusData) {
 	s.t.Helper()
-	response, err := fetch(s.t.Context(), "http://"+p.Admin+"/status/data")
-	if err != nil {
+	status, text := get(s.t, p, "/status/data")
+	if status == 0 {
 		return d
 	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&d); err != nil {
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		s.t.Fatal(err)
 	}
 	return d
@@ -164,14 +163,6 @@ func complete(d statusData) bool {
 		}
 	}
 	return len(d.Stages) > 0
-}
-
-func fetch(ctx context.Context, address string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	return http.DefaultClient.Do(request)
 }
 
 // inBrowser opens the page of a process behind a path prefix.

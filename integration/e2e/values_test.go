@@ -28,7 +28,11 @@ projections:
 // never had it, over the topic, and by a claim check. The read model holds the same bytes
 // three times.
 func TestReplayWritesTheSameBytesAsTheTopic(t *testing.T) {
-	inParallel(t)
+	scene(t, replayWritesTheSameBytesAsTheTopic)
+}
+
+func replayWritesTheSameBytesAsTheTopic(t *testing.T) {
+	t.Helper()
 	s := newScenario(t, &workload.Workload{Name: "verbatim", Projections: []byte(verbatim)})
 	value := bson.D{
 		{Key: "long", Value: int64(5)}, {Key: "int", Value: int32(5)}, {Key: "huge", Value: int64(1) << 40},

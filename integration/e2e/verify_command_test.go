@@ -66,8 +66,10 @@ func (s *scenario) verify(code int, args ...string) (map[string]string, verified
 // TestVerifyFindsAndRepairsWhatIsWrong checks under live load that a verification finds
 // exactly the read models that were falsified by hand, that a repair corrects them, and
 // that the next verification finds nothing. It works with projectors running, and without.
-func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) {
-	inParallel(t)
+func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) { scene(t, verifyFindsAndRepairsWhatIsWrong) }
+
+func verifyFindsAndRepairsWhatIsWrong(t *testing.T) {
+	t.Helper()
 	s := newScenarioOn(t, &workload.Workload{Name: "ledgers", Projections: []byte(ledgersProjection), Collections: []string{"ledgers"}}, harness.TopicOptions{})
 	s.start(1, 2)
 	one := bson.D{{Key: "n", Value: int64(1)}}

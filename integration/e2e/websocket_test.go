@@ -108,7 +108,7 @@ func TestAMQPOverWebSockets(t *testing.T) {
 				t.Fatal(err)
 			}
 			pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-				Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections, PublisherEnv: env, ProjectorEnv: env,
+				Programs: suite.services, Dir: t.TempDir(), Projections: w.Projections, PublisherEnv: env, ProjectorEnv: env,
 				ProcessEnv: receivers(nil),
 			})
 			if err != nil {

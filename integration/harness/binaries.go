@@ -6,11 +6,45 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
+
+// Service is one of the two services.
+type Service string
+
+// The services.
+const (
+	Publisher Service = "publisher"
+	Projector Service = "projector"
+)
+
+// Programs runs the services and their commands.
+type Programs interface {
+	// Start starts a service with an admin port of its own, and does not wait until it is
+	// ready. The file NAME.log in dir gets its log.
+	Start(service Service, name string, env []string, dir string) (*Process, error)
+	// Run runs a command. An exit status other than 0 is no error.
+	Run(ctx context.Context, service Service, env, args []string) (Output, error)
+}
 
 // Binaries are the paths of the two services' executables.
 type Binaries struct {
 	Publisher, Projector string
+}
+
+var _ Programs = Binaries{}
+
+func (b Binaries) path(service Service) string {
+	if service == Publisher {
+		return b.Publisher
+	}
+	return b.Projector
+}
+
+// Start implements [Programs].
+func (b Binaries) Start(service Service, name string, env []string, dir string) (*Process, error) {
+	return Start(proc.Spec{Name: name, Binary: b.path(service), Env: env, LogDir: dir})
 }
 
 // Build compiles both services from this workspace into dir.

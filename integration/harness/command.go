@@ -21,13 +21,13 @@ type Output struct {
 // the projectors. Like `kubectl exec` without -t, it gives the command no terminal. An exit
 // status other than 0 is no error.
 func (p *Pipeline) Projector(ctx context.Context, args ...string) (Output, error) {
-	return p.command(ctx, p.opts.Binaries.Projector, p.projectorEnv(), args)
+	return p.opts.Programs.Run(ctx, Projector, append([]string{"HOME=" + p.opts.Dir}, p.projectorEnv()...), args)
 }
 
 // Publisher runs a command of the publisher, such as "quarantine", "list", in the same
 // way.
 func (p *Pipeline) Publisher(ctx context.Context, args ...string) (Output, error) {
-	return p.command(ctx, p.opts.Binaries.Publisher, p.publisherEnv(), args)
+	return p.opts.Programs.Run(ctx, Publisher, append([]string{"HOME=" + p.opts.Dir}, p.publisherEnv()...), args)
 }
 
 // Settings are the variables of both services, as NAME=value, for commands that run beside
@@ -42,10 +42,12 @@ func (p *Pipeline) Settings() []string {
 	return settings
 }
 
-func (p *Pipeline) command(ctx context.Context, program string, env, args []string) (Output, error) {
+// Run implements [Programs].
+func (b Binaries) Run(ctx context.Context, service Service, env, args []string) (Output, error) {
+	program := b.path(service)
 	var stdout, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, program, args...)
-	command.Env = append([]string{"HOME=" + p.opts.Dir}, env...)
+	command.Env = env
 	command.Stdout, command.Stderr = &stdout, &stderr
 	err := command.Run()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) || ctx.Err() != nil {

@@ -41,7 +41,7 @@ func TestPipelineStartsNoMoreProcessesThanConnectionsAllow(t *testing.T) {
 	t.Parallel()
 	binary := sleeper(t)
 	pipeline, err := NewPipeline(bounded{10}, PipelineOptions{
-		Binaries: Binaries{Publisher: binary, Projector: binary}, Dir: t.TempDir(),
+		Programs: Binaries{Publisher: binary, Projector: binary}, Dir: t.TempDir(),
 		PublisherEnv: []string{sleeperVariable + "=1"}, ProjectorEnv: []string{sleeperVariable + "=1"},
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
@@ -31,6 +32,9 @@ type EmbeddedOptions struct {
 	Record int
 	// Sharded makes the event store answer as a mongos.
 	Sharded bool
+	// MongoListener and BrokerListener accept the connections; nil means ports of the
+	// loopback interface.
+	MongoListener, BrokerListener net.Listener
 	// MoreSubscriptions are session-enabled subscriptions beside the services' own.
 	MoreSubscriptions []string
 }
@@ -57,7 +61,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 			Name: name, RequiresSession: true, LockDuration: cmp.Or(o.LockDuration, 30*time.Second), DeadLetterExpired: true,
 		})
 	}
-	broker, err := sbemu.New(sbemu.Config{Topics: []sbemu.Topic{topic}})
+	broker, err := sbemu.New(sbemu.Config{Listener: o.BrokerListener, Topics: []sbemu.Topic{topic}})
 	if err != nil {
 		return nil, fmt.Errorf("configure the broker: %w", err)
 	}
@@ -65,7 +69,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 		return nil, fmt.Errorf("start the broker: %w", err)
 	}
 	broker.SetLatency(o.Latency, o.Latency)
-	store, err := mongoemu.New(mongoemu.Config{Sharded: o.Sharded})
+	store, err := mongoemu.New(mongoemu.Config{Listener: o.MongoListener, Sharded: o.Sharded})
 	if err == nil {
 		err = store.Start()
 	}

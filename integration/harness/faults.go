@@ -172,6 +172,13 @@ func (e *Embedded) HangStore() {
 	e.Mongo.FailCommands(mongoemu.CommandFault{AppName: projectorApp, Times: -1, Block: 10 * time.Second})
 }
 
+// FailDocuments fails every write of these documents, as if their shard could not be reached,
+// until [Embedded.HealStore].
+func (e *Embedded) FailDocuments(collection string, ids []string) {
+	const hostUnreachable = 6
+	e.Mongo.FailDocuments(mongoemu.DocumentFault{Collection: collection, IDs: ids, Code: hostUnreachable})
+}
+
 // HealStore ends all faults of the store.
 func (e *Embedded) HealStore() { e.Mongo.ClearFaults() }
 

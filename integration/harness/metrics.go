@@ -19,7 +19,7 @@ func (p *Process) Metrics(ctx context.Context) (Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := p.Client.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("scrape %s: %w", p.Name, err)
 	}

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // The databases of a pipeline with its own event store, and the events collection of any
@@ -27,7 +25,7 @@ const (
 
 // PipelineOptions configure a pipeline.
 type PipelineOptions struct {
-	Binaries Binaries
+	Programs Programs
 	// Dir is the directory of the projections file and of the services' logs.
 	Dir string
 	// Projections is the text of the projector's projections file.
@@ -119,7 +117,7 @@ func (p *Pipeline) common() []string {
 // StartPublisher starts or restarts the publisher of that name.
 func (p *Pipeline) StartPublisher(name string) (*Process, error) {
 	env := append([]string{"PENSTOCK_IDENTITY=" + name}, p.publisherEnv()...)
-	return p.start(name, p.opts.Binaries.Publisher, p.publisherConnections, env)
+	return p.start(name, Publisher, p.publisherConnections, env)
 }
 
 // publisherEnv returns the variables of the publishers.
@@ -135,7 +133,7 @@ func (p *Pipeline) publisherEnv() []string {
 
 // StartProjector starts or restarts the projector of that name.
 func (p *Pipeline) StartProjector(name string) (*Process, error) {
-	return p.start(name, p.opts.Binaries.Projector, p.projectorConnections, p.projectorEnv())
+	return p.start(name, Projector, p.projectorConnections, p.projectorEnv())
 }
 
 // projectorEnv returns the variables of the projectors.
@@ -150,7 +148,7 @@ func (p *Pipeline) projectorEnv() []string {
 
 // start starts a process. If the backend bounds the connections, the process gets that
 // many, and start fails if the bound would be exceeded.
-func (p *Pipeline) start(name, binary string, connections int, env []string) (*Process, error) {
+func (p *Pipeline) start(name string, service Service, connections int, env []string) (*Process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before := p.processes[name]; before != nil && before.Running() {
@@ -165,7 +163,7 @@ func (p *Pipeline) start(name, binary string, connections int, env []string) (*P
 		env = append(env, "PENSTOCK_CONNECTIONS="+strconv.Itoa(connections), "PENSTOCK_BACKLOG_INTERVAL=0")
 	}
 	env = append(append(env, p.env...), p.opts.ProcessEnv[name]...)
-	process, err := Start(proc.Spec{Name: name, Binary: binary, Env: env, LogDir: p.opts.Dir})
+	process, err := p.opts.Programs.Start(service, name, env, p.opts.Dir)
 	if err != nil {
 		return nil, err
 	}

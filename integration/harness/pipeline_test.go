@@ -10,7 +10,7 @@ func TestPipelineCanBeReadWhileItStarts(t *testing.T) {
 	t.Parallel()
 	binary := sleeper(t)
 	pipeline, err := NewPipeline(bounded{}, PipelineOptions{
-		Binaries: Binaries{Publisher: binary, Projector: binary}, Dir: t.TempDir(),
+		Programs: Binaries{Publisher: binary, Projector: binary}, Dir: t.TempDir(),
 		PublisherEnv: []string{sleeperVariable + "=1"},
 	})
 	if err != nil {

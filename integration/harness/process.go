@@ -13,11 +13,35 @@ import (
 // stopSignal makes a service stop cleanly. Kubernetes sends the same signal.
 const stopSignal = syscall.SIGTERM
 
+// Program is a running program.
+type Program interface {
+	// Exited is closed when it has ended.
+	Exited() <-chan struct{}
+	// Err returns how it ended, nil for the exit status 0. It waits for Exited.
+	Err() error
+	// Running reports whether it has not ended.
+	Running() bool
+	// Kill ends it with SIGKILL, and waits for its end.
+	Kill()
+	// Signal sends a signal; after its end it does nothing.
+	Signal(signal syscall.Signal) error
+	// Stop sends SIGTERM and awaits the end as AwaitExit does.
+	Stop(ctx context.Context) error
+	// AwaitExit waits for the end. An exit status other than 0 is an error. If ctx ends
+	// first, AwaitExit kills the program and returns an error.
+	AwaitExit(ctx context.Context) error
+}
+
 // Process is a running service.
 type Process struct {
-	*proc.Process
-	// Admin is the address of the process's admin server.
-	Admin string
+	Program
+	// Name is that of the pipeline's process, and Log the path of its log.
+	Name, Log string
+	// Admin is the address of the process's admin server, and Client makes requests to it.
+	Admin  string
+	Client *http.Client
+	// OS is the process of the operating system; nil if there is none.
+	OS *proc.Process
 }
 
 // Start starts the service with an admin port of its own, and does not wait until it is
@@ -32,7 +56,7 @@ func Start(spec proc.Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Process{Process: started, Admin: admin}, nil
+	return &Process{Program: started, Name: started.Name, Log: started.Log, Admin: admin, Client: http.DefaultClient, OS: started}, nil
 }
 
 // readyPoll is how often AwaitReady requests /readyz.
@@ -62,7 +86,7 @@ func (p *Process) get(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := p.Client.Do(request)
 	if err != nil {
 		return err
 	}

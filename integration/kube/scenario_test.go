@@ -146,7 +146,7 @@ func (s *scenario) openPipeline() {
 	operator := filepath.Join(dir, "operator.kubeconfig")
 	must(s.t, s.control.WriteKubeconfig(operator, s.control.URL(), s.account))
 	s.Pipeline, err = harness.NewPipeline(s.backend, harness.PipelineOptions{
-		Binaries: binaries, Dir: dir, Projections: s.workload.Projections, ProcessEnv: env,
+		Programs: binaries, Dir: dir, Projections: s.workload.Projections, ProcessEnv: env,
 		PublisherEnv: append(s.lease.env(), "PENSTOCK_ELECTION=kubernetes", "PENSTOCK_LEASE_NAME="+leaseName, "KUBECONFIG="+operator),
 	})
 	must(s.t, err)

@@ -68,7 +68,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 		return nil, err
 	}
 	pipeline, err := harness.NewPipeline(opts.Backend, harness.PipelineOptions{
-		Binaries: opts.Binaries, Dir: opts.Dir, Projections: opts.Workload.Projections,
+		Programs: opts.Binaries, Dir: opts.Dir, Projections: opts.Workload.Projections,
 	})
 	if err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func (s *stay) open() error {
 	}
 	var err error
 	s.pipeline, err = harness.NewPipeline(s.opts.Backend, harness.PipelineOptions{
-		Binaries: s.opts.Binaries, Dir: s.opts.Dir, Projections: s.opts.Projections,
+		Programs: s.opts.Binaries, Dir: s.opts.Dir, Projections: s.opts.Projections,
 		ProjectorEnv: []string{"PENSTOCK_PROJECTIONS=" + s.folder},
 	})
 	if err != nil {
