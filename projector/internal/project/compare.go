@@ -40,7 +40,7 @@ func equalDocuments(a, b []byte, m *meter) bool {
 		return false
 	}
 	theirs := finder{doc: b, meter: m}
-	r := readFields(a)
+	r := m.fields(a)
 	for {
 		name, value, ok := r.next()
 		if !ok {
@@ -54,7 +54,7 @@ func equalDocuments(a, b []byte, m *meter) bool {
 }
 
 func equalArrays(a, b []byte, m *meter) bool {
-	r, s := readFields(a), readFields(b)
+	r, s := m.fields(a), m.fields(b)
 	for {
 		_, v, more := r.next()
 		_, w, alsoMore := s.next()

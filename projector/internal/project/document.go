@@ -24,6 +24,8 @@ type document struct {
 	// meter charges the event that is folded. large are large values of the state before it.
 	meter *meter
 	large children
+	// scanned is the result of passing; -1 if it is not known yet.
+	scanned int
 	// created is set if the fold has created the document, even if it deleted it later.
 	created bool
 	// saved is the state that undo restores.
@@ -57,7 +59,7 @@ func (t *touched) whole() bson.RawValue {
 }
 
 func newDocument(loaded bson.Raw) *document {
-	return &document{loaded: loaded, base: loaded, exists: loaded != nil}
+	return &document{loaded: loaded, base: loaded, exists: loaded != nil, scanned: -1}
 }
 
 // save marks the state that undo restores.
@@ -112,7 +114,7 @@ func (d *document) find(name string) (ref.Val, bool) {
 		return v, true
 	}
 	// Where the field is depends on the batches of events, so the charge must not.
-	d.meter.spend(fieldWork, 0)
+	d.meter.spend(fieldWork+d.passing(), 0)
 	if i := d.indexTouched(name); i >= 0 {
 		t := &d.touched[i]
 		switch {
@@ -144,7 +146,7 @@ func (d *document) entries(visit func(name string, v ref.Val) bool) {
 	}
 	var fields []field
 	d.each(func(name string, v bson.RawValue) { fields = append(fields, field{name, v}) })
-	d.meter.spend(len(fields)*2*fieldWork, len(fields)*elementMemory)
+	d.meter.spend(len(fields)*2*fieldWork+d.passing(), len(fields)*elementMemory)
 	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	for _, f := range fields {
 		if !visit(f.name, celValue(f.value, d.meter)) {
@@ -156,8 +158,33 @@ func (d *document) entries(visit func(name string, v ref.Val) bool) {
 func (d *document) count() int {
 	n := 0
 	d.each(func(string, bson.RawValue) { n++ })
-	d.meter.spend(n*fieldWork, 0)
+	d.meter.spend(n*fieldWork+d.passing(), 0)
 	return n
+}
+
+// passing is the work to read past all fields, beside the [fieldWork] of each. Their order
+// does not matter. The state does not change while the expressions of an event are
+// evaluated.
+func (d *document) passing() int {
+	if d.scanned >= 0 {
+		return d.scanned / bytesPerWork
+	}
+	d.scanned = 0
+	for r := readFields(d.base); ; {
+		name, v, ok := r.next()
+		if !ok {
+			break
+		}
+		if !engineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
+			d.scanned += scannedBytes(len(name), v)
+		}
+	}
+	for i := range d.touched {
+		if t := &d.touched[i]; present(t.value) {
+			d.scanned += scannedBytes(len(t.name), t.value)
+		}
+	}
+	return d.scanned / bytesPerWork
 }
 
 // each visits the document's own fields.

@@ -26,6 +26,8 @@ func sameValue(a, b ref.Val, m *meter) bool {
 		if y, ok := b.(types.Int); ok {
 			return x == y
 		}
+	case types.Bytes, opaque:
+		m.compared(textSize(a), textSize(b))
 	case *types.Optional:
 		y, ok := b.(*types.Optional)
 		if !ok || !x.HasValue() || !y.HasValue() {
@@ -56,12 +58,11 @@ func sameEntries(a, b traits.Mapper, m *meter) bool {
 	if a.Size() != b.Size() {
 		return false
 	}
-	for keys := a.Iterator(); keys.HasNext() == types.True; {
-		key := keys.Next()
-		mine, _ := a.Find(key)
-		theirs, ok := b.Find(key)
+	for _, e := range sortedEntries(a, m) {
 		m.spend(fieldWork, 0)
-		if !ok || !sameValue(mine, theirs, m) {
+		m.hashed(e.key)
+		theirs, ok := b.Find(e.key)
+		if !ok || !sameValue(e.value, theirs, m) {
 			return false
 		}
 	}
@@ -105,6 +106,7 @@ func contains(within, v ref.Val, m *meter) ref.Val {
 			// No key has such a type, and a map of CEL panics if it looks for one.
 			return types.False
 		}
+		m.hashed(v)
 		return within.Contains(v)
 	case *arrayValue:
 		return types.Bool(within.contains(v))

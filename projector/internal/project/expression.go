@@ -59,6 +59,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 		cel.EvalOptions(cel.OptOptimize),
 		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
 		cel.CustomDecoratorV2(metered), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
+		cel.CustomDecoratorV2(hashedKeys(checked.NativeRep())),
 	}
 	if canLoop(checked.NativeRep()) {
 		options = append(options, cel.CostLimit(costLimit))

@@ -40,7 +40,7 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 	defer func() {
 		m.end()
 		s.event.forget()
-		d.meter, d.large = nil, nil
+		d.meter, d.large, d.scanned = nil, nil, -1
 		if r := recover(); r != nil {
 			limit, ok := r.(limitError)
 			if !ok {

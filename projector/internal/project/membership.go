@@ -16,6 +16,8 @@ type membership struct {
 	left, right interpreter.InterpretableV2
 	// texts are the elements if right is a constant list of texts; nil otherwise.
 	texts map[types.String]bool
+	// longest is the size of the longest of texts. A longer text is not hashed.
+	longest int
 }
 
 var _ interpreter.InterpretableV2 = (*membership)(nil)
@@ -31,6 +33,9 @@ func exactMembership(node interpreter.InterpretableV2) (interpreter.Interpretabl
 	if constant, ok := args[1].(interpreter.InterpretableConst); ok {
 		if list, ok := constant.Value().(traits.Lister); ok {
 			m.texts = textsOf(list)
+			for text := range m.texts {
+				m.longest = max(m.longest, len(text))
+			}
 		}
 	}
 	return m, nil
@@ -60,7 +65,7 @@ func (m *membership) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	}
 	if m.texts != nil {
 		text, ok := v.(types.String)
-		return types.Bool(ok && m.texts[text])
+		return types.Bool(ok && len(text) <= m.longest && m.texts[text])
 	}
 	within := m.right.Exec(frame)
 	if types.IsUnknownOrError(within) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -122,22 +123,48 @@ func (m *meter) end() {
 
 // lookup finds a field in a document.
 func (m *meter) lookup(doc []byte, name string) (bson.RawValue, bool) {
-	r := readFields(doc)
-	for n := 1; ; n++ {
+	r := m.fields(doc)
+	for {
 		key, value, ok := r.next()
 		if !ok || string(key) == name {
-			m.spend(n*fieldWork, 0)
 			return value, ok
 		}
 	}
 }
 
+// fields reads a document at the expense of the meter.
+func (m *meter) fields(doc []byte) fieldReader {
+	r := readFields(doc)
+	r.meter = m
+	return r
+}
+
+// passed charges the reading of one element.
+func (m *meter) passed(name int, v bson.RawValue) {
+	m.spend(fieldWork+scannedBytes(name, v)/bytesPerWork, 0)
+}
+
+// scannedBytes is how many bytes are read to find the end of an element. Names, and the two
+// texts of a regular expression, have no length in BSON.
+func scannedBytes(name int, v bson.RawValue) int {
+	if v.Type == bson.TypeRegex {
+		return name + len(v.Value)
+	}
+	return name
+}
+
 // count counts the elements of a document or array.
 func (m *meter) count(doc []byte) int {
-	n := countFields(doc)
-	m.spend(n*fieldWork, 0)
-	return n
+	n := 0
+	for r := m.fields(doc); ; n++ {
+		if _, _, ok := r.next(); !ok {
+			return n
+		}
+	}
 }
+
+// hashed charges a lookup of a key in a map of Go.
+func (m *meter) hashed(key ref.Val) { m.spend(textSize(key)/bytesPerWork, 0) }
 
 // compared charges the comparison of two texts.
 func (m *meter) compared(a, b int) { m.spend(min(a, b)/bytesPerWork, 0) }

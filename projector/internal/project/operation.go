@@ -134,7 +134,7 @@ func pull(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	}
 	var kept []bson.RawValue
 	total := 0
-	for r := readFields(old.Value); ; total++ {
+	for r := m.fields(old.Value); ; total++ {
 		_, element, ok := r.next()
 		if !ok {
 			break
@@ -156,7 +156,7 @@ func addToSet(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	if old.Type != bson.TypeArray {
 		return old, errNotArray(old)
 	}
-	for r := readFields(old.Value); ; {
+	for r := m.fields(old.Value); ; {
 		_, element, ok := r.next()
 		if !ok {
 			return arrayOf(old, []bson.RawValue{v}), nil

@@ -2,10 +2,12 @@ package project
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 
 	"cel.dev/cel-go/common/ast"
+	celop "cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -37,7 +39,7 @@ func (m *orderedMap) Fold(f traits.Folder) {
 func sortedEntries(from traits.Mapper, m *meter) []mapEntry {
 	c := entryCollector{meter: m}
 	types.ToFoldableMap(from).Fold(&c)
-	m.spend(len(c.entries)*sortWork(len(c.entries)), 0)
+	m.spend(len(c.entries)*sortWork(len(c.entries))+c.keys/bytesPerWork*bits.Len(uint(len(c.entries))), 0)
 	slices.SortStableFunc(c.entries, func(a, b mapEntry) int { return compareKeys(a.key, b.key) })
 	return c.entries
 }
@@ -45,14 +47,18 @@ func sortedEntries(from traits.Mapper, m *meter) []mapEntry {
 // entryCollector collects the entries of a map.
 type entryCollector struct {
 	entries []mapEntry
-	meter   *meter
+	// keys is the size of all keys.
+	keys  int
+	meter *meter
 }
 
 // FoldEntry implements [traits.Folder].
 func (c *entryCollector) FoldEntry(key, value any) bool {
 	c.meter.spend(fieldWork, elementMemory)
 	adapt := types.DefaultTypeAdapter.NativeToValue
-	c.entries = append(c.entries, mapEntry{adapt(key), adapt(value)})
+	e := mapEntry{adapt(key), adapt(value)}
+	c.keys += textSize(e.key)
+	c.entries = append(c.entries, e)
 	return true
 }
 
@@ -78,6 +84,49 @@ func compareKeys(a, b ref.Val) int {
 		return 1
 	}
 	return cmp.Compare(a.Type().TypeName(), b.Type().TypeName())
+}
+
+// hashedKey is the expression of a key that is looked up in a map, or inserted into one. A
+// map of Go hashes the whole key, which takes one step of CEL whatever the size is.
+type hashedKey struct {
+	interpreter.InterpretableV2
+}
+
+// hashedKeys replaces the keys in brackets and in map literals in a program's plan.
+func hashedKeys(checked *ast.AST) interpreter.InterpretableDecoratorV2 {
+	keys := map[int64]bool{}
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.CallKind:
+			if call := e.AsCall(); call.FunctionName() == celop.Index || call.FunctionName() == celop.OptIndex {
+				keys[call.Args()[1].ID()] = true
+			}
+		case ast.MapKind:
+			for _, entry := range e.AsMap().Entries() {
+				keys[entry.AsMapEntry().Key().ID()] = true
+			}
+		}
+	}))
+	return func(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		if !keys[node.ID()] || constant(node) {
+			return node, nil
+		}
+		return &hashedKey{node}, nil
+	}
+}
+
+// Exec is called by the program.
+func (k *hashedKey) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	v := k.InterpretableV2.Exec(frame)
+	if textSize(v) > smallText {
+		meterOf(frame).hashed(v)
+	}
+	return v
+}
+
+// Eval is Exec on variables alone.
+func (k *hashedKey) Eval(vars interpreter.Activation) ref.Val {
+	return interpreter.EvalActivation(vars, k.Exec)
 }
 
 // orderedRange is the range of a loop.

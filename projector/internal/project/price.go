@@ -79,6 +79,9 @@ var prices = map[string]price{
 	"sets.contains": {charge: paired, always: true}, "sets.equivalent": {charge: paired, always: true}, "sets.intersects": {charge: paired, always: true},
 	"hasAll": {charge: paired, always: true}, "hasAny": {charge: paired, always: true}, "hasOnly": {charge: paired, always: true}, "hasExactly": {charge: paired, always: true},
 	mapInsert: {charge: inserted, always: true},
+	// Their errors contain an element.
+	"optional.unwrap": {charge: unwrapped, always: true}, "unwrapOpt": {charge: unwrapped, always: true},
+	"hasValue": {charge: comparedValue, always: true},
 
 	"getDate": {charge: zoned, always: true}, "getDayOfMonth": {charge: zoned, always: true}, "getDayOfWeek": {charge: zoned, always: true},
 	"getDayOfYear": {charge: zoned, always: true}, "getFullYear": {charge: zoned, always: true}, "getHours": {charge: zoned, always: true},
@@ -86,13 +89,16 @@ var prices = map[string]price{
 	"getSeconds": {charge: zoned, always: true},
 }
 
-// textSize is the size of a text in bytes; 0 for any other value.
+// textSize is the size in bytes of a text, or of a value that CEL does not know; 0 for any
+// other value.
 func textSize(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:
 		return len(v)
 	case types.Bytes:
 		return len(v)
+	case opaque:
+		return len(v.raw.Value)
 	}
 	return 0
 }
@@ -119,6 +125,8 @@ func weigh(m *meter, v ref.Val) int {
 		return len(v) + 2
 	case types.Bytes:
 		return len(v) + 2
+	case opaque:
+		return other + perByte*len(v.raw.Value)
 	case *documentValue:
 		return other + perByte*len(v.raw)
 	case *arrayValue:
@@ -285,6 +293,21 @@ func listed(m *meter, a, b, _ ref.Val) {
 	m.spend(n*fieldWork, n*elementMemory)
 }
 
+// unwrapped is the price of a function that copies the values of a list of optionals. If an
+// element is not optional, its error contains the element.
+func unwrapped(m *meter, a, _, _ ref.Val) {
+	listed(m, a, nil, nil)
+	n := weigh(m, a)
+	m.borrow(n, n)
+}
+
+// comparedValue is the price of the comparison with the value of an optional.
+func comparedValue(m *meter, _, b, _ ref.Val) {
+	if b != nil {
+		m.spend(weigh(m, b)/bytesPerWork, 0)
+	}
+}
+
 // flattened is the price of flatten. The lists inside count at any depth.
 func flattened(m *meter, a, _, _ ref.Val) {
 	n := leaves(m, a)
@@ -330,9 +353,11 @@ func paired(m *meter, a, b, _ ref.Val) {
 
 // inserted is the price of adding entries to the result of a loop.
 func inserted(m *meter, _, b, _ ref.Val) {
+	m.hashed(b)
 	if entries, ok := b.(traits.Mapper); ok {
-		n, _ := entries.Size().(types.Int)
-		m.spend(int(n)*fieldWork, int(n)*elementMemory)
+		for _, e := range sortedEntries(entries, m) {
+			m.hashed(e.key)
+		}
 	}
 }
 

@@ -112,9 +112,8 @@ func (f *finder) find(name string) (bson.RawValue, bool) {
 	if key, value, ok := f.rest.next(); ok && string(key) == name {
 		return value, true
 	}
-	f.rest = readFields(f.doc)
+	f.rest = f.meter.fields(f.doc)
 	for {
-		f.meter.spend(fieldWork, 0)
 		key, value, ok := f.rest.next()
 		if !ok || string(key) == name {
 			return value, ok

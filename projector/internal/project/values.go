@@ -184,8 +184,7 @@ func (d *documentValue) find(name string) (ref.Val, bool) {
 func (d *documentValue) count() int { return d.meter.count(d.raw) }
 
 func (d *documentValue) entries(visit func(name string, v ref.Val) bool) {
-	for r := readFields(d.raw); ; {
-		d.meter.spend(fieldWork, 0)
+	for r := d.meter.fields(d.raw); ; {
 		name, v, ok := r.next()
 		if !ok || !visit(alias(name), celValue(v, d.meter)) {
 			return
@@ -273,7 +272,9 @@ func (a *arrayValue) elements() traits.Lister {
 
 func (a *arrayValue) count() int {
 	if a.length == 0 {
-		a.meter.spend(len(a.more)*fieldWork, 0)
+		for _, v := range a.more {
+			a.meter.passed(0, v)
+		}
 		a.length = a.meter.count(a.raw.Value) + len(a.more) + 1
 	}
 	return a.length - 1
@@ -293,7 +294,7 @@ func (a *arrayValue) bytes() int {
 
 // each visits the elements until visit returns false.
 func (a *arrayValue) each(visit func(i int, v ref.Val) bool) {
-	elements := elementIterator{array: a, rest: readFields(a.raw.Value)}
+	elements := elementIterator{array: a, rest: a.meter.fields(a.raw.Value)}
 	for i := 0; ; i++ {
 		v, ok := elements.read()
 		if !ok || !visit(i, celValue(v, a.meter)) {
@@ -308,7 +309,7 @@ func (a *arrayValue) Fold(f traits.Folder) {
 }
 
 func (a *arrayValue) Iterator() traits.Iterator {
-	return &elementIterator{array: a, rest: readFields(a.raw.Value), left: a.count()}
+	return &elementIterator{array: a, rest: a.meter.fields(a.raw.Value), left: a.count()}
 }
 
 func (a *arrayValue) Get(index ref.Val) ref.Val {
@@ -316,7 +317,7 @@ func (a *arrayValue) Get(index ref.Val) ref.Val {
 	if a.reads++; !ok || i < 0 || int(i) >= a.count() || a.reads > maxReads {
 		return a.elements().Get(index)
 	}
-	elements := elementIterator{array: a, rest: readFields(a.raw.Value)}
+	elements := elementIterator{array: a, rest: a.meter.fields(a.raw.Value)}
 	for range i {
 		elements.read()
 	}
@@ -329,7 +330,7 @@ func (a *arrayValue) Get(index ref.Val) ref.Val {
 func (a *arrayValue) contains(value ref.Val) bool {
 	text, isText := value.(types.String)
 	_, isDocument := value.(*documentValue)
-	elements := elementIterator{array: a, rest: readFields(a.raw.Value)}
+	elements := elementIterator{array: a, rest: a.meter.fields(a.raw.Value)}
 	for {
 		v, ok := elements.read()
 		if !ok {
@@ -384,15 +385,17 @@ type elementIterator struct {
 }
 
 func (it *elementIterator) read() (bson.RawValue, bool) {
-	it.array.meter.spend(fieldWork, 0)
 	if _, v, ok := it.rest.next(); ok {
 		return v, true
 	}
 	if it.pushed == len(it.array.more) {
+		it.array.meter.spend(fieldWork, 0)
 		return bson.RawValue{}, false
 	}
+	v := it.array.more[it.pushed]
 	it.pushed++
-	return it.array.more[it.pushed-1], true
+	it.array.meter.passed(0, v)
+	return v, true
 }
 
 func (it *elementIterator) HasNext() ref.Val { return types.Bool(it.left > 0) }

@@ -115,8 +115,7 @@ func (v *eventView) entries(visit func(name string, value ref.Val) bool) {
 			return
 		}
 	}
-	for r := readFields(v.Document); ; {
-		v.meter.spend(fieldWork, 0)
+	for r := v.meter.fields(v.Document); ; {
 		name, value, ok := r.next()
 		if !ok {
 			return
