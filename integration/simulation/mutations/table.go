@@ -207,8 +207,8 @@ var Table = []Mutation{
 	{
 		Name: "a poison event is skipped instead of parking its aggregate",
 		File: "projector/internal/project/parking.go",
-		Old:  "if err := b.parking.Park(ctx, parked); err != nil {",
-		New:  "if err := error(nil); err != nil {",
+		Old:  "if err := b.parking.Park(parking, parked); err != nil {",
+		New:  "if err := parking.Err(); err != nil {",
 	},
 	{
 		Name: "the events behind a parked one are applied",

@@ -26,8 +26,10 @@ func (t *track) assumed(ctx context.Context, units []*unit) (writing, rest []*un
 	}
 	t.folding.Lock()
 	defer t.folding.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, foldTime)
+	defer cancel()
 	for _, u := range units {
-		if ctx.Err() == nil && t.assume(u) {
+		if ctx.Err() == nil && t.assume(ctx, u) {
 			writing = append(writing, u)
 		} else {
 			rest = append(rest, u)
@@ -38,7 +40,7 @@ func (t *track) assumed(ctx context.Context, units []*unit) (writing, rest []*un
 
 // assume folds a unit's events into the state that it most likely has. If it returns false,
 // the unit is unchanged. It assumes at most once per call.
-func (t *track) assume(u *unit) bool {
+func (t *track) assume(ctx context.Context, u *unit) bool {
 	if u.looked || t.full() {
 		return false
 	}
@@ -57,12 +59,12 @@ func (t *track) assume(u *unit) bool {
 	}
 	u.stored(&state)
 	u.plan(t.strict)
-	u.fold = u.target.Projection.fold(u.document, u.run)
+	admitted := t.foldRun(ctx, u)
 	// Only these writes are guarded by more than the watermark. A failure must be judged on
 	// the stored state. A Delete is guarded only by the watermark, and a moved side
 	// watermark not at all.
 	guarded := u.fold.Kind == model.Update && u.assumes == assumesKept || u.fold.Kind == model.Create && u.assumes == assumesNew
-	if u.fold.Err != nil || !guarded || !t.admits(u) {
+	if u.fold.Err != nil || !guarded || !admitted {
 		u.unassume()
 		return false
 	}

@@ -83,6 +83,9 @@ func TestUnseenBytesAreBounded(t *testing.T) {
 			begun := processorTime(t)
 			f := p.Fold(nil, []*event.Event{ev})
 			took := processorTime(t) - begun
+			if f.Err != nil && f.Err.Reason == project.ReasonUnavailable {
+				f = foldSlowly(p, ev) // a busy machine
+			}
 			runtime.ReadMemStats(&after)
 			allocated := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%s takes %s and %d MiB: %v", a.expression, took, allocated>>20, f.Err)

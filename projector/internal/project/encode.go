@@ -32,15 +32,30 @@ const maxDepth = 90
 // byte for byte. Durations, types and functions cannot be encoded, nor can a value that is
 // larger than [maxState].
 func encodeValue(v ref.Val, m *meter) (bson.RawValue, error) {
-	encoded, err := encoder{m}.value(v)
-	m.spend(0, len(encoded.Value))
-	return encoded, err
+	return encoder{m}.value(v)
 }
 
-// encoder encodes values at the expense of a meter.
+// encoder encodes values at the expense of a meter. It charges each part of a value before
+// it appends the part.
 type encoder struct{ meter *meter }
 
+// charge charges the encoding of a value without its members.
+func (e encoder) charge(v ref.Val) {
+	const scalar = 8
+	n := scalar
+	switch v := v.(type) {
+	case types.String, types.Bytes, opaque:
+		n += textSize(v)
+	case *documentValue:
+		n = len(v.raw)
+	case *arrayValue:
+		n = v.bytes()
+	}
+	e.meter.spend(0, n)
+}
+
 func (e encoder) value(v ref.Val) (bson.RawValue, error) {
+	e.charge(v)
 	switch v := v.(type) {
 	case *documentValue:
 		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: v.raw}, nil
@@ -52,15 +67,15 @@ func (e encoder) value(v ref.Val) (bson.RawValue, error) {
 	case opaque:
 		return v.raw, nil
 	}
-	t, data, err := e.appendValue(nil, v, 0)
+	t, data, err := e.appendCharged(nil, v, 0)
 	if err == nil && len(data) > maxState {
 		err = errOutgrown
 	}
 	return bson.RawValue{Type: t, Value: data}, err
 }
 
-// appendValue appends the encoding of v to dst and returns its type.
-func (e encoder) appendValue(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
+// appendCharged appends the encoding of v, which is charged, to dst and returns its type.
+func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
 	if depth > maxDepth {
 		return 0, dst, fmt.Errorf("value nests deeper than %d levels", maxDepth)
 	}
@@ -92,8 +107,11 @@ func (e encoder) appendValue(dst []byte, v ref.Val, depth int) (bson.Type, []byt
 	case opaque:
 		return v.raw.Type, append(dst, v.raw.Value...), nil
 	case *arrayValue:
-		raw, err := e.value(v)
-		return raw.Type, append(dst, raw.Value...), err
+		raw := v.raw
+		if len(v.more) > 0 {
+			raw = arrayOf(v.raw, v.more)
+		}
+		return bson.TypeArray, append(dst, raw.Value...), nil
 	case *types.Optional:
 		return 0, dst, fmt.Errorf("optional value inside another: use .orValue() or [?…]")
 	case traits.Mapper:
@@ -151,7 +169,9 @@ func (e encoder) appendMember(dst []byte, v ref.Val, depth int, name func([]byte
 		return dst, errOutgrown
 	}
 	dst = name(append(dst, 0))
-	t, dst, err := e.appendValue(append(dst, 0), v, depth+1)
+	e.charge(v)
+	e.meter.spend(0, len(dst)-at+1)
+	t, dst, err := e.appendCharged(append(dst, 0), v, depth+1)
 	if err != nil {
 		return dst, err
 	}

@@ -9,15 +9,22 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
 )
 
 // maxExpression bounds the source of one expression, in characters.
 const maxExpression = 16 << 10
 
+// interruptCheck is after how many elements of loops an evaluation looks whether it must
+// end.
+const interruptCheck = 64
+
 // expression is one compiled right-hand side; safe for concurrent use.
 type expression struct {
 	source  string
 	program cel.Program
+	// loops says that evaluations may loop, so that they end with their context.
+	loops bool
 	// checked and used are inputs of the definition.
 	checked *ast.AST
 	used    fieldsUsed
@@ -61,14 +68,15 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 		cel.CustomDecoratorV2(metered), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
 		cel.CustomDecoratorV2(hashedKeys(checked.NativeRep())),
 	}
-	if canLoop(checked.NativeRep()) {
-		options = append(options, cel.CostLimit(costLimit))
+	loops := canLoop(checked.NativeRep())
+	if loops {
+		options = append(options, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(interruptCheck))
 	}
 	program, err := env.cel.Program(checked, options...)
 	if err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
-	x := &expression{source: source, program: program, checked: checked.NativeRep()}
+	x := &expression{source: source, program: program, loops: loops, checked: checked.NativeRep()}
 	if env.declared != nil {
 		x.used = env.declared.used
 	}
@@ -103,9 +111,17 @@ func checkResult(t *cel.Type, want resultKind) error {
 
 // eval runs the expression. It unpacks an optional result; ok is false if that is empty.
 func (x *expression) eval(s *scope) (result ref.Val, ok bool, err error) {
-	v, _, err := x.program.Eval(s)
+	var v ref.Val
+	if x.loops {
+		v, _, err = x.program.ContextEval(s.ctx, s)
+	} else {
+		v, _, err = x.program.Eval(s)
+	}
 	if limit := s.event.meter.exceeded; limit != nil {
 		return nil, false, limit
+	}
+	if errors.Is(err, interpreter.InterruptError{}) {
+		return nil, false, s.event.meter.late()
 	}
 	if err != nil {
 		return nil, false, explain(err)

@@ -1,8 +1,10 @@
 package project
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -26,6 +28,27 @@ type Fold struct {
 	Err *Error
 
 	document *document
+	// grown is by how many bytes the document has grown beyond the events, which have that
+	// many bytes.
+	grown, events int
+}
+
+// bounds end a fold after an event. The fold then has no error.
+type bounds struct {
+	ctx context.Context
+	// room is by how many bytes the document may grow beyond the events.
+	room int
+}
+
+// unbounded is for folds of which the process has few at a time.
+var unbounded = bounds{context.Background(), math.MaxInt}
+
+// stop reports whether the fold must end after an event, which has made the document that
+// large.
+func (f *Fold) stop(b bounds, ev *eventView, size int) bool {
+	f.events += len(ev.Document) + len(ev.Payload.Value)
+	f.grown = size - len(f.document.loaded) - f.events
+	return f.grown > b.room || b.ctx.Err() != nil
 }
 
 // State returns the own fields of the document after the fold; nil if there is none.
@@ -38,28 +61,21 @@ func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
 	for i, ev := range events {
 		views[i] = viewEvent(ev)
 	}
-	return p.fold(loaded, views)
-}
-
-// fold is Fold with views that several projections share.
-func (p *Projection) fold(loaded bson.Raw, events []*eventView) Fold {
-	f := p.foldInto(newDocument(loaded), events, nil)
-	if f.Folded > 0 {
-		f.conclude()
-	}
+	f := p.foldInto(newDocument(loaded), views, nil, unbounded)
+	f.conclude()
 	return f
 }
 
 // foldInto folds into a document that may have been folded into before. The result does not
 // have the write yet. t records the evaluations of handlers, unless it is nil.
-func (p *Projection) foldInto(d *document, events []*eventView, t *trace) Fold {
+func (p *Projection) foldInto(d *document, events []*eventView, t *trace, b bounds) Fold {
 	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
 	var reason Reason
 	var err error
 	if p.apply != nil {
-		reason, err = p.foldFunc(&f, events)
+		reason, err = p.foldFunc(&f, events, b)
 	} else {
-		reason, err = p.foldHandlers(&f, events, t)
+		reason, err = p.foldHandlers(&f, events, t, b)
 	}
 	f.Folded = len(f.Applied)
 	if err != nil {
@@ -73,6 +89,7 @@ func (p *Projection) foldInto(d *document, events []*eventView, t *trace) Fold {
 func (f *Fold) conclude() {
 	d := f.document
 	switch {
+	case f.Folded == 0:
 	case d.loaded != nil && d.exists:
 		f.Kind, f.Update = model.Update, d.update()
 	case d.loaded != nil:
@@ -86,8 +103,8 @@ func (f *Fold) conclude() {
 	}
 }
 
-func (p *Projection) foldHandlers(f *Fold, events []*eventView, t *trace) (Reason, error) {
-	s := &scope{trace: t}
+func (p *Projection) foldHandlers(f *Fold, events []*eventView, t *trace, b bounds) (Reason, error) {
+	s := &scope{trace: t, ctx: b.ctx}
 	s.state.f = f.document
 	for _, ev := range events {
 		if !p.Concerns(ev.Event) {
@@ -100,11 +117,14 @@ func (p *Projection) foldHandlers(f *Fold, events []*eventView, t *trace) (Reaso
 			return reason, err
 		}
 		f.Applied = append(f.Applied, what == outcomeApplied)
+		if f.stop(b, ev, f.document.touchedSize()) {
+			break
+		}
 	}
 	return "", nil
 }
 
-func (p *Projection) foldFunc(f *Fold, events []*eventView) (Reason, error) {
+func (p *Projection) foldFunc(f *Fold, events []*eventView, b bounds) (Reason, error) {
 	before := f.document.state()
 	state := before
 	var err error
@@ -122,6 +142,9 @@ func (p *Projection) foldFunc(f *Fold, events []*eventView) (Reason, error) {
 		}
 		f.Applied = append(f.Applied, true)
 		state = next
+		if f.stop(b, ev, len(state)) {
+			break
+		}
 	}
 	if !same(before, state) {
 		f.document.replace(state)

@@ -35,6 +35,7 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 		return outcomeIgnored, "", nil
 	}
 	m := &s.event.meter
+	m.begin(s.ctx)
 	d.meter = m
 	changing := false
 	defer func() {
@@ -51,7 +52,7 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 			}
 			what, reason, err = outcomeIgnored, ReasonExpression, fmt.Errorf("%s: %w", s.doing, limit.error)
 		}
-		if errors.Is(err, errSlow) {
+		if errors.Is(err, errSlow) || errors.Is(err, errBusy) {
 			// Another machine, or the same at another time, may be fast enough.
 			reason = ReasonUnavailable
 		}

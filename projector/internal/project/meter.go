@@ -1,9 +1,9 @@
 package project
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"cel.dev/cel-go/common/types/ref"
@@ -28,9 +28,14 @@ const (
 	largeMemory = 1 << 20
 )
 
-// maxDuration bounds the time of a large event, in case its work was charged too low.
-// Otherwise the limits are reached in less than a second, on a busy machine in some seconds.
-const maxDuration = 30 * time.Second
+const (
+	// maxDuration bounds the time of an event's evaluation, in case its work was charged too
+	// low. Otherwise the limits are reached in less than a second.
+	maxDuration = 3 * time.Second
+	// foldTime bounds the folding of a round, with the wait for large events of others. It is
+	// well below the 10 s after which a call ends, so that the round can still write.
+	foldTime = 4 * time.Second
+)
 
 // Units of work.
 const (
@@ -45,10 +50,12 @@ var (
 	// errMemory names the sum of all values, because an expression may need several.
 	errMemory = fmt.Errorf("evaluation needs too much memory (the expressions of an event may build %d MiB; look for texts that are joined, replaced or split, and for values that are copied into many elements)", memoryLimit>>20)
 	errSlow   = errors.New("evaluation did not end in " + maxDuration.String())
+	// errBusy says nothing about the event.
+	errBusy = errors.New("large events of other aggregates are evaluated")
 )
 
-// large is held by the event that is large.
-var large sync.Mutex
+// large has a token while a large event is evaluated.
+var large = make(chan struct{}, 1)
 
 // meter charges the work and the memory of one event's expressions before they are spent.
 // A charge above a limit panics with a [limitError]; CEL recovers it, and [handlers.apply]
@@ -59,11 +66,24 @@ type meter struct {
 	free bool
 	// exceeded is the limit that was exceeded.
 	exceeded error
-	// large is set while the event holds [large]. began is when it became large, and look
-	// the work at which the time is looked at again.
+	// ctx ends the evaluation, and the wait for [large].
+	ctx context.Context
+	// large is set while the event holds [large]. began is when the evaluation began, without
+	// that wait, and look the work at which the time is looked at again.
 	large bool
 	began time.Time
 	look  int
+}
+
+// begin begins an event.
+func (m *meter) begin(ctx context.Context) { m.ctx, m.began = ctx, time.Now() }
+
+// late returns why the evaluation is ended before its end.
+func (m *meter) late() error {
+	if time.Since(m.began) > maxDuration {
+		return errSlow
+	}
+	return errBusy
 }
 
 type limitError struct{ error }
@@ -100,8 +120,12 @@ func (m *meter) check() {
 	case m.memory > memoryLimit:
 		m.exceeded = errMemory
 	case !m.large:
-		large.Lock()
-		m.large, m.began, m.look = true, time.Now(), m.work+largeWork
+		select {
+		case large <- struct{}{}:
+			m.large, m.began, m.look = true, time.Now(), m.work+largeWork
+		case <-m.ctx.Done():
+			m.exceeded = errBusy
+		}
 	case m.work > m.look:
 		m.look = m.work + largeWork
 		if time.Since(m.began) > maxDuration {
@@ -116,7 +140,7 @@ func (m *meter) check() {
 // end ends the event. The meter is then ready for the next one.
 func (m *meter) end() {
 	if m.large {
-		large.Unlock()
+		<-large
 	}
 	*m = meter{}
 }

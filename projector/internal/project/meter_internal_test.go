@@ -1,8 +1,11 @@
 package project
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +37,7 @@ func TestLimits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &meter{}
 				for range 2 {
+					m.begin(t.Context())
 					if got := exceeded(m, test.spend); !errors.Is(got, test.want) {
 						t.Errorf("the limit is %v, want %v", got, test.want)
 					}
@@ -59,25 +63,58 @@ func exceeded(m *meter, spend func(*meter)) (limit error) {
 // its aggregate only until the next attempt.
 func TestSlowEvaluationIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		projections, err := Parse("p.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {n: '1'}}}}]"))
+		projections, err := Parse("p.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {n: 'payload.list.filter(x, x > 0).size()'}}}}]"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev := viewEvent(&event.Event{Keys: event.Keys{AggregateID: "a", EventID: 1, EventType: "E"}})
-		ev.meter.spend(largeWork+1, 0)
-		<-time.After(maxDuration + 1)
-		ev.meter.look = 0
-		ev.meter.work += largeWork
-		d := newDocument(nil)
-		s := &scope{}
-		s.state.f = d
-		s.event = ev
-		// The result takes memory, which is charged.
-		_, reason, err := projections[0].on.apply(s, d)
-		if !errors.Is(err, errSlow) || reason != ReasonUnavailable || !reason.Resumes() || d.exists {
-			t.Errorf("the reason is %s: %v", reason, err)
+		payload, err := bson.Marshal(bson.D{{Key: "list", Value: make([]int64, 1000)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := viewEvent(&event.Event{
+			Keys:    event.Keys{AggregateID: "a", EventID: 1, EventType: "E"},
+			Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+		})
+		for took, want := range map[time.Duration]error{maxDuration + 1: errSlow, 0: errBusy} {
+			ctx, cancel := context.WithCancel(t.Context())
+			d := newDocument(nil)
+			s := &scope{ctx: aging{ctx, cancel, took}}
+			s.state.f = d
+			s.event = ev
+			_, reason, err := projections[0].on.apply(s, d)
+			if !errors.Is(err, want) || reason != ReasonUnavailable || !reason.Resumes() || d.exists {
+				t.Errorf("the reason is %s: %v", reason, err)
+			}
 		}
 	})
+}
+
+// aging is a context that ends when an evaluation begins, which then has taken some time.
+type aging struct {
+	context.Context
+	end  context.CancelFunc
+	took time.Duration
+}
+
+func (a aging) Done() <-chan struct{} {
+	time.Sleep(a.took)
+	a.end()
+	return a.Context.Done()
+}
+
+// TestLargeEventWaitsForAnotherOnlyForSomeTime offers a large event while another one is
+// evaluated.
+func TestLargeEventWaitsForAnotherOnlyForSomeTime(t *testing.T) {
+	large <- struct{}{}
+	defer func() { <-large }()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	m := &meter{}
+	m.begin(ctx)
+	defer m.end()
+	if got := exceeded(m, func(m *meter) { m.spend(largeWork+1, 0) }); !errors.Is(got, errBusy) {
+		t.Errorf("the event ends with %v", got)
+	}
 }
 
 // TestChargesDoNotDependOnOtherProjections folds an event twice, as two projections do.
@@ -97,7 +134,7 @@ func TestChargesDoNotDependOnOtherProjections(t *testing.T) {
 	})
 	spent := make([]int, 2)
 	for i := range spent {
-		f := projections[0].foldInto(newDocument(nil), []*eventView{ev}, nil)
+		f := projections[0].foldInto(newDocument(nil), []*eventView{ev}, nil, unbounded)
 		if f.Err != nil {
 			t.Fatal(f.Err)
 		}
@@ -147,16 +184,16 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 			history = append(history, view(id+1, "E"))
 		}
 		folded := newDocument(nil)
-		if f := p.foldInto(folded, history, nil); f.Err != nil {
+		if f := p.foldInto(folded, history, nil, unbounded); f.Err != nil {
 			t.Fatal(f.Err)
 		}
 		half := newDocument(nil)
-		p.foldInto(half, history[:events/2], nil)
+		p.foldInto(half, history[:events/2], nil, unbounded)
 		rest := newDocument(half.state())
-		p.foldInto(rest, history[events/2:], nil)
+		p.foldInto(rest, history[events/2:], nil, unbounded)
 		spent := map[meter]bool{}
 		for _, d := range []*document{folded, newDocument(folded.state()), rest} {
-			s := &scope{event: view(events+1, "Last")}
+			s := &scope{ctx: t.Context(), event: view(events+1, "Last")}
 			s.state.f, d.meter = d, &s.event.meter
 			if _, err := p.on["Last"].evaluate(s, d.meter); err != nil {
 				t.Fatalf("%s: %v", expression, err)
@@ -168,5 +205,42 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		if len(spent) != 1 {
 			t.Errorf("%s: the charges are %v", expression, spent)
 		}
+	}
+}
+
+// TestResultIsChargedWhileItIsEncoded checks that a small event waits for its turn before
+// its large result is in memory, and that a round without the turn keeps only one result.
+func TestResultIsChargedWhileItIsEncoded(t *testing.T) {
+	projections, err := Parse("p.yaml", []byte(`projections: [{name: p, collection: c, on: {E: {set: {lines: "payload.lines.map(l, {'sku': l, 'order': payload.order})"}}}}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := bson.Marshal(bson.D{{Key: "lines", Value: make([]int64, 2_000)}, {Key: "order", Value: strings.Repeat("a", 6_000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []*eventView
+	for id := range int64(3) {
+		events = append(events, viewEvent(&event.Event{
+			Keys:    event.Keys{AggregateID: "a", EventID: id + 1, EventType: "E"},
+			Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+		}))
+	}
+	large <- struct{}{}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f := projections[0].foldInto(newDocument(nil), events, nil, bounds{ctx, swellFree})
+	runtime.ReadMemStats(&after)
+	<-large
+	if f.Err == nil || !errors.Is(f.Err.Err, errBusy) {
+		t.Fatalf("the event does not wait: %v", f.Err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 8<<20 {
+		t.Errorf("%d MiB are allocated before the turn", allocated>>20)
+	}
+	if f := projections[0].foldInto(newDocument(nil), events, nil, bounds{t.Context(), swellFree}); f.Folded != 1 || f.Err != nil {
+		t.Errorf("%d events are folded without the turn: %v", f.Folded, f.Err)
 	}
 }

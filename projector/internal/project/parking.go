@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -66,6 +67,20 @@ func (b *batch) lookUp(ctx context.Context, units []*unit) (parked, rest []*unit
 	return parked, rest, nil
 }
 
+// parkGrace is how long the parking may take after the call has ended. An event that takes
+// all the time of its call must be parked at its end, or it would be tried for ever.
+const parkGrace = 500 * time.Millisecond
+
+// outlasting returns a context that ends d after ctx.
+func outlasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return longer, func() {
+		stop()
+		cancel()
+	}
+}
+
 // park parks units at their causes.
 func (b *batch) park(ctx context.Context, units []*unit) {
 	if units = b.judged(units); len(units) == 0 {
@@ -75,7 +90,9 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 	for i, u := range units {
 		parked[i] = u.cause.Marker(u.Unit, u.aggregate.raw(), max(u.aggregate.last(), u.head))
 	}
-	if err := b.parking.Park(ctx, parked); err != nil {
+	parking, cancel := outlasting(ctx, parkGrace)
+	defer cancel()
+	if err := b.parking.Park(parking, parked); err != nil {
 		b.unparkable(units, fmt.Errorf("park %d aggregates: %w", len(units), err))
 		return
 	}

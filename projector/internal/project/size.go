@@ -19,12 +19,18 @@ const elementOverhead = 12
 
 // outgrown reports whether the document's own fields are larger than [maxState].
 func (d *document) outgrown() bool {
-	most := len(d.base)
+	most := len(d.base) + d.touchedSize() + len(d.touched)*len(emptyDocument)
+	return most > maxState && d.size() > maxState
+}
+
+// touchedSize is about the size of the fields that were touched.
+func (d *document) touchedSize() int {
+	size := 0
 	for i := range d.touched {
 		t := &d.touched[i]
-		most += 2 + len(t.name) + len(t.value.Value) + t.pushedSize + len(emptyDocument)
+		size += 2 + len(t.name) + len(t.value.Value) + t.pushedSize
 	}
-	return most > maxState && d.size() > maxState
+	return size
 }
 
 // size returns the size of the document's own fields in bytes.

@@ -1,6 +1,9 @@
 package project
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // The memory of a fold is that of its events and of its document, which are counted when
 // they arrive and when they are loaded. An expression can make a document much larger than
@@ -32,17 +35,20 @@ func (t *track) takeTurn(ctx context.Context) (end func(), err error) {
 // full reports whether the round must not fold further units.
 func (t *track) full() bool { return t.swollen > swellMost || t.waits }
 
-// admits reports whether the result of a unit's fold may be kept in memory and written in
-// this round. Otherwise the unit is folded again in a round that has the turn.
-func (t *track) admits(u *unit) bool {
-	grown := len(u.fold.Document) + len(u.fold.Update) - len(u.document)
-	for _, ev := range u.run {
-		grown -= len(ev.Document) + len(ev.Payload.Value)
+// foldRun folds a unit's run, and reports whether the result may be kept in memory and
+// written in this round. Otherwise the unit is folded again in a round that has the turn.
+// The write is made only then, because it is another copy.
+func (t *track) foldRun(ctx context.Context, u *unit) bool {
+	b := bounds{ctx: ctx, room: swellFree - t.swollen}
+	if t.turn {
+		b.room = math.MaxInt
 	}
-	t.swollen += max(0, grown)
+	u.fold = u.target.Projection.foldInto(newDocument(u.document), u.run, nil, b)
+	t.swollen += max(0, u.fold.grown)
 	if t.swollen > swellFree && !t.turn {
 		t.waits = true
 		return false
 	}
+	u.fold.conclude()
 	return true
 }

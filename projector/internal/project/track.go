@@ -83,11 +83,13 @@ func (t *track) round(ctx context.Context, units []*unit) {
 func (t *track) foldAll(ctx context.Context, units []*unit, loaded []model.State) (writing []*unit) {
 	t.folding.Lock()
 	defer t.folding.Unlock()
+	round, cancel := context.WithTimeout(ctx, foldTime)
+	defer cancel()
 	for i, u := range units {
 		switch state := &loaded[i]; {
 		case u.finished() || ctx.Err() != nil:
 			continue
-		case state.Deferred:
+		case state.Deferred, round.Err() != nil:
 			t.active = append(t.active, u)
 			continue
 		case state.Unavailable != nil:
@@ -117,24 +119,31 @@ func (t *track) foldAll(ctx context.Context, units []*unit, loaded []model.State
 		}
 		u.plan(t.strict)
 		if !u.finished() && len(u.run) > 0 {
-			u.fold = u.target.Projection.fold(u.document, u.run)
-			if u.fold.Folded > 0 && t.admits(u) {
+			switch admitted := t.foldRun(round, u); {
+			case !admitted:
+				t.active = append(t.active, u)
+			case u.fold.Folded > 0:
 				writing = append(writing, u)
 				continue
+			default:
+				t.fails(u, u.fold.Err)
 			}
-			if u.fold.Folded > 0 {
-				t.active = append(t.active, u)
-				u.document, u.fold = nil, Fold{}
-				continue
-			}
-			u.cause = u.fold.Err
-			t.failing = append(t.failing, u)
 		} else if !u.finished() {
 			t.gapped = append(t.gapped, u)
 		}
 		u.document, u.fold = nil, Fold{}
 	}
 	return writing
+}
+
+// fails sorts a unit whose next event failed.
+func (t *track) fails(u *unit, err *Error) {
+	if errors.Is(err.Err, errBusy) {
+		u.trouble = err
+		return
+	}
+	u.cause = err
+	t.failing = append(t.failing, u)
 }
 
 // written sorts a unit by the result of its write.
@@ -146,7 +155,7 @@ func (t *track) written(u *unit, result model.Written) {
 	switch result.Status {
 	case model.Applied:
 		t.remember(u, result)
-		failed := u.fold.Err
+		failed, stopped := u.fold.Err, u.fold.Err == nil && u.fold.Folded < len(u.run)
 		u.settleRun()
 		if u.read > 0 {
 			// The fold has read the batch's own events from the event store, so they are
@@ -157,10 +166,9 @@ func (t *track) written(u *unit, result model.Written) {
 		u.stale, t.progress = 0, true
 		switch {
 		case failed != nil:
-			u.cause = failed
-			t.failing = append(t.failing, u)
+			t.fails(u, failed)
 		case u.finished():
-		case u.single || len(u.missing) > 0:
+		case stopped || u.single || len(u.missing) > 0:
 			t.active = append(t.active, u)
 		default:
 			t.gapped = append(t.gapped, u)

@@ -1,6 +1,8 @@
 package project
 
 import (
+	"context"
+
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -133,6 +135,8 @@ type stateView struct {
 
 // scope resolves the variables of an expression.
 type scope struct {
+	// ctx ends the evaluation of loops.
+	ctx   context.Context
 	event *eventView
 	state stateView
 	// doing is the operation that is evaluated or carried out.
