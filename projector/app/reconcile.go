@@ -74,7 +74,7 @@ type sweeps struct {
 	content bool
 }
 
-// reconcilesContent reports whether the verification worker does the sweeps: it compares the
+// reconcilesContent reports whether the verification worker does new sweeps: it compares the
 // content of the read models and repairs it. The sweep worker only compares their watermarks
 // with the last events. Without holes in the event ids, a watermark tells which events a
 // read model has. With ids that only increase, an event below the watermark may have been
@@ -84,6 +84,42 @@ func reconcilesContent(c config.Config) bool {
 }
 
 var _ reconcile.Sweeps = sweeps{}
+
+// sweepWorker does the sweeps of both forms. The parameters of a sweep say which form it
+// has, because the setting may be another one now than at its start, or in another
+// Deployment.
+type sweepWorker struct{ watermarks, content job.Worker }
+
+var _ job.Worker = sweepWorker{}
+
+func (w sweepWorker) of(j job.Job) (job.Worker, error) {
+	var params verify.Params
+	if err := bson.Unmarshal(j.Params, &params); err != nil {
+		return nil, job.Permanent(fmt.Errorf("read the parameters of job %s: %w", j.ID, err))
+	}
+	if params.Repair {
+		return w.content, nil
+	}
+	return w.watermarks, nil
+}
+
+// Plan is Plan of the sweep's form.
+func (w sweepWorker) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
+	worker, err := w.of(j)
+	if err != nil {
+		return nil, 0, err
+	}
+	return worker.Plan(ctx, j)
+}
+
+// Work is Work of the sweep's form.
+func (w sweepWorker) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
+	worker, err := w.of(j)
+	if err != nil {
+		return err
+	}
+	return worker.Work(ctx, j, r, p)
+}
 
 // Live leaves out projections that have no live generation yet.
 func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -86,4 +88,48 @@ func TestSweepOfContentRepairs(t *testing.T) {
 			t.Errorf("%s: a job of kind %s with %+v, %v", id, j.Kind, params, err)
 		}
 	}
+}
+
+// The setting may change while a sweep runs, and two Deployments may have different ones.
+// A sweep is worked on in the form in which it was started.
+func TestSweepKeepsItsFormWhenTheSettingChanges(t *testing.T) {
+	t.Parallel()
+	jobs := job.NewStore(server.Database(t), job.Options{})
+	for _, content := range []bool{false, true} {
+		id := fmt.Sprint("content ", content)
+		if err := (sweeps{jobs: jobs, who: "test", grace: time.Second, content: content}).Start(t.Context(), id, reconcile.Projection{Name: id, Generation: 1}); err != nil {
+			t.Fatal(err)
+		}
+		j, err := jobs.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var watermarks, contents recordingWorker
+		w := sweepWorker{watermarks: &watermarks, content: &contents}
+		if _, _, err := w.Plan(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Work(t.Context(), j, job.Range{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool][2]recordingWorker{false: {2, 0}, true: {0, 2}}[content]; [2]recordingWorker{watermarks, contents} != want {
+			t.Errorf("%s: %d calls compare watermarks, %d compare contents", id, watermarks, contents)
+		}
+	}
+	if _, _, err := (sweepWorker{}).Plan(t.Context(), job.Job{ID: "broken", Params: bson.Raw{1}}); err == nil {
+		t.Error("parameters that cannot be read are accepted")
+	}
+}
+
+// recordingWorker counts its calls.
+type recordingWorker int
+
+func (w *recordingWorker) Plan(context.Context, job.Job) ([]job.Bounds, int64, error) {
+	*w++
+	return nil, 0, nil
+}
+
+func (w *recordingWorker) Work(context.Context, job.Job, job.Range, job.Progress) error {
+	*w++
+	return nil
 }

@@ -40,10 +40,7 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(workers, map[job.Kind]job.Worker{job.Verify: verifier, job.Reconcile: workers[job.Sweep]})
-	if reconcilesContent(c) {
-		workers[job.Reconcile] = verifier
-	}
+	maps.Copy(workers, map[job.Kind]job.Worker{job.Verify: verifier, job.Reconcile: sweepWorker{watermarks: workers[job.Sweep], content: verifier}})
 	return workers, nil
 }
 
