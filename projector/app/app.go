@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -271,7 +272,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	handler := &handler{
 		engine: engine, events: events, trustStore: c.Projections.Trust == config.TrustStore, log: p.logger,
-		large:   make(largeReads, mostLargeReads),
+		large:   semaphore.NewWeighted(mostRead),
 		session: sessionsOf(engine, c.Projections.KeepBytes/c.Slots()),
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}

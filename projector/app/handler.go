@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -28,7 +29,7 @@ type engine interface {
 // storedEvents reads the events that messages stand for.
 type storedEvents interface {
 	Whole(ctx context.Context, ev *event.Event) (*event.Event, error)
-	Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error)
+	Small(ctx context.Context, ev *event.Event, from, to int64, limit, size int) ([]*event.Event, error)
 }
 
 // handler passes drained events to the engine.
@@ -40,8 +41,8 @@ type handler struct {
 	events  storedEvents
 	// trustStore makes every message a claim check: its content is not used.
 	trustStore bool
-	// large bounds the events in memory that are read from the event store; nil bounds none.
-	large largeReads
+	// large has the bytes for events that are read from the event store; nil bounds none.
+	large *semaphore.Weighted
 	log   zerolog.Logger
 	// unprojected and claimChecks limit the lines about retries: in an outage, every
 	// session repeats its events.
@@ -80,9 +81,9 @@ func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain
 	return h.handle(ctx, h.engine, batch, attempt)
 }
 
-// maxClaimBytes bounds the bytes of the events whose claim checks one call redeems; the
-// last event may exceed it. These events were too large for the topic, so a batch of them
-// might not fit into memory.
+// maxClaimBytes bounds the bytes of the events that one call reads from the event store; the
+// last event may exceed it. Events that were too large for the topic might not fit into
+// memory together.
 const maxClaimBytes = 4 << 20
 
 // gaps translates how far an attempt goes to the engine's terms.
@@ -123,10 +124,9 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 	places := make([]int, 0, len(batch))
 	var unredeemed []*unread
 	var stuck *unread
-	stored := storedBatch{events: h.events, batch: batch, ahead: h.trustStore}
-	redeemed, full := 0, ""
-	large := largeRead{turns: h.large}
-	defer large.end()
+	stored := storedBatch{events: h.events, batch: batch, ahead: h.trustStore, large: largeRead{all: h.large}}
+	defer stored.large.end()
+	full := ""
 	for i, d := range batch {
 		ev := &d.Event
 		claim := d.ClaimCheck || h.trustStore
@@ -134,12 +134,16 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 		case stuck != nil && stuck.events[0].AggregateID == ev.AggregateID:
 			stuck.add(ev, i)
 			continue
-		case full != "" && full == ev.AggregateID, claim && redeemed >= maxClaimBytes:
-			full, verdicts[i].Outcome = ev.AggregateID, drain.Deferred
+		case full != "" && full == ev.AggregateID:
+			verdicts[i].Outcome = drain.Deferred
 			continue
 		case claim:
 			span := traced.Of(ev.AggregateID, ev.EventID)
-			whole, err := h.redeem(span.In(ctx), &stored, i, &large)
+			whole, err := stored.event(span.In(ctx), i)
+			if errors.Is(err, errReadsFull) {
+				full, verdicts[i].Outcome = ev.AggregateID, drain.Deferred
+				continue
+			}
 			if err != nil {
 				stuck = h.unredeemed(ctx, d, err, span)
 				stuck.before = previous(batch, i)
@@ -147,8 +151,6 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 				unredeemed = append(unredeemed, stuck)
 				continue
 			}
-			redeemed += len(whole.Document)
-			large.read(redeemed)
 			ev = whole
 		}
 		events = append(events, ev)
@@ -165,14 +167,6 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 		h.settle(ctx, c, verdicts, attempt)
 	}
 	return verdicts
-}
-
-// redeem reads the event of the delivery i from the event store.
-func (h *handler) redeem(ctx context.Context, stored *storedBatch, i int, large *largeRead) (*event.Event, error) {
-	if err := large.begin(ctx); err != nil {
-		return nil, err
-	}
-	return stored.event(ctx, i)
 }
 
 // previous returns the index of the same aggregate's event before i, -1 if there is none.

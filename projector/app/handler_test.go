@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -70,7 +71,7 @@ func (s fakeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, erro
 	return &whole, nil
 }
 
-func (s fakeStore) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
+func (s fakeStore) Small(ctx context.Context, ev *event.Event, from, to int64, limit, _ int) ([]*event.Event, error) {
 	var events []*event.Event
 	for id := from; id <= to && len(events) < limit; id++ {
 		wanted := *ev
@@ -303,44 +304,93 @@ func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ pro
 }
 
 // sizedStore has events of one size.
-type sizedStore struct {
-	largeStore
-	size int
-}
+type sizedStore struct{ size int }
 
 func (s sizedStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
 	return &event.Event{Keys: ev.Keys, Document: make(bson.Raw, s.size)}, nil
 }
 
-// Batches of many sessions hold large events of the event store in turns. A batch whose
-// context ends while it waits is retried.
-func TestLargeClaimChecksTakeTurns(t *testing.T) {
+// Small leaves out the events if they are too large.
+func (s sizedStore) Small(ctx context.Context, ev *event.Event, from, to int64, limit, size int) ([]*event.Event, error) {
+	if s.size > size {
+		return nil, nil
+	}
+	var events []*event.Event
+	for id := from; id <= to && len(events) < limit; id++ {
+		whole, err := s.Whole(ctx, &event.Event{Keys: event.Keys{AggregateID: ev.AggregateID, EventID: id}})
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, whole)
+	}
+	return events, nil
+}
+
+// Batches of many sessions hold only so many bytes of large events of the event store, also
+// if small messages name the events. Small events do not wait. A batch whose context ends
+// while it waits is retried.
+func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	for size, want := range map[int]int32{smallRead + 1: mostLargeReads, smallRead: 10} {
+	for _, test := range []struct {
+		size        int
+		claim       bool
+		most, least int32
+	}{
+		{15 << 20, true, 1, 1},
+		{15 << 20, false, 1, 1},
+		{3 << 20, true, 4, 3},
+		{smallRead, true, 10, 10},
+		{aheadOverhead, false, 10, 10},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			engine := &sleepingEngine{}
-			h := &handler{engine: engine, events: sizedStore{size: size}, large: make(largeReads, mostLargeReads), log: zerolog.Nop()}
+			h := &handler{engine: engine, events: sizedStore{test.size}, large: semaphore.NewWeighted(mostRead), trustStore: !test.claim, log: zerolog.Nop()}
 			var sessions sync.WaitGroup
 			for n := range 10 {
 				sessions.Go(func() {
-					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, true)}, drain.Hold)
+					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, test.claim)}, drain.Hold)
 				})
 			}
 			<-time.After(time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, true), delivery("other", 1, false)}, drain.Hold))
-			if late := got[0] == drain.Retry; late != (size > smallRead) {
-				t.Errorf("a batch that waits ends with %v", got)
+			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, test.claim)}, drain.Hold))
+			if late := got[0] == drain.Retry; late != (test.least < 10) {
+				t.Errorf("a batch with an event of %d bytes ends with %v", test.size, got)
 			}
 			sessions.Wait()
-			if n := engine.most.Load(); n < want || size > smallRead && n > want+1 {
-				t.Errorf("%d batches with events of %d bytes were handled at the same time, want %d", n, size, want)
+			if n := engine.most.Load(); n < test.least || n > test.most+1 {
+				t.Errorf("%d batches with events of %d bytes were handled at the same time, want %d", n, test.size, test.most)
 			}
-			if len(h.large) != 0 {
-				t.Errorf("%d turns are not given back", len(h.large))
+			if !h.large.TryAcquire(mostRead) {
+				t.Error("bytes are not given back")
 			}
 		})
+	}
+}
+
+// A batch that holds large events does not stop the sessions whose events are small, and a
+// batch that cannot get more memory handles what it has.
+func TestSmallReadsPassLargeOnes(t *testing.T) {
+	t.Parallel()
+	engine := &fakeEngine{}
+	h := &handler{engine: engine, events: sizedStore{aheadOverhead}, large: semaphore.NewWeighted(mostRead), trustStore: true, log: zerolog.Nop()}
+	if !h.large.TryAcquire(mostRead) {
+		t.Fatal("the memory is taken")
+	}
+	batch := []*drain.Delivery{delivery("a", 1, false), delivery("a", 2, false), delivery("b", 1, false)}
+	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Done, drain.Done, drain.Done}) {
+		t.Errorf("small events: %v", got)
+	}
+	h.large.Release(largestEvent + smallRead)
+	h.events, h.trustStore = sizedStore{1 << 20}, false
+	batch = []*drain.Delivery{delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false)}
+	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Done, drain.Done, drain.Done}) {
+		t.Errorf("large events: %v", got)
+	}
+	h.large.TryAcquire(smallRead)
+	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Done, drain.Deferred, drain.Deferred}) {
+		t.Errorf("large events without memory: %v", got)
 	}
 }
 

@@ -1,50 +1,73 @@
 package app
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/semaphore"
+)
 
 const (
-	// mostLargeReads is how many batches of a process may hold large events of the event
-	// store. An event can take three times 16 MiB while it is read, and as many batches are
-	// handled as there are sessions.
-	mostLargeReads = 1
-	// smallRead is how many bytes of the event store a batch may hold beyond that.
+	// mostRead is how many bytes of the event store the batches of a process may hold beyond
+	// smallRead each. While an event is read, it can take three times its size.
+	mostRead = 24 << 20
+	// largestEvent is taken before an event of unknown size is read.
+	largestEvent = 16 << 20
+	// smallRead is how many bytes of the event store each batch may hold without a wait.
 	smallRead = 512 << 10
 )
 
-// largeReads bounds the batches of a process that hold large events of the event store. The
-// size of an event is known only when it has been read.
-type largeReads chan struct{}
+// errReadsFull says that a batch holds bytes and cannot get more now. It must not wait for
+// more, because batches that hold bytes would then wait for each other.
+var errReadsFull = errors.New("no memory for another event of the event store")
 
-// largeRead is the turn of one batch. Its zero value waits for nothing.
+// largeRead counts the bytes of the event store that one batch holds.
 type largeRead struct {
-	turns largeReads
-	held  bool
+	// all has mostRead bytes for the batches of the process; nil bounds nothing.
+	all *semaphore.Weighted
+	// bytes is how much the batch holds, and taken how much of it is taken from all.
+	bytes, taken int
 }
 
 // begin waits until the batch may read an event of any size.
 func (r *largeRead) begin(ctx context.Context) error {
-	if r.turns == nil || r.held {
+	switch {
+	case r.all == nil:
 		return nil
+	case r.taken > 0:
+		if !r.all.TryAcquire(largestEvent) {
+			return errReadsFull
+		}
+	default:
+		if err := r.all.Acquire(ctx, largestEvent); err != nil {
+			return context.Cause(ctx)
+		}
 	}
-	select {
-	case r.turns <- struct{}{}:
-		r.held = true
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	r.taken += largestEvent
+	return nil
+}
+
+// read adds bytes that were read, and gives back what the batch does not hold.
+func (r *largeRead) read(bytes int) {
+	r.bytes += bytes
+	want := max(0, r.bytes-smallRead)
+	switch {
+	case r.all == nil:
+	case want < r.taken:
+		r.all.Release(int64(r.taken - want))
+		r.taken = want
+	case r.all.TryAcquire(int64(want - r.taken)):
+		r.taken = want
 	}
 }
 
-// read gives the turn back if the batch holds few bytes.
-func (r *largeRead) read(bytes int) {
-	if bytes <= smallRead {
-		r.end()
-	}
+// full reports whether the batch must not read another event.
+func (r *largeRead) full() bool {
+	return r.bytes >= maxClaimBytes || r.all != nil && r.bytes > r.taken+smallRead
 }
 
 func (r *largeRead) end() {
-	if r.held {
-		<-r.turns
-		r.held = false
+	if r.taken > 0 {
+		r.all.Release(int64(r.taken))
 	}
 }

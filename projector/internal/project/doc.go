@@ -77,7 +77,8 @@
 // for its turn, and folds them again, so that the process holds few of them at a time.
 //
 // An event that is large is evaluated while no other large one is. The time is limited only
-// in case a price is wrong. It parks the unit as unavailable, so it is retried.
+// in case a price is wrong. It parks the unit as unavailable, so it is retried. A round
+// writes what it has folded after some seconds, because its call ends soon after.
 //
 // # Numbers
 //

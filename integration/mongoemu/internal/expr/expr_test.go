@@ -43,7 +43,7 @@ func TestEval(t *testing.T) {
 		`{"$multiply": ["$n", 2, "$f"]}`: "25.0", `{"$divide": ["$n", 2]}`: "2.5", `{"$mod": ["$n", 3]}`: "2", `{"$mod": [-5.5, 3]}`: "-2.5", `{"$abs": -3}`: "3", `{"$ceil": "$f"}`: "3.0", `{"$floor": "$f"}`: "2.0", `{"$floor": "$n"}`: "5",
 		`{"$concat": ["$s", "-", "x"]}`: `"text-x"`, `{"$concat": ["$s", "$none"]}`: "null", `{"$toString": "$n"}`: `"5"`, `{"$toString": "$at"}`: `"1970-01-01T00:00:01.000Z"`, `{"$toString": "$t"}`: `"true"`,
 		`{"$toInt": "7"}`: "7", `{"$toInt": 2.9}`: "2", `{"$toLong": "$at"}`: "1000", `{"$toDouble": "1.5"}`: "1.5", `{"$toInt": "$nil"}`: "null", `{"$toLower": "AbC"}`: `"abc"`, `{"$toUpper": "$s"}`: `"TEXT"`, `{"$toUpper": "$nil"}`: `""`,
-		`{"$strLenCP": "äö"}`: "2", `{"$strLenBytes": "äö"}`: "4",
+		`{"$strLenCP": "äö"}`: "2", `{"$strLenBytes": "äö"}`: "4", `{"$bsonSize": {"a": {"$numberInt": "1"}}}`: "12", `{"$bsonSize": "$nil"}`: "null",
 		`{"$size": "$arr"}`: "3", `{"$arrayElemAt": ["$arr", -1]}`: "3", `{"$arrayElemAt": ["$arr", 5]}`: "MISSING", `{"$first": "$arr"}`: "1", `{"$last": "$arr"}`: "3", `{"$in": [2, "$arr"]}`: "true", `{"$in": ["2", "$arr"]}`: "false",
 		`{"$concatArrays": ["$arr", [4]]}`: "[ 1, 2, 3, 4 ]", `{"$isArray": "$arr"}`: "true", `{"$isArray": ["$n"]}`: "false", `{"$isNumber": "$f"}`: "true", `{"$type": "$none"}`: `"missing"`, `{"$type": "$at"}`: `"date"`,
 		`{"$mergeObjects": ["$o", {"y": 2}, null, {"x": 9}]}`: "{ x: 9, y: 2 }", `{"$max": "$arr"}`: "3", `{"$min": ["$n", "$f", "$nil"]}`: "2.5", `{"$sum": "$arr"}`: "6", `{"$sum": ["$n", "$s"]}`: "5", `{"$avg": "$arr"}`: "2.0", `{"$avg": "$s"}`: "null",

@@ -284,3 +284,14 @@ func total(name string) func([]bsonraw.Value) (bsonraw.Value, error) {
 		return bsonraw.DoubleValue(bsonraw.Float64(sum) / float64(n)), nil
 	}
 }
+
+// bsonSize is $bsonSize: https://www.mongodb.com/docs/manual/reference/operator/aggregation/bsonSize/
+func bsonSize(v []bsonraw.Value) (bsonraw.Value, error) {
+	switch {
+	case bsonraw.IsNullish(v[0]):
+		return bsonraw.Null, nil
+	case v[0].Type != bsoncore.TypeEmbeddedDocument:
+		return bsonraw.Missing, mongoerr.New(31393, "$bsonSize requires a document input, found: %s", bsonraw.TypeName(v[0].Type))
+	}
+	return bsonraw.Int32Value(int32(len(v[0].Data))), nil
+}

@@ -71,6 +71,8 @@ func operators(name string) (operator, bool) {
 		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
 			return bsonraw.StringValue(bsonraw.TypeName(v[0].Type)), nil
 		}}, true
+	case "$bsonSize":
+		return operator{1, 1, bsonSize}, true
 	case "$mergeObjects":
 		return operator{0, -1, mergeObjects}, true
 	case "$max", "$min":
