@@ -228,13 +228,15 @@ func (s *Store) UUID(ctx context.Context, name string) (*bson.Binary, error) {
 	return found.UUID, nil
 }
 
-// DropExactly drops a collection if it still has the UUID, and reports whether it did. It
-// leaves a collection that has got the name meanwhile.
+// DropExactly drops a collection if it still has the UUID, and reports whether there is none
+// with the name any more. It leaves a collection that has got the name meanwhile. A drop is
+// sent again if its confirmation takes long, and then finds no collection.
 func (s *Store) DropExactly(ctx context.Context, name string, uuid bson.Binary) (bool, error) {
 	err := mongox.Change(ctx, s.db, bson.D{{Key: "drop", Value: name}, {Key: "collectionUUID", Value: uuid}})
 	switch {
 	case mongox.HasCode(err, mongox.CodeUUIDMismatch), mongox.HasCode(err, mongox.CodeNamespaceNotFound):
-		return false, nil
+		left, err := s.UUID(ctx, name)
+		return err == nil && left == nil, err
 	case err != nil:
 		return false, fmt.Errorf("drop collection %s: %w", name, err)
 	}

@@ -158,3 +158,28 @@ func TestIndexesKeepTheirCollations(t *testing.T) {
 		t.Errorf("the index with the collation of the collection has lost it: %v", err)
 	}
 }
+
+// A drop that is sent again finds no collection: it is gone, and nothing has replaced it.
+func TestDropExactlySparesOnlyAReplacement(t *testing.T) {
+	t.Parallel()
+	db := live(t)
+	s := shadow.NewStore(db)
+	uuid, err := s.UUID(t.Context(), "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if gone, err := s.DropExactly(t.Context(), "users", *uuid); err != nil || !gone {
+			t.Errorf("gone: %v, %v", gone, err)
+		}
+	}
+	if err := db.CreateCollection(t.Context(), "users"); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := s.DropExactly(t.Context(), "users", *uuid); err != nil || gone {
+		t.Errorf("gone after it was replaced: %v, %v", gone, err)
+	}
+	if left, err := s.UUID(t.Context(), "users"); err != nil || left == nil {
+		t.Errorf("the replacement is %v, %v", left, err)
+	}
+}
