@@ -198,7 +198,7 @@ func (s *step) proven(ctx context.Context) error {
 		if parked > b.Allowed.Parked {
 			return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion, such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
 		}
-		if b.Parked > b.Allowed.Parked {
+		if b.Parked > parked {
 			// These aggregates were healed after the verification, which had left them out.
 			return s.verifyAgain(ctx)
 		}
@@ -226,9 +226,10 @@ func (s *step) proven(ctx context.Context) error {
 	return nil
 }
 
-// heldBack records that n aggregates prevent the promotion, and why.
+// heldBack records that n aggregates prevent the promotion, and why. It records the highest
+// number: if there are fewer later, the verification has left out the others.
 func (s *step) heldBack(ctx context.Context, count func(b *generation.Build) *int64, n int64, reason string) error {
-	if *count(s.entry.Building) != n {
+	if *count(s.entry.Building) < n {
 		if err := s.change(ctx, func(b *generation.Build) { *count(b) = n }); err != nil {
 			return err
 		}
@@ -271,9 +272,9 @@ func (s *step) renumber(ctx context.Context) (waits bool, err error) {
 // reads the whole collection, in several steps.
 func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
-	if time.Since(s.hold.inspected) >= inspectRetry {
+	if s.hold.inspection != nil || time.Since(s.hold.inspected) >= inspectRetry || s.hold.allowed != b.Allowed.Archived {
 		if s.hold.inspection == nil {
-			s.hold.inspection = s.Data.Inspect(b.Collection)
+			s.hold.inspection, s.hold.allowed = s.Data.Inspect(b.Collection), b.Allowed.Archived
 		}
 		done, found, err := s.hold.inspection.Next(ctx)
 		if err != nil || !done {
@@ -289,7 +290,7 @@ func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 	switch n := s.hold.found.Archived; {
 	case n > b.Allowed.Archived:
 		return true, s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Archived }, n, fmt.Sprintf("%d read models of collection %s have no events in the event store, such as %s, and the promotion would delete them: put their events back into the event store, or allow it with projector projections rebuild %s --allow-missing %d", n, b.Collection, s.hold.found.Example, s.entry.Name, n))
-	case b.Archived > b.Allowed.Archived:
+	case b.Archived > n:
 		// The event store has their events again, after the verification.
 		return true, s.verifyAgain(ctx)
 	}

@@ -201,10 +201,12 @@ type hold struct {
 	retry time.Time
 	// inspection is that of the collection that the next promotion replaces; nil if none is
 	// running. found is the result of the last one that found no document of an
-	// application, and inspected is when that ended.
+	// application, and inspected is when that ended. allowed is how many archived read models
+	// an operator had allowed when it began: events may be back before more are allowed.
 	inspection Inspection
 	found      Inspected
 	inspected  time.Time
+	allowed    int64
 	// completing ends with the result of copying the live collection's layout to the new
 	// one, and is nil if that does not run. completed is when the last copy began, and zero
 	// if it failed.

@@ -1,6 +1,7 @@
 package rebuild_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -239,6 +240,38 @@ func TestReadModelsWithoutEventsPreventThePromotion(t *testing.T) {
 		r.settle("")
 		if r.entry().Live.Generation != 2 {
 			t.Errorf("not promoted with the events: %+v", r.entry().Building)
+		}
+	})
+}
+
+// An operator allows the loss of read models whose events are back meanwhile: these were in
+// no verification, so the generation is verified again.
+func TestRestoredReadModelsAreVerifiedWhateverIsAllowed(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		for range 2 {
+			r.project(r.pods["pod-1"])
+		}
+		r.archive()
+		r.settle(generation.Promoting)
+		e := *r.entry()
+		building := *e.Building
+		if building.Archived != 1 {
+			t.Fatalf("the generation is %s: %s", building.State, building.Reason)
+		}
+		round := building.Round
+		r.restore()
+		building.Allowed.Archived = 1
+		e.Building = &building
+		if _, err := r.replace(r.entry(), &e, 0); err != nil {
+			t.Fatal(err)
+		}
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Fatalf("not promoted: %+v", r.entry().Building)
+		}
+		if _, again := r.specs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
+			t.Errorf("the restored read model was not verified after round %d", round)
 		}
 	})
 }
