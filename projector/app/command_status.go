@@ -180,8 +180,27 @@ func (e *environment) judge(ctx context.Context, s *stores, view *statusView, p 
 		conditions = append(conditions, deadLetterConditions(view.DeadLetters)...)
 	}
 	reports, err := health.NewReports(s.state(), "projector", p.Pipeline).List(ctx)
-	p.Verdict = health.Together(conditions, reports)
+	p.Verdict = health.Together(append(conditions, silentConditions(p.Pods, reports)...), reports)
 	return err
+}
+
+// reportSilence is how long a pod may run before it reports its health.
+const reportSilence = time.Minute
+
+// silentConditions says which pods run without reporting their health.
+func silentConditions(pods []podStatus, reports []health.Report) []health.Condition {
+	var found []health.Condition
+	for _, pod := range pods {
+		if time.Since(pod.StartedAt) < reportSilence || slices.ContainsFunc(reports, func(r health.Report) bool { return r.Process == pod.Pod }) {
+			continue
+		}
+		found = append(found, health.Condition{
+			Name: "not-reported", Subject: pod.Pod, State: health.Degraded,
+			Text:   fmt.Sprintf("pod %s runs, but does not report its health", pod.Pod),
+			Remedy: "Its log says why: it has another version, or the state database refuses the report.",
+		})
+	}
+	return found
 }
 
 // pipelineOn reads the status of the projectors of one pipeline.

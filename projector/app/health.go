@@ -34,7 +34,7 @@ const (
 func (p *Projector) newConditions() *prometheus.GaugeVec {
 	conditions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "penstock_projector_health_conditions",
-		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, retrying, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus and loop-stuck make the process not ready, and so does breaker until it has read an event. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.",
+		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus and loop-stuck make the process not ready, and so does breaker until it has read an event. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.",
 	}, []string{"condition", "state"})
 	p.registry.MustRegister(conditions)
 	return conditions
@@ -73,6 +73,7 @@ func watchState(h *health.Health, past *history, deadLetters *deadletter.Counter
 		return parkedConditions(parkedIn(past.parked.Counts(), slices.Collect(maps.Keys(past.follower.Projections()))))
 	})
 	h.Watch("builds", func(context.Context) []health.Condition { return buildConditions(past.follower.Projections()) })
+	h.Watch("waiting builds", health.Lasting(buildSilence, func(context.Context) []health.Condition { return waitingConditions(past.follower.Projections()) }))
 	if deadLetters != nil {
 		h.Watch("dead-letters", func(context.Context) []health.Condition { return deadLetterConditions(deadLetters.Messages()) })
 	}
@@ -156,6 +157,33 @@ func buildConditions(entries map[string]*generation.Entry) []health.Condition {
 				Remedy: fmt.Sprintf("The live generation is untouched. \"projector projections show %s\" has the details; \"projector projections retry %s\" repeats the build.", name, name),
 			})
 		}
+	}
+	slices.SortFunc(found, func(a, b health.Condition) int { return cmp.Compare(a.Subject, b.Subject) })
+	return found
+}
+
+// buildSilence is how long a build may wait before that is a condition. A rollout is mostly
+// faster.
+const buildSilence = 5 * time.Minute
+
+// waitingConditions says which builds wait for something, or keep the writes of their
+// projection paused. A build that waits only for another one is not named: that one is.
+func waitingConditions(entries map[string]*generation.Entry) []health.Condition {
+	var found []health.Condition
+	for name, e := range entries {
+		b := e.Building
+		if b == nil || b.State == generation.Failed || b.Awaits != "" || b.State != generation.Promoting && b.Reason == "" {
+			continue
+		}
+		what := "waits: "
+		if b.State == generation.Promoting {
+			what = "is being promoted, and the writes of the projection are paused: "
+		}
+		found = append(found, health.Condition{
+			Name: "build-waiting", Subject: name, State: health.Degraded,
+			Text:   fmt.Sprintf("generation %d of projection %s %s%s", b.Generation, name, what, cmp.Or(b.Reason, "no reason recorded")),
+			Remedy: fmt.Sprintf("\"projector projections show %s\" has the details.", name),
+		})
 	}
 	slices.SortFunc(found, func(a, b health.Condition) int { return cmp.Compare(a.Subject, b.Subject) })
 	return found
