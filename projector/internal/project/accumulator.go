@@ -2,6 +2,7 @@ package project
 
 import (
 	"bytes"
+	"context"
 	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -59,7 +60,7 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 	if a.last > 0 {
 		a.document.detach()
 	}
-	f := a.projection.foldInto(a.document, views, a.trace, unbounded)
+	f := a.projection.foldInto(context.Background(), a.document, views, a.trace, unbounded)
 	if f.Folded > 0 {
 		a.last = views[f.Folded-1].EventID
 	}
@@ -87,7 +88,7 @@ func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) 
 	if a.last == 0 {
 		return model.Write{}, false
 	}
-	f := Fold{document: a.document, Folded: 1}
+	f := Fold{document: a.document}
 	f.conclude()
 	return model.Write{
 		Unit: u, Kind: f.Kind, From: from.Watermark, To: a.last, UpdatedAt: from.UpdatedAt, Foreign: from.Foreign,

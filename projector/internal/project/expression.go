@@ -15,15 +15,15 @@ import (
 // maxExpression bounds the source of one expression, in characters.
 const maxExpression = 16 << 10
 
-// interruptCheck is after how many elements of loops an evaluation looks whether it must
-// end.
+// interruptCheck is the number of elements of loops after which an evaluation checks its
+// context.
 const interruptCheck = 64
 
 // expression is one compiled right-hand side; safe for concurrent use.
 type expression struct {
 	source  string
 	program cel.Program
-	// loops says that evaluations may loop, so that they end with their context.
+	// loops is set if the expression can loop. Its evaluations then end with their context.
 	loops bool
 	// checked and used are inputs of the definition.
 	checked *ast.AST

@@ -33,22 +33,15 @@ type Fold struct {
 	grown, events int
 }
 
-// bounds end a fold after an event. The fold then has no error.
-type bounds struct {
-	ctx context.Context
-	// room is by how many bytes the document may grow beyond the events.
-	room int
-}
-
-// unbounded is for folds of which the process has few at a time.
-var unbounded = bounds{context.Background(), math.MaxInt}
+// unbounded is the room of folds of which the process has few at a time.
+const unbounded = math.MaxInt
 
 // stop reports whether the fold must end after an event, which has made the document that
 // large.
-func (f *Fold) stop(b bounds, ev *eventView, size int) bool {
+func (f *Fold) stop(ctx context.Context, room int, ev *eventView, size int) bool {
 	f.events += len(ev.Document) + len(ev.Payload.Value)
 	f.grown = size - len(f.document.loaded) - f.events
-	return f.grown > b.room || b.ctx.Err() != nil
+	return f.grown > room || ctx.Err() != nil
 }
 
 // State returns the own fields of the document after the fold; nil if there is none.
@@ -61,21 +54,25 @@ func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
 	for i, ev := range events {
 		views[i] = viewEvent(ev)
 	}
-	f := p.foldInto(newDocument(loaded), views, nil, unbounded)
-	f.conclude()
+	f := p.foldInto(context.Background(), newDocument(loaded), views, nil, unbounded)
+	if f.Folded > 0 {
+		f.conclude()
+	}
 	return f
 }
 
 // foldInto folds into a document that may have been folded into before. The result does not
-// have the write yet. t records the evaluations of handlers, unless it is nil.
-func (p *Projection) foldInto(d *document, events []*eventView, t *trace, b bounds) Fold {
+// have the write yet. t records the evaluations of handlers, unless it is nil. The fold ends
+// after the first event that makes the document grow by more than room beyond the events, or
+// after which ctx has ended. It then has no error.
+func (p *Projection) foldInto(ctx context.Context, d *document, events []*eventView, t *trace, room int) Fold {
 	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
 	var reason Reason
 	var err error
 	if p.apply != nil {
-		reason, err = p.foldFunc(&f, events, b)
+		reason, err = p.foldFunc(ctx, &f, events, room)
 	} else {
-		reason, err = p.foldHandlers(&f, events, t, b)
+		reason, err = p.foldHandlers(ctx, &f, events, t, room)
 	}
 	f.Folded = len(f.Applied)
 	if err != nil {
@@ -89,7 +86,6 @@ func (p *Projection) foldInto(d *document, events []*eventView, t *trace, b boun
 func (f *Fold) conclude() {
 	d := f.document
 	switch {
-	case f.Folded == 0:
 	case d.loaded != nil && d.exists:
 		f.Kind, f.Update = model.Update, d.update()
 	case d.loaded != nil:
@@ -103,8 +99,8 @@ func (f *Fold) conclude() {
 	}
 }
 
-func (p *Projection) foldHandlers(f *Fold, events []*eventView, t *trace, b bounds) (Reason, error) {
-	s := &scope{trace: t, ctx: b.ctx}
+func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*eventView, t *trace, room int) (Reason, error) {
+	s := &scope{trace: t, ctx: ctx}
 	s.state.f = f.document
 	for _, ev := range events {
 		if !p.Concerns(ev.Event) {
@@ -117,14 +113,14 @@ func (p *Projection) foldHandlers(f *Fold, events []*eventView, t *trace, b boun
 			return reason, err
 		}
 		f.Applied = append(f.Applied, what == outcomeApplied)
-		if f.stop(b, ev, f.document.touchedSize()) {
+		if f.stop(ctx, room, ev, f.document.touchedSize()) {
 			break
 		}
 	}
 	return "", nil
 }
 
-func (p *Projection) foldFunc(f *Fold, events []*eventView, b bounds) (Reason, error) {
+func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*eventView, room int) (Reason, error) {
 	before := f.document.state()
 	state := before
 	var err error
@@ -142,7 +138,7 @@ func (p *Projection) foldFunc(f *Fold, events []*eventView, b bounds) (Reason, e
 		}
 		f.Applied = append(f.Applied, true)
 		state = next
-		if f.stop(b, ev, len(state)) {
+		if f.stop(ctx, room, ev, len(state)) {
 			break
 		}
 	}

@@ -33,7 +33,7 @@ const (
 	// low. Otherwise the limits are reached in less than a second.
 	maxDuration = 3 * time.Second
 	// foldTime bounds the folding of a round, with the wait for large events of others. It is
-	// well below the 10 s after which a call ends, so that the round can still write.
+	// well below the 10 s of a call, so that the round can still write.
 	foldTime = 4 * time.Second
 )
 
@@ -50,8 +50,8 @@ var (
 	// errMemory names the sum of all values, because an expression may need several.
 	errMemory = fmt.Errorf("evaluation needs too much memory (the expressions of an event may build %d MiB; look for texts that are joined, replaced or split, and for values that are copied into many elements)", memoryLimit>>20)
 	errSlow   = errors.New("evaluation did not end in " + maxDuration.String())
-	// errBusy says nothing about the event.
-	errBusy = errors.New("large events of other aggregates are evaluated")
+	// errBusy does not mean that the event is at fault.
+	errBusy = errors.New("no time was left for the evaluation in this attempt, because others took long")
 )
 
 // large has a token while a large event is evaluated.
@@ -66,8 +66,8 @@ type meter struct {
 	free bool
 	// exceeded is the limit that was exceeded.
 	exceeded error
-	// ctx ends the evaluation, and the wait for [large].
-	ctx context.Context
+	// done ends the wait for [large].
+	done <-chan struct{}
 	// large is set while the event holds [large]. began is when the evaluation began, without
 	// that wait, and look the work at which the time is looked at again.
 	large bool
@@ -76,9 +76,9 @@ type meter struct {
 }
 
 // begin begins an event.
-func (m *meter) begin(ctx context.Context) { m.ctx, m.began = ctx, time.Now() }
+func (m *meter) begin(ctx context.Context) { m.done, m.began = ctx.Done(), time.Now() }
 
-// late returns why the evaluation is ended before its end.
+// late returns the error of an evaluation that its context has ended.
 func (m *meter) late() error {
 	if time.Since(m.began) > maxDuration {
 		return errSlow
@@ -123,7 +123,7 @@ func (m *meter) check() {
 		select {
 		case large <- struct{}{}:
 			m.large, m.began, m.look = true, time.Now(), m.work+largeWork
-		case <-m.ctx.Done():
+		case <-m.done:
 			m.exceeded = errBusy
 		}
 	case m.work > m.look:

@@ -91,13 +91,13 @@ func TestSlowEvaluationIsRetried(t *testing.T) {
 
 // aging is a context that ends when an evaluation begins, which then has taken some time.
 type aging struct {
-	context.Context
-	end  context.CancelFunc
-	took time.Duration
+	context.Context //nolint:containedctx // it is a context
+	end             context.CancelFunc
+	took            time.Duration
 }
 
 func (a aging) Done() <-chan struct{} {
-	time.Sleep(a.took)
+	<-time.After(a.took)
 	a.end()
 	return a.Context.Done()
 }
@@ -134,7 +134,7 @@ func TestChargesDoNotDependOnOtherProjections(t *testing.T) {
 	})
 	spent := make([]int, 2)
 	for i := range spent {
-		f := projections[0].foldInto(newDocument(nil), []*eventView{ev}, nil, unbounded)
+		f := projections[0].foldInto(t.Context(), newDocument(nil), []*eventView{ev}, nil, unbounded)
 		if f.Err != nil {
 			t.Fatal(f.Err)
 		}
@@ -184,13 +184,13 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 			history = append(history, view(id+1, "E"))
 		}
 		folded := newDocument(nil)
-		if f := p.foldInto(folded, history, nil, unbounded); f.Err != nil {
+		if f := p.foldInto(t.Context(), folded, history, nil, unbounded); f.Err != nil {
 			t.Fatal(f.Err)
 		}
 		half := newDocument(nil)
-		p.foldInto(half, history[:events/2], nil, unbounded)
+		p.foldInto(t.Context(), half, history[:events/2], nil, unbounded)
 		rest := newDocument(half.state())
-		p.foldInto(rest, history[events/2:], nil, unbounded)
+		p.foldInto(t.Context(), rest, history[events/2:], nil, unbounded)
 		spent := map[meter]bool{}
 		for _, d := range []*document{folded, newDocument(folded.state()), rest} {
 			s := &scope{ctx: t.Context(), event: view(events+1, "Last")}
@@ -231,7 +231,7 @@ func TestResultIsChargedWhileItIsEncoded(t *testing.T) {
 	defer cancel()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	f := projections[0].foldInto(newDocument(nil), events, nil, bounds{ctx, swellFree})
+	f := projections[0].foldInto(ctx, newDocument(nil), events, nil, swellFree)
 	runtime.ReadMemStats(&after)
 	<-large
 	if f.Err == nil || !errors.Is(f.Err.Err, errBusy) {
@@ -240,7 +240,7 @@ func TestResultIsChargedWhileItIsEncoded(t *testing.T) {
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 8<<20 {
 		t.Errorf("%d MiB are allocated before the turn", allocated>>20)
 	}
-	if f := projections[0].foldInto(newDocument(nil), events, nil, bounds{t.Context(), swellFree}); f.Folded != 1 || f.Err != nil {
+	if f := projections[0].foldInto(t.Context(), newDocument(nil), events, nil, swellFree); f.Folded != 1 || f.Err != nil {
 		t.Errorf("%d events are folded without the turn: %v", f.Folded, f.Err)
 	}
 }

@@ -40,11 +40,11 @@ func (p mortalParking) Park(ctx context.Context, parked []model.Marker) error {
 func slowEngine(t *testing.T, each time.Duration, fails int64) (*project.Engine, *memory, *fakeParking) {
 	t.Helper()
 	p, err := project.New(project.Declaration{Name: "p", Collection: "c", Apply: func(_ project.State, ev *event.Event) (project.State, error) {
-		time.Sleep(each)
+		<-time.After(each)
 		if ev.EventID == fails {
 			return nil, errors.New("the event is wrong")
 		}
-		return project.State(rawOf(t, fmt.Sprintf(`{"last":%d}`, ev.EventID))), nil
+		return rawOf(t, fmt.Sprintf(`{"last":%d}`, ev.EventID)), nil
 	}})
 	if err != nil {
 		t.Fatal(err)

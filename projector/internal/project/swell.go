@@ -1,9 +1,6 @@
 package project
 
-import (
-	"context"
-	"math"
-)
+import "context"
 
 // The memory of a fold is that of its events and of its document, which are counted when
 // they arrive and when they are loaded. An expression can make a document much larger than
@@ -39,16 +36,18 @@ func (t *track) full() bool { return t.swollen > swellMost || t.waits }
 // written in this round. Otherwise the unit is folded again in a round that has the turn.
 // The write is made only then, because it is another copy.
 func (t *track) foldRun(ctx context.Context, u *unit) bool {
-	b := bounds{ctx: ctx, room: swellFree - t.swollen}
+	room := swellFree - t.swollen
 	if t.turn {
-		b.room = math.MaxInt
+		room = unbounded
 	}
-	u.fold = u.target.Projection.foldInto(newDocument(u.document), u.run, nil, b)
+	u.fold = u.target.Projection.foldInto(ctx, newDocument(u.document), u.run, nil, room)
 	t.swollen += max(0, u.fold.grown)
 	if t.swollen > swellFree && !t.turn {
 		t.waits = true
 		return false
 	}
-	u.fold.conclude()
+	if u.fold.Folded > 0 {
+		u.fold.conclude()
+	}
 	return true
 }

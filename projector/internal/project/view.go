@@ -136,7 +136,7 @@ type stateView struct {
 // scope resolves the variables of an expression.
 type scope struct {
 	// ctx ends the evaluation of loops.
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // CEL takes the scope and the context together
 	event *eventView
 	state stateView
 	// doing is the operation that is evaluated or carried out.
