@@ -17,11 +17,11 @@ const canonicalNaN = 0x7ff8000000000000
 // It gives doc itself if there is nothing to change. It does not change doc's bytes.
 // A document that is no valid BSON is a [*ContractError].
 func Canonical(doc bson.Raw) (bson.Raw, error) {
-	canonical, err := validate(doc, 1)
+	canonical, grows, err := validate(doc, 1)
 	if err != nil || canonical {
 		return doc, err
 	}
-	return appendCanonical(make([]byte, 0, len(doc)+len(doc)/4), doc), nil
+	return appendCanonical(make([]byte, 0, len(doc)+grows), doc), nil
 }
 
 // isNaN reports whether a double is a NaN, and whether it is the canonical one.

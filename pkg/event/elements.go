@@ -134,37 +134,38 @@ func splitCodeWithScope(value []byte) (code, scope []byte, err error) {
 }
 
 // validate checks doc completely: lengths, types, terminators, and that
-// nothing nests deeper than maxDepth. It reports whether doc is canonical.
-func validate(doc []byte, depth int) (canonical bool, err error) {
+// nothing nests deeper than maxDepth. It reports whether doc is canonical, and by how many
+// bytes its canonical form is larger.
+func validate(doc []byte, depth int) (canonical bool, grows int, err error) {
 	if depth > maxDepth {
-		return false, malformed("more than %d levels", maxDepth)
+		return false, 0, malformed("more than %d levels", maxDepth)
 	}
 	rest, err := elements(doc)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	canonical = true
 	for len(rest) > 0 {
 		var v bson.RawValue
 		_, v, rest, err = nextElement(rest)
 		if err != nil {
-			return false, err
+			return false, 0, err
 		}
-		inner := true
+		inner, more := true, 0
 		switch v.Type {
 		case bson.TypeInt32:
-			inner = false
+			inner, more = false, 4
 		case bson.TypeDouble:
 			is, isCanonical := isNaN(v)
 			inner = !is || isCanonical
 		case bson.TypeEmbeddedDocument, bson.TypeArray:
-			inner, err = validate(v.Value, depth+1)
+			inner, more, err = validate(v.Value, depth+1)
 		case bson.TypeCodeWithScope:
 			var scope []byte
 			if _, scope, err = splitCodeWithScope(v.Value); err == nil {
 				// These are the scope's elements: its document has 4 bytes before them
 				// and 1 behind.
-				inner, err = validate(v.Value[len(v.Value)-len(scope)-5:], depth+1)
+				inner, more, err = validate(v.Value[len(v.Value)-len(scope)-5:], depth+1)
 			}
 		case bson.TypeBoolean:
 			if v.Value[0] > 1 {
@@ -172,11 +173,11 @@ func validate(doc []byte, depth int) (canonical bool, err error) {
 			}
 		}
 		if err != nil {
-			return false, err
+			return false, 0, err
 		}
-		canonical = canonical && inner
+		canonical, grows = canonical && inner, grows+more
 	}
-	return canonical, nil
+	return canonical, grows, nil
 }
 
 // stringBytes gives the text of a string value that valueSize has checked.

@@ -142,6 +142,9 @@ func TestCanonicalEqualsDecoded(t *testing.T) {
 		if !bytes.Equal(doc, before) {
 			t.Fatal("the document itself was changed")
 		}
+		if &got[0] != &doc[0] && cap(got) != len(got) {
+			t.Fatalf("%d bytes are allocated for %d", cap(got), len(got))
+		}
 		again, err := event.Canonical(got)
 		if err != nil || &again[0] != &got[0] {
 			t.Fatalf("a canonical document was copied: %v", err)

@@ -172,7 +172,7 @@ func (d *jsonDecoder) driverWrapper(depth int) (bson.Type, error) {
 	if err := bson.UnmarshalExtJSON(text, false, &doc); err != nil {
 		return 0, malformed("extended JSON at byte %d: %v", start, err)
 	}
-	canonical, err := validate(doc, 0)
+	canonical, _, err := validate(doc, 0)
 	if err != nil {
 		return 0, err
 	}
