@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -83,17 +82,18 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 	if e.client, err = mongo.Connect(options.Client().ApplyURI(e.backend.MongoURI()).SetAppName("bench")); err != nil {
 		return fmt.Errorf("connect to the event store: %w", err)
 	}
-	// The same limit as in the chart, for containers of 512 MiB.
-	limits := []string{"GOMEMLIMIT=460MiB"}
+	var profiles []string
 	if e.Profiles != "" {
-		limits = append(limits, "PENSTOCK_PPROF=true")
+		profiles = []string{"PENSTOCK_PPROF=true"}
 	}
+	// The same limits as in the chart, for containers of 512 MiB.
+	publisher := append([]string{"GOMEMLIMIT=460MiB"}, profiles...)
 	// A new pipeline sweeps all aggregates in its first seconds, and then once an hour.
 	// That would disturb the measurement.
-	projector := append([]string{"PENSTOCK_RECONCILE=off"}, limits...)
+	projector := append([]string{"GOMEMLIMIT=409MiB", "PENSTOCK_RECONCILE=off"}, profiles...)
 	e.pipeline, err = harness.NewPipeline(e.backend, harness.PipelineOptions{
 		Programs: e.Binaries, Dir: e.dir, Projections: shop.New(1, 1).Projections,
-		PublisherEnv: append(slices.Clip(limits), w.publisher...), ProjectorEnv: append(projector, w.projector...),
+		PublisherEnv: append(publisher, w.publisher...), ProjectorEnv: append(projector, w.projector...),
 	})
 	if err != nil {
 		return err

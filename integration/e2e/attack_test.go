@@ -20,7 +20,7 @@ import (
 func attackPublisher(t *testing.T, env []string, what string, attack func(s *scenario) error, over func(s *scenario) bool) *scenario {
 	t.Helper()
 	s := newScenario(t, &workload.Workload{Projections: []byte("projections: []\n")})
-	s.SetEnv(append([]string{chartGoMemLimit}, env...)...)
+	s.SetEnv(append([]string{publisherGoMem}, env...)...)
 	publisher := s.startPublisher(0)
 	s.ready()
 	n := s.startNeighboursUpTo(s.topicWatermarks, "Test", "Happened")
@@ -158,7 +158,7 @@ projections:
     collection: large
     on:
       Happened: {inc: {count: "1"}}
-`)}, harness.TopicOptions{}, chartGoMemLimit)
+`)}, harness.TopicOptions{}, projectorGoMem)
 	s.startPublisher(0)
 	s.ready()
 	payload := crammed(size, bson.TypeInt32, binary.LittleEndian.AppendUint32(nil, 7))

@@ -18,10 +18,11 @@ import (
 )
 
 // The limits of the chart's default containers: the memory limit, and the GOMEMLIMIT that
-// the chart derives from it.
+// the chart derives from it for each service.
 const (
-	chartMemory     = 512 << 20
-	chartGoMemLimit = "GOMEMLIMIT=460MiB"
+	chartMemory    = 512 << 20
+	publisherGoMem = "GOMEMLIMIT=460MiB"
+	projectorGoMem = "GOMEMLIMIT=409MiB"
 )
 
 const (
