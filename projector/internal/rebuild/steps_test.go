@@ -178,6 +178,18 @@ func TestFailedJobFailsTheBuild(t *testing.T) {
 	})
 }
 
+// allow records what an operator allows.
+func (r *run) allow(t *testing.T, allowed generation.Allowed) {
+	t.Helper()
+	e := *r.entry()
+	building := *e.Building
+	building.Allowed = allowed
+	e.Building = &building
+	if _, err := r.replace(r.entry(), &e, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
@@ -204,13 +216,7 @@ func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
-		e := *r.entry()
-		building := *e.Building
-		building.Allowed.Parked = 2
-		e.Building = &building
-		if _, err := r.replace(r.entry(), &e, 0); err != nil {
-			t.Fatal(err)
-		}
+		r.allow(t, generation.Allowed{Parked: 2})
 		r.settle(generation.Verifying)
 		r.parked = 2
 		r.pass(time.Second)
@@ -218,6 +224,37 @@ func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 		r.pass(time.Second)
 		if r.state() != generation.Promoting {
 			t.Errorf("the generation is %s: %s", r.state(), r.entry().Building.Reason)
+		}
+	})
+}
+
+// An operator allows parked aggregates that have been healed meanwhile: these were in no
+// verification, so the generation is verified again.
+func TestHealedAggregatesAreVerifiedWhateverIsAllowed(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.settle(generation.Verifying)
+		r.parked = 2
+		r.pass(time.Second)
+		r.work(0)
+		r.pass(2 * time.Second)
+		b := r.entry().Building
+		if b.Parked != 2 {
+			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
+		}
+		round := b.Round
+		r.parked = 1
+		r.allow(t, generation.Allowed{Parked: 2})
+		for range 10 {
+			r.pass(time.Second)
+			r.work(0)
+		}
+		if _, again := r.specs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
+			t.Errorf("the healed aggregate was not verified after round %d", round)
+		}
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Errorf("not promoted: %+v", r.entry().Building)
 		}
 	})
 }
@@ -254,18 +291,13 @@ func TestRestoredReadModelsAreVerifiedWhateverIsAllowed(t *testing.T) {
 		}
 		r.archive()
 		r.settle(generation.Promoting)
-		e := *r.entry()
-		building := *e.Building
-		if building.Archived != 1 {
-			t.Fatalf("the generation is %s: %s", building.State, building.Reason)
+		b := r.entry().Building
+		if b.Archived != 1 {
+			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
 		}
-		round := building.Round
+		round := b.Round
 		r.restore()
-		building.Allowed.Archived = 1
-		e.Building = &building
-		if _, err := r.replace(r.entry(), &e, 0); err != nil {
-			t.Fatal(err)
-		}
+		r.allow(t, generation.Allowed{Archived: 1})
 		r.settle("")
 		if r.entry().Live.Generation != 2 {
 			t.Fatalf("not promoted: %+v", r.entry().Building)
