@@ -24,7 +24,8 @@ type document struct {
 	// meter charges the event that is folded. large are large values of the state before it.
 	meter *meter
 	large children
-	// scanned is the result of passing; -1 if it is not known yet.
+	// scanned are the [scannedBytes] of the fields of base, without those of the engine; -1 if
+	// they are not known yet.
 	scanned int
 	// created is set if the fold has created the document, even if it deleted it later.
 	created bool
@@ -41,6 +42,8 @@ type document struct {
 type touched struct {
 	name  string
 	value bson.RawValue
+	// scanned are the [scannedBytes] of the field in base; 0 if base does not have it.
+	scanned int
 	// pushed are elements to append to value, which is then an array. pushedSize is at least
 	// their size in bytes.
 	pushed     []bson.RawValue
@@ -70,7 +73,7 @@ func (d *document) save() {
 
 // undo drops all changes since save.
 func (d *document) undo() {
-	d.base, d.exists, d.created = d.saved.base, d.saved.exists, d.saved.created
+	d.base, d.exists, d.created, d.scanned = d.saved.base, d.saved.exists, d.saved.created, -1
 	d.touched = append(d.touched[:0], d.saved.touched...)
 }
 
@@ -79,8 +82,12 @@ func (d *document) touch(name string) *touched {
 	if i := d.indexTouched(name); i >= 0 {
 		return &d.touched[i]
 	}
-	value, _ := lookup(d.base, name)
-	d.touched = append(d.touched, touched{name: name, value: value})
+	t := touched{name: name}
+	var ok bool
+	if t.value, ok = lookup(d.base, name); ok {
+		t.scanned = scannedBytes(len(name), t.value)
+	}
+	d.touched = append(d.touched, t)
 	return &d.touched[len(d.touched)-1]
 }
 
@@ -102,7 +109,7 @@ func (d *document) create() {
 
 // clear deletes the document.
 func (d *document) clear() {
-	d.exists, d.base, d.touched = false, nil, d.touched[:0]
+	d.exists, d.base, d.touched, d.scanned = false, nil, d.touched[:0], -1
 }
 
 // find returns a field of the state as a CEL value.
@@ -162,29 +169,30 @@ func (d *document) count() int {
 	return n
 }
 
-// passing is the work to read past all fields, beside the [fieldWork] of each. Their order
-// does not matter. The state does not change while the expressions of an event are
-// evaluated.
+// passing is the work to read past all fields, beside the [fieldWork] of each. Which of them
+// are in base depends on the batches of events, so the charge must not.
 func (d *document) passing() int {
-	if d.scanned >= 0 {
-		return d.scanned / bytesPerWork
-	}
-	d.scanned = 0
-	for r := readFields(d.base); ; {
-		name, v, ok := r.next()
-		if !ok {
-			break
+	if d.scanned < 0 {
+		d.scanned = 0
+		for r := readFields(d.base); ; {
+			name, v, ok := r.next()
+			if !ok {
+				break
+			}
+			if !engineOwned(string(name)) {
+				d.scanned += scannedBytes(len(name), v)
+			}
 		}
-		if !engineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
-			d.scanned += scannedBytes(len(name), v)
-		}
 	}
+	n := d.scanned
 	for i := range d.touched {
-		if t := &d.touched[i]; present(t.value) {
-			d.scanned += scannedBytes(len(t.name), t.value)
+		t := &d.touched[i]
+		n -= t.scanned
+		if present(t.value) {
+			n += scannedBytes(len(t.name), t.value)
 		}
 	}
-	return d.scanned / bytesPerWork
+	return n / bytesPerWork
 }
 
 // each visits the document's own fields.

@@ -15,15 +15,20 @@ import (
 // maxExpression bounds the source of one expression, in characters.
 const maxExpression = 16 << 10
 
-// interruptCheck is the number of elements of loops after which an evaluation checks its
-// context.
-const interruptCheck = 64
+const (
+	// interruptCheck is the number of elements of loops after which an evaluation checks its
+	// context.
+	interruptCheck = 64
+	// smallFold is the size of an event and its state up to which no evaluation checks its
+	// context: even if each step of CEL read all of them, it would end in a second or two.
+	smallFold = 64 << 10
+)
 
 // expression is one compiled right-hand side; safe for concurrent use.
 type expression struct {
 	source  string
 	program cel.Program
-	// loops is set if the expression can loop. Its evaluations then end with their context.
+	// loops is set if the expression can loop.
 	loops bool
 	// checked and used are inputs of the definition.
 	checked *ast.AST
@@ -112,7 +117,7 @@ func checkResult(t *cel.Type, want resultKind) error {
 // eval runs the expression. It unpacks an optional result; ok is false if that is empty.
 func (x *expression) eval(s *scope) (result ref.Val, ok bool, err error) {
 	var v ref.Val
-	if x.loops {
+	if x.loops && s.large {
 		v, _, err = x.program.ContextEval(s.ctx, s)
 	} else {
 		v, _, err = x.program.Eval(s)

@@ -32,8 +32,6 @@ var emptyDocument = bson.Raw{5, 0, 0, 0, 0}
 // the end, and at the first invalid byte.
 type fieldReader struct {
 	rest []byte
-	// meter is charged for each element; nil charges nothing.
-	meter *meter
 }
 
 func readFields(doc []byte) fieldReader {
@@ -53,9 +51,7 @@ func (r *fieldReader) next() (name []byte, value bson.RawValue, ok bool) {
 		if v, rest, ok := bsoncore.ReadValue(r.rest[end+2:], bsoncore.Type(r.rest[0])); ok {
 			name = r.rest[1 : end+1]
 			r.rest = rest
-			value = bson.RawValue{Type: bson.Type(v.Type), Value: v.Data}
-			r.meter.passed(len(name), value)
-			return name, value, true
+			return name, bson.RawValue{Type: bson.Type(v.Type), Value: v.Data}, true
 		}
 	}
 	r.rest = nil

@@ -41,7 +41,7 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 	defer func() {
 		m.end()
 		s.event.forget()
-		d.meter, d.large, d.scanned = nil, nil, -1
+		d.meter, d.large = nil, nil
 		if r := recover(); r != nil {
 			limit, ok := r.(limitError)
 			if !ok {

@@ -147,25 +147,49 @@ func (m *meter) end() {
 
 // lookup finds a field in a document.
 func (m *meter) lookup(doc []byte, name string) (bson.RawValue, bool) {
-	r := m.fields(doc)
-	for {
+	r := readFields(doc)
+	for work := 0; ; {
 		key, value, ok := r.next()
+		work += passing(key, value)
 		if !ok || string(key) == name {
+			m.spend(work, 0)
 			return value, ok
 		}
 	}
 }
 
-// fields reads a document at the expense of the meter.
-func (m *meter) fields(doc []byte) fieldReader {
-	r := readFields(doc)
-	r.meter = m
-	return r
+// count counts the elements of a document or array.
+func (m *meter) count(doc []byte) int {
+	n, work := 0, 0
+	for r := readFields(doc); ; n++ {
+		name, value, ok := r.next()
+		if !ok {
+			m.spend(work, 0)
+			return n
+		}
+		work += passing(name, value)
+	}
 }
 
-// passed charges the reading of one element.
-func (m *meter) passed(name int, v bson.RawValue) {
-	m.spend(fieldWork+scannedBytes(name, v)/bytesPerWork, 0)
+// meteredFields is a [fieldReader] that charges each element.
+type meteredFields struct {
+	fieldReader
+	meter *meter
+}
+
+// fields reads a document at the expense of the meter.
+func (m *meter) fields(doc []byte) meteredFields { return meteredFields{readFields(doc), m} }
+
+func (r *meteredFields) next() (name []byte, value bson.RawValue, ok bool) {
+	if name, value, ok = r.fieldReader.next(); ok {
+		r.meter.spend(passing(name, value), 0)
+	}
+	return name, value, ok
+}
+
+// passing is the work to read past one element.
+func passing(name []byte, v bson.RawValue) int {
+	return fieldWork + scannedBytes(len(name), v)/bytesPerWork
 }
 
 // scannedBytes is how many bytes are read to find the end of an element. Names, and the two
@@ -175,16 +199,6 @@ func scannedBytes(name int, v bson.RawValue) int {
 		return name + len(v.Value)
 	}
 	return name
-}
-
-// count counts the elements of a document or array.
-func (m *meter) count(doc []byte) int {
-	n := 0
-	for r := m.fields(doc); ; n++ {
-		if _, _, ok := r.next(); !ok {
-			return n
-		}
-	}
 }
 
 // hashed charges a lookup of a key in a map of Go.

@@ -78,7 +78,7 @@ func TestSlowEvaluationIsRetried(t *testing.T) {
 		for took, want := range map[time.Duration]error{maxDuration + 1: errSlow, 0: errBusy} {
 			ctx, cancel := context.WithCancel(t.Context())
 			d := newDocument(nil)
-			s := &scope{ctx: aging{ctx, cancel, took}}
+			s := &scope{ctx: aging{ctx, cancel, took}, large: true}
 			s.state.f = d
 			s.event = ev
 			_, reason, err := projections[0].on.apply(s, d)

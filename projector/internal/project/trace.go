@@ -67,7 +67,7 @@ func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error)
 
 // apart returns the scope without a meter, and without what the evaluations have looked up.
 func (s *scope) apart() *scope {
-	apart := &scope{ctx: s.ctx, event: viewEvent(s.event.Event)}
+	apart := &scope{event: viewEvent(s.event.Event)}
 	apart.event.meter.free = true
 	if d, ok := s.state.f.(*document); ok {
 		before := *d

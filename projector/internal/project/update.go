@@ -109,14 +109,18 @@ type finder struct {
 }
 
 func (f *finder) find(name string) (bson.RawValue, bool) {
-	if key, value, ok := f.rest.next(); ok && string(key) == name {
-		return value, true
-	}
-	f.rest = f.meter.fields(f.doc)
-	for {
-		key, value, ok := f.rest.next()
-		if !ok || string(key) == name {
-			return value, ok
+	key, value, ok := f.rest.next()
+	work := passing(key, value)
+	if !ok || string(key) != name {
+		f.rest = readFields(f.doc)
+		for {
+			key, value, ok = f.rest.next()
+			work += passing(key, value)
+			if !ok || string(key) == name {
+				break
+			}
 		}
 	}
+	f.meter.spend(work, 0)
+	return value, ok
 }

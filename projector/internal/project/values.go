@@ -273,7 +273,7 @@ func (a *arrayValue) elements() traits.Lister {
 func (a *arrayValue) count() int {
 	if a.length == 0 {
 		for _, v := range a.more {
-			a.meter.passed(0, v)
+			a.meter.spend(passing(nil, v), 0)
 		}
 		a.length = a.meter.count(a.raw.Value) + len(a.more) + 1
 	}
@@ -379,7 +379,7 @@ type elementIterator struct {
 	// Val is nil: CEL does not use iterators as values.
 	ref.Val
 	array *arrayValue
-	rest  fieldReader
+	rest  meteredFields
 	// pushed is how many pushed elements were read, left how many elements of all follow.
 	pushed, left int
 }
@@ -394,7 +394,7 @@ func (it *elementIterator) read() (bson.RawValue, bool) {
 	}
 	v := it.array.more[it.pushed]
 	it.pushed++
-	it.array.meter.passed(0, v)
+	it.array.meter.spend(passing(nil, v), 0)
 	return v, true
 }
 

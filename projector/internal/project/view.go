@@ -135,8 +135,10 @@ type stateView struct {
 
 // scope resolves the variables of an expression.
 type scope struct {
-	// ctx ends the evaluation of loops.
+	// ctx ends the evaluation of loops if large is set, because the event and the state are
+	// larger than [smallFold].
 	ctx   context.Context //nolint:containedctx // CEL takes the scope and the context together
+	large bool
 	event *eventView
 	state stateView
 	// doing is the operation that is evaluated or carried out.
