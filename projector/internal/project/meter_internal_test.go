@@ -164,12 +164,12 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		"state.list.sort().reverse().slice(0, 9)", "sets.contains(state.list, [7])", "state.texts.filter(x, x in state.texts).size()",
 		"state.map(k, k)", "state.count + state.rest.a", "state.?absent.orValue(1)", "has(state.list)", "state == {'x': 1}",
 	} {
-		projections, err := Parse("p.yaml", []byte(fmt.Sprintf(`projections: [{name: p, collection: c, on: {E: {push: {list: eventId, texts: "string(eventId)"}, set: {rest: "{'a': eventId, 'text': payload.text}"}, inc: {count: "1"}}, Last: {set: {r: %q}}}}]`, expression)))
+		projections, err := Parse("p.yaml", []byte(fmt.Sprintf(`projections: [{name: p, collection: c, on: {E: {push: {list: eventId, texts: "string(eventId)"}, set: {rest: "{'a': eventId, 'text': payload.text}", aPatternWithALongName: payload.pattern}, inc: {count: "1"}}, Begins: {set: {aFieldThatIsRemovedLater: "1"}}, Removes: {unset: [aFieldThatIsRemovedLater]}, Last: {set: {r: %q}}}}]`, expression)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := projections[0]
-		payload, err := bson.Marshal(bson.D{{Key: "text", Value: "text"}})
+		payload, err := bson.Marshal(bson.D{{Key: "text", Value: "text"}, {Key: "pattern", Value: bson.Regex{Pattern: "a pattern of some length"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,14 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		}
 		var history []*eventView
 		for id := range int64(events) {
-			history = append(history, view(id+1, "E"))
+			eventType := "E"
+			switch id {
+			case 0:
+				eventType = "Begins"
+			case events - 1:
+				eventType = "Removes"
+			}
+			history = append(history, view(id+1, eventType))
 		}
 		folded := newDocument(nil)
 		if f := p.foldInto(t.Context(), folded, history, nil, unbounded); f.Err != nil {
