@@ -115,7 +115,7 @@ func (p *Projector) newHistory(s *stores, pod string, registry *generation.Regis
 // fresh, no projection of the catalog uses it, and its documents show whether it can be
 // adopted.
 func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh bool) (generation.Found, error) {
-	own, others, err := ownership.NewNumbers(db).Used(ctx, d.Name, d.Collection)
+	own, others, last, err := ownership.NewNumbers(db).Used(ctx, d.Name, d.Collection)
 	found := generation.Found{Used: max(own, others)}
 	if err != nil || !fresh {
 		return found, err
@@ -123,7 +123,7 @@ func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh 
 	held, err := readmodel.Hold(ctx, db, d.Name, d.Collection)
 	found.Used = max(found.Used, held.Documents, held.Watermarks)
 	switch {
-	case err != nil, own == 0 && others > 0:
+	case err != nil, !last:
 		// The documents are those of another projection.
 	case held.Documents > 0:
 		found.Adoptable = held.Documents

@@ -149,7 +149,7 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 
 // Used returns the highest generation number of other projections for a collection.
 func (d rebuildData) Used(ctx context.Context, projection, collection string) (int64, error) {
-	_, others, err := ownership.NewNumbers(d.readModels).Used(ctx, projection, collection)
+	_, others, _, err := ownership.NewNumbers(d.readModels).Used(ctx, projection, collection)
 	return others, err
 }
 

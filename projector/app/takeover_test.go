@@ -200,3 +200,27 @@ func TestProjectionsExchangeTheirCollections(t *testing.T) {
 		}
 	}
 }
+
+// TestLostStateOfATakeoverDoesNotMixProjections checks that a projection that was about to
+// take a collection over does not adopt the documents of the former owner after the loss of
+// the state database, although it has used a number itself.
+func TestLostStateOfATakeoverDoesNotMixProjections(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	p := c.pod(0, visits(t, 1))
+	p.deliver(c.store(names(20)...))
+	p.stop()
+	p = c.pod(0, counting(t, "guests", "visits", 3))
+	c.awaitOf("guests", "the takeover waits for the former owner", func(e *generation.Entry) bool {
+		return e.Building != nil && strings.Contains(e.Building.Reason, "belongs to projection visits")
+	})
+	p.stop()
+	for _, lost := range []string{"projections", "projectors", "jobs", "job_ranges", "parked"} {
+		if err := c.database.Collection(lost).Drop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.pod(0, counting(t, "guests", "visits", 3))
+	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil && e.Building == nil })
+	c.right(3)
+}

@@ -49,8 +49,10 @@ func (n Numbers) Use(ctx context.Context, projection, collection string, generat
 }
 
 // Used returns the highest number that the projection has used for any collection, and the
-// highest that others have used in this collection; 0 for none.
-func (n Numbers) Used(ctx context.Context, projection, collection string) (own, others int64, err error) {
+// highest with which others were live in this collection; 0 for none. last is set if the
+// projection was the last to be live in the collection, or if nothing is recorded of the
+// collection.
+func (n Numbers) Used(ctx context.Context, projection, collection string) (own, others int64, last bool, err error) {
 	cursor, err := n.collection.Find(ctx, bson.D{{Key: "$or", Value: bson.A{
 		bson.D{{Key: "_id.collection", Value: collection}}, bson.D{{Key: "_id.projection", Value: projection}},
 	}}})
@@ -59,14 +61,22 @@ func (n Numbers) Used(ctx context.Context, projection, collection string) (own, 
 		err = cursor.All(ctx, &all)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the generation numbers used for collection %s: %w", collection, err)
+		return 0, 0, false, fmt.Errorf("read the generation numbers used for collection %s: %w", collection, err)
 	}
+	var live int64
+	known := false
 	for _, u := range all {
-		if u.ID.Projection == projection {
-			own = max(own, u.Generation)
-		} else {
+		here := u.ID.Collection == collection
+		known = known || here
+		switch {
+		case u.ID.Projection != projection:
 			others = max(others, u.Live)
+		case here:
+			live = u.Live
+			fallthrough
+		default:
+			own = max(own, u.Generation)
 		}
 	}
-	return own, others, nil
+	return own, others, !known || live > others, nil
 }

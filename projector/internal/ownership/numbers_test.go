@@ -18,16 +18,21 @@ func TestNumbersOfACollectionAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for of, want := range map[[2]string][2]int64{
-		{"users", "people"}:  {4, 0}, // guests was not live
-		{"guests", "people"}: {5, 2},
-		{"guests", "other"}:  {5, 0},
-		{"new", "members"}:   {0, 4},
-		{"new", "other"}:     {0, 0},
+	type used struct {
+		own, others int64
+		last        bool
+	}
+	for of, want := range map[[2]string]used{
+		{"users", "people"}:  {4, 0, true}, // guests was not live
+		{"guests", "people"}: {5, 2, false},
+		{"guests", "other"}:  {5, 0, true},
+		{"users", "members"}: {4, 0, true},
+		{"new", "members"}:   {0, 4, false},
+		{"new", "other"}:     {0, 0, true},
 	} {
-		own, others, err := numbers.Used(t.Context(), of[0], of[1])
-		if err != nil || [2]int64{own, others} != want {
-			t.Errorf("%v: used are %d and %d, %v; want %v", of, own, others, err, want)
+		own, others, last, err := numbers.Used(t.Context(), of[0], of[1])
+		if got := (used{own, others, last}); err != nil || got != want {
+			t.Errorf("%v: %+v, %v; want %+v", of, got, err, want)
 		}
 	}
 }
