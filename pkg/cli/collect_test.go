@@ -21,8 +21,10 @@ type settings struct {
 	Either int      `env:"FIRST,SECOND" help:"One of two variables."`
 	Run    struct{} `cmd:"" default:"1" help:"Run."`
 	Count  struct {
-		Most  int   `env:"MOST" help:"The most."`
-		Parts []int `arg:"" help:"The parts."`
+		Most  int      `env:"MOST" help:"The most."`
+		Of    string   `help:"Only one; otherwise all."`
+		Named []string `help:"Only these; otherwise all."`
+		Parts []int    `arg:"" help:"The parts."`
 	} `cmd:"" help:"Count."`
 }
 
@@ -56,6 +58,9 @@ func TestParseReportsEachMistakeOnce(t *testing.T) {
 		"no value, then a short flag":     {nil, []string{"--port", "-1"}, []string{"--port (PORT) lacks its value: write --port=N", `unknown flag -1`}},
 		"negated with a value":            {nil, []string{"--no-fast=maybe", "--port=x"}, []string{"bool value must be", `--port (PORT) is "x", not a whole`}},
 		"empty flag":                      {nil, []string{"--port="}, []string{`--port (PORT) is "", not a whole`}},
+		"empty flag of a command":         {nil, []string{"count", "--of=", "1"}, []string{"--of is empty: give it a value, or leave it out"}},
+		"empty value of a command's flag": {nil, []string{"count", "--of", "", "--named", "", "1"}, []string{"--of is empty: ", "--named is empty: "}},
+		"empty argument":                  {nil, []string{"count", ""}, []string{"<parts> is empty: give it a value"}},
 		"empty variable":                  {map[string]string{"PORT": "", "LEVEL": "", "FAST": ""}, nil, nil},
 		"secret in a flag":                {nil, []string{"--secret=hidden"}, []string{"--secret (SECRET) is ***, not a whole"}},
 		"secret in a variable":            {map[string]string{"SECRET": "hidden"}, nil, []string{"SECRET (--secret) is ***, not a whole"}},

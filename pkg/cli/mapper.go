@@ -28,8 +28,13 @@ func (c collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 		c.parser.lacksValue(ctx.Value)
 		return c.fallBack(ctx.Value, target)
 	}
-	wrong := ""
 	text := fmt.Sprint(next.Value)
+	if text == "" && c.parser.source == fromArguments && !hasVariable(ctx.Value) && !ctx.Value.IsBool() {
+		ctx.Scan.Pop()
+		c.parser.emptyValue(ctx.Value)
+		return c.fallBack(ctx.Value, target)
+	}
+	wrong := ""
 	if mayBeSecret(text) {
 		c.parser.doubtful = append(c.parser.doubtful, text)
 	}
@@ -51,8 +56,11 @@ func (c collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 // isSetting reports whether the value is a setting that the service prints. Services redact
 // the settings with the tag secret, and check those with the tag url themselves.
 func isSetting(value *kong.Value) bool {
-	return value.Flag != nil && len(value.Flag.Envs) > 0 && !value.Tag.Has("secret") && !value.Tag.Has("url")
+	return hasVariable(value) && !value.Tag.Has("secret") && !value.Tag.Has("url")
 }
+
+// hasVariable reports whether the value can come from the environment.
+func hasVariable(value *kong.Value) bool { return value.Flag != nil && len(value.Flag.Envs) > 0 }
 
 // fallBack sets a value to its default.
 func (c collector) fallBack(value *kong.Value, target reflect.Value) error {

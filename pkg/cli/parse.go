@@ -42,8 +42,9 @@ type Selective interface {
 
 // Parse fills the kong-tagged struct that config points to. A value comes from the
 // arguments, or else from the environment, or else from the default. An empty variable
-// counts as unset, because deployment templates leave unused variables empty. args do not
-// have the program's name. environ is [os.LookupEnv] outside tests.
+// counts as unset, because deployment templates leave unused variables empty. An empty flag
+// or argument of a command is a problem. args do not have the program's name. environ is
+// [os.LookupEnv] outside tests.
 //
 // -h, --help and --version print to stdout and return [ErrHelp]. Otherwise Parse prints
 // every problem on a line of its own on stderr, and returns [ErrUsage]. It reports all

@@ -28,6 +28,16 @@ func (p *parser) lacksValue(value *kong.Value) {
 	p.markBroken(value)
 }
 
+// emptyValue records that a flag or an argument of a command is empty, for example because a
+// variable of a shell is not set. A command would treat an empty choice as everything.
+func (p *parser) emptyValue(value *kong.Value) {
+	remedy := "give it a value"
+	if value.Flag != nil {
+		remedy += ", or leave it out"
+	}
+	p.problems = append(p.problems, p.subject(value)+" is empty: "+remedy)
+}
+
 // markBroken records that Validate will see a default instead of the value.
 func (p *parser) markBroken(value *kong.Value) {
 	if value.Flag != nil {
