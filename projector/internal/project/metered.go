@@ -3,6 +3,7 @@ package project
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 
 	"cel.dev/cel-go/common/functions"
@@ -21,6 +22,8 @@ type meteredCall struct {
 	args  []interpreter.InterpretableV2
 	impl  *functions.Overload
 	price price
+	// zoned is set if the second argument is a time zone.
+	zoned bool
 	// pattern is the regular expression of matches if it is a constant, and instructions
 	// its size.
 	pattern      *regexp.Regexp
@@ -82,7 +85,7 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 		return node, nil
 	}
 	p, ok := prices[call.Function()]
-	if !ok || constant(call.Args()...) {
+	if !ok || constant(call.Args()...) && !takesZone(call) {
 		return node, nil
 	}
 	found, err := implementations()
@@ -99,7 +102,7 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 	if impl == nil {
 		return node, nil
 	}
-	c := &meteredCall{call: call, args: call.Args(), impl: impl, price: p}
+	c := &meteredCall{call: call, args: call.Args(), impl: impl, price: p, zoned: takesZone(call)}
 	if call.Function() == overloads.Matches && constant(c.args[1]) {
 		if err := c.compile(); err != nil {
 			return nil, err
@@ -164,9 +167,22 @@ func (c *meteredCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return result
 }
 
+// takesZone reports whether the second argument of a call is a time zone, as of getHours.
+func takesZone(call interpreter.InterpretableCall) bool {
+	return strings.HasPrefix(call.Function(), "get") && len(call.Args()) == 2
+}
+
+// isLocal reports whether a time zone is that of the process, which can differ between two
+// projectors that fold the same event.
+func isLocal(zone ref.Val) bool {
+	return zone == types.String("Local") || zone == types.String("localtime")
+}
+
 // run calls the function with one or two arguments.
 func (c *meteredCall) run(a, b ref.Val) ref.Val {
 	switch {
+	case c.zoned && isLocal(b):
+		return types.NewErr("time zone %v is that of the projector, so equal events could have different results: name a zone, such as Europe/Berlin", b)
 	case c.impl.OperandTrait != 0 && !a.Type().HasTrait(c.impl.OperandTrait):
 		return types.NewErr("no such overload: %s", c.call.Function())
 	case c.pattern != nil:

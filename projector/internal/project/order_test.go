@@ -97,6 +97,22 @@ func TestMapsAreVisitedInTheOrderOfTheirKeys(t *testing.T) {
 	}
 }
 
+// TestZoneOfTheProcessIsRefused checks that no result depends on the time zone of the
+// process: two projectors can have different ones.
+func TestZoneOfTheProcessIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, expression := range []string{
+		"timestamp.getHours('Local')", "timestamp('2026-01-02T03:04:05Z').getDayOfMonth('Local')",
+		"timestamp.getMinutes(payload.zone)", "[timestamp].map(x, x.getFullYear('localtime'))",
+	} {
+		p := on(t, fmt.Sprintf("{set: {r: %q}}", expression))
+		f := p.Fold(nil, []*event.Event{eventOf(t, 1, "E", `{"zone": "Local"}`)})
+		if f.Err == nil || !strings.Contains(f.Err.Error(), "name a zone, such as Europe/Berlin") {
+			t.Errorf("%s gives %s, %v", expression, jsonOf(t, f.State()), f.Err)
+		}
+	}
+}
+
 // smallPayload has the fields of the payload of attacks, with small values.
 func smallPayload(tb testing.TB) bson.Raw {
 	tb.Helper()
