@@ -56,7 +56,7 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 			{Key: "shadow", Value: "users.generation-2"}, {Key: "state", Value: "failed"}, {Key: "reason", Value: "3 documents differ"}, {Key: "jobs", Value: bson.D{{Key: "build", Value: "users.2.build"}}}, {Key: "startedAt", Value: time.Now()},
 		}}),
 		generationEntry("old", "cccc", "oldReadModels", bson.E{Key: "retiredAt", Value: time.Now()}))
-	insert("oldReadModels", bson.D{{Key: "_id", Value: "1"}}, bson.D{{Key: "_id", Value: "2"}})
+	insert("oldReadModels", bson.D{{Key: "_id", Value: "1"}, {Key: "lastEventId", Value: int64(1)}}, bson.D{{Key: "_id", Value: "2"}, {Key: "lastEventId", Value: int64(1)}})
 	insert("watermarks", side("old", 1), side("old", 2), side("users", 1))
 	insert("parked", side("old", 2), side("users", 1))
 

@@ -365,6 +365,22 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 	})
 }
 
+// refuseUnmanaged fails if a collection has documents that no projector has written, for
+// example because an application uses a collection that the projection has left behind.
+func refuseUnmanaged(ctx context.Context, s *stores, collections []string) error {
+	for _, collection := range collections {
+		found, err := readmodel.Inspect(ctx, s.readModels, collection)
+		if err != nil {
+			return err
+		}
+		if found.Unmanaged > 0 {
+			return fmt.Errorf("collection %s has %s that no projector has written, such as the one with _id %s: nothing is deleted; move such documents to another collection, and repeat the command",
+				collection, cli.Count(found.Unmanaged, "document"), found.Example)
+		}
+	}
+	return nil
+}
+
 // uuidsOf returns the UUIDs of the collections that exist, by name.
 func uuidsOf(ctx context.Context, s *stores, collections []string) (map[string]bson.Binary, error) {
 	uuids := make(map[string]bson.Binary, len(collections))
@@ -385,6 +401,9 @@ func uuidsOf(ctx context.Context, s *stores, collections []string) (map[string]b
 // collection. Only the collections with the UUIDs that were read are deleted, because
 // another projection may have become live under the name meanwhile.
 func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalog *generation.Catalog, entry *generation.Entry, collections []string, uuids map[string]bson.Binary) (map[string]int64, error) {
+	if err := refuseUnmanaged(ctx, s, collections); err != nil {
+		return nil, err
+	}
 	_, err := catalog.Write(ctx, entry, generation.BeginDrop(entry, collections, author(c.Change)))
 	if errors.Is(err, generation.ErrConflict) {
 		return nil, fmt.Errorf("%w since the command looked at it: nothing is deleted; check projection %s, and repeat the command", err, c.Name)

@@ -44,7 +44,7 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 			t.Errorf("collections are %v, %v", names, err)
 		}
 	}
-	if _, err := db.Collection("visits").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+	if _, err := db.Collection("visits").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	live := write(nil, generation.Create("p", declared, generation.Found{}, by))
@@ -146,4 +146,29 @@ func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
 		t.Errorf("dropped %v, %v", counts, err)
 	}
 	c.right(3)
+}
+
+// TestDropKeepsTheDocumentsOfAnApplication checks that a drop does not delete what an
+// application has written into the collection of a retired projection.
+func TestDropKeepsTheDocumentsOfAnApplication(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s, command, e, uuids := c.dropOf()
+	c.write("visits", "one", 2)
+	_, err := command.carryOut(t.Context(), s, c.catalog, e, []string{"visits"}, uuids)
+	if err == nil || !strings.Contains(err.Error(), "visits has 2 documents that no projector has written, such as the one with _id \"one\": nothing is deleted") {
+		t.Errorf("error %v", err)
+	}
+	if n := c.left("visits"); n != 2 {
+		t.Errorf("%d documents of the application are left", n)
+	}
+	if e := c.entry(); len(e.Dropping) > 0 || e.Dropped() {
+		t.Errorf("the catalog has %+v", e)
+	}
+	if _, err := c.database.Collection("visits").DeleteMany(t.Context(), bson.D{{Key: "owner", Value: "application"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command.carryOut(t.Context(), s, c.catalog, e, []string{"visits"}, uuids); err != nil {
+		t.Errorf("without these documents: %v", err)
+	}
 }

@@ -12,8 +12,8 @@ import (
 // inspectPage is the number of documents that one page of an inspection reads.
 const inspectPage = 2000
 
-// Inspection is a search for documents that a promotion would drop and a new generation
-// does not have: those that no projector has written, such as those of an application that
+// Inspection is a search for documents that a promotion, or a drop, would delete and a new
+// generation does not have: those that no projector has written, such as those of an application that
 // uses the collection itself, and read models without events. It goes through the whole
 // collection in the order of _id. The zero value is at the beginning.
 type Inspection struct {
@@ -77,15 +77,20 @@ func (i Inspection) Err(db *mongo.Database, collection string) error {
 		ErrLayout, db.Name(), collection, i.Unmanaged, i.Example)
 }
 
+// Inspect inspects a whole collection, without looking for events.
+func Inspect(ctx context.Context, db *mongo.Database, collection string) (i Inspection, err error) {
+	for !i.Done && err == nil {
+		i, err = i.Next(ctx, db, collection, nil)
+	}
+	return i, err
+}
+
 // CheckDocuments inspects a whole collection. The error is an [ErrLayout] if it has
 // documents that no projector has written.
 func CheckDocuments(ctx context.Context, db *mongo.Database, collection string) error {
-	var i Inspection
-	for !i.Done {
-		var err error
-		if i, err = i.Next(ctx, db, collection, nil); err != nil {
-			return err
-		}
+	i, err := Inspect(ctx, db, collection)
+	if err != nil {
+		return err
 	}
 	return i.Err(db, collection)
 }
