@@ -31,4 +31,7 @@ type Position struct {
 type Head struct {
 	Unit
 	EventID int64
+	// Passed is the read model's watermark if that has passed the event at which the unit is
+	// parked, so that the unit can resume immediately; otherwise 0.
+	Passed int64
 }

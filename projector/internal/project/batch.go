@@ -81,6 +81,8 @@ type unit struct {
 	// watermark as last loaded or written.
 	document  bson.Raw
 	watermark int64
+	// passed is the watermark of a parked unit that can resume immediately; otherwise 0.
+	passed int64
 	// updatedAt is the lastUpdatedAt of the document.
 	updatedAt int64
 	// assumes is how the state is known, until the write is answered. looked says that the

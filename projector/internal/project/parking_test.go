@@ -35,12 +35,18 @@ func TestParkMissing(t *testing.T) {
 	b.expectParked(t, "things", "one", project.ReasonMissing, 3, 5)
 	b.process(t, all[5:], project.Hold, "done")
 	b.expectParked(t, "counts", "one", project.ReasonMissing, 3, 6)
+	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 0 {
+		t.Errorf("the unit lacks event 3, and has passed %d", passed)
+	}
 	// The missing event arrives late, and is the next one of the read models.
 	b.process(t, all[2:3], project.Hold, "done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
 	// Its successors were acknowledged: the unit stays parked until it is resumed.
 	b.process(t, all[5:], project.Repair, "done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
+	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 3 {
+		t.Errorf("the unit has passed %d, want 3: it could wait for an hour", passed)
+	}
 }
 
 func TestParkUnavailable(t *testing.T) {
