@@ -55,7 +55,6 @@ type sessions struct {
 	unanswered map[*mongo.Session]struct{}
 	// trusted is the time until which the record cannot have expired.
 	trusted time.Time
-	user    string
 	refused bool
 }
 
@@ -133,27 +132,18 @@ func (s *sessions) renew(ctx context.Context) error {
 	return nil
 }
 
-// identify gives the user of the connection; empty if the server has no users.
+// identify gives the user of the connections, which a rotation of credentials can change.
 func (s *sessions) identify(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	user := s.user
-	s.mu.Unlock()
-	if user != "" {
-		return user, nil
-	}
 	reply, err := s.db.Client().Database("admin").RunCommand(ctx, bson.D{{Key: "connectionStatus", Value: 1}}).Raw()
 	if err != nil {
 		return "", fmt.Errorf("ask MongoDB for the user of this connection: %w", err)
 	}
-	user = "none"
+	user := "none"
 	if first, err := reply.LookupErr("authInfo", "authenticatedUsers", "0"); err == nil {
 		name, _ := first.Document().Lookup("user").StringValueOK()
 		database, _ := first.Document().Lookup("db").StringValueOK()
 		user = name + "@" + database
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.user = user
 	return user, nil
 }
 

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -121,6 +123,26 @@ func TestSuspendedProcessRecordsItsSessionsAgain(t *testing.T) {
 	}
 	if gone() {
 		t.Error("the session was used without a record")
+	}
+}
+
+// A process whose credentials are rotated to another user records its transactions as those
+// of that user. Only a process of the same user can end them.
+func TestSessionsAreRecordedForTheUserOfTheMoment(t *testing.T) {
+	t.Parallel()
+	connected := func(user string) bson.D {
+		return bson.D{{Key: "ok", Value: 1}, {Key: "authInfo", Value: bson.D{{Key: "authenticatedUsers", Value: bson.A{bson.D{{Key: "user", Value: user}, {Key: "db", Value: "admin"}}}}}}}
+	}
+	recorded := bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 1}}
+	server := mongoxtest.NewServer(t, connected("blue"), recorded, connected("green"), recorded)
+	s := newSessions(server.Client.Database("shop"))
+	for i, user := range []string{"blue@admin", "green@admin"} {
+		if err := s.renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if record := server.Command(t, 2*i+1); !strings.Contains(record, user) {
+			t.Errorf("as %s: %s", user, record)
+		}
 	}
 }
 
