@@ -117,7 +117,7 @@ func (j *judge) verdict() (finding, late *Finding) {
 		f := j.finding(Different, j.state.Err.Error())
 		return f, nil
 	case errors.Is(j.state.Unavailable, model.ErrSuperseded):
-		return nil, j.finding(OldGeneration, j.state.Unavailable.Error())
+		return nil, j.finding(OldGeneration, errNewer(j.state.Unavailable).Error())
 	case j.head == 0 && j.state.Document != nil:
 		return j.finding(Extra, "none of the aggregate's events concerns the projection"), nil
 	case w > 0 && j.hole > 0 && j.hole <= w && j.hole <= j.last:

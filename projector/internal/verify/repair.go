@@ -21,6 +21,12 @@ func errExtra(f *Finding) error {
 	return fmt.Errorf("%s, and a repair deletes no read model: check the event store, and delete the read model by hand if it is wrong", f.Detail)
 }
 
+// errNewer adds the remedy to the error of a document of a newer generation. After a restore,
+// or a change by hand, no process writes that generation.
+func errNewer(err error) error {
+	return fmt.Errorf("%w; if no rebuild of the projection has just ended, \"projector projections rebuild\" replaces the document", err)
+}
+
 // errNothing is in the error of an attempt for which the events give nothing to write. A live
 // writer can have replaced the document in the middle of the attempt, so that another one
 // succeeds.
@@ -76,7 +82,7 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 	case state.Err != nil:
 		return fmt.Errorf("the document cannot be loaded, so it cannot be guarded: %w; delete it by hand, and verify again", state.Err)
 	case state.Unavailable != nil:
-		return state.Unavailable
+		return errNewer(state.Unavailable)
 	case state.Foreign != nil:
 		return w.replace(ctx, s, a, state, f)
 	}

@@ -330,6 +330,23 @@ func TestRepairOfAnExtraReadModelSaysWhatStandsInTheWay(t *testing.T) {
 	}
 }
 
+// A document of a generation that nobody writes, for example after a restore, is not repaired.
+// The finding and the repair name the remedy.
+func TestDocumentOfANewerGenerationHasARemedy(t *testing.T) {
+	t.Parallel()
+	w := history(t, 1)
+	if w.change("000", func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(2)}) }, verify.OldGeneration) == "" {
+		t.Fatal("there is no document")
+	}
+	found, _ := w.verify(verify.Params{Repair: true, GraceMillis: 1000})
+	f := found["000"]
+	for _, text := range []string{f.Detail, f.RepairError} {
+		if f.Kind != verify.OldGeneration || !strings.Contains(text, `"projector projections rebuild" replaces the document`) {
+			t.Errorf("%+v has no remedy in %q", f, text)
+		}
+	}
+}
+
 // TestLateAggregateIsAFindingOnlyAfterTheGracePeriod checks both ends of the grace period.
 func TestLateAggregateIsAFindingOnlyAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
