@@ -39,13 +39,14 @@ func (b *Breaker) Good(n int) {
 }
 
 // Allow reports whether one more event may be set aside. If so, Allow counts it. If not,
-// the caller must not set the event aside.
-func (b *Breaker) Allow() bool {
+// the caller must not set the event aside. waiting is how many other events wait because
+// they were not allowed: as long as they wait, they count as recent ones that are set aside.
+func (b *Breaker) Allow(waiting int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.forget(b.seen + 1)
-	recent := min(b.seen+1, int64(b.limit.Window))
-	if len(b.aside) >= max(b.limit.Minimum, int(b.limit.Share*float64(recent))) {
+	recent := min(b.seen+1, int64(b.limit.Window)) + int64(waiting)
+	if len(b.aside)+waiting >= max(b.limit.Minimum, int(b.limit.Share*float64(recent))) {
 		return false
 	}
 	b.seen++

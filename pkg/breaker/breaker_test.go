@@ -13,7 +13,7 @@ func TestMinimumIsAllowedBeforeAnyGoodEvent(t *testing.T) {
 	b := breaker.New(breaker.Limit{Window: 1000, Share: 0.05, Minimum: 10})
 	allowed := 0
 	for range 100 {
-		if b.Allow() {
+		if b.Allow(0) {
 			allowed++
 		}
 	}
@@ -30,17 +30,27 @@ func TestEventsOutsideTheWindowAreForgotten(t *testing.T) {
 	b := breaker.New(breaker.Limit{Window: 100, Share: 0.02})
 	b.Good(99)
 	for i, want := range []bool{true, true, false} {
-		if got := b.Allow(); got != want {
+		if got := b.Allow(0); got != want {
 			t.Errorf("bad event %d of the window was allowed: %v, want %v", i+1, got, want)
 		}
 	}
 	b.Good(97)
-	if b.Allow() {
+	if b.Allow(0) {
 		t.Error("an event was allowed while both are still in the window")
 	}
 	b.Good(1)
-	if !b.Allow() {
+	if !b.Allow(0) {
 		t.Error("no event was allowed after the first has left the window")
+	}
+}
+
+func TestShareOfOneAllowsEverything(t *testing.T) {
+	t.Parallel()
+	b := breaker.New(breaker.Limit{Window: 100, Share: 1})
+	for waiting := 500; waiting >= 0; waiting-- {
+		if !b.Allow(waiting) {
+			t.Fatalf("an event was not allowed while %d others waited", waiting)
+		}
 	}
 }
 
@@ -68,9 +78,10 @@ func TestShareHoldsInEveryWindow(t *testing.T) {
 					count++
 				}
 			}
-			want := count <= max(limit.Minimum, int(limit.Share*float64(len(recent))))
-			if got := b.Allow(); got != want {
-				t.Fatalf("allowed: %v, want %v, with %d of %d set aside", got, want, count, len(recent))
+			waiting := rapid.IntRange(0, 5).Draw(t, "waiting")
+			want := count+waiting <= max(limit.Minimum, int(limit.Share*float64(len(recent)+waiting)))
+			if got := b.Allow(waiting); got != want {
+				t.Fatalf("allowed: %v, want %v, with %d of %d set aside and %d waiting", got, want, count, len(recent), waiting)
 			}
 			if want {
 				aside = append(aside, true)

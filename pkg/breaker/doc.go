@@ -4,5 +4,5 @@
 // If a few events among many good ones are bad, the events are the reason: they are set
 // aside and the rest continues. If most events are bad, the reason is the service, its
 // configuration or a server. A [Breaker] then refuses to set more events aside, and its
-// caller stops and reports the reason.
+// caller lets them wait and reports the reason.
 package breaker

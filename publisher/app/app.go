@@ -220,6 +220,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	w.namespace = namespace
 	w.known, w.whole = sample.Known, sample.Whole
 	w.events, w.history, w.connect = watch.NewCollection(s.events), history, connect
+	w.refused = quarantine.NewRecords(s.state, c.Stream.Name).Refused
 	w.checkpoints = checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 		Logger: p.logger, Registerer: p.registry,
 	})
@@ -286,6 +287,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		storing:    storing,
 		fields:     c.Fields,
 		unreadable: readable.Limit{Share: c.Stream.Unreadable},
+		refusals:   refusalLimit(c.Refusals),
 
 		reader:   reader,
 		encoder:  newEncoder(c, sessions),
@@ -306,7 +308,6 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			MaxInflightBytes:  c.Publish.MaxInflightBytes,
 			Beat:              dispatcher.Beat,
 			MaxAttempts:       c.Refusals.MaxAttempts,
-			Breaker:           refusalBreaker(c.Refusals),
 			Availability:      availability,
 			Metrics:           publish.NewMetrics(p.registry),
 			Tracer:            p.tracer.Publisher(c.ServiceBus.Host(), c.ServiceBus.Topic),
@@ -331,10 +332,10 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	}, nil
 }
 
-// refusalBreaker bounds the events that the topic may refuse, for the terms and for the
-// commands that publish. Beyond it a setting is wrong, and not the events.
-func refusalBreaker(c config.Refusals) *breaker.Breaker {
-	return breaker.New(breaker.Limit{Window: 1000, Share: c.QuarantineShare, Minimum: 10})
+// refusalLimit bounds the events that the topic may refuse, for the terms and for the commands
+// that publish. Beyond it a setting is wrong, and not the events.
+func refusalLimit(c config.Refusals) breaker.Limit {
+	return breaker.Limit{Window: 1000, Share: c.QuarantineShare, Minimum: 10}
 }
 
 // newEncoder makes the encoder of the terms, and of the commands that publish.

@@ -100,7 +100,7 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	}
 	counting, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	records, err := quarantineRecords{s.state.Collection(quarantine.CollectionName), c.Stream.Name}.Count(counting, inventory.QuarantineLimit)
+	records, err := quarantine.NewRecords(s.state, c.Stream.Name).Count(counting, inventory.QuarantineLimit)
 	if note("quarantined", err) {
 		found.Quarantined = &records
 	}

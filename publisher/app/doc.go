@@ -27,7 +27,7 @@
 //	cannot be read      exits with the explanation; events that are held back are not
 //	                    quarantined
 //	topic refuses       at the start, or after PENSTOCK_FATAL_AFTER: the stream ends, and
-//	                    the process exits with the explanation
+//	                    the process exits with the explanation; refused events only wait
 //	MongoDB refuses     the next term retries; at the start, or after
 //	                    PENSTOCK_FATAL_AFTER, the process exits with the explanation
 //

@@ -7,9 +7,6 @@ import (
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -22,7 +19,7 @@ import (
 // newInventory makes the counter of quarantine, topic and oplog. It runs beside the terms.
 func (p *Publisher) newInventory(s *stores, topic inventory.Topic) (*inventory.Counter, error) {
 	return inventory.New(inventory.Options{
-		Quarantine: quarantineRecords{s.state.Collection(quarantine.CollectionName), p.config.Stream.Name},
+		Quarantine: quarantine.NewRecords(s.state, p.config.Stream.Name),
 		Topic:      topic,
 		Oplog:      oplogRunway{s, p.config},
 		Registerer: p.registry,
@@ -42,23 +39,6 @@ func beside(ctx context.Context, loop func(context.Context)) (stop func()) {
 		cancel()
 		<-ended
 	}
-}
-
-// quarantineRecords are the quarantine records of one stream.
-type quarantineRecords struct {
-	collection *mongo.Collection
-	stream     string
-}
-
-// Count uses the index of _id, which begins with the stream.
-func (q quarantineRecords) Count(ctx context.Context, limit int64) (int64, error) {
-	bound := func(document any) bson.D {
-		return bson.D{{Key: "stream", Value: q.stream}, {Key: "document", Value: document}}
-	}
-	return q.collection.CountDocuments(ctx, bson.D{{Key: "_id", Value: bson.D{
-		{Key: "$gte", Value: bound(bson.MinKey{})},
-		{Key: "$lte", Value: bound(bson.MaxKey{})},
-	}}}, options.Count().SetLimit(limit))
 }
 
 // oplogRunway measures how far the oplog reaches back before the checkpoint.

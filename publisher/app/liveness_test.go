@@ -41,7 +41,7 @@ func newConfigured(t *testing.T, h *health.Health) *setup {
 	}
 	w.start = config.StartPoint{Now: true}
 	w.events, w.history, w.connect = s.worker.events, s.worker.history, s.worker.connect
-	w.checkpoints, w.quarantine = s.worker.checkpoints, s.worker.quarantine
+	w.checkpoints, w.quarantine, w.refused = s.worker.checkpoints, s.worker.quarantine, s.refused
 	w.identity, w.collection = s.worker.identity, s.worker.collection
 	s.worker = w
 	return s

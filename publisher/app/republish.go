@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -68,7 +69,8 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 		MaxInflightEvents: c.Publish.MaxInflightEvents,
 		MaxInflightBytes:  c.Publish.MaxInflightBytes,
 		MaxAttempts:       c.Refusals.MaxAttempts,
-		Breaker:           refusalBreaker(c.Refusals),
+		Breaker:           breaker.New(refusalLimit(c.Refusals)),
+		EndIfRefused:      true,
 		Availability: publish.NewAvailability(publish.AvailabilityOptions{
 			FatalAfter: refusedAfter,
 			Explain:    func(err error) error { return explainTopic(err, c.ServiceBus) },

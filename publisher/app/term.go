@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -45,6 +46,11 @@ type worker struct {
 	unreadable readable.Limit
 	known      readable.Known
 	whole      func(context.Context) error
+
+	// refusals bounds how many events that the topic refuses may go to the quarantine. refused
+	// counts those that went there since a time.
+	refusals breaker.Limit
+	refused  func(ctx context.Context, since time.Time, limit int64) (int64, error)
 
 	reader   *event.Reader
 	encoder  *event.Encoder
@@ -123,6 +129,7 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 	options.Connect, options.Encoder, options.SessionKey = w.connect, w.encoder, w.sessions.Key
 	options.Epoch, options.Logger = claim.Epoch, logger
 	options.Acked, options.Quarantine = t.pump.acked, t.pump.refused
+	w.limitRefusals(ctx, &options, from)
 	if store, ok := w.history.(documents); ok {
 		options.Load = t.pump.reload(store)
 	}
@@ -143,6 +150,40 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 		defer metrics.End()
 	}
 	return unlessEnded(ctx, t.run(ctx, leading, from))
+}
+
+// recentRefusals is how long before the checkpoint an event must have gone to the quarantine to
+// count in the next term. Events that wait keep the checkpoint where it is, so they keep those
+// that went to the quarantine before them recent.
+const recentRefusals = time.Hour
+
+// repeatTime is for how long a term after many refusals does not count the events that the topic
+// accepts as good ones: most of them are repeated.
+const repeatTime = time.Minute
+
+// limitRefusals limits the refused events that a term from that position on puts into the
+// quarantine. Those of earlier terms count: otherwise each restart would put more events of a
+// topic with a wrong setting there.
+func (w *worker) limitRefusals(ctx context.Context, options *publish.Options, from checkpoint.Position) {
+	since := time.Now()
+	if at := watch.TimeOf(streamPosition(from)); !at.IsZero() && at.Before(since) {
+		since = at
+	}
+	ctx, cancel := mongox.Timeout(ctx, claimTimeout)
+	defer cancel()
+	most := int64(w.refusals.Minimum)
+	refused, err := w.refused(ctx, since.Add(-recentRefusals), most)
+	if err != nil {
+		refused = most
+		w.logger.Warn().Err(err).Msg("refused events in the quarantine not counted; they count as many")
+	}
+	if refused == most {
+		options.GoodFrom = time.Now().Add(repeatTime)
+	}
+	options.Breaker = breaker.New(w.refusals)
+	for range refused {
+		options.Breaker.Allow(0)
+	}
 }
 
 // unlessEnded returns err unless ctx has ended and err is not fatal.
@@ -268,7 +309,7 @@ func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{publish.ErrRefusals, publish.ErrLost, watch.ErrRefused, scan.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, errSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
+	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, errSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -65,6 +65,8 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		unreadable:   readable.Limit{Events: 20, Hold: time.Second},
 		known:        s.known,
 		whole:        s.whole,
+		refusals:     refusalLimit(config.Refusals{QuarantineShare: 0.05}),
+		refused:      s.refused,
 		encoder:      event.NewEncoder(event.EncodingBSON, event.SessionKeys{}),
 		publishing:   publish.Options{Connections: 2, MaxInflightEvents: 40},
 		watching:     watch.Options{PrefetchBytes: 8 << 10},
@@ -89,6 +91,18 @@ func (s *setup) known(_ context.Context, ids []bson.RawValue) ([]bool, error) {
 		known[i] = quarantined[int(id.AsInt64())]
 	}
 	return known, nil
+}
+
+// refused counts refused events in the quarantine.
+func (s *setup) refused(_ context.Context, since time.Time, limit int64) (int64, error) {
+	records, err := s.quarantine.Documents()
+	n := int64(0)
+	for _, r := range records {
+		if r.Lookup("reason").StringValue() == string(event.ReasonRefused) && !r.Lookup("lastSeen").Time().Before(since.Truncate(time.Millisecond)) {
+			n++
+		}
+	}
+	return min(n, limit), err
 }
 
 // whole judges all events of the store, and not only a sample.
@@ -376,7 +390,6 @@ func TestFatal(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		fmt.Errorf("x: %w", watch.ErrRefused), fmt.Errorf("x: %w", scan.ErrRefused), fmt.Errorf("x: %w", eventstore.ErrIndex), fmt.Errorf("x: %w", eventstore.ErrNoOperationTime), errOplogTooShort,
-		fmt.Errorf("x: %w", publish.ErrRefusals), fmt.Errorf("x: %w", publish.ErrLost),
 		fmt.Errorf("x: %w", &publish.SendError{Fault: publish.FaultFatal, Err: io.EOF}),
 	} {
 		if !fatal(err) {

@@ -90,7 +90,7 @@ cluster: {{ . | quote }}
   labels: {severity: critical}
   annotations:
     summary: The topic refuses the publisher.
-    description: The topic does not let the publisher send. The publisher retries, and its process ends if the refusals last.
+    description: The topic does not let the publisher send, or refuses every event. The publisher retries. Its process ends if missing rights or a missing topic last.
 - alert: PenstockPublisherBrokerUnreachable
   expr: max(penstock_publisher_health_conditions{ {{- $pods }}, condition="broker-unreachable"}) > 0
   for: 2m

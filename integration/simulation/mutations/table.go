@@ -107,8 +107,8 @@ var Table = []Mutation{
 	{
 		Name:  "an event that the topic refuses twice is not quarantined but dropped",
 		File:  "publisher/internal/publish/failure.go",
-		Old:   "return w.setAside(ctx, 0, s.explain(f.at), ErrRefusals, \"correct the topic's settings\")",
-		New:   "w.settle(w.batch, false, true)\n\t\treturn true",
+		Old:   "return w.quarantine(ctx, 0, reason)",
+		New:   "w.settle(w.batch, false, true)\n\t\t\treturn true",
 		Blind: "no history has an event that the topic refuses for good; publish/model_test.go has",
 	},
 	{

@@ -77,7 +77,7 @@ func (r *record) judge(id string) Verdict {
 	switch {
 	case !r.works.Load():
 		return r.trial.judge(id)
-	case r.breaker.Allow():
+	case r.breaker.Allow(0):
 		return EventWrong
 	}
 	return RuleWrong

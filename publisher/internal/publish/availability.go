@@ -16,7 +16,7 @@ import (
 // AvailabilityOptions configure an [Availability]. Every zero value is valid.
 type AvailabilityOptions struct {
 	// FatalAfter is how long the topic may refuse a process that it has served before;
-	// 0 ends the term at once.
+	// 0 ends the term at once. Refusals of single events do not end it.
 	FatalAfter time.Duration
 	// Explain adds the remedy to an error; nil adds nothing.
 	Explain func(error) error
@@ -66,7 +66,7 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 	}
 	return &Availability{options: o, gauge: promauto.With(o.Registerer).NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_publisher_topic_refused",
-		Help: "1 while the topic refuses this publisher for a reason that can need an operator, such as missing rights. The publisher retries, and ends after PENSTOCK_FATAL_AFTER.",
+		Help: "1 while the topic refuses this publisher, or every event, for a reason that can need an operator, such as missing rights. The publisher retries. If its rights or the topic are missing, it ends after PENSTOCK_FATAL_AFTER.",
 	})}
 }
 
@@ -143,9 +143,9 @@ func (a *Availability) ConnectRefused(err error) error { return a.refuse(&a.conn
 
 // EverythingRefused notes that the topic has refused an event with [FaultRefused] and has
 // accepted none since the last such refusal. The error is that of [Availability.Refused],
-// and wraps [ErrRefusals].
+// and wraps [ErrRefusals]: it is for a caller that cannot wait for a correction.
 func (a *Availability) EverythingRefused(err error) error {
-	return a.refuse(&a.everything, fmt.Errorf("%w: it accepts no event: %w", ErrRefusals, err))
+	return a.refuse(&a.everything, fmt.Errorf("%w: the topic accepts none: %w", ErrRefusals, err))
 }
 
 // Err is nil unless the topic refuses the process at present. Then it says why, and what to
@@ -174,8 +174,11 @@ func (a *Availability) refuse(r *refusals, err error) error {
 	if r.since.IsZero() {
 		if !a.refused.Swap(true) {
 			a.gauge.Set(1)
-			a.options.Logger.Error().Err(a.options.Explain(err)).Stringer("endsAfter", a.options.FatalAfter).
-				Msg("topic refuses this publisher; retrying")
+			logged := a.options.Logger.Error().Err(a.options.Explain(err))
+			if r != &a.everything {
+				logged.Stringer("endsAfter", a.options.FatalAfter)
+			}
+			logged.Msg("topic refuses this publisher; retrying")
 		}
 		r.since = now
 	}

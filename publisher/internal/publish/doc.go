@@ -88,7 +88,11 @@
 // If it is the only event that fails and no other event is there to compare it with, it is
 // at fault after a minute of refusals. This time doubles for each further event. If several
 // events are refused and none is accepted, nothing is quarantined: the topic is at fault.
-// The Breaker ends the term before a large share of the events is quarantined.
+//
+// The Breaker bounds the share of the events that are quarantined. Beyond it an event is held:
+// it waits like one that fails in another way, and is sent again, the less often the more wait.
+// Held events count as quarantined ones, so the share does not become free for them while many
+// wait. When the topic accepts one of them, the lanes of all are ready.
 //
 // A link that ended reports its reason to every later send. So a fault from a broken
 // connection that would keep an event from the topic counts only if other

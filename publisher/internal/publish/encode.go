@@ -32,7 +32,7 @@ func (w *worker) encode(ctx context.Context) bool {
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
 		if e.unpublishable != nil {
-			if !w.setAside(ctx, i, e.unpublishable, ErrLost, "restore the events collection: a restart then reads the events again") {
+			if !w.setLostAside(ctx, i) {
 				return false
 			}
 			continue

@@ -57,18 +57,27 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	s := w.note(f)
 	w.noteRefusedBatch(*f)
 	if f.events == 1 && s.conclusive(f.at, d.options.MaxAttempts, d.aloneFor()) {
-		d.quarantined++
-		d.mu.Unlock()
-		return w.setAside(ctx, 0, s.explain(f.at), ErrRefusals, "correct the topic's settings")
+		reason := s.explain(f.at)
+		err := d.hold(w.batch[0], reason, "correct the topic's settings")
+		if err == nil {
+			d.quarantined++
+			d.mu.Unlock()
+			return w.quarantine(ctx, 0, reason)
+		}
+		if d.options.EndIfRefused {
+			d.mu.Unlock()
+			d.fail(err)
+			return false
+		}
 	}
-	everything := s.refused && !s.explained && s.failures >= splitAfter
+	everything := s.refused && !s.explained && !s.held && s.failures >= splitAfter
 	unsure := f.events == 1 && !s.sound && s.attempts+s.unaided >= d.options.MaxAttempts
 	failures := s.failures
 	w.wait(s.notBefore)
 	d.mu.Unlock()
 
 	if everything {
-		if err := d.options.Availability.EverythingRefused(f.err); err != nil {
+		if err := d.options.Availability.EverythingRefused(f.err); err != nil && d.options.EndIfRefused {
 			d.fail(fmt.Errorf("publish event %s: %w", message, err))
 			return false
 		}

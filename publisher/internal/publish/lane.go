@@ -90,8 +90,8 @@ type lanes struct {
 	// unexplained counts the waiting lanes that failed while the topic accepted nothing
 	// else.
 	unexplained int
-	// setbacks counts the lanes with a setback.
-	setbacks int
+	// setbacks counts the lanes with a setback, held those of them whose event is held.
+	setbacks, held int
 	// loads are the lanes whose spilled events must be read. One read has at most loadEvents.
 	loads       []*lane
 	loadEvents  int
@@ -199,18 +199,24 @@ func (l *lanes) putBack(entries []*entry) {
 	}
 }
 
-// remove drops taken events that are settled. Unless older events of their lanes are not
-// settled, it ends the setback of their lanes, because the next events have not failed.
-func (l *lanes) remove(entries []*entry, oldest bool) {
+// remove drops taken events that are settled, and reports whether one of them was held. Unless
+// older events of their lanes are not settled, it ends the setback of their lanes, because the
+// next events have not failed.
+func (l *lanes) remove(entries []*entry, oldest bool) (held bool) {
 	for _, e := range entries {
 		ln := e.lane
-		if ln.setback != nil && oldest {
+		if s := ln.setback; s != nil && oldest {
 			ln.setback = nil
 			l.setbacks--
+			if s.held {
+				l.held--
+				held = true
+			}
 		}
 		l.release(e)
 		l.settle(ln)
 	}
+	return held
 }
 
 // release puts an entry into the free list.
@@ -276,10 +282,11 @@ func (l *lanes) endWaits(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// endUnexplained makes lanes ready that failed while the topic accepted nothing else. The
-// topic accepts events again, so they need not wait longer.
-func (l *lanes) endUnexplained() {
-	if l.unexplained == 0 {
+// topicAccepts makes lanes ready that failed while the topic accepted nothing else: it accepts
+// events again, so they need not wait longer. If the topic has accepted an event that was held,
+// the lanes of the others are ready, too.
+func (l *lanes) topicAccepts(held bool) {
+	if l.unexplained == 0 && !held {
 		return
 	}
 	var still laneHeap
@@ -287,7 +294,7 @@ func (l *lanes) endUnexplained() {
 	l.waiting = nil
 	for _, ln := range was {
 		s := ln.setback
-		if s.explained {
+		if s.explained && (!held || !s.held) {
 			still = append(still, ln)
 			continue
 		}

@@ -109,9 +109,17 @@ type Options struct {
 	// accepts others, before the event is quarantined. Default 5.
 	MaxAttempts int
 	// Breaker bounds the events that are quarantined because the topic refuses them, or because
-	// [Options.Load] cannot give them. Beyond the bound Run ends with [ErrRefusals] or [ErrLost]. All terms of a process share one. Default one that
-	// allows 10, or 5 % of the last 1000 events.
+	// [Options.Load] cannot give them. Beyond the bound such an event waits, and its lane with
+	// it, until the topic accepts it or the Breaker allows it. Default one that allows 10, or
+	// 5 % of the last 1000 events.
 	Breaker *breaker.Breaker
+	// GoodFrom is the time from which on accepted events count as good for the Breaker. Those that
+	// a term repeats after a restart were counted before.
+	GoodFrom time.Time
+	// EndIfRefused ends Run with [ErrRefusals] instead, and also if the topic accepts nothing
+	// for as long as Availability allows. It is for commands: nobody awaits a correction of the
+	// topic.
+	EndIfRefused bool
 	// Availability decides how long a topic may refuse everything. All terms of a process
 	// share one. Default one that ends Run at the first such refusal.
 	Availability *Availability

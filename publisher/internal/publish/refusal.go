@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
@@ -13,14 +14,13 @@ import (
 // batch before. If one message were the reason, the topic would soon accept a half.
 const unprovenBatches = 8
 
-var (
-	// ErrRefusals says that the topic refuses so many events that the events cannot be the
-	// reason.
-	ErrRefusals = errors.New("the topic refuses too many events")
-	// ErrLost says that the event store no longer has so many events that nobody can have
-	// intended that.
-	ErrLost = errors.New("the event store no longer has too many events that waited for the topic")
-)
+// lostWait is how long a lane waits until an event that the event store seems to have lost is
+// read again.
+const lostWait = time.Minute
+
+// ErrRefusals says that so many events cannot be published that the events cannot be the
+// reason.
+var ErrRefusals = errors.New("too many events cannot be published")
 
 // degrade falls back to a smaller policy after the topic has refused a batch, and
 // returns the events to their lanes.
@@ -78,18 +78,56 @@ func (w *worker) tests(events int) bool {
 	return w.policy == BatchingSession && events > 1
 }
 
-// setAside quarantines the i-th event of the batch, unless too many recent events were
-// quarantined: then Run ends with the problem and the remedy. False means that Run ends.
-func (w *worker) setAside(ctx context.Context, i int, cause, problem error, remedy string) bool {
-	d := w.d
-	if !d.options.Breaker.Allow() {
-		recent, aside := d.options.Breaker.Recent()
-		keys := w.batch[i].item.Event.Keys
-		d.fail(fmt.Errorf("publish event %s: %w: %d of the last %d events are already in the quarantine; %s, or raise PENSTOCK_QUARANTINE_SHARE if the events are wrong: %w",
-			event.MessageID(keys.AggregateID, keys.EventID), problem, aside, recent, remedy, cause))
-		return false
+// hold lets an event wait in its lane that cannot be published, because too many others are in
+// the quarantine or wait for the same reason. It returns nil if the event may go to the
+// quarantine. The caller holds the mutex, and lets the lane wait.
+func (d *Dispatcher) hold(e *entry, cause error, remedy string) error {
+	l := &d.lanes
+	others := l.held
+	if s := e.lane.setback; s != nil && s.held {
+		others--
 	}
-	return w.quarantine(ctx, i, cause)
+	if d.options.Breaker.Allow(others) {
+		return nil
+	}
+	s := l.setback(e.lane)
+	recent, aside := d.options.Breaker.Recent()
+	s.err = fmt.Errorf("%w: %d of the last %d events are in the quarantine and %d others wait; %s, or raise PENSTOCK_QUARANTINE_SHARE if the events are wrong; event %s: %w",
+		ErrRefusals, aside, recent, others, remedy, event.MessageID(e.item.Event.AggregateID, e.item.Event.EventID), cause)
+	if !s.held {
+		s.held = true
+		l.held++
+		d.stumbles.Error().Err(s.err).Msg("event waits instead of going to the quarantine")
+	}
+	// The more events wait, the less often each is sent again.
+	s.notBefore = s.notBefore.Add(time.Duration(l.held) * time.Second / outageRate)
+	return s.err
+}
+
+// setLostAside quarantines the i-th event of the batch, which the event store cannot give any
+// more, and removes it from the batch. If the event must wait, it returns it and those behind
+// it to their lanes. False means that Run ends.
+func (w *worker) setLostAside(ctx context.Context, i int) bool {
+	d, e := w.d, w.batch[i]
+	d.mu.Lock()
+	if d.hold(e, e.unpublishable, "restore the events in the event store, or restart the publisher to read them from the change stream") == nil {
+		d.mu.Unlock()
+		return w.quarantine(ctx, i, e.unpublishable)
+	}
+	defer d.mu.Unlock()
+	now := time.Now()
+	s := e.lane.setback
+	if s.failures++; s.begun.IsZero() {
+		s.begun = now
+	}
+	s.most, s.suspect, s.explained = 1, true, true
+	s.waits, s.notBefore = true, now.Add(lostWait)
+	d.lanes.putBack(w.batch[i:])
+	w.batch = w.batch[:i]
+	d.unloadReloaded(e.lane)
+	d.notifyWaits()
+	d.wake()
+	return true
 }
 
 // tooLarge sends fewer events, or a claim check if there is only one event, or quarantines

@@ -197,7 +197,8 @@ func (d *Dispatcher) loaded(load laneLoad, events []Loaded) {
 		e.item, e.size, e.submitted = Item{Event: events[i].Event, Ticket: r.ticket, Size: int(r.size)}, r.size, submitted
 		e.reloaded, e.unpublishable = true, events[i].Err
 		if e.unpublishable != nil {
-			e.item.Event.AggregateID, e.item.Event.EventID = r.aggregate.id, r.eventID
+			keys := &e.item.Event
+			keys.AggregateID, keys.RawAggregateID, keys.EventID = r.aggregate.id, r.aggregate.raw, r.eventID
 		}
 		d.reloaded++
 		d.reloadedBytes += e.size

@@ -553,26 +553,6 @@ func blockedKey(t *testing.T, load func(context.Context, []publish.Ref) ([]publi
 	return h, blocking, metrics
 }
 
-// TestManyLostEventsEndTheTerm: the checkpoint must not pass so many events that the event
-// store seems not to have. The change stream may still have them.
-func TestManyLostEventsEndTheTerm(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h, blocking, _ := blockedKey(t, func(_ context.Context, refs []publish.Ref) ([]publish.Loaded, error) {
-			loaded := make([]publish.Loaded, len(refs))
-			for i := range loaded {
-				loaded[i].Err = &event.ContractError{Reason: event.ReasonLost}
-			}
-			return loaded, nil
-		})
-		blocking.Store(false)
-		h.ended(t, publish.ErrLost)
-		if n := len(h.quarantined); n > 10 {
-			t.Errorf("%d events are in the quarantine", n)
-		}
-	})
-}
-
 // TestKeyWhoseEventsCannotBeReadIsDelayed: the topic accepts the key, but the event store
 // does not give its events.
 func TestKeyWhoseEventsCannotBeReadIsDelayed(t *testing.T) {

@@ -174,7 +174,9 @@ func (w *worker) published(n int) {
 	}
 	w.d.metrics.published[resultClaimCheck].Add(float64(claims))
 	w.d.metrics.published[resultPublished].Add(float64(n - claims))
-	w.d.options.Breaker.Good(n)
+	if !time.Now().Before(w.d.options.GoodFrom) {
+		w.d.options.Breaker.Good(n)
+	}
 	w.settle(w.batch[:n], true, true)
 	copy(w.batch, w.batch[n:])
 	w.batch = w.batch[:len(w.batch)-n]
@@ -196,13 +198,13 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 	for _, e := range entries {
 		d.leaveMemory(e)
 	}
-	d.lanes.remove(entries, oldest)
+	held := d.lanes.remove(entries, oldest)
 	if accepted {
 		d.accepted++
 		d.acceptedAt = time.Now()
 		d.busyShare -= d.busyShare / busySends
 		d.quarantined = 0
-		d.lanes.endUnexplained()
+		d.lanes.topicAccepts(held)
 	}
 	if d.waiting > 0 {
 		d.notifySpace()

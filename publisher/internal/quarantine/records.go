@@ -74,15 +74,35 @@ func NewRecords(db *mongo.Database, stream string) *Records {
 	return &Records{collection: mongox.Durable(db, CollectionName), stream: stream}
 }
 
+// all is the filter for the records of the stream, by the index of _id.
+func (r *Records) all() bson.D {
+	bound := func(document any) bson.D {
+		return bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: document}}
+	}
+	return bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: bound(bson.MinKey{})}, {Key: "$lte", Value: bound(bson.MaxKey{})}}}}
+}
+
+// Count counts the records, up to limit.
+func (r *Records) Count(ctx context.Context, limit int64) (int64, error) {
+	return r.collection.CountDocuments(ctx, r.all(), options.Count().SetLimit(limit))
+}
+
+// Refused counts, up to limit, the records of events that could be read and were put into the
+// quarantine since that time: the topic refused them, or the event store lost them.
+func (r *Records) Refused(ctx context.Context, since time.Time, limit int64) (int64, error) {
+	n, err := r.collection.CountDocuments(ctx, append(r.all(),
+		bson.E{Key: "reason", Value: bson.D{{Key: "$in", Value: bson.A{event.ReasonRefused, event.ReasonLost}}}},
+		bson.E{Key: "lastSeen", Value: bson.D{{Key: "$gte", Value: since}}},
+	), options.Count().SetLimit(limit))
+	return n, mongox.Explain(ctx, err)
+}
+
 // List returns the records that f chooses, in the order in which they were first seen, and
 // at most limit (up to [MaxRecords]) of them. It omits their events unless whole is true.
 func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]Record, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
-	bound := func(document any) bson.D {
-		return bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: document}}
-	}
-	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: bound(bson.MinKey{})}, {Key: "$lte", Value: bound(bson.MaxKey{})}}}}
+	filter := r.all()
 	if f.Reason != "" {
 		filter = append(filter, bson.E{Key: "reason", Value: f.Reason})
 	}
