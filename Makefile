@@ -36,21 +36,35 @@ build: ## Build the services, the sandbox and the stand-ins into bin/
 
 ##@ Check
 
-.PHONY: test
-test: test-projections ## Run every test: unit, property, race (with a C compiler), and end to end with processes that are killed
-	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
-	$(GO_TEST) $(RACE) -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|containers|simulation)$$')
-	$(SIMULATE) -timeout 15m ./integration/simulation
-	$(GO_TEST) -timeout 10m -run Election -v ./publisher/internal/leader
-	@# Scenarios wait more than they work: four at a time, on two cores too.
-	$(GO_TEST) -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
+# The tests of single packages.
+UNIT = $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|containers|simulation)$$')
+# A bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
+VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=0 go test -count 1 -tags simulation -ldflags=-checklinkname=0
 
-# Its bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
-SIMULATE = GOGC=400 CGO_ENABLED=0 go test -count 1 -tags simulation -ldflags=-checklinkname=0
+.PHONY: test
+test: test-projections ## Run the tests in minutes: unit and property tests, the end-to-end scenarios (in virtual time if they need no real processes), 30 random histories
+	@echo "=== unit and property tests"
+	CGO_ENABLED=0 go test -timeout 10m $(UNIT)
+	@echo "=== end-to-end scenarios"
+	@# Those with processes wait more than they work: four at a time, on two cores too.
+	$(VIRTUAL) -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
+	@echo "=== random histories 1 to 30"
+	$(VIRTUAL) -timeout 15m ./integration/simulation
+
+.PHONY: test-all
+test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), every scenario as processes, random histories 31 to 300 (half an hour)
+	@echo "=== unit and property tests$(if $(RACE), under the race detector)"
+	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
+	$(GO_TEST) $(RACE) -timeout 10m $(UNIT)
+	$(GO_TEST) -timeout 10m -run Election -v ./publisher/internal/leader
+	@echo "=== end-to-end scenarios as processes"
+	CGO_ENABLED=0 go test -count 1 -parallel 4 -timeout 25m ./integration/e2e
+	@echo "=== random histories 31 to 300"
+	SEEDS=31..300 $(VIRTUAL) -timeout 90m ./integration/simulation
 
 .PHONY: simulate
 simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2)
-	$(SIMULATE) -timeout 0 -v -run TestHistories ./integration/simulation
+	$(VIRTUAL) -timeout 0 -v -run TestHistories ./integration/simulation
 
 .PHONY: mutations
 mutations: ## Put each of a table of defects into the services, and check that histories find it (RUN=regexp of names; about a minute each)

@@ -8,6 +8,9 @@
 // (PENSTOCK_RECEIVER=sdk), all others use Penstock's own. So the faults of each scenario
 // with two projectors happen to both.
 //
+// With the build tag simulation, on the stand-ins, a scenario that needs no real processes
+// (see scene) runs in virtual time instead: in one process and over a network in memory.
+//
 // PENSTOCK_TEST_BACKEND selects the servers: embedded (the stand-ins, the default),
 // containers or external; docs/stand-ins.md has the details. If the backend cannot inject a
 // test's fault, the test is skipped and names the fault.
