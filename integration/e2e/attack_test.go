@@ -112,6 +112,7 @@ func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
 // key gets several times the events that may be in flight. Nobody else waits, and nothing is
 // quarantined.
 func TestBlockedKeyDoesNotStopThePublisher(t *testing.T) {
+	// It measures how long events take, so only its own scenarios run meanwhile.
 	const backlog, passing = 3000, 100
 	for _, condition := range []string{"com.microsoft:server-busy", "amqp:internal-error"} {
 		t.Run(condition, func(t *testing.T) {

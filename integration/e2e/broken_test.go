@@ -59,6 +59,7 @@ func foldAccount(events []workload.Event) (string, bson.M) {
 // their read models as fast as before. When the fault ends, every read model becomes right
 // by itself.
 func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
+	// It measures how long events take, so only its own scenarios run meanwhile.
 	for name, broken := range map[string]struct {
 		reason string
 		// hole omits an event of every broken aggregate.

@@ -6,8 +6,6 @@ import "time"
 type (
 	// throttler is a broker that refuses requests for a while on demand.
 	throttler interface{ Throttle(d time.Duration) }
-	// connectionDropper is a broker that breaks its connections on demand.
-	connectionDropper interface{ DropConnections() int }
 	// linkDetacher is a broker that ends its links with a condition on demand.
 	linkDetacher interface{ DetachLinks(condition string) error }
 	// linkRefuser is a broker that ends its links and refuses new ones for a while on

@@ -45,15 +45,6 @@ func everythingRestarted(t *testing.T) {
 	s.checkTerms("published", s.invariants().Epochs, 2)
 }
 
-func TestSessionLocksLost(t *testing.T) { scene(t, sessionLocksLost) }
-
-func sessionLocksLost(t *testing.T) {
-	t.Helper()
-	s := newScenarioOn(t, shop.New(events, 13), harness.TopicOptions{}, "PENSTOCK_RECEIVER=amqp")
-	s.loseLocks()
-	s.invariants()
-}
-
 // loseLocks runs a publisher and two projectors under load, and repeatedly removes the
 // locks of their sessions.
 func (s *scenario) loseLocks() {
@@ -79,6 +70,7 @@ func (s *scenario) loseLocks() {
 // repeated event must not be mistaken for an applied one. The SDK's receiver can deliver a
 // successor first, so each receiver has its own run.
 func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
+	inParallel(t)
 	for _, receiver := range []string{"amqp", "sdk"} {
 		runScene(t, receiver, func(t *testing.T) {
 			t.Helper()
@@ -105,22 +97,6 @@ func brokerThrottles(t *testing.T) {
 		broker.Throttle(5 * time.Second)
 		return s.metric("publisher", "penstock_publisher_throttled_total") > 0
 	})
-	s.invariants()
-}
-
-func TestBrokerDropsConnections(t *testing.T) { scene(t, brokerDropsConnections) }
-
-func brokerDropsConnections(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.New(events, 15))
-	broker := capability[connectionDropper](s, "drop the broker's connections")
-	s.start(1, 2)
-	s.load(4 * time.Second)
-	for _, share := range []float64{0.2, 0.4, 0.6, 0.8} {
-		s.awaitPublished(share)
-		// The connections dropped last time may not have been replaced yet.
-		s.await("a connection to drop", func() bool { return broker.DropConnections() > 0 })
-	}
 	s.invariants()
 }
 

@@ -145,6 +145,7 @@ func (s *traced) checkBatches(name, batch string) {
 // An event has one trace from its insert to its read model, with either receiver. Batches
 // link to it. A rebuild makes no spans.
 func TestEventsAreTraced(t *testing.T) {
+	inParallel(t)
 	for n, receiver := range []string{"amqp", "sdk"} {
 		t.Run(receiver, func(t *testing.T) {
 			inParallel(t)
@@ -279,6 +280,7 @@ func (s *traced) checkRebuild() {
 // A message that is delivered again is processed in the same trace, with a span for each
 // delivery.
 func TestRedeliveryStaysInTheTrace(t *testing.T) {
+	inParallel(t)
 	for n, receiver := range []string{"amqp", "sdk"} {
 		t.Run(receiver, func(t *testing.T) {
 			inParallel(t)

@@ -13,10 +13,6 @@ import (
 // inject this fault and the others of this file.
 func (e *Embedded) Throttle(d time.Duration) { e.Broker.Throttle(d) }
 
-// DropConnections breaks every connection to the broker without a closing frame, and counts
-// them.
-func (e *Embedded) DropConnections() int { return e.Broker.DropConnections(nil) }
-
 // Promote replaces the broker by another one with the same entities and without messages, at
 // the same address. So does a failover of an alias of Service Bus (Geo-Disaster Recovery):
 // https://learn.microsoft.com/azure/service-bus-messaging/service-bus-geo-dr
