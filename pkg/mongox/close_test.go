@@ -8,7 +8,32 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
+
+// slowClient has a request in flight that never ends.
+type slowClient struct{}
+
+func (slowClient) Disconnect(ctx context.Context) error {
+	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestClientEndsInBoundedTimeWithoutADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		begun := time.Now()
+		err := mongox.Disconnect(ctx, slowClient{})
+		if took := time.Since(begun); !errors.Is(err, mongox.ErrNoAnswer) || took != 2*time.Second {
+			t.Errorf("ended after %v: %v", took, err)
+		}
+	})
+}
 
 // slowCursor takes a while to close.
 type slowCursor struct {

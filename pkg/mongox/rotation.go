@@ -182,9 +182,7 @@ func probe(ctx context.Context, o *options.ClientOptions) error {
 	attempt, cancel := Timeout(ctx, probeTimeout)
 	defer cancel()
 	err = Explain(attempt, client.Ping(attempt, readpref.Primary()))
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_ = client.Disconnect(closing)
+	_ = Disconnect(ctx, client)
 	return err
 }
 

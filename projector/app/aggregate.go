@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // readAggregate calls visit with the events of an aggregate in the order of their ids, in
@@ -33,9 +34,7 @@ func readRange(ctx context.Context, reader *eventstore.Reader, from, until event
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
-		defer cancel()
-		if e := cursor.Close(closing); e != nil && err == nil {
+		if e := mongox.CloseCursor(ctx, cursor); e != nil && err == nil {
 			err = fmt.Errorf("close the cursor of the events: %w", e)
 		}
 	}()

@@ -25,7 +25,7 @@ const (
 	attemptTimeout = 10 * time.Second
 	// attemptPause is the pause between two attempts.
 	attemptPause = 2 * time.Second
-	// disconnectTimeout bounds closing the MongoDB clients.
+	// disconnectTimeout bounds closing the connection to the dead-letter queue.
 	disconnectTimeout = 2 * time.Second
 )
 
@@ -121,10 +121,8 @@ func (s *stores) pingReadModels(ctx context.Context) error {
 
 func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 	s.rotation.Stop()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
-	defer cancel()
 	for _, client := range s.all {
-		if err := client.Disconnect(ctx); err != nil {
+		if err := mongox.Disconnect(ctx, client); err != nil {
 			logger.Debug().Err(err).Msg("MongoDB client not closed cleanly")
 		}
 	}

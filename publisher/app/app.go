@@ -40,7 +40,7 @@ const (
 	appName = "penstock-publisher"
 	// loopSilence is the time without a heartbeat after which a loop counts as stuck.
 	loopSilence = 30 * time.Second
-	// disconnectTimeout bounds closing the MongoDB clients.
+	// disconnectTimeout bounds sending the last events about the election.
 	disconnectTimeout = 2 * time.Second
 	// leaseConnections bounds the connections of the election in MongoDB. It has one request
 	// at a time, and the next one must not wait for a request that hangs.
@@ -431,10 +431,8 @@ func (s *stores) ping(ctx context.Context) error {
 
 func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 	s.rotation.Stop()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
-	defer cancel()
 	for _, client := range s.clients {
-		if err := client.Disconnect(ctx); err != nil {
+		if err := mongox.Disconnect(ctx, client); err != nil {
 			logger.Debug().Err(err).Msg("MongoDB client not closed cleanly")
 		}
 	}
