@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Limits of the evaluation of a verdict.
@@ -78,7 +80,7 @@ func (h *Health) Verdict() Verdict {
 
 // ask asks all sources concurrently. The caller holds evaluating.
 func (h *Health) ask() []Condition {
-	ctx, cancel := context.WithTimeout(h.asking, sourceTimeout)
+	ctx, cancel := mongox.Timeout(h.asking, sourceTimeout)
 	defer cancel()
 	h.mu.Lock()
 	sources := slices.Clone(h.sources)

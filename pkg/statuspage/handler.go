@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 //go:embed page
@@ -94,7 +95,7 @@ func (h *handler) current() []Table {
 	if time.Since(h.read) < interval && h.tables != nil {
 		return h.tables
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	ctx, cancel := mongox.Timeout(context.Background(), readTimeout)
 	defer cancel()
 	tables := make([]Table, len(h.page.Tables))
 	for i, source := range h.page.Tables {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
@@ -169,7 +170,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 		beating.Wait()
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		leaving, cancel := mongox.Timeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
 		if err := f.Registry.Leave(leaving); err != nil {
 			f.Logger.Debug().Err(err).Msg("registration not removed; it expires")

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 const (
@@ -125,7 +127,7 @@ func (h *Handler) answer(ctx context.Context, pairs []Pair, statuses []Status) A
 	if over {
 		a.Result = Timeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, headTimeout)
+	ctx, cancel := mongox.Timeout(ctx, headTimeout)
 	defer cancel()
 	for i, pair := range pairs {
 		s := statuses[i]

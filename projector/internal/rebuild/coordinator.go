@@ -241,7 +241,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 }
 
 func (c *Coordinator) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := mongox.Timeout(ctx, time.Second)
 	defer cancel()
 	for name, h := range c.held {
 		if err := c.Catalog.Release(ctx, name, h.epoch); err != nil && !errors.Is(err, generation.ErrNotCoordinator) {
