@@ -52,15 +52,15 @@ test: test-projections ## Run the tests in minutes: unit and property tests, the
 	$(VIRTUAL) -timeout 15m ./integration/simulation
 
 .PHONY: test-all
-test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), every scenario as processes, random histories 31 to 300 (half an hour)
+test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), every scenario as processes, random histories 31 to 100 (half an hour)
 	@echo "=== unit and property tests$(if $(RACE), under the race detector)"
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
 	$(GO_TEST) $(RACE) -timeout 10m $(UNIT)
 	$(GO_TEST) -timeout 10m -run Election -v ./publisher/internal/leader
 	@echo "=== end-to-end scenarios as processes"
 	CGO_ENABLED=0 go test -count 1 -parallel 4 -timeout 25m ./integration/e2e
-	@echo "=== random histories 31 to 300"
-	SEEDS=31..300 $(VIRTUAL) -timeout 90m ./integration/simulation
+	@echo "=== random histories 31 to 100"
+	SEEDS=31..100 $(VIRTUAL) -timeout 90m ./integration/simulation
 
 .PHONY: simulate
 simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2)
