@@ -24,6 +24,8 @@ type meteredCall struct {
 	price price
 	// zoned is set if the second argument is a time zone.
 	zoned bool
+	// formats is set if the function is format.
+	formats bool
 	// pattern is the regular expression of matches if it is a constant, and instructions
 	// its size.
 	pattern      *regexp.Regexp
@@ -85,7 +87,8 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 		return node, nil
 	}
 	p, ok := prices[call.Function()]
-	if !ok || constant(call.Args()...) && !takesZone(call) {
+	formats := call.Function() == "format"
+	if !ok || constant(call.Args()...) && !takesZone(call) && !formats {
 		return node, nil
 	}
 	found, err := implementations()
@@ -102,7 +105,7 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 	if impl == nil {
 		return node, nil
 	}
-	c := &meteredCall{call: call, args: call.Args(), impl: impl, price: p, zoned: takesZone(call)}
+	c := &meteredCall{call: call, args: call.Args(), impl: impl, price: p, zoned: takesZone(call), formats: formats}
 	if call.Function() == overloads.Matches && constant(c.args[1]) {
 		if err := c.compile(); err != nil {
 			return nil, err
@@ -183,6 +186,8 @@ func (c *meteredCall) run(a, b ref.Val) ref.Val {
 	switch {
 	case c.zoned && isLocal(b):
 		return types.NewErr("time zone %v is that of the projector, so equal events could have different results: name a zone, such as Europe/Berlin", b)
+	case c.formats && keysPrintAlike(b):
+		return types.NewErr("format cannot write a map in which two keys have the same text, such as 1 and '1': equal events could have different results")
 	case c.impl.OperandTrait != 0 && !a.Type().HasTrait(c.impl.OperandTrait):
 		return types.NewErr("no such overload: %s", c.call.Function())
 	case c.pattern != nil:

@@ -2,6 +2,7 @@ package project
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
@@ -42,6 +43,33 @@ func sortedEntries(from traits.Mapper, m *meter) []mapEntry {
 	m.spend(len(c.entries)*sortWork(len(c.entries))+c.keys/bytesPerWork*bits.Len(uint(len(c.entries))), 0)
 	slices.SortStableFunc(c.entries, func(a, b mapEntry) int { return compareKeys(a.key, b.key) })
 	return c.entries
+}
+
+// keysPrintAlike reports whether two keys of a map in v have the same text, such as 1 and '1'.
+// format sorts entries by these texts, so it would leave such two in a random order.
+func keysPrintAlike(v ref.Val) bool {
+	switch v := v.(type) {
+	case *documentValue, *arrayValue, *eventView, *stateView: // their keys are texts
+		return false
+	case traits.Mapper:
+		texts := make(map[string]bool)
+		for _, e := range sortedEntries(v, nil) {
+			text := fmt.Sprint(e.key.Value())
+			if texts[text] || keysPrintAlike(e.value) {
+				return true
+			}
+			texts[text] = true
+		}
+	case traits.Lister:
+		for elements := v.Iterator(); elements.HasNext() == types.True; {
+			if keysPrintAlike(elements.Next()) {
+				return true
+			}
+		}
+	case *types.Optional:
+		return v.HasValue() && keysPrintAlike(v.GetValue())
+	}
+	return false
 }
 
 // entryCollector collects the entries of a map.

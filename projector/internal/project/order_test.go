@@ -113,6 +113,24 @@ func TestZoneOfTheProcessIsRefused(t *testing.T) {
 	}
 }
 
+func TestMapWithKeysThatPrintAlikeIsNotFormatted(t *testing.T) {
+	t.Parallel()
+	for expression, alike := range map[string]bool{
+		"'%s'.format([{1: payload.a, '1': 'b'}])":           true,
+		"'%s'.format([{1: 'a', '1': 'b'}])":                 true,
+		"'%s'.format([[{'m': {true: 1, 'true': 2}}]])":      true,
+		"'%d %s'.format([1, {payload.n: 1, '7': payload}])": true,
+		"'%s'.format([{1: 'a', '2': 'b'}])":                 false,
+		"'%s'.format([payload])":                            false,
+	} {
+		p := on(t, fmt.Sprintf("{set: {r: %q}}", expression))
+		f := p.Fold(nil, []*event.Event{eventOf(t, 1, "E", `{"a": "x", "n": 7}`)})
+		if (f.Err != nil) != alike || alike && !strings.Contains(f.Err.Error(), "two keys have the same text") {
+			t.Errorf("%s gives %s, %v", expression, jsonOf(t, f.State()), f.Err)
+		}
+	}
+}
+
 // smallPayload has the fields of the payload of attacks, with small values.
 func smallPayload(tb testing.TB) bson.Raw {
 	tb.Helper()
