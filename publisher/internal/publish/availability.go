@@ -91,9 +91,15 @@ func (a *Availability) ConnectFailed(err error) { a.fails(&a.unconnected, err) }
 // because of its events.
 func (a *Availability) SendFailed(err error) { a.fails(&a.unsent, err) }
 
+// NoneWaits says that no refused event waits: each is in the quarantine.
+func (a *Availability) NoneWaits() { a.end(&a.everything) }
+
 // TermEnded says that this process no longer publishes, so it no longer knows whether the
-// topic works.
-func (a *Availability) TermEnded() { a.works(&a.unconnected, &a.unsent) }
+// topic works, or accepts events.
+func (a *Availability) TermEnded() {
+	a.end(&a.everything)
+	a.works(&a.unconnected, &a.unsent)
+}
 
 // Failing returns since when no connection could be opened or, if one is open, no send was
 // accepted, and the last error. The error is nil if the topic works.

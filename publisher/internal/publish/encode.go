@@ -32,6 +32,11 @@ func (w *worker) encode(ctx context.Context) bool {
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
 		if e.unpublishable != nil {
+			if i > 0 && w.batch[i-1].lane == e.lane {
+				// It may have to wait, and the older events of its lane need not.
+				w.putBack(i)
+				return true
+			}
 			if !w.setLostAside(ctx, i) {
 				return false
 			}

@@ -147,6 +147,31 @@ func TestFewRefusedEventsThatWaitAreQuarantined(t *testing.T) {
 	})
 }
 
+// TestRefusalEndsWithTheOnlyRefusedEvent: the topic seems to refuse everything while no other
+// event comes. When the event is in the quarantine, nothing waits.
+func TestRefusalEndsWithTheOnlyRefusedEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(refusing(fails(publish.FaultRefused), isBad))
+		availability := publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: time.Hour})
+		h := newHarness(t, b, func(o *publish.Options) { o.Availability = availability })
+		h.start(t.Context())
+		h.submit(t, "bad-1", 1_000_000)
+		refused := false
+		for began := time.Now(); h.pending(); {
+			<-time.After(time.Second)
+			refused = refused || availability.Err() != nil
+			if time.Since(began) > time.Hour {
+				t.Fatal("the event is not in the quarantine")
+			}
+		}
+		if err := availability.Err(); !refused || err != nil || len(h.quarantined) != 1 {
+			t.Errorf("refused %t, then %v; %d events are in the quarantine", refused, err, len(h.quarantined))
+		}
+		h.finish(t)
+	})
+}
+
 // TestManyLostEventsWait: the checkpoint must not pass so many events that the event store seems
 // not to have. As soon as it has them again, they are published.
 func TestManyLostEventsWait(t *testing.T) {

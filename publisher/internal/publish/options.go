@@ -110,8 +110,9 @@ type Options struct {
 	MaxAttempts int
 	// Breaker bounds the events that are quarantined because the topic refuses them, or because
 	// [Options.Load] cannot give them. Beyond the bound such an event waits, and its lane with
-	// it, until the topic accepts it or the Breaker allows it. Default one that allows 10, or
-	// 5 % of the last 1000 events.
+	// it, until the topic accepts it, or until enough good events have passed that the Breaker
+	// allows it. If too many wait, it never does. Default one that allows 10, or 5 % of the last
+	// 1000 events.
 	Breaker *breaker.Breaker
 	// GoodFrom is the time from which on accepted events count as good for the Breaker. Those that
 	// a term repeats after a restart were counted before.

@@ -110,7 +110,7 @@ func (d *Dispatcher) hold(e *entry, cause error, remedy string) error {
 func (w *worker) setLostAside(ctx context.Context, i int) bool {
 	d, e := w.d, w.batch[i]
 	d.mu.Lock()
-	if d.hold(e, e.unpublishable, "restore the events in the event store, or restart the publisher to read them from the change stream") == nil {
+	if d.hold(e, e.unpublishable, "restore the events in the event store, or restart the publisher if the oplog still has them") == nil {
 		d.mu.Unlock()
 		return w.quarantine(ctx, i, e.unpublishable)
 	}

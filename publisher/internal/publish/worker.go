@@ -199,6 +199,9 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 		d.leaveMemory(e)
 	}
 	held := d.lanes.remove(entries, oldest)
+	if !accepted && d.lanes.setbacks == 0 {
+		d.options.Availability.NoneWaits()
+	}
 	if accepted {
 		d.accepted++
 		d.acceptedAt = time.Now()
