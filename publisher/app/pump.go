@@ -343,6 +343,15 @@ func (p *pump) refused(ctx context.Context, item *publish.Item, cause error) err
 	return nil
 }
 
+// isKnown reports whether an event that the topic refuses has been in the quarantine before.
+func (p *pump) isKnown(ctx context.Context, item *publish.Item) bool {
+	known, err := p.known(ctx, []bson.RawValue{item.Event.Document.Lookup("_id")})
+	if err != nil {
+		p.logger.Debug().Err(err).Msg("quarantine not searched for a refused event; it counts as new")
+	}
+	return err == nil && known[0]
+}
+
 // acked moves the watermark. The tickets of the pump's events are their watermark handles.
 func (p *pump) acked(tickets []checkpoint.Handle) { p.watermark.Ack(tickets...) }
 

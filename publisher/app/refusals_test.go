@@ -133,3 +133,42 @@ func TestSingleRefusedEventIsQuarantinedAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// TestKeysOfQuarantinedEventsContinueAfterARestart: a restart reads events again that the topic has
+// refused. Their keys went on before, and must not wait because too many other events wait.
+func TestKeysOfQuarantinedEventsContinueAfterARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 60
+		s, _ := newRefusalSetup(t)
+		s.topic.refuses = func(m *event.Message) bool { return m.EventID == 1 && strings.HasPrefix(m.AggregateID, "bad") }
+		term := s.lead(t)
+		for id := range int64(2) {
+			for key := range keys {
+				s.store.insert(fmt.Sprint("bad", key), id+1, false)
+				s.store.insert(fmt.Sprint("good", key), id+1, false)
+			}
+		}
+		pass(10 * time.Minute)
+		var aside []int
+		for key := range keys {
+			if s.topic.has(fmt.Sprintf("bad%d/2", key)) {
+				aside = append(aside, key)
+			}
+		}
+		if n := len(s.quarantine.ids()); n != len(aside) || n == 0 || n > keys/2 {
+			t.Fatalf("%d events are in the quarantine, and %d keys go on", n, len(aside))
+		}
+		s.kill(term)
+		s.lead(t)
+		for _, key := range aside {
+			s.store.insert(fmt.Sprint("bad", key), 3, false)
+		}
+		pass(2 * time.Minute)
+		for _, key := range aside {
+			if !s.topic.has(fmt.Sprintf("bad%d/3", key)) {
+				t.Errorf("key bad%d waits after the restart", key)
+			}
+		}
+	})
+}

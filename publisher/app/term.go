@@ -128,7 +128,7 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 	options := w.publishing
 	options.Connect, options.Encoder, options.SessionKey = w.connect, w.encoder, w.sessions.Key
 	options.Epoch, options.Logger = claim.Epoch, logger
-	options.Acked, options.Quarantine = t.pump.acked, t.pump.refused
+	options.Acked, options.Quarantine, options.Known = t.pump.acked, t.pump.refused, t.pump.isKnown
 	w.limitRefusals(ctx, &options, from)
 	if store, ok := w.history.(documents); ok {
 		options.Load = t.pump.reload(store)

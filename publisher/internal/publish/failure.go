@@ -58,7 +58,17 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	w.noteRefusedBatch(*f)
 	if f.events == 1 && s.conclusive(f.at, d.options.MaxAttempts, d.aloneFor()) {
 		reason := s.explain(f.at)
-		err := d.hold(w.batch[0], reason, "correct the topic's settings")
+		known := false
+		if !s.searched && d.options.Known != nil {
+			s.searched = true
+			d.mu.Unlock()
+			known = d.options.Known(ctx, &w.batch[0].item)
+			d.mu.Lock()
+		}
+		var err error
+		if !known {
+			err = d.hold(w.batch[0], reason, "correct the topic's settings")
+		}
 		if err == nil {
 			d.quarantined++
 			d.mu.Unlock()

@@ -114,6 +114,9 @@ type Options struct {
 	// allows it. If too many wait, it never does. Default one that allows 10, or 5 % of the last
 	// 1000 events.
 	Breaker *breaker.Breaker
+	// Known reports whether an event is in the quarantine since an earlier term. The Breaker does
+	// not count it then, and its key does not wait for it. It is optional.
+	Known func(context.Context, *Item) bool
 	// GoodFrom is the time from which on accepted events count as good for the Breaker. Those that
 	// a term repeats after a restart were counted before.
 	GoodFrom time.Time

@@ -48,6 +48,7 @@ type setback struct {
 	err       error     // the last failure
 	begun     time.Time // of the first failure
 	suspect   bool      // the events are kept out of the batches of other lanes
+	searched  bool      // the quarantine was searched for the event
 	held      bool      // too many others are in the quarantine for this event to go there
 	risky     bool      // another send may cost a connection, too
 	broken    int       // connections that the sends have cost
