@@ -1,6 +1,7 @@
 package project
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -22,10 +23,9 @@ type meteredCall struct {
 	args  []interpreter.InterpretableV2
 	impl  *functions.Overload
 	price price
-	// zoned is set if the second argument is a time zone.
-	zoned bool
-	// formats is set if the function is format.
-	formats bool
+	// guard returns an error for a second argument with which equal events could have different
+	// results; nil if there is no such argument.
+	guard func(b ref.Val) error
 	// pattern is the regular expression of matches if it is a constant, and instructions
 	// its size.
 	pattern      *regexp.Regexp
@@ -87,8 +87,8 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 		return node, nil
 	}
 	p, ok := prices[call.Function()]
-	formats := call.Function() == "format"
-	if !ok || constant(call.Args()...) && !takesZone(call) && !formats {
+	guard := guardOf(call)
+	if !ok || constant(call.Args()...) && guard == nil {
 		return node, nil
 	}
 	found, err := implementations()
@@ -105,7 +105,7 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 	if impl == nil {
 		return node, nil
 	}
-	c := &meteredCall{call: call, args: call.Args(), impl: impl, price: p, zoned: takesZone(call), formats: formats}
+	c := &meteredCall{call: call, args: call.Args(), impl: impl, price: p, guard: guard}
 	if call.Function() == overloads.Matches && constant(c.args[1]) {
 		if err := c.compile(); err != nil {
 			return nil, err
@@ -170,24 +170,44 @@ func (c *meteredCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return result
 }
 
-// takesZone reports whether the second argument of a call is a time zone, as of getHours.
-func takesZone(call interpreter.InterpretableCall) bool {
-	return strings.HasPrefix(call.Function(), "get") && len(call.Args()) == 2
+// guardOf returns the guard of a function with two arguments; nil if it needs none.
+func guardOf(call interpreter.InterpretableCall) func(ref.Val) error {
+	switch {
+	case len(call.Args()) != 2:
+		return nil
+	case call.Function() == "format":
+		return refuseKeysThatPrintAlike
+	case strings.HasPrefix(call.Function(), "get"): // its second argument is a time zone
+		return refuseLocalZone
+	}
+	return nil
 }
 
-// isLocal reports whether a time zone is that of the process, which can differ between two
-// projectors that fold the same event.
-func isLocal(zone ref.Val) bool {
-	return zone == types.String("Local") || zone == types.String("localtime")
+// refuseLocalZone refuses the time zone of the process, which can differ between two projectors
+// that fold the same event.
+func refuseLocalZone(zone ref.Val) error {
+	if zone == types.String("Local") || zone == types.String("localtime") {
+		return fmt.Errorf("time zone %v is that of the projector, so equal events could have different results: name a zone, such as Europe/Berlin", zone)
+	}
+	return nil
+}
+
+// refuseKeysThatPrintAlike refuses what [keysPrintAlike] finds.
+func refuseKeysThatPrintAlike(arguments ref.Val) error {
+	if keysPrintAlike(arguments) {
+		return errors.New("format cannot write a map in which two keys have the same text, such as 1 and '1': equal events could have different results")
+	}
+	return nil
 }
 
 // run calls the function with one or two arguments.
 func (c *meteredCall) run(a, b ref.Val) ref.Val {
+	if c.guard != nil {
+		if err := c.guard(b); err != nil {
+			return types.WrapErr(err)
+		}
+	}
 	switch {
-	case c.zoned && isLocal(b):
-		return types.NewErr("time zone %v is that of the projector, so equal events could have different results: name a zone, such as Europe/Berlin", b)
-	case c.formats && keysPrintAlike(b):
-		return types.NewErr("format cannot write a map in which two keys have the same text, such as 1 and '1': equal events could have different results")
 	case c.impl.OperandTrait != 0 && !a.Type().HasTrait(c.impl.OperandTrait):
 		return types.NewErr("no such overload: %s", c.call.Function())
 	case c.pattern != nil:

@@ -53,9 +53,11 @@ func keysPrintAlike(v ref.Val) bool {
 		return false
 	case traits.Mapper:
 		texts := make(map[string]bool)
-		for _, e := range sortedEntries(v, nil) {
-			text := fmt.Sprint(e.key.Value())
-			if texts[text] || keysPrintAlike(e.value) {
+		for keys := v.Iterator(); keys.HasNext() == types.True; {
+			key := keys.Next()
+			text := fmt.Sprint(key.Value())
+			value, _ := v.Find(key)
+			if texts[text] || keysPrintAlike(value) {
 				return true
 			}
 			texts[text] = true
