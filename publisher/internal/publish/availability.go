@@ -74,13 +74,13 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 // send.
 func (a *Availability) Connected() {
 	a.served.Store(true)
-	a.end(&a.connecting)
+	a.accepts(&a.connecting)
 	a.works(&a.unconnected)
 }
 
 // Accepted says that the topic has accepted a send.
 func (a *Availability) Accepted() {
-	a.end(&a.sending, &a.everything)
+	a.accepts(&a.sending, &a.everything)
 	a.works(&a.unconnected, &a.unsent)
 }
 
@@ -195,17 +195,26 @@ func (a *Availability) refuse(r *refusals, err error) error {
 	return nil
 }
 
-func (a *Availability) end(ended ...*refusals) {
+// accepts ends refusals, and logs that the topic accepts the publisher if none is left.
+func (a *Availability) accepts(ended ...*refusals) {
+	if a.end(ended...) {
+		a.options.Logger.Info().Msg("topic accepts this publisher again")
+	}
+}
+
+// end ends refusals, and reports whether they were the last.
+func (a *Availability) end(ended ...*refusals) (last bool) {
 	if !a.refused.Load() {
-		return
+		return false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range ended {
 		*r = refusals{}
 	}
-	if a.connecting.since.IsZero() && a.sending.since.IsZero() && a.everything.since.IsZero() && a.refused.Swap(false) {
+	last = a.connecting.since.IsZero() && a.sending.since.IsZero() && a.everything.since.IsZero() && a.refused.Swap(false)
+	if last {
 		a.gauge.Set(0)
-		a.options.Logger.Info().Msg("topic accepts this publisher again")
 	}
+	return last
 }

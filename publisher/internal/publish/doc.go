@@ -51,8 +51,9 @@
 // bound, or if its sends fail or get no answer: only the keys and tickets stay. While it has
 // such events, all later ones join them.
 // A loader reads them again, of many lanes at once, when the lanes move. A lane that fails
-// holds only those of its next send, and a lane without an answer none. So a key that is busy or blocked slows down
-// no other. A spilled event is not acknowledged, so the checkpoint does not pass it.
+// holds only those of its next send, and a lane without an answer none. So a key that is busy
+// or blocked slows down no other. A spilled event is not acknowledged, so the checkpoint does
+// not pass it.
 //
 // # Failures
 //

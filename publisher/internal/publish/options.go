@@ -120,9 +120,9 @@ type Options struct {
 	// GoodFrom is the time from which on accepted events count as good for the Breaker. Those that
 	// a term repeats after a restart were counted before.
 	GoodFrom time.Time
-	// EndIfRefused ends Run with [ErrRefusals] instead, and also if the topic accepts nothing
-	// for as long as Availability allows. It is for commands: nobody awaits a correction of the
-	// topic.
+	// EndIfRefused ends Run with [ErrRefusals] if the Breaker does not allow an event, and also
+	// if the topic accepts nothing for as long as Availability allows. It is for commands, for
+	// which nobody corrects the topic.
 	EndIfRefused bool
 	// Availability decides how long a topic may refuse everything. All terms of a process
 	// share one. Default one that ends Run at the first such refusal.
