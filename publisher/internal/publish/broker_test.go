@@ -220,6 +220,9 @@ type harness struct {
 	*publish.Dispatcher
 	broker *broker
 
+	// submitted counts the events of submitNext.
+	submitted uint64
+
 	mu          sync.Mutex
 	acked       map[uint64]int
 	quarantined map[uint64]error
@@ -268,6 +271,17 @@ func (h *harness) submit(t *testing.T, aggregate string, id int64) {
 	t.Helper()
 	if err := h.Submit(t.Context(), item(aggregate, id)); err != nil {
 		t.Fatalf("submit %s/%d: %v", aggregate, id, err)
+	}
+}
+
+// submitNext submits an event. The events of several aggregates get tickets in their order.
+func (h *harness) submitNext(ctx context.Context, t *testing.T, aggregate string, id int64) {
+	t.Helper()
+	it := item(aggregate, id)
+	it.Ticket = h.submitted
+	h.submitted++
+	if err := h.Submit(ctx, it); err != nil {
+		t.Fatal(err)
 	}
 }
 

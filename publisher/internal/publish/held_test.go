@@ -99,15 +99,7 @@ func TestHigherShareSetsWaitingEventsAside(t *testing.T) {
 				o.Breaker = breaker.New(breaker.Limit{Window: 1000, Share: share, Minimum: 10})
 			})
 			h.start(t.Context())
-			ticket := uint64(0)
-			submit := func(key string, id int64) {
-				it := item(key, id)
-				it.Ticket = ticket
-				ticket++
-				if err := h.Submit(t.Context(), it); err != nil {
-					t.Fatal(err)
-				}
-			}
+			submit := func(key string, id int64) { h.submitNext(t.Context(), t, key, id) }
 			for key := range 200 {
 				submit(fmt.Sprint("bad-", key), 1)
 				submit(fmt.Sprint("bad-", key), 2)

@@ -78,15 +78,7 @@ func TestHungKeysLeaveTheMemoryToOthers(t *testing.T) {
 			o.Batching, o.MaxInflightEvents, o.MaxBatchEvents, o.Load = publish.BatchingSession, inflight, 2, (&reloads{}).load
 		})
 		h.start(t.Context())
-		ticket := uint64(0)
-		submit := func(key string, id int64) {
-			it := item(key, id)
-			it.Ticket = ticket
-			ticket++
-			if err := h.Submit(t.Context(), it); err != nil {
-				t.Fatal(err)
-			}
-		}
+		submit := func(key string, id int64) { h.submitNext(t.Context(), t, key, id) }
 		for id := range int64(each) {
 			for key := range bad {
 				submit(fmt.Sprint("bad-", key), id+1)
@@ -108,7 +100,7 @@ func TestHungKeysLeaveTheMemoryToOthers(t *testing.T) {
 			t.Errorf("%d of %d events of a key that the topic accepts are on the topic after five minutes", events, 2*inflight)
 		}
 		hanging.Store(false)
-		h.finishAll(t, int(ticket))
+		h.finishAll(t, int(h.submitted))
 	})
 }
 

@@ -160,15 +160,7 @@ func TestSpilledLanesOccupyNoSlot(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		h.start(ctx)
-		ticket := uint64(0)
-		submit := func(key string, id int64) {
-			it := item(key, id)
-			it.Ticket = ticket
-			ticket++
-			if err := h.Submit(ctx, it); err != nil {
-				t.Fatal(err)
-			}
-		}
+		submit := func(key string, id int64) { h.submitNext(ctx, t, key, id) }
 		for key := range bad {
 			submit(fmt.Sprint("bad-", key), 1)
 		}
@@ -181,7 +173,7 @@ func TestSpilledLanesOccupyNoSlot(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		if h.pending() {
-			t.Fatalf("%d of %d events are acknowledged ten minutes after the blockage", h.ackedEvents(), ticket)
+			t.Fatalf("%d of %d events are acknowledged ten minutes after the blockage", h.ackedEvents(), h.submitted)
 		}
 		h.finish(t)
 	})
@@ -209,15 +201,8 @@ func TestBlockedAgainAfterReadingAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		h.start(ctx)
-		ticket, id, good := uint64(0), int64(0), int64(0)
-		submit := func(key string, id int64) {
-			it := item(key, id)
-			it.Ticket = ticket
-			ticket++
-			if err := h.Submit(ctx, it); err != nil {
-				t.Fatal(err)
-			}
-		}
+		id, good := int64(0), int64(0)
+		submit := func(key string, id int64) { h.submitNext(ctx, t, key, id) }
 		neighbour := func() {
 			good++
 			submit("good", good)
@@ -252,7 +237,7 @@ func TestBlockedAgainAfterReadingAgain(t *testing.T) {
 		}
 		neighbour()
 		blocking.Store(false)
-		h.finishAll(t, int(ticket))
+		h.finishAll(t, int(h.submitted))
 	})
 }
 
@@ -269,15 +254,7 @@ func TestBusyKeyDoesNotSlowDownTheOthers(t *testing.T) {
 		})
 		h.start(t.Context())
 		begun := time.Now()
-		ticket := uint64(0)
-		submit := func(key string, id int64) {
-			it := item(key, id)
-			it.Ticket = ticket
-			ticket++
-			if err := h.Submit(t.Context(), it); err != nil {
-				t.Fatal(err)
-			}
-		}
+		submit := func(key string, id int64) { h.submitNext(t.Context(), t, key, id) }
 		for round := range int64(rounds) {
 			submit("busy", round+1)
 			submit(fmt.Sprint("other-", round%50), round/50+1)
