@@ -213,21 +213,7 @@ func TestAttacksAreBounded(t *testing.T) {
 	ev.Document = fields
 	for i, a := range attacks {
 		t.Run(fmt.Sprintf("%d/%s", i, a.function), func(t *testing.T) {
-			p := on(t, fmt.Sprintf("{set: {result: %q}}", a.expression))
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			begun := processorTime(t)
-			f := p.Fold(nil, []*event.Event{ev})
-			took := processorTime(t) - begun
-			if f.Err != nil && f.Err.Reason == project.ReasonUnavailable {
-				f = foldSlowly(p, ev) // a busy machine
-			}
-			runtime.ReadMemStats(&after)
-			allocated := after.TotalAlloc - before.TotalAlloc
-			t.Logf("%s takes %s and %d MiB: %v", a.expression, took, allocated>>20, f.Err)
-			if took > most || allocated > mostMemory {
-				t.Errorf("%s takes %s and allocates %d MiB", a.expression, took, allocated>>20)
-			}
+			f := foldAttack(t, a.expression, ev, most, mostMemory)
 			if (f.Err == nil) != a.applied {
 				t.Errorf("%s: %v", a.expression, f.Err)
 			}
@@ -347,4 +333,26 @@ func TestExplanationHasTheExactLimit(t *testing.T) {
 			t.Errorf("%d repetitions of at most %d: %v", n, most, step.Err)
 		}
 	}
+}
+
+// foldAttack folds an event with an expression, and checks the processor time and the memory that
+// this takes.
+func foldAttack(t *testing.T, expression string, ev *event.Event, most time.Duration, mostMemory uint64) project.Fold {
+	t.Helper()
+	p := on(t, fmt.Sprintf("{set: {result: %q}}", expression))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	begun := processorTime(t)
+	f := p.Fold(nil, []*event.Event{ev})
+	took := processorTime(t) - begun
+	if f.Err != nil && f.Err.Reason == project.ReasonUnavailable {
+		f = foldSlowly(p, ev) // a busy machine
+	}
+	runtime.ReadMemStats(&after)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	t.Logf("%s takes %s and %d MiB: %v", expression, took, allocated>>20, f.Err)
+	if took > most || allocated > mostMemory {
+		t.Errorf("%s takes %s and allocates %d MiB", expression, took, allocated>>20)
+	}
+	return f
 }

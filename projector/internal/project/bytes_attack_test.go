@@ -2,14 +2,12 @@ package project_test
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -75,23 +73,9 @@ func TestUnseenBytesAreBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := on(t, fmt.Sprintf("{set: {result: %q}}", a.expression))
 			ev := eventOf(t, 1, "E", "")
 			ev.Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload}
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			begun := processorTime(t)
-			f := p.Fold(nil, []*event.Event{ev})
-			took := processorTime(t) - begun
-			if f.Err != nil && f.Err.Reason == project.ReasonUnavailable {
-				f = foldSlowly(p, ev) // a busy machine
-			}
-			runtime.ReadMemStats(&after)
-			allocated := after.TotalAlloc - before.TotalAlloc
-			t.Logf("%s takes %s and %d MiB: %v", a.expression, took, allocated>>20, f.Err)
-			if took > most || allocated > mostMemory {
-				t.Errorf("%s takes %s and allocates %d MiB", a.expression, took, allocated>>20)
-			}
+			f := foldAttack(t, a.expression, ev, most, mostMemory)
 			if (f.Err == nil) != a.applied || f.Err != nil && f.Err.Reason != project.ReasonExpression {
 				t.Errorf("%s: %v", a.expression, f.Err)
 			}

@@ -190,15 +190,21 @@ func (r *run) allow(t *testing.T, allowed generation.Allowed) {
 	}
 }
 
+// verifyWithParked ends a verification while two aggregates are parked, and returns the build
+// that they hold back.
+func (r *run) verifyWithParked() *generation.Build {
+	r.settle(generation.Verifying)
+	r.parked = 2
+	r.pass(time.Second)
+	r.work(0)
+	r.pass(2 * time.Second)
+	return r.entry().Building
+}
+
 func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
-		r.settle(generation.Verifying)
-		r.parked = 2
-		r.pass(time.Second)
-		r.work(0)
-		r.pass(2 * time.Second)
-		b := r.entry().Building
+		b := r.verifyWithParked()
 		if b.State != generation.Verifying || b.Parked != 2 || !strings.Contains(b.Reason, "2 parked aggregates") || !strings.Contains(b.Reason, "such as ada (expression)") {
 			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
 		}
@@ -233,12 +239,7 @@ func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 func TestHealedAggregatesAreVerifiedWhateverIsAllowed(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
-		r.settle(generation.Verifying)
-		r.parked = 2
-		r.pass(time.Second)
-		r.work(0)
-		r.pass(2 * time.Second)
-		b := r.entry().Building
+		b := r.verifyWithParked()
 		if b.Parked != 2 {
 			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
 		}
