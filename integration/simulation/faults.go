@@ -168,6 +168,9 @@ var faultKinds = map[string]faultKind{
 			{"projector", "pause", "--yes", "--why", "simulation"},
 		}
 		c := commands[f.Way%len(commands)]
+		if slices.Contains(c, "cancel") {
+			w.cancelled()
+		}
 		_ = w.command(ctx, virtual.Kind(c[0]), c[1:]...)
 		if c[1] == "pause" {
 			wait(ctx, 10*time.Second)

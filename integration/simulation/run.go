@@ -127,15 +127,15 @@ func (w *World) settle(ctx context.Context) {
 	for _, process := range w.publishers {
 		w.start(process)
 	}
-	changed := w.changed
+	unbuilt := w.unbuilt
 	w.rollout(ctx, w.definition, 0)
 	for _, program := range []virtual.Kind{virtual.Publisher, virtual.Projector} {
 		_ = w.command(ctx, program, "resume", "--yes", "--why", "settle")
 	}
-	if changed {
+	if unbuilt {
 		// A generation whose build was cancelled is built only on demand, and one with parked
-		// aggregates is promoted only on demand. Without a change no rebuild may mend what live
-		// events have left wrong.
+		// aggregates is promoted only on demand. Otherwise no rebuild may mend what live events
+		// have left wrong.
 		_ = w.command(ctx, virtual.Projector, "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
 	}
 }

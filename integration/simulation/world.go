@@ -60,10 +60,11 @@ type World struct {
 	closing atomic.Bool
 
 	mu sync.Mutex
-	// definition is the version of the projections that a projector starts with, and changed
-	// says that it was another one before.
+	// definition is the version of the projections that a projector starts with. unbuilt says
+	// that it was another one before, or that a build was cancelled: then the last definition
+	// may never have been built.
 	definition int
-	changed    bool
+	unbuilt    bool
 	// commands counts the commands that operators have run.
 	commands int
 	// changing is held by the fault that changes the definition.
@@ -285,7 +286,7 @@ func (w *World) rollout(ctx context.Context, version int, over time.Duration) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	w.mu.Lock()
-	w.changed = w.changed || version != w.definition
+	w.unbuilt = w.unbuilt || version != w.definition
 	w.definition = version
 	w.mu.Unlock()
 	for _, p := range w.projectors {
@@ -293,6 +294,13 @@ func (w *World) rollout(ctx context.Context, version int, over time.Duration) {
 		w.start(p)
 		wait(ctx, over/time.Duration(len(w.projectors)))
 	}
+}
+
+// cancelled notes that an operator cancels a build.
+func (w *World) cancelled() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unbuilt = true
 }
 
 // command runs a command of an operator. If it fails, the error has what it has printed.
