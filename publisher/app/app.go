@@ -17,29 +17,27 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
 const (
 	appName = "penstock-publisher"
-	// loopSilence is the time without a heartbeat after which a loop counts as stuck.
-	loopSilence = 30 * time.Second
 	// disconnectTimeout bounds sending the last events about the election.
 	disconnectTimeout = 2 * time.Second
 	// leaseConnections bounds the connections of the election in MongoDB. It has one request
@@ -155,12 +153,11 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}()
 	w, err := p.prepare(ctx, stores, h)
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return term.UnlessEnded(ctx, err)
 	}
 	stopInventory := beside(ctx, w.inventory.Run)
 	stopPausing := beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) })
 	stopFollowing := beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.tryTopic, p.logger) })
-	watchWorker(h, w, p.config.ServiceBus.Host())
 	defer func() {
 		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
 			stopInventory()
@@ -170,11 +167,20 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}()
 	h.Ready("lease", elector.CheckLock)
 	p.started.Store(true)
-	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
+	return publish.Explain(w.terms.Run(ctx, elector), p.config.ServiceBus)
 }
 
-// prepare checks the prerequisites and makes the worker.
-func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*worker, error) {
+// parts are what runs the terms of the process, and what runs beside them.
+type parts struct {
+	terms     *term.Runner
+	inventory *inventory.Counter
+	pausing   *pause.Switch
+	// namespace is that of the topic.
+	namespace *sbus.Namespace
+}
+
+// prepare checks the prerequisites, and makes what runs the terms and what runs beside them.
+func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*parts, error) {
 	c := p.config
 	for _, store := range s.named(c) {
 		if err := awaitMongoDB(ctx, store.client, store.at, store.what, p.logger); err != nil {
@@ -207,140 +213,41 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.newWorker(h, policy)
+	made := &parts{namespace: namespace, pausing: p.newPausing(s)}
+	made.terms, err = term.New(term.Options{
+		Config: c, Health: h, Registerer: p.registry, Logger: p.logger,
+		Tracer:  p.tracer.Publisher(c.ServiceBus.Host(), c.ServiceBus.Topic),
+		Events:  watch.NewCollection(s.events),
+		History: history,
+		Collection: func(ctx context.Context) (mongox.CollectionID, error) {
+			return mongox.IdentifyCollection(ctx, s.events)
+		},
+		Connect:  connect,
+		Batching: policy,
+		Checkpoints: checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
+			Logger: p.logger, Registerer: p.registry,
+		}),
+		Quarantine: quarantine.NewStore(
+			s.state.Collection(quarantine.CollectionName, options.Collection().SetWriteConcern(writeconcern.Majority())),
+			c.Stream.Name, quarantine.Options{Logger: p.logger, Registerer: p.registry}),
+		CheckLock: checkLock(c, s.state),
+		Pausing:   made.pausing,
+		Known:     sample.Known,
+		Whole:     sample.Whole,
+		Refused:   quarantine.NewRecords(s.state, c.Stream.Name).Refused,
+	})
 	if err != nil {
-		return nil, err
-	}
-	if w.inventory, err = p.newInventory(s, topicFill{namespace, c.ServiceBus.Topic}); err != nil {
 		return nil, err
 	}
 	if reached {
-		w.publishing.Availability.Connected()
+		made.terms.TopicReached()
 	}
-	w.namespace = namespace
-	w.known, w.whole = sample.Known, sample.Whole
-	w.events, w.history, w.connect = watch.NewCollection(s.events), history, connect
-	w.refused = quarantine.NewRecords(s.state, c.Stream.Name).Refused
-	w.checkpoints = checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
-		Logger: p.logger, Registerer: p.registry,
-	})
-	w.collection = func(ctx context.Context) (mongox.CollectionID, error) {
-		return mongox.IdentifyCollection(ctx, s.events)
-	}
-	if c.Election.Kind == config.ElectionMongoDB {
-		w.checkLock = func(ctx context.Context) error {
-			return leader.CheckLease(ctx, leader.Leases(s.state), c.LeaseName(), c.Stream.Name)
-		}
-	}
-	w.adopt = c.Stream.Adopt
-	w.pausing = p.newPausing(s)
-	h.Ready("pause", w.pausing.Check)
-	if err := w.awaitPipeline(ctx, c, s.events.Database().Client()); err != nil {
+	if made.inventory, err = p.newInventory(s, topicFill{namespace, c.ServiceBus.Topic}); err != nil {
 		return nil, err
 	}
-	w.quarantine = quarantine.NewStore(
-		s.state.Collection(quarantine.CollectionName, options.Collection().SetWriteConcern(writeconcern.Majority())),
-		c.Stream.Name, quarantine.Options{Logger: p.logger, Registerer: p.registry})
-	return w, nil
-}
-
-// newWorker sets the part of the worker that depends on the configuration alone.
-func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worker, error) {
-	c := p.config
-	reader, err := event.NewReader(c.Fields)
-	if err != nil {
-		return nil, err
-	}
-	sessions, err := event.NewSessionKeys(event.SessionMode(c.Publish.SessionMode), c.Publish.SessionBuckets)
-	if err != nil {
-		return nil, err
-	}
-	start, err := c.Stream.StartPoint()
-	if err != nil {
-		return nil, err
-	}
-	stream, dispatcher := h.Loop("stream", loopSilence), h.Loop("dispatcher", loopSilence)
-	// A saver that has nothing to save sends one heartbeat per interval.
-	saver := h.Loop("saver", loopSilence+c.Publish.CheckpointInterval)
-	availability := publish.NewAvailability(publish.AvailabilityOptions{
-		FatalAfter: c.Refusals.FatalAfter,
-		Explain:    func(err error) error { return explainTopic(err, c.ServiceBus) },
-		Registerer: p.registry,
-		Logger:     p.logger,
-	})
-	h.Ready("topic", func(context.Context) error { return availability.Err() })
-	mongodb := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
-	h.Ready("mongodb-access", mongodb.Check)
-	standby := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
-	h.Ready("mongodb-state", standby.Check)
-	storing := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
-	saving := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: p.logger}
-	// The claim of the checkpoint, in the same database, was written before: a refusal is
-	// retried.
-	storing.Served()
-	saving.Served()
-	h.Ready("mongodb-quarantine", storing.Check)
-	h.Ready("mongodb-checkpoint", saving.Check)
-	return &worker{
-		access:     mongodb,
-		standby:    standby,
-		storing:    storing,
-		fields:     c.Fields,
-		unreadable: readable.Limit{Share: c.Stream.Unreadable},
-		refusals:   refusalLimit(c.Refusals),
-
-		reader:   reader,
-		encoder:  newEncoder(c, sessions),
-		sessions: sessions,
-		start:    start,
-		watching: watch.Options{
-			PrefetchBytes: c.Stream.PrefetchBytes,
-			Silence:       c.Stream.Silence,
-			Beat:          stream.Beat,
-			Metrics:       watch.NewMetrics(p.registry),
-		},
-		scanning: scan.Options{PrefetchBytes: c.Stream.PrefetchBytes, Beat: stream.Beat, Metrics: scan.NewMetrics(p.registry)},
-		publishing: publish.Options{
-			ClaimCheck:        c.Publish.ClaimCheck,
-			Batching:          policy,
-			Connections:       c.Publish.Connections,
-			MaxInflightEvents: c.Publish.MaxInflightEvents,
-			MaxInflightBytes:  c.Publish.MaxInflightBytes,
-			Beat:              dispatcher.Beat,
-			MaxAttempts:       c.Refusals.MaxAttempts,
-			Availability:      availability,
-			Metrics:           publish.NewMetrics(p.registry),
-			Tracer:            p.tracer.Publisher(c.ServiceBus.Host(), c.ServiceBus.Topic),
-		},
-		saving: checkpoint.SaverConfig{
-			Interval: c.Publish.CheckpointInterval,
-			Access:   saving,
-			Beat:     saver.Beat,
-		},
-		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
-		drainTimeout: c.Process.DrainTimeout,
-		idle:         stream.Idle,
-		ended: func() {
-			dispatcher.Idle()
-			saver.Idle()
-			availability.TermEnded()
-		},
-		scans:   newScans(p.registry),
-		missing: newMissing(p.registry),
-		losses:  newLosses(p.registry),
-		logger:  p.logger,
-	}, nil
-}
-
-// refusalLimit bounds the events that the topic may refuse, for the terms and for the commands
-// that publish. Beyond it a setting is wrong, and not the events.
-func refusalLimit(c config.Refusals) breaker.Limit {
-	return breaker.Limit{Window: 1000, Share: c.QuarantineShare, Minimum: 10}
-}
-
-// newEncoder makes the encoder of the terms, and of the commands that publish.
-func newEncoder(c config.Config, sessions event.SessionKeys) *event.Encoder {
-	return event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions).WithSource(c.Publish.CloudEvents)
+	h.Ready("pause", made.pausing.Check)
+	watchInventory(h, made.inventory)
+	return made, made.terms.AwaitPipeline(ctx, s.events.Database().Client())
 }
 
 // stores are the MongoDB databases in use. One client serves the event store and the state

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -113,7 +114,7 @@ func (k check) stream(ctx context.Context, history *eventstore.Reader) {
 	now, err := history.OperationTime(ctx)
 	if err == nil {
 		var stream watch.ChangeStream
-		if stream, err = watch.NewCollection(k.stores.events).Open(ctx, watch.Position{Time: after(now)}, watch.Whole); err == nil {
+		if stream, err = watch.NewCollection(k.stores.events).Open(ctx, watch.Position{Time: checkpoint.After(now)}, watch.Whole); err == nil {
 			err = stream.Close(ctx)
 		}
 	}
@@ -139,7 +140,7 @@ func (k check) state(ctx context.Context) {
 	case read == nil:
 		k.OK("checkpoint", "none yet: the publisher starts at "+k.config.Stream.Start)
 	default:
-		position = watch.TimeOf(streamPosition(read.Position))
+		position = watch.TimeOf(term.StreamPosition(read.Position))
 		k.pipeline(ctx, read)
 	}
 	k.Oplog(ctx, k.stores.events.Database().Client(), position, time.Now())
@@ -157,13 +158,12 @@ func (k check) state(ctx context.Context) {
 // pipeline compares the pipeline that the checkpoint records with the configuration's.
 func (k check) pipeline(ctx context.Context, read *checkpoint.State) {
 	const what = "checkpoint"
-	cluster, err := identifyCluster(ctx, k.stores.events.Database().Client())
+	here, _, err := term.Identify(ctx, k.config, k.stores.events.Database().Client())
 	if err == nil && read.Identity != nil {
 		checking, cancel := mongox.Timeout(ctx, attemptTimeout)
 		defer cancel()
-		here := identityOf(k.config, cluster)
 		here.CollectionUUID = read.Identity.CollectionUUID
-		err = explainPipeline(checkpoint.NewStore(checkpoint.Checkpoints(k.stores.state), k.config.Stream.Name, checkpoint.Options{}).Check(checking, here))
+		err = term.ExplainPipeline(checkpoint.NewStore(checkpoint.Checkpoints(k.stores.state), k.config.Stream.Name, checkpoint.Options{}).Check(checking, here))
 	}
 	switch {
 	case errors.Is(err, checkpoint.ErrOtherPipeline):
@@ -199,8 +199,8 @@ func checkBus(ctx context.Context, r *preflight.Report, p *Publisher) {
 	switch {
 	case err == nil:
 		r.OK("topic", fmt.Sprintf("the credentials can send to %s of %s", c.Topic, c.Host()))
-	case fatal(err):
-		r.Fail("topic", explainTopic(err, c).Error(), "correct the topic's name, or grant Azure Service Bus Data Sender")
+	case term.Fatal(err):
+		r.Fail("topic", publish.Explain(err, c).Error(), "correct the topic's name, or grant Azure Service Bus Data Sender")
 	default:
 		r.Unreached("topic", err.Error(), "check the namespace's name, and that the network allows AMQP (port 5671); the service waits for it")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -101,7 +102,7 @@ func (c *checkpointSetCommand) run(ctx context.Context, e *environment) error {
 func positionOf(where config.StartPoint, now bson.Timestamp) (to checkpoint.Position, effect string) {
 	switch {
 	case where.Now:
-		return checkpoint.Position{ClusterTime: after(now), Begin: true}, "events that are stored and not published yet are skipped"
+		return checkpoint.Position{ClusterTime: checkpoint.After(now), Begin: true}, "events that are stored and not published yet are skipped"
 	case !where.At.IsZero():
 		at := bson.Timestamp{T: uint32(where.At.Unix()), I: 1}
 		return checkpoint.Position{ClusterTime: at, Begin: true}, "events stored from then on are published, again if they were before"
@@ -128,7 +129,7 @@ func (c *checkpointResetCommand) run(ctx context.Context, e *environment) error 
 
 // skipped says which events a move to a time skips.
 func skipped(from, to checkpoint.Position) string {
-	at, until := watch.TimeOf(streamPosition(from)), time.Unix(int64(to.ClusterTime.T), 0)
+	at, until := watch.TimeOf(term.StreamPosition(from)), time.Unix(int64(to.ClusterTime.T), 0)
 	switch {
 	case to.ClusterTime.IsZero(), from.IsZero():
 		return ""

@@ -175,7 +175,7 @@ func (r *rereader) byKeys(ctx context.Context, record quarantine.Record) (bson.R
 		return nil, mongo.ErrNoDocuments
 	}
 	found, err := r.history.Documents(ctx, []eventstore.Key{{AggregateID: aggregate, EventID: record.EventID}}, bson.Timestamp{})
-	if err == nil && absent(found[0]) {
+	if err == nil && found[0] == nil {
 		err = mongo.ErrNoDocuments
 	}
 	if err != nil {

@@ -1,14 +1,22 @@
 package app
 
 import (
+	"errors"
+	"os"
 	"runtime"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
+
+// server is the MongoDB stand-in of this package's tests.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
 // The command often runs in the pod of a publisher. If it exceeds the memory limit, the
 // kernel also kills the publisher. So it must not hold all events of the quarantine, which
@@ -55,4 +63,35 @@ func heap() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// TestLostEventIsFoundByItsKeys: the record of a lost event does not have the _id, because
+// the event was not there to be read.
+func TestLostEventIsFoundByItsKeys(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	s := &stores{events: db.Collection("events"), state: db}
+	aggregate := bson.NewObjectID()
+	events, err := newRereader(s, event.DefaultFields())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, id, err := bson.MarshalValue(event.MessageID(aggregate.Hex(), 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := quarantine.Record{DocumentID: bson.RawValue{Type: kind, Value: id}, Reason: event.ReasonLost, AggregateID: aggregate.Hex(), EventID: 2}
+	if _, why, err := events.read(t.Context(), record); err != nil || !errors.Is(why, quarantine.ErrGone) {
+		t.Errorf("while it is gone: %v, %v", why, err)
+	}
+	for id := range int64(3) {
+		_, err := s.events.InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id + 1}, {Key: "eventType", Value: "T"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ev, why, err := events.read(t.Context(), record)
+	if err != nil || why != nil || ev.EventID != 2 || ev.AggregateID != aggregate.Hex() {
+		t.Errorf("after it was restored: %v, %v, %v", ev.Keys, why, err)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -168,7 +169,7 @@ type checkpointView struct {
 
 func viewCheckpoint(stream string, read *checkpoint.State) checkpointView {
 	v := checkpointView{Stream: stream, Epoch: read.Epoch, Holder: read.Holder, SavedAt: read.UpdatedAt, Position: describe(read.Position)}
-	if at := watch.TimeOf(streamPosition(read.Position)); !at.IsZero() {
+	if at := watch.TimeOf(term.StreamPosition(read.Position)); !at.IsZero() {
 		v.At = &at
 	}
 	if id := read.Identity; id != nil {

@@ -1,87 +1,10 @@
-// Package app composes the publisher: it makes the parts from the configuration, and runs
-// them in terms of leadership.
+// Package app composes the publisher: it makes the parts from the configuration, checks what
+// they need, and runs package term as long as the process leads.
 //
 //	process   admin server · MongoDB clients · preflight · elector
-//	  │
-//	  └─ term   claim an epoch → start point → (scan) → stream → drain → last save
-//	               │                              │        │
-//	               │                              ▼        ▼
-//	               │                   pump: read keys, watermark, quarantine
-//	               │                              │
-//	               │                              ▼
-//	               └─ saver ◀── watermark ◀── dispatcher ──▶ topic
+//	  │          beside the terms: inventory, pause, credentials
+//	  └─ term.Runner
 //
-// # How a term ends
-//
-//	stop requested      the stream ends first; the events in flight are drained while
-//	                    the lease is held; the checkpoint is saved; then the lease is
-//	                    released
-//	lease lost          everything ends immediately; one last save is tried, which is
-//	                    harmless because of the fence
-//	fenced              everything ends immediately
-//	stream cannot       as with a stop, and the process exits with the explanation
-//	continue
-//	other pipeline      as with a stop, and the process exits with the explanation: the
-//	                    checkpoint, or the lock, records another source or destination
-//	most events         the stream ends, the events in flight are drained, and the process
-//	cannot be read      exits with the explanation; events that are held back are not
-//	                    quarantined
-//	topic refuses       at the start, or after PENSTOCK_FATAL_AFTER: the stream ends, and
-//	                    the process exits with the explanation; refused events only wait
-//	MongoDB refuses     the next term retries; at the start, or after
-//	                    PENSTOCK_FATAL_AFTER, the process exits with the explanation
-//
-// When a term's work returns, everything that it started has ended, whatever the reason.
-// Closing the connections and the last save share the time that is left. After a stop, each
-// has up to 5 s. After the loss of the lease, each has a share of the time until another
-// publisher may take over, which is 3 s with the default durations.
-//
-// # Liveness
-//
-// Each loop of a term has its own heartbeat, so /livez names the loop that is stuck:
-//
-//	stream      the scan or the change stream moves, waits for the dispatcher, or waits
-//	            for a server that answers pings
-//	dispatcher  calls to the broker return, whatever the answer, or there is nothing to send
-//	saver       saves return, whatever the answer
-//	election    requests to the lock store return
-//
-// A throttled broker, an outage, back-pressure and an idle stream do not stop the
-// heartbeats, because a restart would not help.
-//
-// # Where a stream starts
-//
-//	checkpoint: scan     the scan continues after its last saved event
-//	checkpoint: token    the stream continues after the token
-//	checkpoint: time     the stream starts at the time
-//	none                 PENSTOCK_START, whose position is saved before the first event
-//	                     is read: a crash before the first save loses nothing
-//
-// A position belongs to one collection, whose UUID the checkpoint records. If another
-// collection has the name, at the start of a term or while the stream runs, the term scans
-// that collection from its beginning. If no collection has the name, the term waits for
-// one.
-//
-// If the oplog no longer has the changes after the position, the event store is scanned
-// from its beginning. The stream then starts at the operation time that was noted before
-// the scan.
-//
-// # A scan that outlives the oplog
-//
-// A scan is one lap of the event store, in stretches of a minute ([scanStretch]). After
-// each stretch, the term reads the change stream to its present end and publishes the
-// events of the scanned part. So the oplog must reach back over a stretch, not over the
-// scan.
-//
-//	     stretch              catch up               stretch
-//	P ────────────▶ P' ──────────────────────▶ P' ────────────▶ …  end of the lap ──▶ stream
-//	                │ stream T ──▶ T', events
-//	                │ at or before P' only
-//	                └─ the oplog has lost T: T' = now, and the lap ends at P', one time around
-//
-// A loss costs one more lap and nothing else: the scan continues at its position, in this
-// process or the next. The checkpoint holds where the lap began, the stream's start and the
-// number of losses. After more than three losses the process exits with a remedy: see
-// [errOplogTooShort]. A collection with its own collation is scanned without catching up,
-// because the publisher cannot compare places in its index.
+// Beside the loops of a term, whose liveness package term describes, the election has a
+// heartbeat: requests to the lock store return. The commands are here too.
 package app

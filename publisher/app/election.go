@@ -2,18 +2,14 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
-	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
-	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
 const (
@@ -105,37 +101,13 @@ func readHolder(ctx context.Context, c config.Config, state *mongo.Database) (le
 	return leader.Holder{}, nil
 }
 
-// elect runs terms until ctx ends, or until an error ends the process. It returns that
-// error.
-func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
-	running, end := context.WithCancelCause(ctx)
-	var guard sync.WaitGroup
-	defer guard.Wait()
-	defer end(nil)
-	guard.Go(func() {
-		if err := w.guard(running); err != nil {
-			end(err)
-		}
-	})
-	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
-		err := w.lead(ctx, term)
-		access := w.access
-		switch {
-		case errors.Is(err, quarantine.ErrRefused):
-			access = w.storing
-		case errors.Is(err, checkpoint.ErrRefused):
-			access = w.saving.Access
-		}
-		if fatal(err) && access.Final(err) {
-			end(err)
-		}
-		return err
-	})
-	switch cause := context.Cause(running); {
-	case err != nil:
-		return err
-	case ctx.Err() == nil || fatal(cause):
-		return cause
+// checkLock returns the function that compares the stream that the lock records; nil if it
+// records none.
+func checkLock(c config.Config, state *mongo.Database) func(context.Context) error {
+	if c.Election.Kind != config.ElectionMongoDB {
+		return nil
 	}
-	return nil
+	return func(ctx context.Context) error {
+		return leader.CheckLease(ctx, leader.Leases(state), c.LeaseName(), c.Stream.Name)
+	}
 }

@@ -2,85 +2,14 @@ package app
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
-	"github.com/penstock-cdc/penstock/publisher/internal/leader"
-	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
-
-func alone(t *testing.T) *leader.Elector {
-	t.Helper()
-	elector, err := leader.NewAlone("test", leaderConfig(config.Config{
-		Election: config.Election{Kind: config.ElectionNone},
-		Process:  config.Process{DrainTimeout: 20 * time.Second},
-	}), leader.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return elector
-}
-
-func TestAStopEndsTheElectionCleanly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.store.insert("a", 1, false)
-		ctx, stop := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, stop)
-		began := time.Now()
-		if err := elect(ctx, alone(t), s.worker); err != nil {
-			t.Error(err)
-		}
-		if took := time.Since(began); took > 11*time.Second {
-			t.Errorf("an idle publisher stopped after %v", took-10*time.Second)
-		}
-		if !s.topic.has("a/1") {
-			t.Error("nothing was published")
-		}
-	})
-}
-
-func TestFatalErrorOfATermEndsTheProcess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.store.insert("a", 1, false)
-		s.topic.refuse = &publish.SendError{Fault: publish.FaultFatal, Err: errors.New("no such topic")}
-		if err := elect(t.Context(), alone(t), s.worker); err == nil || !strings.Contains(err.Error(), "no such topic") {
-			t.Errorf("ended with %v", err)
-		}
-	})
-}
-
-func TestAFailedTermIsFollowedByAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.store.insert("a", 1, false)
-		failures := 3
-		s.checkpoint.fault = func() error {
-			if failures--; failures >= 0 {
-				return errors.New("passing")
-			}
-			return nil
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		time.AfterFunc(3*time.Minute, stop)
-		if err := elect(ctx, alone(t), s.worker); err != nil {
-			t.Error(err)
-		}
-		if !s.topic.has("a/1") {
-			t.Error("nothing was published")
-		}
-	})
-}
 
 func TestTermsAreTimedByTheConfiguration(t *testing.T) {
 	t.Parallel()

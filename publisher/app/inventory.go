@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -52,7 +53,7 @@ func (o oplogRunway) Runway(ctx context.Context) (r inventory.Runway, ok bool, e
 	if read == nil || err != nil {
 		return r, false, err
 	}
-	at := watch.TimeOf(streamPosition(read.Position))
+	at := watch.TimeOf(term.StreamPosition(read.Position))
 	if at.IsZero() {
 		return r, false, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
 const (
@@ -27,10 +28,6 @@ const (
 	topicTimeout = 10 * time.Second
 )
 
-// errSetup says that a prerequisite of the publisher is missing. The error that wraps it
-// holds the remedy.
-var errSetup = errors.New("not set up")
-
 // awaitMongoDB waits until it reaches a store. It fails if the store is no replica set or
 // refuses the credentials.
 func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store, what string, logger zerolog.Logger) error {
@@ -41,7 +38,7 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, errSetup):
+		case errors.Is(err, term.ErrSetup):
 			return fmt.Errorf("MongoDB at %s (%s): %w", store, what, err)
 		case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", store, what, err, mongox.RemedyCredentials)
@@ -59,7 +56,7 @@ func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 	defer cancel()
 	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
 	if errors.Is(err, mongox.ErrNoReplicaSet) || errors.Is(err, mongox.ErrNotMongoDB) {
-		return fmt.Errorf("%w: %w", errSetup, err)
+		return fmt.Errorf("%w: %w", term.ErrSetup, err)
 	}
 	return err
 }
@@ -113,8 +110,8 @@ func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if fatal(err) {
-		return false, explainTopic(err, config)
+	if term.Fatal(err) {
+		return false, publish.Explain(err, config)
 	}
 	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("topic not reached yet; retrying. Check the namespace's name, and that the network allows AMQP (port 5671)")
 	return false, nil

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,7 +16,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 )
 
 var ok = bson.D{{Key: "ok", Value: 1}}
@@ -100,7 +104,7 @@ func TestTheTopicIsCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
 	config := sbus.Config{Namespace: "orders", Topic: "events"}
 	connect := func(err error) publish.Connect {
-		return func(context.Context) (publish.Sender, error) { return memorySender{&memoryTopic{}}, err }
+		return func(context.Context) (publish.Sender, error) { return pickyTopic{}, err }
 	}
 	if reached, err := checkTopic(t.Context(), connect(nil), config, zerolog.Nop()); err != nil || !reached {
 		t.Error(err)
@@ -157,5 +161,46 @@ func TestPropertiesOfTheEmulatorAreNotRead(t *testing.T) {
 	topic := topicAdmin{namespace, "events"}
 	if _, err := topic.TopicProperties(t.Context()); !errors.Is(err, sbus.ErrNoAdministration) {
 		t.Errorf("says %v", err)
+	}
+}
+
+// The running process accepted events that a sample at the start must not refuse. They are
+// in the quarantine, so they are known.
+func TestStartAcceptsWhatIsQuarantined(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	database := server.Database(t)
+	s := &stores{events: database.Collection("events"), state: database}
+	c := config.Config{Fields: event.DefaultFields()}
+	c.Stream.Name, c.Stream.Unreadable = "events", 0.5
+	check := func() error { return checkReadable(ctx, s.readable(c), zerolog.Nop()) }
+	var entries []quarantine.Entry
+	for i := range 100 {
+		document := bson.D{{Key: "_id", Value: i}, {Key: "aggregateId", Value: fmt.Sprint("a", i)}, {Key: "eventType", Value: "T"}}
+		if i < 30 {
+			document = append(document, bson.E{Key: "eventId", Value: 1})
+		} else {
+			entries = append(entries, quarantine.Entry{DocumentID: mustRaw(document).Lookup("_id"), Reason: event.ReasonMissingEventID})
+		}
+		if _, err := s.events.InsertOne(ctx, document); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := check(); !errors.Is(err, readable.ErrUnreadable) || !strings.Contains(err.Error(), "70 of 100") {
+		t.Errorf("70 new unreadable events: %v", err)
+	}
+	if err := quarantine.NewStore(s.state.Collection(quarantine.CollectionName), "events", quarantine.Options{}).Put(ctx, 1, entries[5:]...); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err != nil {
+		t.Errorf("5 new ones, 65 that are in the quarantine: %v", err)
+	}
+	if err := s.readable(c).Whole(ctx); err != nil {
+		t.Errorf("the whole store: %v", err)
+	}
+	// Another stream has its own quarantine.
+	c.Stream.Name = "other"
+	if err := s.readable(c).Whole(ctx); !errors.Is(err, readable.ErrUnreadable) {
+		t.Errorf("another stream: %v", err)
 	}
 }

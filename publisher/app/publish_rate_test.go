@@ -4,33 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
-// republishOn makes a republisher of a topic in memory.
-func republishOn(t *testing.T, topic *memoryTopic, limit publishRate) *republisher {
+// republishOn makes a republisher of a topic that accepts everything.
+func republishOn(t *testing.T, limit publishRate) *republisher {
 	t.Helper()
-	sessions, err := event.NewSessionKeys(event.SessionPerAggregate, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &republisher{limiter: limit.limiter(), failed: make(map[uint64]error), done: func(uint64, error) {}}
-	r.dispatcher, err = publish.New(publish.Options{
-		Connect: topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, sessions), SessionKey: sessions.Key,
-		Acked: r.acked, Quarantine: r.refused,
-	})
+	o := Options{Config: config.Config{Publish: config.Publish{Encoding: string(event.EncodingBSON), SessionMode: string(event.SessionPerAggregate)}}}
+	connect := func(context.Context) (publish.Sender, error) { return pickyTopic{}, nil }
+	r, err := republishBy(connect, publish.BatchingOff, o, 1, limit, func(uint64, error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,18 +36,8 @@ func republishOn(t *testing.T, topic *memoryTopic, limit publishRate) *republish
 // feedOf submits the given number of events, which belong to seven aggregates.
 func feedOf(events int) func(context.Context, func(context.Context, publish.Item) error) error {
 	return func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
-		reader, err := event.NewReader(event.DefaultFields())
-		if err != nil {
-			return err
-		}
-		store := newEventStore()
 		for i := range events {
-			store.insert(fmt.Sprintf("a%d", i%7), int64(i/7)+1, false)
-			ev, err := reader.Read(store.log[i].document)
-			if err != nil {
-				return err
-			}
-			if err := submit(ctx, publish.Item{Event: ev, Ticket: uint64(i)}); err != nil {
+			if err := submit(ctx, publish.Item{Event: eventOf(fmt.Sprintf("a%d", i%7), int64(i/7)+1), Ticket: uint64(i)}); err != nil {
 				return err
 			}
 		}
@@ -73,13 +59,11 @@ func TestRepublishKeepsToItsRate(t *testing.T) {
 		t.Run(fmt.Sprintf("%d events at %d", test.events, test.rate), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				topic := &memoryTopic{random: rand.New(rand.NewPCG(1, 2))}
 				began := time.Now()
-				sent, err := republishOn(t, topic, publishRate{test.rate}).run(t.Context(), sbus.Config{}, feedOf(test.events))
-				if err != nil || sent != int64(test.events) || topic.count() != test.events {
-					t.Fatalf("%d sent, %d on the topic, error %v", sent, topic.count(), err)
+				sent, err := republishOn(t, publishRate{test.rate}).run(t.Context(), sbus.Config{}, feedOf(test.events))
+				if err != nil || sent != int64(test.events) {
+					t.Fatalf("%d sent, error %v", sent, err)
 				}
-				// The topic takes up to 20 ms for a send, and 7 aggregates send concurrently.
 				if took := time.Since(began); took < test.want || test.rate > 0 && took > test.want+time.Second {
 					t.Errorf("took %v, want %v", took, test.want)
 				}
@@ -91,48 +75,81 @@ func TestRepublishKeepsToItsRate(t *testing.T) {
 func TestRepublishEndsWhileItWaitsForItsRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		topic := &memoryTopic{random: rand.New(rand.NewPCG(1, 2))}
 		ended := errors.New("ordered by the test")
 		ctx, end := context.WithCancelCause(t.Context())
 		time.AfterFunc(2500*time.Millisecond, func() { end(ended) })
-		sent, err := republishOn(t, topic, publishRate{1}).run(ctx, sbus.Config{}, feedOf(1000))
+		sent, err := republishOn(t, publishRate{1}).run(ctx, sbus.Config{}, feedOf(1000))
 		if !errors.Is(err, ended) || sent != 3 {
 			t.Errorf("%d sent, error %v; want 3, %v", sent, err, ended)
 		}
 	})
 }
 
+// expiringHistory is an event store in pages of five events, of which every third request for a
+// page finds that MongoDB has ended the cursor.
+type expiringHistory struct {
+	scan.Source
+	events []bson.Raw // in order
+	reads  *int
+}
+
+func (h expiringHistory) Open(_ context.Context, from, _ eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
+	for !from.IsZero() && len(h.events) > 0 {
+		if p, _ := h.Position(h.events[0]); p.AggregateID.Equal(from.AggregateID) && p.EventID.Equal(from.EventID) {
+			break
+		}
+		h.events = h.events[1:]
+	}
+	return &h, nil
+}
+
+func (h *expiringHistory) Next(context.Context) ([]bson.Raw, error) {
+	if *h.reads++; *h.reads%3 == 0 {
+		return nil, mongo.CommandError{Code: 43, Name: "CursorNotFound", Message: "cursor id 7 not found"}
+	}
+	if len(h.events) == 0 {
+		return nil, eventstore.ErrEnd
+	}
+	page := h.events[:min(5, len(h.events))]
+	h.events = h.events[len(page):]
+	return page, nil
+}
+
+func (*expiringHistory) Close(context.Context) error { return nil }
+
+func (expiringHistory) Position(document bson.Raw) (eventstore.Position, bool) {
+	return eventstore.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}, true
+}
+
+func (expiringHistory) Strangers(context.Context, []bson.Raw) ([]error, error) { return nil, nil }
+
 // A low rate leaves a cursor idle for longer than MongoDB keeps it. Each event is still
 // read once.
 func TestRepublishContinuesWhenMongoDBEndsItsCursor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newEventStore()
+		history := expiringHistory{reads: new(int)}
 		var want []string
 		for a := range 4 {
 			for n := range int64(9) {
 				aggregate := fmt.Sprintf("a%d", a)
-				store.insert(aggregate, n+1, a == 2 && n == 4)
-				if a != 2 || n != 4 {
+				ev := eventOf(aggregate, n+1)
+				if a == 2 && n == 4 {
+					ev.Document = mustRaw(bson.D{{Key: "aggregateId", Value: aggregate}}) // unreadable
+				} else {
 					want = append(want, fmt.Sprintf("%s/%d", aggregate, n+1))
 				}
+				history.events = append(history.events, ev.Document)
 			}
-		}
-		reads := 0
-		store.readFault = func() error {
-			if reads++; reads%3 == 0 {
-				return mongo.CommandError{Code: 43, Name: "CursorNotFound", Message: "cursor id 7 not found"}
-			}
-			return nil
 		}
 		c := republishCommand{Aggregate: "all", fields: event.DefaultFields()}
 		var got []string
-		_, err := c.eachIn(t.Context(), historySource{store}, eventstore.Position{}, eventstore.Position{}, zerolog.Nop(), func(_ context.Context, ev event.Event) error {
+		_, err := c.eachIn(t.Context(), history, eventstore.Position{}, eventstore.Position{}, zerolog.Nop(), func(_ context.Context, ev event.Event) error {
 			got = append(got, fmt.Sprintf("%s/%d", ev.AggregateID, ev.EventID))
 			return nil
 		})
-		if err != nil || reads < 6 || !slices.Equal(got, want) {
-			t.Errorf("%d reads gave %v, error %v; want %v", reads, got, err, want)
+		if err != nil || *history.reads < 6 || !slices.Equal(got, want) {
+			t.Errorf("%d reads gave %v, error %v; want %v", *history.reads, got, err, want)
 		}
 	})
 }

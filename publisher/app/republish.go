@@ -58,7 +58,7 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 	r := &republisher{limiter: limit.limiter(), failed: make(map[uint64]error), done: done}
 	r.dispatcher, err = publish.New(publish.Options{
 		Connect:           connect,
-		Encoder:           newEncoder(c, sessions),
+		Encoder:           c.Publish.Encoder(sessions),
 		SessionKey:        sessions.Key,
 		Epoch:             epoch,
 		Acked:             r.acked,
@@ -69,11 +69,11 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 		MaxInflightEvents: c.Publish.MaxInflightEvents,
 		MaxInflightBytes:  c.Publish.MaxInflightBytes,
 		MaxAttempts:       c.Refusals.MaxAttempts,
-		Breaker:           breaker.New(refusalLimit(c.Refusals)),
+		Breaker:           breaker.New(c.Refusals.Limit()),
 		EndIfRefused:      true,
 		Availability: publish.NewAvailability(publish.AvailabilityOptions{
 			FatalAfter: refusedAfter,
-			Explain:    func(err error) error { return explainTopic(err, c.ServiceBus) },
+			Explain:    func(err error) error { return publish.Explain(err, c.ServiceBus) },
 			Logger:     o.Logger,
 		}),
 		Logger: o.Logger,
@@ -96,7 +96,7 @@ func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx
 	end()
 	group.Wait()
 	if ended != nil && !errors.Is(ended, context.Canceled) {
-		err = explainTopic(ended, config)
+		err = publish.Explain(ended, config)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

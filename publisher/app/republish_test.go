@@ -36,6 +36,20 @@ func (p pickyTopic) Send(_ context.Context, messages []*event.Message) (int, err
 
 func (pickyTopic) Close(context.Context) error { return nil }
 
+// eventOf is an event of an aggregate.
+func eventOf(aggregate string, number int64) event.Event {
+	document := mustRaw(bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: number}, {Key: "eventType", Value: "T"}})
+	return event.Event{Keys: event.Keys{AggregateID: aggregate, EventID: number, EventType: "T"}, Document: document}
+}
+
+func mustRaw(v any) bson.Raw {
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
 // republish sends one event for each of n aggregates to a topic, by a command's republisher
 // with the given refusals. It returns how many events were sent and how many were refused.
 func republish(t *testing.T, topic pickyTopic, c config.Refusals, n uint64) (sent int64, failed int, err error) {
@@ -56,11 +70,7 @@ func republish(t *testing.T, topic pickyTopic, c config.Refusals, n uint64) (sen
 	sent, err = r.run(t.Context(), o.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
 		for ticket := range n {
 			aggregate := fmt.Sprintf("a%03d", ticket)
-			ev := event.Event{
-				Keys:     event.Keys{AggregateID: aggregate, EventID: 1, EventType: "T"},
-				Document: mustRaw(map[string]any{"aggregateId": aggregate, "eventId": 1, "eventType": "T"}),
-			}
-			if err := submit(ctx, publish.Item{Event: ev, Ticket: ticket}); err != nil {
+			if err := submit(ctx, publish.Item{Event: eventOf(aggregate, 1), Ticket: ticket}); err != nil {
 				return err
 			}
 		}

@@ -62,20 +62,20 @@ var Table = []Mutation{
 	},
 	{
 		Name: "the first position is stored only with the first acknowledged event",
-		File: "publisher/app/term.go",
+		File: "publisher/internal/term/term.go",
 		Old:  "if err := claim.Save(ctx, from); err != nil {",
 		New:  "if err := error(nil); err != nil {",
 	},
 	// The change stream and the scan.
 	{
 		Name: "a lost history is not scanned: the stream continues where it is now",
-		File: "publisher/app/scan.go",
+		File: "publisher/internal/term/scan.go",
 		Old:  "resumed := s.AggregateID.Type != 0\n",
 		New:  "resumed := s.AggregateID.Type != 0\n\tif !resumed {\n\t\treturn streamAfter(s), nil\n\t}\n",
 	},
 	{
 		Name: "the stream continues after a scan at the scan's end instead of its beginning",
-		File: "publisher/app/scan.go",
+		File: "publisher/internal/term/scan.go",
 		Old:  "\t\t\treturn streamAfter(s), nil\n\t\t}\n\t\tif err != nil {",
 		New:  "\t\t\tnow, noteErr := t.note(ctx)\n\t\t\tif noteErr != nil {\n\t\t\t\treturn t.pump.at, noteErr\n\t\t\t}\n\t\t\treturn checkpoint.Position{ClusterTime: after(now)}, nil\n\t\t}\n\t\tif err != nil {",
 	},

@@ -72,3 +72,11 @@ type Lap struct {
 
 // Active reports whether there is a scan to continue.
 func (s Scan) Active() bool { return !s.OperationTime.IsZero() }
+
+// After returns the first cluster time that a scan does not cover. A stream that starts at
+// the noted time itself would show the change that replaced a collection again. The
+// returned time can be later than the cluster's; the server then waits for it
+// (async_results_merger.cpp).
+func After(noted bson.Timestamp) bson.Timestamp {
+	return bson.Timestamp{T: noted.T, I: noted.I + 1}
+}

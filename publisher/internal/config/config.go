@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
@@ -96,6 +97,22 @@ type Process struct {
 	AdminHosts   string        `name:"admin-hosts" env:"PENSTOCK_ADMIN_HOSTS" placeholder:"NAME,…" help:"Host names by which a proxy reaches the admin address. Requests may name the address itself, a name without dots, or a name of the cluster (.svc, .local, .internal). All others are refused, because a web page could send them from the browser of a person in the network."`
 	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
 	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept the events in flight. The pod's grace period must exceed the sum of this and the lease's renew deadline."`
+}
+
+// Sessions returns the session keys of the session mode.
+func (p Publish) Sessions() (event.SessionKeys, error) {
+	return event.NewSessionKeys(event.SessionMode(p.SessionMode), p.SessionBuckets)
+}
+
+// Encoder makes the encoder of the terms, and of the commands that publish.
+func (p Publish) Encoder(sessions event.SessionKeys) *event.Encoder {
+	return event.NewEncoder(event.Encoding(p.Encoding), sessions).WithSource(p.CloudEvents)
+}
+
+// Limit bounds the events that the topic may refuse, for the terms and for the commands that
+// publish. Beyond it a setting is wrong, and not the events.
+func (r Refusals) Limit() breaker.Limit {
+	return breaker.Limit{Window: 1000, Share: r.QuarantineShare, Minimum: 10}
 }
 
 // LeaseName returns the name of the lease. The default differs between two pipelines even

@@ -1,0 +1,293 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+)
+
+// refusals are the errors of MongoDB, and of the proxy of Atlas, for missing rights.
+func refusals() []mongo.CommandError {
+	return []mongo.CommandError{
+		{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on shop"},
+		{Code: mongox.CodeAuthenticationFailed, Name: "AuthenticationFailed", Message: "Authentication failed."},
+		{Code: mongox.CodeAtlasError, Name: "AtlasError", Message: "internal error"},
+	}
+}
+
+// electWithFault runs a publisher whose event store fails with fault between the times from
+// and to. It returns the publisher's error and how long it ran.
+func electWithFault(t *testing.T, fault error, from, to, runs time.Duration) (*setup, time.Duration, error) {
+	t.Helper()
+	s := newSetup(t, random())
+	s.runner.access = &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
+	begun := time.Now()
+	s.store.readFault = func() error {
+		if now := time.Since(begun); now >= from && now < to {
+			return fault
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	timer := time.AfterFunc(runs, stop)
+	defer timer.Stop()
+	go func() {
+		for number := int64(1); ctx.Err() == nil; number++ {
+			s.store.insert("a", number, false)
+			select {
+			case <-time.After(10 * time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	err := s.runner.Run(ctx, alone(t))
+	return s, time.Since(begun), err
+}
+
+func TestTransientRefusalByMongoDBDoesNotEndTheProcess(t *testing.T) {
+	t.Parallel()
+	for _, fault := range refusals() {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, _, err := electWithFault(t, fault, time.Minute, 5*time.Minute, 15*time.Minute)
+				if err != nil {
+					t.Errorf("ended with %v", err)
+				}
+				for number := 1; number < 80; number++ {
+					if !s.topic.has(fmt.Sprint("a/", number)) {
+						t.Fatalf("event %d is not published", number)
+					}
+				}
+				if err := s.runner.access.Check(t.Context()); err != nil {
+					t.Errorf("not ready after the refusals: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestLastingRefusalByMongoDBEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for _, fault := range refusals()[:2] {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, took, err := electWithFault(t, fault, time.Minute, time.Hour, time.Hour)
+				if !errors.As(err, new(mongo.CommandError)) || took < 11*time.Minute || took > 15*time.Minute {
+					t.Errorf("ended with %v after %v, want the refusal after 11 min and a term", err, took)
+				}
+				if err := s.runner.access.Check(t.Context()); err == nil {
+					t.Error("ready while MongoDB refuses")
+				}
+			})
+		})
+	}
+}
+
+func TestRefusalByMongoDBAtTheStartEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for _, fault := range refusals()[:2] {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, took, err := electWithFault(t, fault, 0, time.Hour, time.Hour)
+				if !errors.As(err, new(mongo.CommandError)) || took > 10*time.Second {
+					t.Errorf("ended with %v after %v, want the refusal at once", err, took)
+				}
+			})
+		})
+	}
+}
+
+// An event store that can be read does not make up for a quarantine that cannot be written:
+// the terms would end at the same event for ever.
+func TestLastingRefusalOfTheQuarantineEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
+		t.Run(lasts.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSetup(t, random())
+				s.runner.access = &mongox.Access{After: 10 * time.Minute, Service: "publisher"}
+				s.runner.storing = &mongox.Access{After: 10 * time.Minute, Service: "publisher"}
+				s.runner.storing.Works()
+				begun := time.Now()
+				s.quarantine.Before = func(context.Context, string) error {
+					if time.Since(begun) < lasts {
+						return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
+					}
+					return nil
+				}
+				for n := range int64(10) {
+					s.store.insert("a", n+1, n == 3)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				timer := time.AfterFunc(2*time.Hour, stop)
+				defer timer.Stop()
+				err := s.runner.Run(ctx, alone(t))
+				took := time.Since(begun)
+				switch {
+				case ends && (!errors.As(err, new(mongo.CommandError)) || took < 10*time.Minute || took > 15*time.Minute):
+					t.Errorf("ended with %v after %v, want the refusal after 10 min and a term", err, took)
+				case ends && s.runner.storing.Check(t.Context()) == nil:
+					t.Error("ready while MongoDB refuses the quarantine")
+				case !ends && err != nil:
+					t.Errorf("ended with %v after %v", err, took)
+				case !ends:
+					if err := s.topic.check(s.store, s.quarantine); err != nil {
+						t.Error(err)
+					}
+					if err := s.runner.storing.Check(t.Context()); err != nil {
+						t.Errorf("not ready after the refusals: %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A process that does not lead runs no term, and a process whose lease is in the same
+// MongoDB never leads while it is refused. Both must end when MongoDB has refused them for
+// too long, because only a restart can give them new credentials.
+func TestLastingRefusalByMongoDBEndsAStandby(t *testing.T) {
+	t.Parallel()
+	for _, fault := range refusals() {
+		for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
+			t.Run(fmt.Sprintf("%s for %s", fault.Name, lasts), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newSetup(t, random())
+					s.runner.standby = &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
+					s.runner.standby.Works()
+					begun := time.Now()
+					s.runner.collection = func(ctx context.Context) (mongox.CollectionID, error) {
+						if now := time.Since(begun); now >= time.Minute && now < time.Minute+lasts {
+							return mongox.CollectionID{}, fault
+						}
+						return s.store.identify(ctx)
+					}
+					// Requests to MongoDB must have no deadline, so the context has none.
+					ctx, stop := context.WithCancel(t.Context())
+					defer stop()
+					timer := time.AfterFunc(2*time.Hour, stop)
+					defer timer.Stop()
+					err := s.runner.guard(ctx)
+					took := time.Since(begun)
+					if !ends {
+						if err != nil {
+							t.Errorf("ended with %v after %v", err, took)
+						}
+						if err := s.runner.standby.Check(t.Context()); err != nil {
+							t.Errorf("not ready after the refusals: %v", err)
+						}
+						return
+					}
+					if !errors.As(err, new(mongo.CommandError)) || took < 11*time.Minute || took > 12*time.Minute {
+						t.Errorf("ended with %v after %v, want the refusal after 11 min", err, took)
+					}
+					if err := s.runner.standby.Check(t.Context()); err == nil {
+						t.Error("ready while MongoDB refuses")
+					}
+				})
+			})
+		}
+	}
+}
+
+// Without saves, each failover repeats more. A process whose saves are refused is not ready,
+// and ends in the end.
+func TestLastingRefusalOfTheCheckpointEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
+		t.Run(lasts.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSetup(t, random())
+				access := &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
+				access.Served()
+				s.runner.saving.Access = access
+				s.runner.standby.After = time.Hour
+				s.runner.standby.Served()
+				begun := time.Now()
+				s.checkpoint.fault = func() error {
+					if passed := time.Since(begun); passed > 10*time.Second && passed < lasts {
+						return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
+					}
+					return nil
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				timer := time.AfterFunc(30*time.Minute, stop)
+				defer timer.Stop()
+				var unready error
+				go func() {
+					pass(time.Minute)
+					unready = access.Check(t.Context())
+				}()
+				go func() {
+					for number := int64(1); ctx.Err() == nil; number++ {
+						s.store.insert("a", number, false)
+						pass(time.Second)
+					}
+				}()
+				err := s.runner.Run(ctx, alone(t))
+				took := time.Since(begun)
+				stop()
+				pass(2 * time.Minute)
+				if unready == nil {
+					t.Error("ready after a minute of refused saves")
+				}
+				if !ends && (err != nil || access.Check(t.Context()) != nil) {
+					t.Errorf("ended with %v after %v, %v", err, took, access.Check(t.Context()))
+				}
+				if ends && (!errors.Is(err, checkpoint.ErrRefused) || took < 10*time.Minute || took > 12*time.Minute) {
+					t.Errorf("ended with %v after %v, want the refusal after 10 min", err, took)
+				}
+			})
+		})
+	}
+}
+
+// A standby that MongoDB has served is no process at its start.
+func TestRefusalAfterATakeoverIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.runner.access = &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
+		s.runner.standby.After = time.Hour
+		standby, takeover := context.WithCancel(t.Context())
+		time.AfterFunc(39*time.Second, takeover)
+		if err := s.runner.guard(standby); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		s.checkpoint.fault = func() error {
+			if time.Since(begun) < time.Minute {
+				return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
+			}
+			return nil
+		}
+		s.store.insert("a", 1, false)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		time.AfterFunc(5*time.Minute, stop)
+		if err := s.runner.Run(ctx, alone(t)); err != nil {
+			t.Errorf("ended with %v after %v", err, time.Since(begun))
+		}
+		if !s.topic.has("a/1") {
+			t.Error("a/1 is not published after the refusals")
+		}
+	})
+}

@@ -1,0 +1,377 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// pump submits what the term reads to the dispatcher, and adds it to the watermark. One
+// goroutine feeds it; many goroutines acknowledge.
+type pump struct {
+	reader     *event.Reader
+	epoch      int64
+	watermark  *checkpoint.Watermark
+	quarantine *quarantine.Store
+	// storing records that MongoDB accepts writes of the quarantine.
+	storing *mongox.Access
+	submit  func(ctx context.Context, item publish.Item) error
+	// window decides when unreadable events may go to the quarantine, after known has sorted
+	// out those that are there already. If it trips in a scan, whole decides.
+	window *readable.Window
+	known  readable.Known
+	whole  func(context.Context) error
+	// strangers finds the events whose aggregate's id prints like that of an older one; see
+	// [eventstore.Reader.Strangers].
+	strangers func(context.Context, []bson.Raw) ([]error, error)
+	logger    zerolog.Logger
+
+	// newest is the cluster time of the newest event that was read; see seen.
+	newest atomic.Uint64
+
+	// collectionUUID identifies the collection that the term reads.
+	collectionUUID string
+	// at is the last position that was added.
+	at checkpoint.Position
+	// older counts the events that scans left out because they are older than the stream.
+	older int
+	// moved reports whether the stream has moved since the last scan.
+	moved bool
+	// ready events go to the quarantine at the end of the batch, unreadable ones when the
+	// window allows it.
+	ready, unreadable pending
+	// failures are the unreadable events of the batch. readable counts the events after the
+	// last of them.
+	failures []unread
+	readable int
+}
+
+// unread is an unreadable event that follows a number of readable ones.
+type unread struct {
+	event    event.Event
+	err      error
+	entry    quarantine.Entry
+	handle   checkpoint.Handle
+	readable int
+}
+
+// stream takes a batch of the change stream.
+func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
+	p.moved = true
+	p.saw(batch)
+	strangers, err := p.lookUp(ctx, documentsOf(batch))
+	if err != nil {
+		return err
+	}
+	for i := range batch.Inserts {
+		insert := &batch.Inserts[i]
+		p.at = checkpoint.Position{Token: insert.Token, ClusterTime: insert.Time, CollectionUUID: p.collectionUUID}
+		if insert.Document == nil {
+			if err := p.gone(ctx, insert.DocumentKey); err != nil {
+				return err
+			}
+			continue
+		}
+		ev, err := p.read(insert.Document, strangers, i)
+		if err := p.take(ctx, ev, err); err != nil {
+			return err
+		}
+	}
+	if err := p.settle(ctx); err != nil {
+		return err
+	}
+	if batch.Token != nil {
+		p.mark(checkpoint.Position{Token: batch.Token, ClusterTime: batch.Time})
+	}
+	return nil
+}
+
+// scanned takes a page of a scan. p.at is the scan's position before the page.
+func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
+	p.moved = false
+	strangers, err := p.lookUp(ctx, documents)
+	if err != nil {
+		return err
+	}
+	for i, document := range documents {
+		ev, err := p.read(document, strangers, i)
+		// An event without a valid key gets the position of the event before it. A scan
+		// that continues there reads it again.
+		if err == nil {
+			p.at.Scan.AggregateID, p.at.Scan.EventID = ev.RawAggregateID, ev.EventID
+			if before(&ev, p.at.Scan) {
+				p.older++
+				continue
+			}
+		}
+		if err := p.take(ctx, ev, err); err != nil {
+			return err
+		}
+	}
+	return p.settle(ctx)
+}
+
+// startTolerance is how much older than the start of the stream the timestamp of an event may
+// be that was stored after it: writers have clocks of their own.
+const startTolerance = time.Minute
+
+// before reports whether the event is older than the start of the scan's stream, by its
+// timestamp and, if its _id is an ObjectId, by that one's time too. To publish it now would
+// put it behind the later events of its aggregate.
+func before(ev *event.Event, s checkpoint.Scan) bool {
+	if s.Lap == nil || s.Lap.Since.IsZero() || ev.Timestamp.IsZero() {
+		return false
+	}
+	stored := ev.Timestamp
+	if id, ok := ev.Document.Lookup("_id").ObjectIDOK(); ok && id.Timestamp().After(stored) {
+		stored = id.Timestamp()
+	}
+	return stored.Before(time.Unix(int64(s.Lap.Since.T), 0).Add(-startTolerance))
+}
+
+// behind takes a batch of the change stream during a scan. It publishes the events that
+// covered reports as scanned, and leaves the others to the scan. It returns the cluster
+// time of the last event that it left; zero if there was none.
+func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*event.Event) bool) (left bson.Timestamp, err error) {
+	p.saw(batch)
+	strangers, err := p.lookUp(ctx, documentsOf(batch))
+	if err != nil {
+		return left, err
+	}
+	for i := range batch.Inserts {
+		insert := &batch.Inserts[i]
+		if insert.Document == nil {
+			if err := p.gone(ctx, insert.DocumentKey); err != nil {
+				return left, err
+			}
+			continue
+		}
+		ev, err := p.read(insert.Document, strangers, i)
+		if err == nil && !covered(&ev) {
+			left = insert.Time
+			continue
+		}
+		if err := p.take(ctx, ev, err); err != nil {
+			return left, err
+		}
+	}
+	return left, p.settle(ctx)
+}
+
+func documentsOf(batch watch.Batch) []bson.Raw {
+	documents := make([]bson.Raw, len(batch.Inserts))
+	for i := range batch.Inserts {
+		documents[i] = batch.Inserts[i].Document
+	}
+	return documents
+}
+
+// lookUp finds strangers among documents. It retries after transient errors until ctx ends.
+func (p *pump) lookUp(ctx context.Context, documents []bson.Raw) ([]error, error) {
+	retry := backoff.Backoff{First: askPause, Most: askTimeout}
+	for {
+		asking, cancel := mongox.Timeout(ctx, askTimeout)
+		strangers, err := p.strangers(asking, documents)
+		err = mongox.Explain(asking, err)
+		cancel()
+		if err == nil || !mongox.Transient(err) && !errors.Is(err, mongox.ErrNoAnswer) || ctx.Err() != nil {
+			return strangers, err
+		}
+		p.logger.Warn().Err(err).Msg("ids of aggregates not compared with those of older aggregates; retrying")
+		if err := backoff.Wait(ctx, retry.Next()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// read reads the document with this index. strangers is nil if there are none.
+func (p *pump) read(document bson.Raw, strangers []error, index int) (event.Event, error) {
+	ev, err := p.reader.Read(document)
+	if err == nil && strangers != nil {
+		err = strangers[index]
+	}
+	return ev, err
+}
+
+// mark records that everything up to that position has been added.
+func (p *pump) mark(at checkpoint.Position) {
+	at.CollectionUUID = p.collectionUUID
+	p.at = at
+	p.watermark.Mark(at)
+}
+
+// take submits the event at p.at or, if it could not be read, keeps it for the
+// quarantine.
+func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error {
+	handle, err := p.watermark.Add(ctx, p.at)
+	if err != nil {
+		return err
+	}
+	if contract, ok := errors.AsType[*event.ContractError](unreadable); ok && contract.Reason == event.ReasonAmbiguousAggregateID {
+		// The event can be read, so it says nothing about the field names.
+		p.readable++
+		p.ready.add(handle, entryOf(&ev, unreadable, p.at.Token))
+		return nil
+	}
+	if unreadable != nil {
+		p.failures = append(p.failures, unread{event: ev, err: unreadable, entry: entryOf(&ev, unreadable, p.at.Token), handle: handle, readable: p.readable})
+		p.readable = 0
+		return nil
+	}
+	p.readable++
+	return p.submit(ctx, publish.Item{Event: ev, Ticket: handle})
+}
+
+// gone keeps a record for the quarantine: the event at p.at was too large to be read.
+func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
+	handle, err := p.watermark.Add(ctx, p.at)
+	if err != nil {
+		return err
+	}
+	p.ready.add(handle, quarantine.Entry{
+		DocumentID: documentKey.Lookup("_id"),
+		Reason:     event.ReasonTooLarge,
+		Detail:     "the change exceeded 16 MiB, and the event is no longer in the store",
+		Token:      p.at.Token,
+	})
+	return nil
+}
+
+// pending are events to be quarantined, oldest first.
+type pending struct {
+	entries []quarantine.Entry
+	handles []checkpoint.Handle
+}
+
+func (q *pending) add(handle checkpoint.Handle, entry quarantine.Entry) {
+	q.entries = append(q.entries, entry)
+	q.handles = append(q.handles, handle)
+}
+
+// take removes the n oldest events.
+func (q *pending) take(n int) {
+	kept := copy(q.entries, q.entries[n:])
+	clear(q.entries[kept:])
+	q.entries = q.entries[:kept]
+	q.handles = append(q.handles[:0], q.handles[n:]...)
+}
+
+// settle stores the events that may go to the quarantine, and acknowledges them. If the
+// window trips, settle stores nothing and returns its error.
+func (p *pump) settle(ctx context.Context) error {
+	p.count(ctx)
+	released, err := p.window.Decide(time.Now())
+	if err != nil && p.at.Scan.Active() {
+		if err = p.whole(ctx); err == nil {
+			released = p.window.Forgive()
+			p.logger.Warn().Int("events", released).Msg("scan met many unreadable events together; a random sample of the store is readable, so they go to the quarantine")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.store(ctx, &p.unreadable, released); err != nil {
+		return err
+	}
+	return p.store(ctx, &p.ready, len(p.ready.entries))
+}
+
+// count counts the events of the batch in the window. Events that are in the quarantine
+// already do not count.
+func (p *pump) count(ctx context.Context) {
+	known := make([]bool, len(p.failures))
+	if len(p.failures) > 0 && !p.window.Off() {
+		ids := make([]bson.RawValue, len(p.failures))
+		for i, f := range p.failures {
+			ids[i] = f.entry.DocumentID
+		}
+		if found, err := p.known(ctx, ids); err == nil {
+			known = found
+		} else {
+			p.logger.Warn().Err(err).Int("events", len(ids)).Msg("unreadable events not looked up in the quarantine; they count as new")
+		}
+	}
+	for i := range p.failures {
+		f := &p.failures[i]
+		p.window.Readable(f.readable)
+		if known[i] {
+			p.ready.add(f.handle, f.entry)
+			continue
+		}
+		p.window.Unreadable(&f.event, f.err, time.Now())
+		p.unreadable.add(f.handle, f.entry)
+	}
+	p.window.Readable(p.readable)
+	clear(p.failures)
+	p.failures, p.readable = p.failures[:0], 0
+}
+
+func (p *pump) store(ctx context.Context, from *pending, n int) error {
+	if n == 0 {
+		return nil
+	}
+	if err := p.quarantine.Put(ctx, p.epoch, from.entries[:n]...); err != nil {
+		return err
+	}
+	p.storing.Works()
+	p.watermark.Ack(from.handles[:n]...)
+	from.take(n)
+	return nil
+}
+
+// refused stores an event that the dispatcher could not publish. The event's token is no
+// longer available; the record identifies the event by its keys.
+func (p *pump) refused(ctx context.Context, item *publish.Item, cause error) error {
+	if err := p.quarantine.Put(ctx, p.epoch, entryOf(&item.Event, cause, nil)); err != nil {
+		return fmt.Errorf("event %s/%d: %w", item.Event.AggregateID, item.Event.EventID, err)
+	}
+	p.storing.Works()
+	return nil
+}
+
+// isKnown reports whether an event that the topic refuses has been in the quarantine before.
+func (p *pump) isKnown(ctx context.Context, item *publish.Item) bool {
+	known, err := p.known(ctx, []bson.RawValue{item.Event.Document.Lookup("_id")})
+	if err != nil {
+		p.logger.Debug().Err(err).Msg("quarantine not searched for a refused event; it counts as new")
+	}
+	return err == nil && known[0]
+}
+
+// acked moves the watermark. The tickets of the pump's events are their watermark handles.
+func (p *pump) acked(tickets []checkpoint.Handle) { p.watermark.Ack(tickets...) }
+
+func entryOf(ev *event.Event, cause error, token bson.Raw) quarantine.Entry {
+	reason, field, detail := quarantine.Cause(cause)
+	id := ev.Document.Lookup("_id")
+	if ev.Document == nil { // it was deleted from the event store
+		kind, value, err := bson.MarshalValue(event.MessageID(ev.AggregateID, ev.EventID))
+		if err != nil {
+			panic(fmt.Sprintf("encode a string: %v", err))
+		}
+		id = bson.RawValue{Type: kind, Value: value}
+	}
+	return quarantine.Entry{
+		DocumentID: id,
+		Reason:     reason,
+		Field:      field,
+		Detail:     detail,
+		Keys:       ev.Keys,
+		Token:      token,
+		Event:      ev.Document,
+	}
+}

@@ -1,0 +1,115 @@
+package term
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// TestNothingIsLostInRotations rotates the collection at random moments: while a term runs,
+// and repeatedly while none does. What was inserted before a rotation is then only in the
+// oplog.
+func TestNothingIsLostInRotations(t *testing.T) {
+	t.Parallel()
+	checkTerms(t, 13, 6, rotating)
+}
+
+func rotating(t *testing.T, random *rand.Rand, terms int) error {
+	t.Helper()
+	s := newSetup(t, rand.New(rand.NewPCG(random.Uint64(), 1)))
+	next := map[string]int64{}
+	insert := func(n int) {
+		for range n {
+			aggregate := string(rune('a' + random.IntN(5)))
+			next[aggregate]++
+			s.store.insert(aggregate, next[aggregate], random.IntN(25) == 0)
+		}
+	}
+	insert(random.IntN(30))
+	lead := func(d time.Duration, how func(*leading) func()) error {
+		term := s.lead(t)
+		pass(d)
+		if err := term.end(how(term)); err != nil {
+			return fmt.Errorf("term ended with %w", err)
+		}
+		return nil
+	}
+	stopping := func(term *leading) func() { return term.stop }
+	if err := lead(10*time.Second, stopping); err != nil {
+		return err
+	}
+	for range terms {
+		// A collection that loses its name before its scan has ended cannot be read any more.
+		for range random.IntN(3) {
+			insert(random.IntN(10))
+			if s.checkpoint.field("recovery") == nil {
+				s.store.rotate()
+			}
+		}
+		insert(random.IntN(10))
+		how := stopping
+		if random.IntN(2) == 0 {
+			how = func(term *leading) func() { return term.abort }
+		}
+		if err := lead(time.Duration(random.IntN(3000))*time.Millisecond, how); err != nil {
+			return err
+		}
+	}
+	term := s.lead(t)
+	pass(time.Minute)
+	s.store.rotate()
+	insert(10)
+	pass(time.Minute)
+	if err := term.end(term.stop); err != nil {
+		return fmt.Errorf("last term ended with %w", err)
+	}
+	return s.topic.check(s.store, s.quarantine)
+}
+
+// The server replaces the collection of a resharded store without an end in the change
+// stream. The position is still valid then, but a scan starts over.
+func TestCollectionWithAnotherUUIDAndNoEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.fill(20, 20)
+		reshard := func() {
+			s.store.mu.Lock()
+			defer s.store.mu.Unlock()
+			s.store.generation++
+			for i := range s.store.log {
+				s.store.log[i].generation = s.store.generation
+			}
+		}
+		term := s.lead(t)
+		pass(time.Second)
+		s.kill(term)
+		if _, scanning := s.checkpoint.field("recovery").(bson.M); !scanning {
+			t.Fatal("the scan is over")
+		}
+		reshard()
+		term = s.lead(t)
+		pass(10 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		reshard()
+		s.store.insert("a000", 21, false)
+		term = s.lead(t)
+		pass(10 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		if scans := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanReplaced)); scans != 1 {
+			t.Errorf("%v scans, want one because the first was interrupted", scans)
+		}
+	})
+}

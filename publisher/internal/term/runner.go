@@ -1,0 +1,272 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/breaker"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// loopSilence is the time without a heartbeat after which a loop counts as stuck.
+const loopSilence = 30 * time.Second
+
+// Options are what the terms of a process work with. All are required but Pausing, CheckLock
+// and Tracer.
+type Options struct {
+	Config     config.Config
+	Health     *health.Health
+	Registerer prometheus.Registerer
+	Logger     zerolog.Logger
+	Tracer     *tracing.Publisher
+
+	// Events and History read the event store. Collection reads which collection has its name
+	// now.
+	Events     watch.Source
+	History    scan.Source
+	Collection func(context.Context) (mongox.CollectionID, error)
+	// Connect opens a connection to the topic, which takes batches of the policy.
+	Connect  publish.Connect
+	Batching publish.Batching
+
+	Checkpoints *checkpoint.Store
+	Quarantine  *quarantine.Store
+	// CheckLock compares the stream that the lock of the election records; nil if it records
+	// none.
+	CheckLock func(context.Context) error
+	// Pausing is the switch that the terms follow; nil never pauses.
+	Pausing *pause.Switch
+
+	// Known finds the events that are in the quarantine already. Whole judges whether the whole
+	// store can be read. Refused counts the refused events that went to the quarantine since a
+	// time, up to a limit.
+	Known   readable.Known
+	Whole   func(context.Context) error
+	Refused func(ctx context.Context, since time.Time, limit int64) (int64, error)
+}
+
+// Runner runs the terms of a process. Make it with [New].
+type Runner struct {
+	config      config.Config
+	events      watch.Source
+	history     scan.Source
+	checkpoints *checkpoint.Store
+	quarantine  *quarantine.Store
+
+	// unreadable bounds how many events may be unreadable with the field names in fields.
+	fields     event.Fields
+	unreadable readable.Limit
+	known      readable.Known
+	whole      func(context.Context) error
+
+	// refusals bounds how many events that the topic refuses may go to the quarantine.
+	refusals breaker.Limit
+	refused  func(ctx context.Context, since time.Time, limit int64) (int64, error)
+
+	reader *event.Reader
+	start  config.StartPoint
+
+	watching   watch.Options
+	scanning   scan.Options
+	publishing publish.Options
+	saving     checkpoint.SaverConfig
+	window     int
+	// drainTimeout bounds how long the end of a term waits for acknowledgements.
+	drainTimeout time.Duration
+
+	// access decides whether a refusal by MongoDB that ended a term ends the process, standby
+	// whether one that guard meets does, and storing whether a refusal of the quarantine does:
+	// meanwhile every term reads the event store.
+	access, standby, storing *mongox.Access
+	// idle ends the liveness check of the stream, and ended ends the checks of the term's
+	// other loops and of the topic, until the next term. Both are nil without a probe.
+	idle, ended func()
+
+	pausing *pause.Switch
+	// identity is this process's pipeline without the collection's UUID, which collection
+	// reads. adopt allows a takeover.
+	identity   checkpoint.Identity
+	collection func(context.Context) (mongox.CollectionID, error)
+	adopt      string
+	checkLock  func(context.Context) error
+
+	// stretch is how long a scan reads before it follows the change stream for the part
+	// that is scanned; zero means [scanStretch].
+	stretch time.Duration
+
+	*metrics
+	logger zerolog.Logger
+}
+
+// New makes the runner of the terms of a process, and registers their health with
+// o.Health. Call [Runner.AwaitPipeline] before [Runner.Run].
+func New(o Options) (*Runner, error) {
+	c, h := o.Config, o.Health
+	reader, err := event.NewReader(c.Fields)
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := c.Publish.Sessions()
+	if err != nil {
+		return nil, err
+	}
+	start, err := c.Stream.StartPoint()
+	if err != nil {
+		return nil, err
+	}
+	stream, dispatcher := h.Loop("stream", loopSilence), h.Loop("dispatcher", loopSilence)
+	// A saver that has nothing to save sends one heartbeat per interval.
+	saver := h.Loop("saver", loopSilence+c.Publish.CheckpointInterval)
+	availability := publish.NewAvailability(publish.AvailabilityOptions{
+		FatalAfter: c.Refusals.FatalAfter,
+		Explain:    func(err error) error { return publish.Explain(err, c.ServiceBus) },
+		Registerer: o.Registerer,
+		Logger:     o.Logger,
+	})
+	h.Ready("topic", func(context.Context) error { return availability.Err() })
+	access := func(check string) *mongox.Access {
+		a := &mongox.Access{After: c.Refusals.FatalAfter, Service: "publisher", Logger: o.Logger}
+		h.Ready(check, a.Check)
+		return a
+	}
+	r := &Runner{
+		config:     c,
+		access:     access("mongodb-access"),
+		standby:    access("mongodb-state"),
+		storing:    access("mongodb-quarantine"),
+		fields:     c.Fields,
+		unreadable: readable.Limit{Share: c.Stream.Unreadable},
+		known:      o.Known,
+		whole:      o.Whole,
+		refusals:   c.Refusals.Limit(),
+		refused:    o.Refused,
+
+		events:      o.Events,
+		history:     o.History,
+		checkpoints: o.Checkpoints,
+		quarantine:  o.Quarantine,
+		reader:      reader,
+		start:       start,
+		watching: watch.Options{
+			PrefetchBytes: c.Stream.PrefetchBytes,
+			Silence:       c.Stream.Silence,
+			Beat:          stream.Beat,
+			Metrics:       watch.NewMetrics(o.Registerer),
+		},
+		scanning: scan.Options{PrefetchBytes: c.Stream.PrefetchBytes, Beat: stream.Beat, Metrics: scan.NewMetrics(o.Registerer)},
+		publishing: publish.Options{
+			Connect:           o.Connect,
+			Encoder:           c.Publish.Encoder(sessions),
+			SessionKey:        sessions.Key,
+			ClaimCheck:        c.Publish.ClaimCheck,
+			Batching:          o.Batching,
+			Connections:       c.Publish.Connections,
+			MaxInflightEvents: c.Publish.MaxInflightEvents,
+			MaxInflightBytes:  c.Publish.MaxInflightBytes,
+			Beat:              dispatcher.Beat,
+			MaxAttempts:       c.Refusals.MaxAttempts,
+			Availability:      availability,
+			Metrics:           publish.NewMetrics(o.Registerer),
+			Tracer:            o.Tracer,
+		},
+		saving: checkpoint.SaverConfig{
+			Interval: c.Publish.CheckpointInterval,
+			Access:   access("mongodb-checkpoint"),
+			Beat:     saver.Beat,
+		},
+		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
+		drainTimeout: c.Process.DrainTimeout,
+		idle:         stream.Idle,
+		ended: func() {
+			dispatcher.Idle()
+			saver.Idle()
+			availability.TermEnded()
+		},
+		pausing:    o.Pausing,
+		collection: o.Collection,
+		adopt:      c.Stream.Adopt,
+		checkLock:  o.CheckLock,
+		metrics:    newMetrics(o.Registerer),
+		logger:     o.Logger,
+	}
+	// The claim of the checkpoint, in the same database, was written before: a refusal is
+	// retried.
+	r.storing.Served()
+	r.saving.Access.Served()
+	r.watch(h, c.ServiceBus.Host())
+	return r, nil
+}
+
+// TopicReached says that a connection to the topic has been opened before the first term.
+func (r *Runner) TopicReached() { r.publishing.Availability.Connected() }
+
+// Run runs terms of the election until ctx ends, or until an error ends the process. It
+// returns that error.
+func (r *Runner) Run(ctx context.Context, elector *leader.Elector) error {
+	running, end := context.WithCancelCause(ctx)
+	var guard sync.WaitGroup
+	defer guard.Wait()
+	defer end(nil)
+	guard.Go(func() {
+		if err := r.guard(running); err != nil {
+			end(err)
+		}
+	})
+	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
+		err := r.lead(ctx, term)
+		access := r.access
+		switch {
+		case errors.Is(err, quarantine.ErrRefused):
+			access = r.storing
+		case errors.Is(err, checkpoint.ErrRefused):
+			access = r.saving.Access
+		}
+		if Fatal(err) && access.Final(err) {
+			end(err)
+		}
+		return err
+	})
+	switch cause := context.Cause(running); {
+	case err != nil:
+		return err
+	case ctx.Err() == nil || Fatal(cause):
+		return cause
+	}
+	return nil
+}
+
+// lead does the work of one term of the election, as [leader.Work] describes it. While the
+// publisher is paused, lead keeps the lease and does nothing else. After each pause it
+// claims a new epoch, because a command may have moved the checkpoint meanwhile.
+func (r *Runner) lead(ctx context.Context, leading leadership) error {
+	for {
+		working, release, err := r.pausing.WorkingAs(ctx, leading.Identity())
+		if err != nil {
+			return UnlessEnded(ctx, err)
+		}
+		err = r.work(working, leading)
+		paused := errors.Is(context.Cause(working), pause.ErrPaused)
+		release()
+		if err != nil || !paused || ctx.Err() != nil {
+			return err
+		}
+		r.logger.Info().Msg("publishing stopped for the pause; the lease is kept")
+	}
+}

@@ -1,0 +1,278 @@
+package term
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+)
+
+// fill stores the given number of events for each of the aggregates.
+func (s *setup) fill(aggregates int, events int64) {
+	for n := range events {
+		for a := range aggregates {
+			s.store.insert(fmt.Sprintf("a%03d", a), n+1, false)
+		}
+	}
+}
+
+// The scan takes 8 s. The oplog reaches back 1 s while events are inserted before and after
+// the scan's position.
+func TestScanLongerThanTheOplogEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.runner.stretch = 300 * time.Millisecond
+		s.fill(200, 10)
+		term := s.lead(t)
+		for n := range int64(30) {
+			pass(500 * time.Millisecond)
+			s.store.insert("a000", 11+n, false)
+			s.store.insert("a199", 11+n, false)
+			s.store.trim(4)
+		}
+		pass(5 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		if lost := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); lost != 0 {
+			t.Errorf("the oplog lost the stream %v times", lost)
+		}
+		// Each stretch repeats an event, and the events that were stored during the last
+		// one.
+		if repeated := s.topic.count() - len(s.store.log); repeated > len(s.store.log)/10 {
+			t.Errorf("%d of %d events are published twice", repeated, len(s.store.log))
+		}
+	})
+}
+
+// The scan continues at its position after every loss, also across restarts. It ends
+// although every term is shorter than a scan.
+func TestScanContinuesAfterLossesAndRestarts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.runner.saving.Interval = 100 * time.Millisecond
+		s.fill(200, 10)
+		next := int64(10)
+		var losses []int
+		terms := 0
+		for ; s.checkpoint.field("token") == nil; terms++ {
+			if terms == 30 {
+				t.Fatalf("the scan has not ended after %d terms", terms)
+			}
+			term := s.lead(t)
+			pass(2 * time.Second)
+			if err := term.end(term.stop); err != nil && !errors.Is(err, errOplogTooShort) {
+				t.Fatal(err)
+			}
+			// Until the third term, the oplog loses the events that are inserted between
+			// two terms.
+			next++
+			s.store.insert("a000", next, false)
+			if terms < 3 {
+				next++
+				s.store.insert("a000", next, false)
+				s.store.trim(1)
+			}
+			if recovery, ok := s.checkpoint.field("recovery").(bson.M); ok {
+				lost, _ := recovery["losses"].(int32)
+				losses = append(losses, int(lost))
+			}
+		}
+		if got := losses[len(losses)-1]; got != 3 {
+			t.Errorf("losses are %v, want 3 in the end", losses)
+		}
+		term := s.lead(t)
+		pass(5 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		// The scan takes 8 s. The losses repeat at most the 6 s before the last one.
+		if terms < 4 || terms > 9 {
+			t.Errorf("the scan took %d terms of 2 s", terms)
+		}
+	})
+}
+
+// An election of MongoDB must not end the term: a scan notes the operation time after each
+// stretch.
+func TestScanContinuesAfterAnElection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.runner.stretch = 300 * time.Millisecond
+		var beat atomic.Int64
+		s.runner.watching.Beat = func() { beat.Store(time.Now().UnixNano()) }
+		s.runner.scanning.Beat = s.runner.watching.Beat
+		s.fill(100, 20)
+		term := s.lead(t)
+		pass(time.Second)
+		s.store.mu.Lock()
+		s.store.timeFault = func() error {
+			return mongo.CommandError{Code: 189, Name: "PrimarySteppedDown"}
+		}
+		s.store.mu.Unlock()
+		pass(time.Minute)
+		if silence := time.Since(time.Unix(0, beat.Load())); silence > 10*time.Second {
+			t.Errorf("no heartbeat for %v of the election", silence)
+		}
+		s.store.mu.Lock()
+		s.store.timeFault = nil
+		s.store.mu.Unlock()
+		pass(5 * time.Minute)
+		select {
+		case err := <-term.result:
+			t.Fatalf("the term ended with %v", err)
+		default:
+		}
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRepeatedLossesAreExplainedAndSaved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.runner.stretch = 200 * time.Millisecond
+		s.store.trimOnOpen = true
+		s.fill(200, 10)
+		term := s.lead(t)
+		err := <-term.result
+		term.abort()
+		if !errors.Is(err, errOplogTooShort) || !Fatal(err) || !strings.Contains(err.Error(), "replSetResizeOplog") ||
+			!strings.Contains(err.Error(), "4 times") {
+			t.Errorf("ended with %v", err)
+		}
+		recovery, ok := s.checkpoint.field("recovery").(bson.M)
+		if !ok || recovery["losses"] != int32(4) || recovery["aggregateId"] == nil || recovery["fromAggregateId"] != recovery["aggregateId"] {
+			t.Errorf("saved %v", recovery)
+		}
+	})
+}
+
+// TestEveryEventIsPublishedThroughLosses inserts events, trims the oplog and restarts the
+// publisher at random moments of scans that take far longer than a term.
+func TestEveryEventIsPublishedThroughLosses(t *testing.T) {
+	t.Parallel()
+	checkTerms(t, 11, 8, losing)
+}
+
+func losing(t *testing.T, random *rand.Rand, terms int) error {
+	t.Helper()
+	s := newSetup(t, rand.New(rand.NewPCG(random.Uint64(), 1)))
+	s.runner.stretch = time.Duration(50+random.IntN(500)) * time.Millisecond
+	s.runner.saving.Interval = time.Duration(50+random.IntN(500)) * time.Millisecond
+	next := map[int]int64{}
+	insert := func(n int) {
+		for range n {
+			aggregate := random.IntN(40)
+			next[aggregate]++
+			s.store.insert(fmt.Sprintf("a%03d", aggregate), next[aggregate], random.IntN(40) == 0)
+		}
+	}
+	insert(300)
+	for range terms {
+		term := s.lead(t)
+		for range random.IntN(8) {
+			pass(time.Duration(random.IntN(400)) * time.Millisecond)
+			insert(random.IntN(12))
+			if random.IntN(3) == 0 {
+				s.store.trim(random.IntN(8))
+			}
+		}
+		switch random.IntN(3) {
+		case 0:
+			s.kill(term)
+		case 1:
+			if err := term.end(term.abort); err != nil && !errors.Is(err, errOplogTooShort) {
+				return fmt.Errorf("term ended with %w", err)
+			}
+		default:
+			if err := term.end(term.stop); err != nil && !errors.Is(err, errOplogTooShort) {
+				return fmt.Errorf("term ended with %w", err)
+			}
+		}
+		insert(random.IntN(12))
+		if random.IntN(3) == 0 {
+			s.store.trim(random.IntN(20))
+		}
+	}
+	// Losses before the last terms may end the first of them. Short stretches need more
+	// than two terms, because each stretch follows the stream for a second.
+	for last := 0; last < 2 || s.checkpoint.field("recovery") != nil; last++ {
+		if last == 10 {
+			return errors.New("the scan has not ended after 10 quiet terms")
+		}
+		term := s.lead(t)
+		pass(40 * time.Second)
+		if err := term.end(term.stop); err != nil && (last > 0 || !errors.Is(err, errOplogTooShort)) {
+			return fmt.Errorf("last term ended with %w", err)
+		}
+	}
+	return s.topic.check(s.store, s.quarantine)
+}
+
+func TestLapCoversTheScannedPart(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t, random())
+	tm := &term{Runner: s.runner}
+	place := func(aggregate string) bson.RawValue {
+		return mustRaw(bson.D{{Key: "v", Value: aggregate}}).Lookup("v")
+	}
+	for name, test := range map[string]struct {
+		at, from string
+		wrapped  bool
+		want     string
+	}{
+		"nothing scanned":             {"", "", false, ""},
+		"first lap":                   {"c", "", false, "abc"},
+		"lap after a loss":            {"d", "b", false, "bcd"},
+		"lap that begins again":       {"", "b", true, "bcde"},
+		"lap that is nearly complete": {"a", "c", true, "acde"},
+	} {
+		var got strings.Builder
+		scan := checkpoint.Scan{Lap: &checkpoint.Lap{Wrapped: test.wrapped}}
+		if test.at != "" {
+			scan.AggregateID, scan.EventID = place(test.at), 5
+		}
+		if test.from != "" {
+			scan.Lap.FromAggregateID, scan.Lap.FromEventID = place(test.from), 5
+		}
+		for _, aggregate := range []string{"a", "b", "c", "d", "e"} {
+			read, err := s.runner.reader.Read(mustRaw(bson.D{
+				{Key: "_id", Value: 1}, {Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: int64(5)}, {Key: "eventType", Value: "T"},
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tm.covers(scan, &read) {
+				got.WriteString(aggregate)
+			}
+		}
+		if got.String() != test.want {
+			t.Errorf("%s: %q is covered, want %q", name, got.String(), test.want)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/breaker"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+const (
+	// askTimeout bounds the claim of the checkpoint and each look at the event store.
+	askTimeout = 10 * time.Second
+	// askPause is the first pause between two attempts.
+	askPause = 2 * time.Second
+)
+
+// ErrSetup says that a prerequisite of the publisher is missing. The error that wraps it
+// holds the remedy.
+var ErrSetup = errors.New("not set up")
+
+var (
+	errDrained = errors.New("term has drained")
+	errEnded   = errors.New("dispatcher has ended")
+)
+
+// work does the work of one term until ctx ends. ctx is derived from leading.Held: a stop
+// ends ctx alone, the loss of the lease ends both. After ctx has ended, work returns only
+// errors that end the process.
+func (r *Runner) work(ctx context.Context, leading leadership) error {
+	claim, from, err := r.claim(ctx, leading.Identity())
+	if err != nil {
+		return UnlessEnded(ctx, err)
+	}
+	logger := r.logger.With().Int64("epoch", claim.Epoch).Logger()
+	t := &term{Runner: r, logger: logger, since: claim.Since, pump: &pump{
+		reader:     r.reader,
+		epoch:      claim.Epoch,
+		watermark:  checkpoint.NewWatermark(r.window),
+		quarantine: r.quarantine,
+		storing:    r.storing,
+		window:     readable.NewWindow(r.fields, r.unreadable),
+		known:      r.known,
+		whole:      r.whole,
+		strangers:  r.history.Strangers,
+		logger:     logger,
+	}}
+	options := r.publishing
+	options.Epoch, options.Logger = claim.Epoch, logger
+	options.Acked, options.Quarantine, options.Known = t.pump.acked, t.pump.refused, t.pump.isKnown
+	r.limitRefusals(ctx, &options, from)
+	if store, ok := r.history.(documents); ok {
+		options.Load = t.pump.reload(store)
+	}
+	options.Closing = func() (context.Context, context.CancelFunc) {
+		return endingWithin(leading, mostClosing, closingShare)
+	}
+	if t.dispatcher, err = publish.New(options); err != nil {
+		return err
+	}
+	t.pump.submit = t.dispatcher.Submit
+	t.saver = checkpoint.NewSaver(claim, t.pump.watermark, r.saving)
+
+	if r.ended != nil {
+		defer r.ended()
+	}
+	if metrics := r.watching.Metrics; metrics != nil {
+		metrics.Begin(StreamPosition(from))
+		defer metrics.End()
+	}
+	return UnlessEnded(ctx, t.run(ctx, leading, from))
+}
+
+// recentRefusals is how long before the checkpoint an event must have gone to the quarantine to
+// count in the next term. Events that wait keep the checkpoint where it is, so they keep those
+// that went to the quarantine before them recent.
+const recentRefusals = time.Hour
+
+// repeatTime is for how long a term after many refusals does not count the events that the topic
+// accepts as good ones: most of them are repeated.
+const repeatTime = time.Minute
+
+// limitRefusals limits the refused events that a term from that position on puts into the
+// quarantine. Those of earlier terms count: otherwise each restart would put more events of a
+// topic with a wrong setting there.
+func (r *Runner) limitRefusals(ctx context.Context, options *publish.Options, from checkpoint.Position) {
+	since := time.Now()
+	if at := watch.TimeOf(StreamPosition(from)); !at.IsZero() && at.Before(since) {
+		since = at
+	}
+	ctx, cancel := mongox.Timeout(ctx, askTimeout)
+	defer cancel()
+	most := int64(r.refusals.Minimum)
+	refused, err := r.refused(ctx, since.Add(-recentRefusals), most)
+	if err != nil {
+		refused = most
+		r.logger.Warn().Err(err).Msg("refused events in the quarantine not counted; they count as many")
+	}
+	if refused == most {
+		options.GoodFrom = time.Now().Add(repeatTime)
+	}
+	options.Breaker = breaker.New(r.refusals)
+	for range refused {
+		options.Breaker.Allow(0)
+	}
+}
+
+// UnlessEnded returns err unless ctx has ended and err is not fatal.
+func UnlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !Fatal(err) {
+		return nil
+	}
+	return err
+}
+
+// claim claims the checkpoint for the term. If the checkpoint has no position, claim saves
+// a start point.
+func (r *Runner) claim(ctx context.Context, identity string) (*checkpoint.Claim, checkpoint.Position, error) {
+	here, err := r.here(ctx)
+	if err != nil {
+		return nil, checkpoint.Position{}, err
+	}
+	ctx, cancel := mongox.Timeout(ctx, askTimeout)
+	defer cancel()
+	claim, err := r.checkpoints.Claim(ctx, identity, here, r.adopt)
+	switch {
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
+		return nil, checkpoint.Position{}, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", ErrSetup, err)
+	case err != nil:
+		return nil, checkpoint.Position{}, ExplainPipeline(mongox.Explain(ctx, err))
+	}
+	from := claim.Position
+	if from.IsZero() {
+		recorded := from.CollectionUUID
+		if from, err = r.startPoint(ctx); err != nil {
+			return nil, from, mongox.Explain(ctx, err)
+		}
+		from.CollectionUUID = recorded
+		if err := claim.Save(ctx, from); err != nil {
+			return nil, from, fmt.Errorf("save the start point: %w", mongox.Explain(ctx, err))
+		}
+		if from.Begin {
+			claim.Since = from.ClusterTime
+		}
+	}
+	return claim, from, nil
+}
+
+// term is a running term.
+type term struct {
+	*Runner
+	logger     zerolog.Logger
+	pump       *pump
+	dispatcher *publish.Dispatcher
+	saver      *checkpoint.Saver
+	// lost counts the losses of the scan that is running or has just ended. scanned reports
+	// whether this term has finished a scan.
+	lost    int
+	scanned bool
+	// since is where the stream began; zero for the beginning of the event store.
+	since bson.Timestamp
+}
+
+// run publishes from the position on until ctx or the lease ends, or an error stops it. It
+// returns that error. When run returns, everything that it started has ended, and it has
+// tried to save the checkpoint.
+func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Position) error {
+	held := leading.Held()
+	// Stop reading first. Stop publishing after everything in flight is acknowledged.
+	publishing, endPublishing := context.WithCancelCause(held)
+	defer endPublishing(errDrained)
+	reading, endReading := context.WithCancelCause(ctx)
+	defer endReading(errDrained)
+
+	var group sync.WaitGroup
+	var published, saved error
+	group.Go(func() {
+		published = t.dispatcher.Run(publishing)
+		endReading(errEnded)
+	})
+	group.Go(func() {
+		if saved = t.saver.Run(publishing); saved != nil {
+			endReading(saved)
+			endPublishing(saved)
+		}
+	})
+	read := t.read(reading, from)
+	if t.idle != nil {
+		t.idle()
+	}
+	if publishing.Err() == nil {
+		t.drain(publishing)
+	}
+	endPublishing(errDrained)
+	group.Wait()
+	flushing, endFlushing := endingWithin(leading, mostFlushing, flushingShare)
+	defer endFlushing()
+	if err := t.saver.Flush(flushing); err != nil && saved == nil {
+		t.logger.Warn().Err(err).Msg("checkpoint not saved at the end of the term; the next term publishes a few events again")
+	}
+	switch {
+	case saved != nil:
+		return saved
+	case published != nil && !errors.Is(published, errDrained) && held.Err() == nil:
+		return published
+	case ctx.Err() != nil || errors.Is(read, errEnded):
+		return nil
+	default:
+		return read
+	}
+}
+
+// drain waits until the events in flight are acknowledged, for at most drainTimeout.
+func (t *term) drain(ctx context.Context) {
+	events, _ := t.dispatcher.Inflight()
+	t.logger.Info().Int("inflight", events).Msg("draining")
+	ctx, cancel := context.WithTimeout(ctx, t.drainTimeout)
+	defer cancel()
+	if err := t.dispatcher.Drain(ctx); err != nil {
+		left, _ := t.dispatcher.Inflight()
+		t.logger.Warn().Err(err).Int("left", left).Msg("drain not finished; the next term publishes the remaining events")
+	}
+}
+
+// Fatal reports whether an operator must act on err: no other term or process would fare
+// better. The process then ends with the explanation; see [mongox.Access.Final].
+func Fatal(err error) bool {
+	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
+		return true
+	}
+	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,168 @@
+package term
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+)
+
+func TestALostHistoryIsScanned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		for n := range int64(30) {
+			s.store.insert("a", n+1, false)
+		}
+		term := s.lead(t)
+		pass(5 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		for n := range int64(30) {
+			s.store.insert("b", n+1, n == 3)
+		}
+		s.store.trim(2)
+		term = s.lead(t)
+		pass(5 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		if got := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); got != 1 {
+			t.Errorf("%v recoveries", got)
+		}
+	})
+}
+
+func TestScanIsNotRepeatedAfterItsLeaderIsKilled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.runner.saving.Interval = time.Hour
+		for n := range int64(100) {
+			s.store.insert("a", n+1, false)
+		}
+		term := s.lead(t)
+		pass(10 * time.Second)
+		s.kill(term)
+		first := s.topic.count()
+
+		s.store.insert("a", 101, false)
+		term = s.lead(t)
+		pass(10 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		// The operation time noted before the scan is the time of the last event in the
+		// scan.
+		if got := s.topic.count() - first; got > 2 {
+			t.Errorf("the second term published %d events, want the new one and at most one repeated", got)
+		}
+	})
+}
+
+func TestNextLeaderContinuesAnInterruptedScan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		for n := range int64(1000) {
+			s.store.insert("a", n+1, false)
+		}
+		term := s.lead(t)
+		pass(2500 * time.Millisecond)
+		s.kill(term)
+		first := s.topic.count()
+		if first == 0 || first == 1000 {
+			t.Fatalf("killed after %d events, want the scan to be under way", first)
+		}
+
+		term = s.lead(t)
+		pass(10 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		// The checkpoint is saved once a second, so the events of the last second are
+		// published again.
+		if repeated := s.topic.count() - 1000; repeated >= first/2 {
+			t.Errorf("%d of %d events are published again", repeated, first)
+		}
+	})
+}
+
+func TestAnOplogShorterThanAScanIsExplained(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.store.trimOnOpen = true
+		s.store.insert("a", 1, false)
+		term := s.lead(t)
+		err := <-term.result
+		term.abort()
+		if !errors.Is(err, errOplogTooShort) || !Fatal(err) || !strings.Contains(err.Error(), "replSetResizeOplog") {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// The stream starts after a/100. A scan after a lost oplog must not publish the events before
+// that: they would follow the later ones of their aggregate.
+func TestRecoveryLeavesOutWhatIsOlderThanTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.runner.start = config.StartPoint{Now: true}
+		next := int64(0)
+		insert := func(n int) {
+			for range n {
+				next++
+				s.store.insert("a", next, false)
+			}
+		}
+		insert(200)
+		for range 2 {
+			term := s.lead(t)
+			insert(5)
+			pass(5 * time.Second)
+			s.kill(term)
+			insert(5)
+			s.store.trim(1)
+		}
+		s.runner.start = config.StartPoint{}
+		term := s.lead(t)
+		pass(time.Minute)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if got := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); got == 0 {
+			t.Error("the oplog was not lost")
+		}
+		oldest := next
+		for _, m := range s.topic.messages {
+			oldest = min(oldest, m.EventID)
+		}
+		// The tolerance for the clocks of the writers is a minute, here 60 events.
+		if oldest < 140 || oldest > 201 {
+			t.Errorf("published from a/%d, want from the start on, a/201, or up to a minute before", oldest)
+		}
+		for id := int64(201); id <= next; id++ {
+			if !s.topic.has(fmt.Sprint("a/", id)) {
+				t.Errorf("a/%d is lost", id)
+			}
+		}
+	})
+}
