@@ -52,6 +52,7 @@ var promises = []promise{
 	{"G8: GET /applied says that a read model has an event only if it has", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.asks.findings, nil
 	}},
+	{"G8: every rebuild ends", checkBuilds},
 	{"G8: the command verify finds what an independent fold finds", checkVerify},
 }
 
@@ -76,12 +77,28 @@ func (o *outcome) load(ctx context.Context) error {
 // settled reports whether the pipeline has nothing left to do. The promises about the end
 // are asked, because nobody outside of a projector sees a watermark that is still to come.
 func (o *outcome) settled(ctx context.Context) (bool, error) {
-	for _, check := range []func(context.Context, *outcome) ([]string, error){checkTopic, checkReadModels, checkListed, checkVerify} {
+	for _, check := range []func(context.Context, *outcome) ([]string, error){checkTopic, checkBuilds, checkReadModels, checkListed, checkVerify} {
 		if findings, err := check(ctx, o); err != nil || len(findings) > 0 {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// checkBuilds finds the builds that have not ended. Until then, a promotion may change what
+// verify reads.
+func checkBuilds(ctx context.Context, o *outcome) ([]string, error) {
+	n, err := o.world.client.Database(stateDatabase).Collection("projections").CountDocuments(ctx, bson.D{
+		{Key: "building", Value: bson.D{{Key: "$ne", Value: nil}}},
+		{Key: "building.state", Value: bson.D{{Key: "$ne", Value: "failed"}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the builds: %w", err)
+	}
+	if n > 0 {
+		return []string{fmt.Sprintf("%d builds have not ended", n)}, nil
+	}
+	return nil, nil
 }
 
 func checkTopic(_ context.Context, o *outcome) ([]string, error) {
