@@ -1,8 +1,10 @@
 # Everything here needs Go, git and make only: tools are built from their Go
 # modules (hack/tools) into bin/.
 
-MODULES  := pkg publisher projector integration
+MODULES  := pkg publisher projector integration integration/mongoemu integration/sbemu
 PACKAGES := $(MODULES:%=./%/...)
+# The commands of the stand-ins.
+STAND_INS := ./integration/mongoemu/cmd/mongoemu ./integration/sbemu/cmd/sbemu
 # The tools whose code is in this repository.
 TOOLS    := hack/tools/images hack/tools/dockerlint
 BIN      := $(CURDIR)/bin
@@ -32,7 +34,7 @@ demo: build ## Run events through the whole pipeline, kill its leader, change a 
 .PHONY: build
 build: ## Build the services, the sandbox and the stand-ins into bin/
 	@mkdir -p $(BIN)
-	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/sandbox ./integration/cmd/mongoemu ./integration/cmd/sbemu
+	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/sandbox $(STAND_INS)
 
 ##@ Check
 
@@ -104,12 +106,12 @@ bench-parts: bench-refold ## Measure the parts by themselves: refold and verific
 
 .PHONY: bench-hot
 bench-hot: ## Measure the hot paths by themselves, with their allocations
-	go test -run '^$$' -bench . -benchmem $(filter-out ./integration/...,$(PACKAGES))
+	go test -run '^$$' -bench . -benchmem $(filter-out ./integration/%,$(PACKAGES))
 
 .PHONY: conformance
 conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScript and Python SDKs, against sbemu (needs ports 443, 5671 and 5672), and scenarios through the Node.js driver against mongoemu
 	go run ./integration/mongoemu/conformance
-	go run ./integration/sbemu/conformance
+	go run ./integration/sbemu/conformance -with integration/examples/consumer
 
 FUZZTIME ?= 1m
 .PHONY: fuzz
@@ -173,7 +175,7 @@ kube-tools: $(BIN)/helm ## Build a Kubernetes control plane for tests (some minu
 .PHONY: node-tools
 node-tools: ## Build a Kubernetes node for tests: kubelet, containerd, CNI plugins, CoreDNS … (some minutes, once)
 	@hack/tools/node/build.sh .cache/node-tools
-	@CGO_ENABLED=0 go build -trimpath -o .cache/node-tools/ ./integration/cmd/pause ./integration/cmd/mongoemu ./integration/cmd/sbemu
+	@CGO_ENABLED=0 go build -trimpath -o .cache/node-tools/ ./integration/cmd/pause $(STAND_INS)
 
 .PHONY: test-kube
 test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, on a real Kubernetes control plane

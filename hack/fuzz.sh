@@ -6,7 +6,7 @@
 set -euo pipefail
 time=$1
 shift
-grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' "$@" | sort | while IFS=: read -r file target; do
+grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' "$@" | sort -u | while IFS=: read -r file target; do
 	target=${target#func }
 	echo "fuzz $file $target"
 	if out=$(CGO_ENABLED=0 go test "./$(dirname "$file")" -run '^$' -fuzz "^$target\$" -fuzztime "$time" 2>&1 </dev/null); then

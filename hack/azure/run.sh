@@ -110,7 +110,7 @@ fi
 
 if [ -z "${PENSTOCK_TEST_MONGODB_URI:-}" ]; then
 	echo "PENSTOCK_TEST_MONGODB_URI is not set: the stand-in for MongoDB runs on this machine"
-	run go build -o "$work/mongoemu" ./integration/cmd/mongoemu
+	run go build -o "$work/mongoemu" ./integration/mongoemu/cmd/mongoemu
 	if [ -z "$dry" ]; then
 		"$work/mongoemu" --address=127.0.0.1:0 >"$work/uri" &
 		standin=$!

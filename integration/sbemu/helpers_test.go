@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,52 +13,11 @@ import (
 	"github.com/Azure/go-amqp"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu"
-	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/integration/sbemu/sbemutest"
 )
 
 // queue is the path of the default configuration's subscription.
 const queue = "events/Subscriptions/projector"
-
-// memory is a listener without a network, for tests in virtual time.
-type memory struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newMemory() *memory {
-	return &memory{conns: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-func (m *memory) Accept() (net.Conn, error) {
-	select {
-	case c := <-m.conns:
-		return c, nil
-	case <-m.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (m *memory) Close() error {
-	m.once.Do(func() { close(m.closed) })
-
-	return nil
-}
-
-func (m *memory) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 5672} }
-
-func (m *memory) dial(ctx context.Context) (net.Conn, error) {
-	client, server := net.Pipe()
-
-	select {
-	case m.conns <- server:
-		return client, nil
-	case <-m.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // env is a server with the helpers of a test.
 type env struct {
@@ -77,57 +33,11 @@ func virtual(t *testing.T, cfg sbemu.Config, test func(e *env)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newMemory()
+		l := sbemutest.NewListener()
 		cfg.Listener = l
-		test(serve(t, cfg, l.dial))
+		test(serve(t, cfg, l.Dial))
 		synctest.Wait()
 	})
-}
-
-// virtualWebSocket is virtual with AMQP over WebSockets, by the services' own dialer.
-func virtualWebSocket(t *testing.T, cfg sbemu.Config, test func(e *env)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		cfg.Listener = newMemory() // nobody dials plain AMQP
-		web := newMemory()
-		var opened atomic.Int64
-		e := serve(t, cfg, func(ctx context.Context) (net.Conn, error) {
-			c, err := sbus.OpenWebSocket(ctx, "sbemu.example", &http.Client{Transport: &http.Transport{
-				DisableKeepAlives: true,
-				DialTLSContext:    func(ctx context.Context, _, _ string) (net.Conn, error) { return web.dial(ctx) },
-			}})
-			if err == nil {
-				opened.Add(1)
-			}
-
-			return c, err
-		})
-		server := &http.Server{Handler: e.WebHandler(), ReadHeaderTimeout: time.Minute}
-		served := make(chan error)
-
-		go func() { served <- server.Serve(web) }()
-
-		t.Cleanup(func() {
-			if err := errors.Join(server.Close(), <-served); !errors.Is(err, http.ErrServerClosed) {
-				t.Error(err)
-			}
-		})
-		test(e)
-		synctest.Wait()
-
-		if opened.Load() == 0 {
-			t.Error("no WebSocket was opened")
-		}
-	})
-}
-
-// each runs a test in virtual time over plain AMQP and over WebSockets.
-func each(t *testing.T, cfg sbemu.Config, test func(e *env)) {
-	t.Helper()
-	t.Parallel()
-	t.Run("plain", func(t *testing.T) { virtual(t, cfg, test) })
-	t.Run("websocket", func(t *testing.T) { virtualWebSocket(t, cfg, test) })
 }
 
 // socket runs a test against a server on a loopback port.
@@ -140,22 +50,7 @@ func socket(t *testing.T, cfg sbemu.Config) *env {
 func serve(t *testing.T, cfg sbemu.Config, dial func(context.Context) (net.Conn, error)) *env {
 	t.Helper()
 
-	srv, err := sbemu.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	if err := srv.Start(); err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() {
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-
-	return &env{Server: srv, t: t, ctx: t.Context(), dial: dial}
+	return &env{Server: sbemutest.Start(t, cfg), t: t, ctx: t.Context(), dial: dial}
 }
 
 // client returns a client of the SDK that does not retry.

@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,40 +18,27 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
-	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	switch {
-	case err == nil, errors.Is(err, cli.ErrHelp):
-	case errors.Is(err, cli.ErrUsage):
-		os.Exit(2)
-	default:
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
 	}
 }
 
-var info = cli.Info{
-	Name:        "conformance",
-	Description: "Runs scenarios through the official Node.js driver against mongoemu.",
-}
-
-// options are the command's flags.
-type options struct {
-	Verbose bool          `help:"Print the output of failed scenarios."`
-	Timeout time.Duration `help:"How long everything may take, the installation of the driver included." default:"5m"`
-}
-
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	var o options
-	if err := cli.Parse(&o, info, args, os.LookupEnv, stdout, stderr); err != nil {
+	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	verbose := flags.Bool("verbose", false, "print the output of failed scenarios")
+	timeout := flags.Duration("timeout", 5*time.Minute, "how long everything may take, the installation of the driver included")
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the time of %s is up", o.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, *timeout, fmt.Errorf("the time of %s is up", *timeout))
 	defer cancel()
 	dir, err := os.MkdirTemp("", "conformance-")
 	if err != nil {
@@ -65,5 +53,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return fmt.Errorf("serve mongoemu: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return node.check(ctx, dir, s.URI(), o.Verbose, stdout)
+	return node.check(ctx, dir, s.URI(), *verbose, stdout)
 }

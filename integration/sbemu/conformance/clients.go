@@ -12,8 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/penstock-cdc/penstock/integration/examples/consumer"
 )
 
 //go:embed javascript/*.mjs javascript/package.json javascript/package-lock.json
@@ -38,8 +36,8 @@ type client struct {
 // code.
 var clients = []client{
 	{
-		name:  "javascript",
-		want:  64,
+		name:  javascript,
+		want:  63,
 		needs: needsNode,
 		commands: [][]string{
 			{"npm", "ci", "--no-audit", "--no-fund", "--omit=optional"},
@@ -55,6 +53,9 @@ var clients = []client{
 		trust:    "REQUESTS_CA_BUNDLE",
 	},
 }
+
+// javascript is the name of the client whose scenarios --with extends.
+const javascript = "javascript"
 
 // python is Debian's interpreter, because Debian's packages have the SDK.
 const python = "/usr/bin/python3"
@@ -90,6 +91,12 @@ func (c client) run(ctx context.Context, dir string, env []string, o options) *t
 		return t
 	}
 
+	if o.With != "" && c.name == javascript {
+		if t.err = copyScenarios(o.With, folder); t.err != nil {
+			return t
+		}
+	}
+
 	var output bytes.Buffer
 
 	for _, command := range c.commands {
@@ -119,6 +126,10 @@ func (c client) run(ctx context.Context, dir string, env []string, o options) *t
 			r.reason = reason(r)
 			t.results = append(t.results, r)
 		}
+	}
+
+	if o.With != "" && c.name == javascript {
+		t.want = max(t.want+1, len(t.results))
 	}
 
 	slices.SortFunc(t.results, func(a, b *result) int { return strings.Compare(a.name, b.name) })
@@ -174,9 +185,30 @@ func (c client) unpack(folder string) error {
 		}
 	}
 
-	// A JavaScript scenario runs the example of a consumer.
-	if err := os.WriteFile(filepath.Join(folder, "consumer.mjs"), consumer.Source, 0o600); err != nil {
-		return fmt.Errorf("unpack the example of a consumer: %w", err)
+	return nil
+}
+
+// copyScenarios copies the scenarios of a folder beside those of the JavaScript SDK.
+func copyScenarios(from, to string) error {
+	files, err := filepath.Glob(filepath.Join(from, "*.mjs"))
+	if err == nil && len(files) == 0 {
+		err = errors.New("there is no *.mjs")
+	}
+
+	for _, file := range files {
+		var content []byte
+
+		if content, err = os.ReadFile(file); err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(file)), content, 0o600)
+		}
+
+		if err != nil {
+			break
+		}
+	}
+
+	if err != nil {
+		return fmt.Errorf("copy the scenarios of %s: %w", from, err)
 	}
 
 	return nil

@@ -20,6 +20,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -28,8 +29,6 @@ import (
 	"regexp"
 	"syscall"
 	"time"
-
-	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
 func main() {
@@ -39,9 +38,7 @@ func main() {
 	stop()
 
 	switch {
-	case errors.Is(err, cli.ErrHelp):
-	case errors.Is(err, cli.ErrUsage):
-		os.Exit(2)
+	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
@@ -50,26 +47,36 @@ func main() {
 	}
 }
 
-var info = cli.Info{
-	Name:        "conformance",
-	Description: "Runs the live tests of the Go SDK for Service Bus, and scenarios through the JavaScript and Python SDKs, against sbemu. It needs the ports 443, 5671 and 5672 of " + standardHost + " and " + premiumHost + ".",
-}
-
 // options are the command's flags.
 type options struct {
-	Run     string        `help:"Run only the live tests that match this regular expression; all of these must pass."`
-	Verbose bool          `help:"Print the output of failed tests."`
-	Keep    bool          `help:"Keep the temporary folder with the copy of the SDK."`
-	Timeout time.Duration `help:"How long all may take." default:"14m"`
+	Run     string
+	Verbose bool
+	With    string
+	Keep    bool
+	Timeout time.Duration
 }
 
-// Validate returns the problems of the flags.
-func (o *options) Validate() error {
-	if _, err := regexp.Compile(o.Run); err != nil {
-		return fmt.Errorf("--run: %w", err)
+// parse reads the flags.
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+
+	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.Run, "run", "", "run only the tests that match this regular `expression`; all of these must pass")
+	flags.BoolVar(&o.Verbose, "verbose", false, "print the output of failed tests")
+	flags.StringVar(&o.With, "with", "", "a `folder` with further JavaScript scenarios, *.mjs, which may import ./namespace.mjs; all of them must pass")
+	flags.BoolVar(&o.Keep, "keep", false, "keep the temporary folder with the copy of the SDK")
+	flags.DurationVar(&o.Timeout, "timeout", 14*time.Minute, "how long everything may take")
+
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
 	}
 
-	return nil
+	if _, err := regexp.Compile(o.Run); err != nil {
+		return options{}, fmt.Errorf("-run: %w", err)
+	}
+
+	return o, nil
 }
 
 // suites are the packages of the SDK with live tests, and how many of them must pass.
@@ -80,8 +87,8 @@ var suites = []suite{
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, error) {
-	var o options
-	if err := cli.Parse(&o, info, args, os.LookupEnv, stdout, stderr); err != nil {
+	o, err := parse(args, stderr)
+	if err != nil {
 		return false, err
 	}
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// standInSource returns the directory of module integration, for a test that runs in dir.
+// standInSource returns the directory of module mongoemu, for a test that runs in dir.
 // It asks the go command, because with -trimpath no path is compiled in. Every module that
-// tests with a stand-in requires module pkg, which is beside integration, also without the
+// tests with a stand-in requires module pkg, which is beside the folder integration, also without the
 // workspace.
 func standInSource(dir string) (string, error) {
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/penstock-cdc/penstock/pkg")
@@ -22,5 +22,5 @@ func standInSource(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find module pkg from %s: %w", dir, err)
 	}
-	return filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "integration"), nil
+	return filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "integration", "mongoemu"), nil
 }

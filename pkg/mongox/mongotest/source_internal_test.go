@@ -16,7 +16,7 @@ func TestStandInIsFoundFromEveryModule(t *testing.T) {
 		t.Setenv("GOWORK", workspace)
 		for _, module := range []string{"pkg", "publisher", "projector"} {
 			source, err := standInSource(filepath.Join(root, module))
-			if want := filepath.Join(root, "integration"); err != nil || source != want {
+			if want := filepath.Join(root, "integration", "mongoemu"); err != nil || source != want {
 				t.Errorf("from %s with GOWORK=%q: %q, %v; want %s", module, workspace, source, err, want)
 				continue
 			}

@@ -1,4 +1,4 @@
-package sbemu_test
+package contract_test
 
 import (
 	"context"
@@ -392,7 +392,7 @@ func TestSessionsSpeakTLS(t *testing.T) {
 
 	cfg := sbemu.Default()
 	cfg.Listener = listener
-	e := socket(t, cfg)
+	e := serve(t, cfg, nil)
 
 	namespace, err := sbus.Open(sbus.Config{
 		ConnectionString: strings.Replace(e.ConnectionString(), "UseDevelopmentEmulator=true", "", 1), Topic: "events",

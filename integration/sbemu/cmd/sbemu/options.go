@@ -8,18 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/penstock-cdc/penstock/integration/sbemu"
-	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-var info = cli.Info{
-	Name: "sbemu",
-	Description: `A stand-in for Azure Service Bus, in memory, for development and tests. It prints the connection ` +
-		`string to use (with UseDevelopmentEmulator=true, so plain AMQP) and stops on SIGTERM. ` +
-		`Without --topic and --queue it has a topic "events" with duplicate detection over 10 minutes and a ` +
-		`session subscription "projector" with locks of 30 s. Entities are declared as NAME:key=value:key=value…; ` +
-		`for example: --topic events:dedup=10m:subscription=projector:sessions=true:lock=30s`,
-}
+const description = `A stand-in for Azure Service Bus, in memory, for development and tests. It prints the connection ` +
+	`string to use (with UseDevelopmentEmulator=true, so plain AMQP) and stops on SIGTERM. ` +
+	`Without --topic and --queue it has a topic "events" with duplicate detection over 10 minutes and a ` +
+	`session subscription "projector" with locks of 30 s. Entities are declared as NAME:key=value:key=value…; ` +
+	`for example: --topic events:dedup=10m:subscription=projector:sessions=true:lock=30s`
 
 // options are the command's flags.
 type options struct {
@@ -32,6 +30,8 @@ type options struct {
 	TLSCertificate string   `help:"File with the certificate, for both." env:"SBEMU_TLS_CERTIFICATE" placeholder:"FILE"`
 	TLSKey         string   `help:"File with its key." env:"SBEMU_TLS_KEY" placeholder:"FILE"`
 	Record         int      `help:"How many of the last accepted messages of each topic and queue the control API shows, unless record= says otherwise." env:"SBEMU_RECORD" default:"0"`
+
+	Version kong.VersionFlag `help:"Print the version."`
 }
 
 // Validate returns every problem of the flags at once.

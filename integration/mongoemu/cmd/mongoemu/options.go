@@ -3,15 +3,13 @@ package main
 import (
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
-	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-var info = cli.Info{
-	Name: "mongoemu",
-	Description: `A stand-in for MongoDB, for development and tests: a single-node replica set. It prints its ` +
-		`connection string and stops on SIGTERM.`,
-}
+const description = `A stand-in for MongoDB, for development and tests: a single-node replica set. It prints its ` +
+	`connection string and stops on SIGTERM.`
 
 // options are the command's flags.
 type options struct {
@@ -23,6 +21,8 @@ type options struct {
 	OplogSize      int64         `help:"Bound of the oplog in MiB, negative: none." env:"MONGOEMU_OPLOG_SIZE" default:"256"`
 	TTLInterval    time.Duration `help:"Time between two passes over TTL indexes." env:"MONGOEMU_TTL_INTERVAL" default:"60s"`
 	NoopInterval   time.Duration `help:"Time after which an idle oplog moves on." env:"MONGOEMU_NOOP_INTERVAL" default:"10s"`
+
+	Version kong.VersionFlag `help:"Print the version."`
 }
 
 // Validate returns every problem of the flags at once.

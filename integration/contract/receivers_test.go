@@ -1,4 +1,4 @@
-package sbemu_test
+package contract_test
 
 import (
 	"context"
@@ -15,10 +15,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
+// receiver receives messages.
+type receiver interface {
+	ReceiveMessages(ctx context.Context, limit int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+}
+
 // sessionReceiver is the common part of the SDK's session receiver and that of package
 // sessions.
 type sessionReceiver interface {
-	ReceiveMessages(ctx context.Context, limit int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+	receiver
 	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
 	AbandonMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.AbandonMessageOptions) error
 	DeadLetterMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeadLetterOptions) error
@@ -121,8 +126,8 @@ func (e *env) next(a accepter) sessionReceiver {
 	return r
 }
 
-// take receives n messages, one at a time.
-func (e *env) take(r sessionReceiver, n int) []*azservicebus.ReceivedMessage {
+// take receives n messages, one at a time, so that no credit is left over.
+func (e *env) take(r receiver, n int) []*azservicebus.ReceivedMessage {
 	e.t.Helper()
 
 	var out []*azservicebus.ReceivedMessage
@@ -354,7 +359,7 @@ func TestReceiversDeadLetterWithAReason(t *testing.T) {
 		dead, err := c.NewReceiverForSubscription("events", "projector", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
 		must(t, err)
 
-		m := e.receive(dead, 1)[0]
+		m := e.take(dead, 1)[0]
 		equal(t, "dead letter", m.MessageID, "1")
 		equal(t, "reason", *m.DeadLetterReason, "Poison")
 		equal(t, "description", *m.DeadLetterErrorDescription, "no such field")

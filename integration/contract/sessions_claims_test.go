@@ -1,4 +1,4 @@
-package sbemu_test
+package contract_test
 
 import (
 	"context"

@@ -1,0 +1,82 @@
+// Command sbemu runs the stand-in for Azure Service Bus: an AMQP server on a loopback
+// port that the unmodified SDKs connect to, for development and tests. All its data is in
+// memory and is lost when it stops.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+
+	stop()
+
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sbemu:", err)
+	}
+
+	switch {
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	case err != nil:
+		os.Exit(1)
+	}
+}
+
+// errUsage means that the flags or the environment are wrong.
+var errUsage = errors.New("see --help")
+
+// run serves until ctx ends.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var o options
+
+	if done, err := parse(&o, args, stdout, stderr); done || err != nil {
+		return err
+	}
+
+	cfg, err := o.config()
+	if err != nil {
+		return err
+	}
+
+	srv, err := sbemu.New(cfg)
+	if err != nil {
+		return fmt.Errorf("declare namespace: %w", err)
+	}
+
+	return serve(ctx, srv, o.ControlAddress, stdout)
+}
+
+// parse reads the flags and the environment. done means that it has printed the help or the
+// version.
+func parse(o *options, args []string, stdout, stderr io.Writer) (done bool, err error) {
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+
+	parser, err := kong.New(o, kong.Name("sbemu"), kong.Description(description), kong.Writers(stdout, stderr),
+		kong.Vars{"version": "sbemu " + version}, kong.Exit(func(int) { done = true }))
+	if err != nil {
+		return false, err
+	}
+
+	if _, err = parser.Parse(args); err != nil && !done {
+		return false, fmt.Errorf("%w: %w", err, errUsage)
+	}
+
+	return done, nil
+}
