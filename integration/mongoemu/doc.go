@@ -72,8 +72,7 @@
 // filters; $lookup, $facet, $out, $merge and further stages; projection operators
 // ($slice, $elemMatch, positional); JavaScript; pre-images, split and expanded
 // change events; snapshot reads outside transactions; arithmetic on Decimal128.
-// Regular expressions are Go's, without look-around and back-references. A write
-// concern is satisfied at once, as there is only one node.
+// Regular expressions are Go's, without look-around and back-references.
 //
 // # Different from a real server
 //
@@ -94,7 +93,8 @@
 // only fail point is failCommand.
 //
 // Tests can inject failing commands, failing writes of single documents, lost replies,
-// latency, dropped connections, interrupted change streams, killed cursors and a truncated
-// oplog, with the methods of [Server]. For a server in another process there is
+// latency, dropped connections, interrupted change streams, killed cursors, a truncated
+// oplog, and failovers that roll back what no majority has, with the methods of [Server].
+// For a server in another process there is
 // [Server.Handler], with a client in package control.
 package mongoemu

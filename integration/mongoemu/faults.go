@@ -1,9 +1,11 @@
 package mongoemu
 
 import (
+	"context"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/fault"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
 // CommandFault makes commands fail; see [Server.FailCommands].
@@ -82,3 +84,40 @@ func (s *Server) WriteNoop() error { return s.store.Noop("by order of a test") }
 
 // ExpireDocuments makes a pass over the TTL indexes now.
 func (s *Server) ExpireDocuments() error { return s.store.Expire(s.ctx) }
+
+// Isolate cuts the primary off from its secondaries. It serves on, but no majority has what is
+// written from now on: writes with the write concern majority, which is the default, wait;
+// change streams and reads with the read concern majority do not see it. A real primary steps
+// down after ten seconds of this. It is not for servers with a data directory.
+func (s *Server) Isolate() error { return s.store.Isolate() }
+
+// Rejoin ends [Server.Isolate]: the secondaries copy what they lack, and the writes that wait
+// succeed.
+func (s *Server) Rejoin() { s.store.Rejoin() }
+
+// Failover makes another member the primary, at the same address. Connections, cursors and
+// open transactions end. What was written since [Server.Isolate] is rolled back; without it,
+// this is the restart of a server.
+func (s *Server) Failover() error {
+	s.election.Lock()
+	defer s.election.Unlock()
+	s.setElecting(true)
+	s.interrupt(mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was interrupted"))
+	s.DropConnections()
+	s.serving.Wait()
+	s.engine.KillCursors()
+	s.sessions.Elect(s.store.Log().Held())
+	err := s.store.Elect()
+	s.setElecting(false)
+	return err
+}
+
+// setElecting begins or ends the time without a primary.
+func (s *Server) setElecting(electing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.electing = electing
+	if !electing {
+		s.term, s.interrupt = context.WithCancelCause(s.ctx)
+	}
+}

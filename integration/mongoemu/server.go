@@ -37,6 +37,13 @@ type Server struct {
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
 	closed   bool
+	// election is held while another member becomes the primary. Then electing refuses
+	// connections, interrupt ends the commands that run, and serving waits for them.
+	election  sync.Mutex
+	electing  bool
+	term      context.Context //nolint:containedctx // the lifetime of the connections
+	interrupt context.CancelCauseFunc
+	serving   sync.WaitGroup
 }
 
 // New makes a server that does not listen yet.
@@ -78,6 +85,7 @@ func (s *Server) Start() error {
 	ctx, stop := context.WithCancelCause(context.Background())
 	s.stop = stop
 	s.group, s.ctx = errgroup.WithContext(ctx)
+	s.term, s.interrupt = context.WithCancelCause(s.ctx)
 	s.group.Go(s.accept)
 	s.group.Go(s.endWithJournal)
 	s.every(s.config.TTLInterval, func() error { return s.store.Expire(s.ctx) })
@@ -142,6 +150,7 @@ func (s *Server) Close() error {
 	if err != nil {
 		err = fmt.Errorf("close the listener: %w", err)
 	}
+	s.serving.Wait()
 	if waited := s.group.Wait(); waited != nil {
 		err = errors.Join(err, fmt.Errorf("run mongoemu: %w", waited))
 	}
@@ -157,27 +166,24 @@ func (s *Server) accept() error {
 		case err != nil:
 			return fmt.Errorf("accept a connection: %w", err)
 		}
-		c := s.newConn(nc)
-		if !s.track(c) {
-			_ = nc.Close()
-			return nil
-		}
-		s.group.Go(func() error {
-			defer s.forget(c)
-			c.serve(s.ctx)
-			return nil
-		})
+		s.serve(s.newConn(nc))
 	}
 }
 
-func (s *Server) track(c *conn) bool {
+// serve serves a connection, unless the server is closing or has no primary.
+func (s *Server) serve(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return false
+	if s.closed || s.electing {
+		_ = c.net.Close()
+		return
 	}
 	s.conns[c] = struct{}{}
-	return true
+	term := s.term
+	s.serving.Go(func() {
+		defer s.forget(c)
+		c.serve(term)
+	})
 }
 
 func (s *Server) forget(c *conn) {

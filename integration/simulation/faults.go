@@ -18,12 +18,15 @@ type faultKind struct {
 	// server is the only server that the kind concerns; anyServer draws one.
 	server    string
 	anyServer bool
+	// later says that [Plan.more] draws the kind. All new kinds are such: seeds then keep the
+	// other faults of their plans.
+	later bool
 	// run strikes, waits while the fault lasts, and ends it. ctx ends when the faults of the
 	// history are over.
 	run func(ctx context.Context, w *World, f Fault)
 }
 
-// faultKinds are all kinds by name. A new kind needs nothing else: plans draw it.
+// faultKinds are all kinds by name. A new kind, with later, needs nothing else: plans draw it.
 var faultKinds = map[string]faultKind{
 	"crash publisher": {longest: 40 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
 		w.restart(ctx, w.publishers[f.Process%len(w.publishers)], f, true)
@@ -61,19 +64,38 @@ var faultKinds = map[string]faultKind{
 	}},
 	// All processes lose a server, as at its restart or failover.
 	"outage": {longest: 2 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
-		var hosts []*virtual.Host
-		for _, p := range w.processes() {
-			h := p.host()
-			h.Cut(f.Server, f.Way%2 == 0)
-			hosts = append(hosts, h)
-		}
-		if f.Server == mongodb {
-			w.mongo.KillCursors()
-		}
+		w.outage(ctx, f, f.For, func() {
+			if f.Server == mongodb {
+				w.mongo.KillCursors()
+			}
+		})
+	}},
+	// The primary loses its secondaries. Either they come back, or one of them becomes the
+	// primary, and what only the old one has is rolled back.
+	"fail over": {later: true, server: mongodb, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
+		_ = w.mongo.Isolate()
 		wait(ctx, f.For)
-		for _, h := range hosts {
-			h.Heal(f.Server)
+		if f.Way%4 == 0 {
+			w.mongo.Rejoin()
+			return
 		}
+		w.outage(ctx, f, time.Duration(f.Process)*2*time.Second, func() { _ = w.mongo.Failover() })
+	}},
+	// What is durable stays; connections, cursors, open transactions and locks are gone.
+	"restart": {later: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		if f.Server = mongodb; f.Way%4 < 2 {
+			f.Server = servicebus
+		}
+		w.outage(ctx, f, f.For, func() {
+			if f.Server == mongodb {
+				_ = w.mongo.Failover()
+				return
+			}
+			sessions, _ := w.bus.Sessions(subscriptionPath)
+			for _, s := range sessions {
+				_ = w.bus.LoseSessionLock(subscriptionPath, s.ID)
+			}
+		})
 	}},
 	"slow link": {longest: time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
 		w.onLink(ctx, f, func(h *virtual.Host) { h.Slow(f.Server, time.Duration(1+f.Way)*100*time.Millisecond) })
@@ -205,6 +227,21 @@ func (w *World) processes() []*process { return slices.Concat(w.publishers, w.pr
 func (w *World) process(f Fault) *process {
 	all := w.processes()
 	return all[f.Process%len(all)]
+}
+
+// outage cuts the links of all processes to the server of a fault. down happens meanwhile.
+func (w *World) outage(ctx context.Context, f Fault, last time.Duration, down func()) {
+	var hosts []*virtual.Host
+	for _, p := range w.processes() {
+		h := p.host()
+		h.Cut(f.Server, f.Way%2 == 0)
+		hosts = append(hosts, h)
+	}
+	down()
+	wait(ctx, last)
+	for _, h := range hosts {
+		h.Heal(f.Server)
+	}
 }
 
 // onLink changes the links of a process while the fault lasts.

@@ -103,7 +103,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		Large:       r.IntN(3),
 	}
 	p.Pause *= time.Duration(p.Writers)
-	kinds := kinds()
+	kinds := kinds(false)
 	// Some histories have few kinds of faults, so that each kind also strikes alone.
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:1+r.IntN(len(kinds))]
@@ -126,10 +126,32 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		}
 		p.Faults = append(p.Faults, f)
 	}
+	p.more(rand.New(rand.NewPCG(seed, 0x6d6f7265)))
 	return p
 }
 
-// kinds returns the names of all kinds of faults, in order.
-func kinds() []string { return slices.Sorted(maps.Keys(faultKinds)) }
+// more adds what was added to plans later. It draws from a source of its own, so that a seed
+// keeps the rest of its plan.
+func (p *Plan) more(r *rand.Rand) {
+	kinds := kinds(true)
+	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	if kinds = kinds[:r.IntN(len(kinds)+1)]; len(kinds) == 0 {
+		return
+	}
+	mean := time.Duration(10+r.IntN(90)) * time.Second
+	for at := time.Duration(r.ExpFloat64() * float64(mean)); at < p.Length; at += time.Duration(r.ExpFloat64() * float64(mean)) {
+		name := kinds[r.IntN(len(kinds))]
+		p.Faults = append(p.Faults, Fault{
+			At: at, Kind: name, Process: r.IntN(6), Way: r.IntN(16), Server: faultKinds[name].server,
+			For: time.Duration(float64(faultKinds[name].longest) * r.Float64() * r.Float64()),
+		})
+	}
+}
+
+// kinds returns the names of the kinds of faults, in order: those of [NewPlan], or those of
+// [Plan.more].
+func kinds(later bool) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(faultKinds)), func(name string) bool { return faultKinds[name].later != later })
+}
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }

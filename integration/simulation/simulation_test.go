@@ -3,8 +3,10 @@ package simulation
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -185,7 +187,7 @@ func (c *tally) print(took time.Duration) {
 	defer c.mu.Unlock()
 	fmt.Printf("%d histories with %d events, %d answers of /applied and %v of virtual time in %v (%.1f a minute), each held against %d promises; the slowest settled in %v\n",
 		c.histories, c.events, c.answers, c.virtual.Round(time.Second), took.Round(time.Second), float64(c.histories)/took.Minutes(), len(promises), c.slowest.Round(time.Second))
-	for _, kind := range kinds() {
+	for _, kind := range slices.Sorted(maps.Keys(faultKinds)) {
 		fmt.Printf("  %6d  %s\n", c.faults[kind], kind)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
@@ -102,7 +103,9 @@ func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*W
 	if err := os.WriteFile(w.kubeconfig(), []byte(kubeconfig), 0o600); err != nil {
 		return nil, err
 	}
-	w.client, err = mongo.Connect(options.Client().ApplyURI(w.mongo.URI()).SetDialer(w.network.NewHost("observer").Dialer(mongodb)))
+	// A failover may roll back what weaker reads return.
+	w.client, err = mongo.Connect(options.Client().ApplyURI(w.mongo.URI()).SetReadConcern(readconcern.Majority()).
+		SetDialer(w.network.NewHost("observer").Dialer(mongodb)))
 	if err != nil {
 		return nil, err
 	}

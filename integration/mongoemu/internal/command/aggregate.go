@@ -138,7 +138,7 @@ func openStream(e *Engine, r *Request, b *bsonraw.Builder, a aggregation, spec b
 // lookup returns the current version of a document, for updateLookup.
 func (e *Engine) lookup(db, coll string, uuid [16]byte, key []byte) []byte {
 	var doc []byte
-	_ = e.Store.View(nil, func(v *store.Viewer) error {
+	_ = e.Store.View(e.Store.Majority(), func(v *store.Viewer) error {
 		c := v.Collection(store.Namespace{DB: db, Coll: coll})
 		if c == nil || c.UUID != uuid {
 			return nil

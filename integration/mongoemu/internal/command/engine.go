@@ -223,6 +223,9 @@ func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) 
 		ctx, cancel = context.WithTimeout(ctx, r.maxTime)
 		defer cancel()
 	}
+	if r.after != nil && r.readLevel == "majority" && !e.Store.Log().Wait(ctx, nil, e.Store.Log().End()-1) {
+		return nil, store.Interrupted(ctx)
+	}
 	release, err := r.join(ctx)
 	if err != nil {
 		return nil, err
@@ -233,9 +236,13 @@ func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) 
 		r.failed()
 		return nil, err
 	}
-	defer unlock()
 	b := bsonraw.NewBuilder(512)
-	if err := r.command.run(ctx, e, r, b); err != nil {
+	err = r.command.run(ctx, e, r, b)
+	unlock()
+	if waited := e.replicate(ctx, r, b); err == nil {
+		err = waited
+	}
+	if err != nil {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			err = store.Interrupted(ctx)
 		}

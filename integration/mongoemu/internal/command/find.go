@@ -44,7 +44,7 @@ func (e *Engine) open(ctx context.Context, r *Request, q store.Query) (source, e
 	case e.Sharded && q.NS.DB == "config":
 		return e.openConfig(q)
 	}
-	return e.Store.Open(ctx, r.tx, q)
+	return e.Store.Open(ctx, r.snapshot(), q)
 }
 
 func parseFind(e *Engine, r *Request) (finding, error) {
@@ -192,7 +192,7 @@ func count(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 func (e *Engine) countQuery(ctx context.Context, r *Request, q store.Query) (int64, error) {
 	if q.Filter.All() && q.Skip == 0 && q.Limit == 0 && q.NS != oplogNamespace {
 		n := int64(0)
-		err := e.Store.View(r.tx, func(v *store.Viewer) error {
+		err := e.Store.View(r.snapshot(), func(v *store.Viewer) error {
 			if c := v.Collection(q.NS); c != nil {
 				n = int64(c.Len())
 			}

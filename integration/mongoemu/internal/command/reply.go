@@ -1,11 +1,16 @@
 package command
 
 import (
+	"context"
+	"errors"
+	"time"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
 // success completes the reply of a successful command. In a transaction, the reply of a
@@ -93,11 +98,15 @@ func transient(c mongoerr.Code, ends bool) bool {
 	return !ends && c.Retryable()
 }
 
-// writeConcern is the write concern of a command. This server is a single node, so each
-// write satisfies majority as soon as it is done.
+// writeConcern is the write concern of a command. The default is majority. A majority has
+// each write as soon as it is done, unless the primary is isolated.
 type writeConcern struct {
 	given bool
-	err   *mongoerr.Error
+	// primary says that the write on the primary suffices.
+	primary bool
+	// timeout bounds the waiting for a majority; 0 means no bound.
+	timeout time.Duration
+	err     *mongoerr.Error
 }
 
 func (w *writeConcern) parse(v bsonraw.Value) error {
@@ -120,8 +129,13 @@ func (w *writeConcern) parse(v bsonraw.Value) error {
 				return mongoerr.New(mongoerr.FailedToParse, "w has to be a non-negative number and not greater than 50; found: %s", bsonraw.Format(it.Value()))
 			case n > 1:
 				w.err = mongoerr.New(mongoerr.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
+			default:
+				w.primary = true
 			}
-		case "j", "wtimeout", "fsync", "provenance", "getLastError":
+		case "wtimeout":
+			n, _ := bsonraw.Int64(it.Value())
+			w.timeout = time.Duration(n) * time.Millisecond
+		case "j", "fsync", "provenance", "getLastError":
 		default:
 			return mongoerr.New(40415, "BSON field 'writeConcern.%s' is an unknown field.", key)
 		}
@@ -142,6 +156,32 @@ func (e *Engine) acknowledge(r *Request, b *bsonraw.Builder) {
 	if r.concern.err != nil && r.tx == nil {
 		writeConcernError(b, r.concern.err, nil)
 	}
+}
+
+// replicate waits until a majority has everything that the log contains. The server waits so
+// also after a write that has changed nothing or has failed, because another write that is
+// not committed yet may be the reason (LastOpFixer in write_ops_exec.cpp).
+func (e *Engine) replicate(ctx context.Context, r *Request, b *bsonraw.Builder) error {
+	if !r.command.writes || r.command.reads || r.tx != nil || r.concern.primary || r.concern.err != nil || r.Name == "abortTransaction" {
+		return nil
+	}
+	waiting := ctx
+	if r.concern.timeout > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, r.concern.timeout)
+		defer cancel()
+	}
+	switch {
+	case e.Store.Log().Wait(waiting, nil, e.Store.Log().End()-1):
+		return nil
+	case ctx.Err() == nil:
+		writeConcernError(b, mongoerr.New(64, "waiting for replication timed out"), nil)
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		writeConcernError(b, mongoerr.As(store.Interrupted(ctx)), nil)
+		return nil
+	}
+	return store.Interrupted(ctx)
 }
 
 // term is the election term of the replica set, which has had one election.

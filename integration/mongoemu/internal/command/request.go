@@ -308,6 +308,15 @@ func (r *Request) enter() (err error) {
 	return err
 }
 
+// snapshot returns what the command reads: the snapshot of its transaction, what a majority
+// has, or nil for the newest state.
+func (r *Request) snapshot() *store.Tx {
+	if r.tx == nil && r.readLevel == "majority" {
+		return r.engine.Store.Majority()
+	}
+	return r.tx
+}
+
 // lock waits for the intent lock of a command that reads or writes documents. Change
 // streams read the oplog and no collection.
 //

@@ -30,6 +30,11 @@ type Log struct {
 	bytes   int64
 	wake    chan struct{}
 	waiting int
+	// held says that the entries from the position committed on are on the primary only, and
+	// holds counts how often that has been so.
+	held      bool
+	holds     int
+	committed uint64
 }
 
 // New returns an empty log.
@@ -51,11 +56,65 @@ func (l *Log) Append(entries ...*Entry) {
 	for l.over() && l.drop() {
 	}
 	l.compact()
+	l.notify()
+}
+
+func (l *Log) notify() {
 	if l.waiting > 0 {
 		l.waiting = 0
 		close(l.wake)
 		l.wake = make(chan struct{})
 	}
+}
+
+// Hold hides the entries that are appended from now on from Read and Wait, as change streams
+// do not see entries that a majority does not have yet.
+func (l *Log) Hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.committed = true, l.end()
+	l.holds++
+}
+
+// Held returns the number of the Hold that lasts; 0 if none does.
+func (l *Log) Held() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if !l.held {
+		return 0
+	}
+	return l.holds
+}
+
+// Release shows the hidden entries.
+func (l *Log) Release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = false
+	l.notify()
+}
+
+// Discard removes the hidden entries, and hides no more.
+func (l *Log) Discard() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.held {
+		return
+	}
+	keep := l.head + int(l.committed-l.first)
+	for _, e := range l.entries[keep:] {
+		l.bytes -= e.size()
+	}
+	clear(l.entries[keep:])
+	l.entries, l.held = l.entries[:keep], false
+}
+
+// visible returns the position after the newest entry that readers see.
+func (l *Log) visible() uint64 {
+	if l.held {
+		return l.committed
+	}
+	return l.end()
 }
 
 func (l *Log) over() bool {
@@ -71,7 +130,7 @@ func (l *Log) drop() bool {
 	for n < len(live) && live[n].TS == live[0].TS {
 		n++
 	}
-	if n == len(live) {
+	if n == len(live) || l.held && l.first+uint64(n) >= l.committed {
 		return false
 	}
 	for i, e := range live[:n] {
@@ -130,10 +189,10 @@ func (l *Log) Read(position uint64, into []*Entry) (int, error) {
 	if position < l.first {
 		return 0, ErrLost
 	}
-	if position >= l.end() {
+	if position >= l.visible() {
 		return 0, nil
 	}
-	return copy(into, l.entries[l.head+int(position-l.first):]), nil
+	return copy(into, l.entries[l.head+int(position-l.first):l.head+int(l.visible()-l.first)]), nil
 }
 
 // Seek returns the position of the first entry at or after a cluster time. It returns
@@ -149,12 +208,12 @@ func (l *Log) Seek(ts bson.Timestamp) (uint64, error) {
 	return l.first + uint64(i), nil
 }
 
-// Wait blocks until there is an entry at position. It returns false if ctx ends or stop
+// Wait blocks until readers see an entry at position. It returns false if ctx ends or stop
 // is closed first.
 func (l *Log) Wait(ctx context.Context, stop <-chan struct{}, position uint64) bool {
 	for {
 		l.mu.Lock()
-		if l.end() > position {
+		if l.visible() > position {
 			l.mu.Unlock()
 			return true
 		}

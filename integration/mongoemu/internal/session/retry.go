@@ -49,5 +49,6 @@ func (s *Session) Remember(statement int32, r Result) {
 	if s.results == nil {
 		s.results = map[int32]Result{}
 	}
+	r.held = s.manager.store.Log().Held()
 	s.results[statement] = r
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"crypto/sha256"
+	"maps"
 	"sync"
 	"time"
 
@@ -47,6 +48,8 @@ type Session struct {
 	number  int64
 	results map[int32]Result
 	state   txnState
+	// held is the log's [oplog.Log.Held] at the commit.
+	held int
 
 	mu      sync.Mutex // guards the fields that the reaper reads
 	used    time.Time
@@ -62,6 +65,7 @@ type Result struct {
 	Upserted bsonraw.Value
 	// Reply is the whole reply of a findAndModify.
 	Reply []byte
+	held  int // the log's [oplog.Log.Held] at the statement
 }
 
 type txnState byte
@@ -140,6 +144,23 @@ func (m *Manager) AbortAll() {
 	m.mu.Unlock()
 	for _, s := range all {
 		s.abortNow()
+	}
+}
+
+// Elect aborts every open transaction, and forgets the writes of a [oplog.Log.Hold], which
+// the new primary does not have. No command may be running.
+func (m *Manager) Elect(held int) {
+	m.AbortAll()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if held == 0 {
+		return
+	}
+	for _, s := range m.sessions {
+		if s.state == committed && s.held == held {
+			s.state = aborted
+		}
+		maps.DeleteFunc(s.results, func(_ int32, r Result) bool { return r.held == held })
 	}
 }
 

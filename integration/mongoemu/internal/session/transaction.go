@@ -56,6 +56,7 @@ func (s *Session) Commit(number int64) error {
 		s.finish(aborted)
 		return err
 	}
+	s.held = s.manager.store.Log().Held()
 	s.finish(committed)
 	return nil
 }

@@ -29,6 +29,9 @@ type Store struct {
 	journal     *journal.Journal // nil for a store in memory only
 	published   []*oplog.Entry   // not in the log yet; flush appends them
 	failed      chan struct{}    // closed when the journal has failed
+	majority    *Tx
+	// committed are the collections as a majority has them; nil if it has every write.
+	committed map[Namespace]*Collection
 }
 
 // New returns an empty store in memory. It appends its changes to log and reads the time
@@ -52,6 +55,7 @@ func empty(log *oplog.Log, now func() time.Time) *Store {
 		reserved:    map[string]*Tx{},
 		ended:       make(chan struct{}),
 		failed:      make(chan struct{}),
+		majority:    &Tx{},
 	}
 }
 
@@ -112,10 +116,13 @@ func (s *Store) View(tx *Tx, fn func(*Viewer) error) error {
 // Collection returns a collection as the transaction sees it, or the shared one outside a
 // transaction; nil if it does not exist.
 func (v *Viewer) Collection(ns Namespace) *Collection {
-	if v.tx != nil {
-		return v.tx.collections[ns]
+	switch {
+	case v.tx == v.store.majority && v.store.committed != nil:
+		return v.store.committed[ns]
+	case v.tx == nil || v.tx == v.store.majority:
+		return v.store.collections[ns]
 	}
-	return v.store.collections[ns]
+	return v.tx.collections[ns]
 }
 
 // Names returns the sorted names of a database's collections.
