@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -10,21 +11,35 @@ import (
 	"time"
 )
 
-// standstill is the real time after which a bubble counts as stuck. Most take some seconds,
-// and the longest a minute on a busy machine.
+// standstill is the real time without a second of virtual time after which a bubble counts as
+// stuck. On a quiet machine such a second takes milliseconds.
 const standstill = 5 * time.Minute
 
 // Run runs a test in a bubble. Virtual time stands still while a goroutine is busy, or waits
-// for something outside of the bubble. If the bubble does not end, Run prints what describe
-// says of it and the goroutines that keep the time from advancing, and the program ends.
+// for something outside of the bubble. If it stands still for too long, Run prints what
+// describe says of the bubble and the goroutines that keep the time from advancing, and the
+// program ends.
 func Run(t *testing.T, describe func() string, test func(t *testing.T)) {
 	t.Helper()
 	watchdog := time.AfterFunc(standstill, func() {
-		fmt.Fprintf(os.Stderr, "%s\nhas not ended after %v of real time; what is busy:\n\n%s\n", describe(), standstill, busy())
+		fmt.Fprintf(os.Stderr, "%s\nhas stood still for %v of real time; what is busy:\n\n%s\n", describe(), standstill, busy())
 		os.Exit(1)
 	})
 	defer watchdog.Stop()
-	synctest.Test(t, test)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go func() {
+			for ctx.Err() == nil {
+				watchdog.Reset(standstill)
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+			}
+		}()
+		test(t)
+	})
 }
 
 // busy returns the stacks of the goroutines in bubbles that do not wait for others in theirs.
