@@ -22,13 +22,16 @@ func CloseCursor(ctx context.Context, cursor interface {
 	return Explain(closing, cursor.Close(closing))
 }
 
-// Disconnect ends a client and its connections. Requests in flight fail. It takes at most 2 s,
-// also if ctx has ended. If the context has a deadline, the driver waits until no connection is
+// Disconnect ends a client and its connections. Requests in flight fail: see [Requests]. It
+// takes at most 2 s, also if ctx has ended. If the context has a deadline, the driver waits until no connection is
 // in use, and it waits in a busy loop (v2.9.3, x/mongo/driver/topology/pool.go).
 func Disconnect(ctx context.Context, client interface {
 	Disconnect(ctx context.Context) error
 }) error {
-	closing, cancel := Timeout(context.WithoutCancel(ctx), disconnectTimeout)
+	if all, ok := ctx.Value(requestsKey{}).(*requests); ok {
+		all.end()
+	}
+	closing, cancel := Timeout(context.Background(), disconnectTimeout)
 	defer cancel()
 	return Explain(closing, client.Disconnect(closing))
 }

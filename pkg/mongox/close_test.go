@@ -3,9 +3,12 @@ package mongox_test
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
@@ -31,6 +34,39 @@ func TestClientEndsInBoundedTimeWithoutADeadline(t *testing.T) {
 		err := mongox.Disconnect(ctx, slowClient{})
 		if took := time.Since(begun); !errors.Is(err, mongox.ErrNoAnswer) || took != 2*time.Second {
 			t.Errorf("ended after %v: %v", took, err)
+		}
+	})
+}
+
+// noNetwork connects to nothing.
+type noNetwork struct{}
+
+func (noNetwork) DialContext(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("no route to host")
+}
+
+// A request that waits for a server does not outlive its client, although its own time has not
+// come. The driver lets it wait in a busy loop, in which no virtual time passes.
+func TestWaitingRequestsEndWithTheirClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := mongox.Requests(t.Context())
+		client, err := mongox.Open("mongodb://db:27017/?replicaSet=rs0", mongox.Options{Dialer: noNetwork{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan error, 1)
+		go func() {
+			asking, cancel := mongox.Timeout(context.WithoutCancel(ctx), time.Hour)
+			defer cancel()
+			answer <- client.Database("shop").Collection("events").FindOne(asking, bson.D{}).Err()
+		}()
+		<-time.After(time.Second)
+		if err := mongox.Disconnect(ctx, client); err != nil {
+			t.Error(err)
+		}
+		if err := <-answer; err == nil {
+			t.Error("a client without a server has answered")
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // ErrNoAnswer is the cause that ends a request which takes too long.
@@ -16,10 +18,33 @@ var ErrNoAnswer = errors.New("server does not answer")
 func Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(d, func() { cancel(ErrNoAnswer) })
+	stop := func() bool { return true }
+	if all, ok := ctx.Value(requestsKey{}).(*requests); ok {
+		stop = context.AfterFunc(all.until, func() { cancel(mongo.ErrClientDisconnected) })
+	}
 	return ctx, func() {
+		stop()
 		timer.Stop()
 		cancel(nil)
 	}
+}
+
+// requests are those of a process.
+type requests struct {
+	until context.Context //nolint:containedctx // the end of a span of time
+	end   context.CancelFunc
+}
+
+type requestsKey struct{}
+
+// Requests gives the context of a process that closes its clients in the end: the first
+// [Disconnect] with a context made of it ends all contexts that [Timeout] has made of it, also
+// behind [context.WithoutCancel]. A request that waits for a server while its client is closed
+// would otherwise wait in a busy loop until its own end (driver v2.9.3,
+// x/mongo/driver/topology/topology.go: selectServerFromSubscription reads a closed channel).
+func Requests(ctx context.Context) context.Context {
+	until, end := context.WithCancel(context.Background())
+	return context.WithValue(ctx, requestsKey{}, &requests{until, end})
 }
 
 // WithoutDeadline gives a context that ends as ctx does and has no deadline: see [Timeout].

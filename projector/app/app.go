@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -68,6 +69,7 @@ func New(o Options) *Projector {
 // and returns nil. An error tells the operator what to do, or that finishing took too long.
 // Call Run once.
 func (p *Projector) Run(ctx context.Context) error {
+	ctx = mongox.Requests(ctx)
 	h := health.New()
 	// The server must not answer before it knows that the start has not finished.
 	h.Ready("startup", p.startup.check)

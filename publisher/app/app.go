@@ -73,6 +73,7 @@ func New(o Options) *Publisher {
 // saves the checkpoint, releases the lease and returns nil. An error tells the operator
 // what to do. Call Run once.
 func (p *Publisher) Run(ctx context.Context) error {
+	ctx = mongox.Requests(ctx)
 	h := health.New()
 	// The server must not answer before it knows that the start has not finished.
 	h.Ready("startup", func(context.Context) error {
