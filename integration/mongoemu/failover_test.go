@@ -29,6 +29,12 @@ func failover(t *testing.T, s *mongoemu.Server) {
 	}
 }
 
+// interrupted reports whether a failover has ended a write. The driver repeats it only once.
+func interrupted(err error) bool {
+	var labeled mongo.LabeledError
+	return errors.As(err, &labeled) && (labeled.HasErrorLabel("NetworkError") || labeled.HasErrorLabel("RetryableWriteError"))
+}
+
 // newestIDs returns the ids that the primary has.
 func newestIDs(t *testing.T, c *mongo.Collection) []any {
 	t.Helper()
@@ -69,8 +75,7 @@ func TestFailoverRollsBackWhatNoMajorityHas(t *testing.T) {
 	for _, id := range []int{2, 3} {
 		go func() {
 			_, err := c.InsertOne(ctx, d("_id", id))
-			// The driver repeats a write once only, and several connections have ended.
-			for mongo.IsNetworkError(err) {
+			for interrupted(err) {
 				_, err = c.InsertOne(ctx, d("_id", id))
 			}
 			answered <- err
@@ -138,7 +143,7 @@ func TestFailoverEndsTransactions(t *testing.T) {
 			must[*mongo.InsertOneResult](t)(c.InsertOne(in, d("_id", 2)))
 			commit := func() error {
 				err := session.CommitTransaction(t.Context())
-				for mongo.IsNetworkError(err) {
+				for interrupted(err) {
 					err = session.CommitTransaction(t.Context())
 				}
 				return err
