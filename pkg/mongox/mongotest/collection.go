@@ -3,6 +3,7 @@ package mongotest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -18,6 +19,10 @@ const (
 	InsertOne        = "InsertOne"
 	UpdateOne        = "UpdateOne"
 	BulkWrite        = "BulkWrite"
+	Find             = "Find"
+	Aggregate        = "Aggregate"
+	DeleteOne        = "DeleteOne"
+	DeleteMany       = "DeleteMany"
 )
 
 // Collection is a collection of the stand-in whose requests a test can delay and fail. It
@@ -25,6 +30,9 @@ const (
 // virtual time stands still until the server has answered. Requests with a deadline fail,
 // because with a deadline the driver retries without a pause
 // ([github.com/penstock-cdc/penstock/pkg/mongox.Timeout]).
+//
+// $$NOW in filters, updates and pipelines is the time of the caller, so that the server's
+// clock follows virtual time too. BulkWrite and $currentDate use the server's own clock.
 //
 // Set the hooks before the first request. They run in the goroutine of the caller.
 type Collection struct {
@@ -67,7 +75,7 @@ func (c *Collection) Documents() ([]bson.Raw, error) {
 
 // request calls the hooks around send, and runs send outside of the bubble. The context of
 // send never ends: its channel would belong to the bubble.
-func (c *Collection) request(ctx context.Context, name string, send func(context.Context) error) error {
+func (c *Collection) request(ctx context.Context, name string, send func(context.Context, clock) error) error {
 	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
 		return err
 	}
@@ -80,7 +88,8 @@ func (c *Collection) request(ctx context.Context, name string, send func(context
 		return err
 	}
 	var err error
-	c.server.outside(func() { err = send(context.WithoutCancel(ctx)) })
+	now := clock(bson.NewDateTimeFromTime(time.Now()))
+	c.server.outside(func() { err = send(context.WithoutCancel(ctx), now) })
 	if err == nil && c.After != nil {
 		err = c.After(name)
 	}
@@ -88,10 +97,10 @@ func (c *Collection) request(ctx context.Context, name string, send func(context
 }
 
 // single is request for requests that return at most one document.
-func (c *Collection) single(ctx context.Context, name string, send func(context.Context) *mongo.SingleResult) *mongo.SingleResult {
+func (c *Collection) single(ctx context.Context, name string, send func(context.Context, clock) *mongo.SingleResult) *mongo.SingleResult {
 	var result *mongo.SingleResult
-	err := c.request(ctx, name, func(ctx context.Context) error {
-		result = send(ctx)
+	err := c.request(ctx, name, func(ctx context.Context, now clock) error {
+		result = send(ctx, now)
 		if err := result.Err(); !errors.Is(err, mongo.ErrNoDocuments) {
 			return err
 		}
@@ -105,22 +114,22 @@ func (c *Collection) single(ctx context.Context, name string, send func(context.
 
 // FindOne is [mongo.Collection.FindOne].
 func (c *Collection) FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	return c.single(ctx, FindOne, func(ctx context.Context) *mongo.SingleResult {
-		return c.collection.FindOne(ctx, filter, opts...)
+	return c.single(ctx, FindOne, func(ctx context.Context, now clock) *mongo.SingleResult {
+		return c.collection.FindOne(ctx, now.set(filter), opts...)
 	})
 }
 
 // FindOneAndUpdate is [mongo.Collection.FindOneAndUpdate].
 func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
-	return c.single(ctx, FindOneAndUpdate, func(ctx context.Context) *mongo.SingleResult {
-		return c.collection.FindOneAndUpdate(ctx, filter, update, opts...)
+	return c.single(ctx, FindOneAndUpdate, func(ctx context.Context, now clock) *mongo.SingleResult {
+		return c.collection.FindOneAndUpdate(ctx, now.set(filter), now.set(update), opts...)
 	})
 }
 
 // InsertOne is [mongo.Collection.InsertOne].
 func (c *Collection) InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
 	var result *mongo.InsertOneResult
-	err := c.request(ctx, InsertOne, func(ctx context.Context) (err error) {
+	err := c.request(ctx, InsertOne, func(ctx context.Context, _ clock) (err error) {
 		result, err = c.collection.InsertOne(ctx, document, opts...)
 		return err
 	})
@@ -130,8 +139,8 @@ func (c *Collection) InsertOne(ctx context.Context, document any, opts ...option
 // UpdateOne is [mongo.Collection.UpdateOne].
 func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
 	var result *mongo.UpdateResult
-	err := c.request(ctx, UpdateOne, func(ctx context.Context) (err error) {
-		result, err = c.collection.UpdateOne(ctx, filter, update, opts...)
+	err := c.request(ctx, UpdateOne, func(ctx context.Context, now clock) (err error) {
+		result, err = c.collection.UpdateOne(ctx, now.set(filter), now.set(update), opts...)
 		return err
 	})
 	return result, err
@@ -140,9 +149,98 @@ func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...
 // BulkWrite is [mongo.Collection.BulkWrite].
 func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
 	var result *mongo.BulkWriteResult
-	err := c.request(ctx, BulkWrite, func(ctx context.Context) (err error) {
+	err := c.request(ctx, BulkWrite, func(ctx context.Context, _ clock) (err error) {
 		result, err = c.collection.BulkWrite(ctx, models, opts...)
 		return err
 	})
 	return result, err
+}
+
+// Find is [mongo.Collection.Find]. It reads all documents before it returns.
+func (c *Collection) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
+	return c.cursor(ctx, Find, func(ctx context.Context, now clock) (*mongo.Cursor, error) {
+		return c.collection.Find(ctx, now.set(filter), opts...)
+	})
+}
+
+// Aggregate is [mongo.Collection.Aggregate]. It reads all documents before it returns.
+func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
+	return c.cursor(ctx, Aggregate, func(ctx context.Context, now clock) (*mongo.Cursor, error) {
+		return c.collection.Aggregate(ctx, now.set(pipeline), opts...)
+	})
+}
+
+// cursor is request for requests that return several documents.
+func (c *Collection) cursor(ctx context.Context, name string, send func(context.Context, clock) (*mongo.Cursor, error)) (*mongo.Cursor, error) {
+	var documents []any
+	err := c.request(ctx, name, func(ctx context.Context, now clock) error {
+		found, err := send(ctx, now)
+		if err != nil {
+			return err
+		}
+		var read []bson.Raw
+		err = found.All(ctx, &read)
+		for _, document := range read {
+			documents = append(documents, document)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mongo.NewCursorFromDocuments(documents, nil, nil)
+}
+
+// DeleteOne is [mongo.Collection.DeleteOne].
+func (c *Collection) DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error) {
+	var result *mongo.DeleteResult
+	err := c.request(ctx, DeleteOne, func(ctx context.Context, _ clock) (err error) {
+		result, err = c.collection.DeleteOne(ctx, filter, opts...)
+		return err
+	})
+	return result, err
+}
+
+// DeleteMany is [mongo.Collection.DeleteMany].
+func (c *Collection) DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
+	var result *mongo.DeleteResult
+	err := c.request(ctx, DeleteMany, func(ctx context.Context, _ clock) (err error) {
+		result, err = c.collection.DeleteMany(ctx, filter, opts...)
+		return err
+	})
+	return result, err
+}
+
+// clock is the time of a request.
+type clock bson.DateTime
+
+// set replaces $$NOW in a part of a command. The driver reports a part that is no document.
+func (c clock) set(part any) any {
+	kind, raw, err := bson.MarshalValue(part)
+	if err != nil {
+		return part
+	}
+	var decoded any
+	if err := bson.UnmarshalValue(kind, raw, &decoded); err != nil {
+		return part
+	}
+	return c.replace(decoded)
+}
+
+func (c clock) replace(value any) any {
+	switch value := value.(type) {
+	case string:
+		if value == "$$NOW" {
+			return bson.DateTime(c)
+		}
+	case bson.D:
+		for i := range value {
+			value[i].Value = c.replace(value[i].Value)
+		}
+	case bson.A:
+		for i := range value {
+			value[i] = c.replace(value[i])
+		}
+	}
+	return value
 }
