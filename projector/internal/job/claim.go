@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -49,28 +50,27 @@ func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
 	return found, nil
 }
 
+// leases are the fields of the leases on ranges, and on jobs that are to be planned.
+var leases = lease.Fields{Until: "leaseUntil", Holder: "holder", Epoch: "epoch"}
+
 // Claim leases an open range of the job, or its planning, to holder. It returns false
 // if there is none now. If no range is left to be finished, it completes the job.
-func (s *Store) Claim(ctx context.Context, j Job, holder string, lease time.Duration) (Claim, bool, error) {
+func (s *Store) Claim(ctx context.Context, j Job, holder string, lasts time.Duration) (Claim, bool, error) {
 	if j.State == Planning {
-		return s.claimPlanning(ctx, j, holder, lease)
+		var claimed Job
+		ok, err := s.take(ctx, s.jobs, bson.D{{Key: "_id", Value: j.ID}, {Key: "state", Value: Planning}}, holder, lasts, &claimed)
+		if err != nil {
+			return Claim{}, false, fmt.Errorf("claim the planning of job %s: %w", j.ID, err)
+		}
+		return Claim{Job: claimed, Planning: true, Holder: holder, Epoch: claimed.Epoch}, ok, nil
 	}
 	var r Range
-	err := s.request(ctx, func(ctx context.Context) error {
-		return s.ranges.FindOneAndUpdate(ctx,
-			bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}, expired},
-			pipeline(bson.D{
-				{Key: "holder", Value: mongox.Literal(holder)},
-				{Key: "epoch", Value: next("epoch")},
-				{Key: "leaseUntil", Value: mongox.FromNow(lease)},
-			}),
-			options.FindOneAndUpdate().SetSort(bson.D{{Key: "index", Value: 1}}).SetReturnDocument(options.After)).Decode(&r)
-	})
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return Claim{}, false, s.completeIfFinished(ctx, j)
-	}
-	if err != nil {
+	ok, err := s.take(ctx, s.ranges, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}}, holder, lasts, &r)
+	switch {
+	case err != nil:
 		return Claim{}, false, fmt.Errorf("claim a range of job %s: %w", j.ID, err)
+	case !ok:
+		return Claim{}, false, s.completeIfFinished(ctx, j)
 	}
 	c := Claim{Job: j, Range: r, Holder: holder, Epoch: r.Epoch}
 	// The job may have been paused or cancelled since it was read.
@@ -86,25 +86,17 @@ func (s *Store) Claim(ctx context.Context, j Job, holder string, lease time.Dura
 	return c, true, nil
 }
 
-func (s *Store) claimPlanning(ctx context.Context, j Job, holder string, lease time.Duration) (Claim, bool, error) {
-	var claimed Job
+// take leases the first free document that matches, and decodes it. It returns false if
+// there is none.
+func (s *Store) take(ctx context.Context, c *mongo.Collection, filter bson.D, holder string, lasts time.Duration, taken any) (bool, error) {
 	err := s.request(ctx, func(ctx context.Context) error {
-		return s.jobs.FindOneAndUpdate(ctx,
-			bson.D{{Key: "_id", Value: j.ID}, {Key: "state", Value: Planning}, expired},
-			pipeline(bson.D{
-				{Key: "holder", Value: mongox.Literal(holder)},
-				{Key: "epoch", Value: next("epoch")},
-				{Key: "leaseUntil", Value: mongox.FromNow(lease)},
-			}),
-			options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&claimed)
+		return c.FindOneAndUpdate(ctx, append(filter, leases.Free()), pipeline(leases.Take(holder, lasts)),
+			options.FindOneAndUpdate().SetSort(bson.D{{Key: "index", Value: 1}}).SetReturnDocument(options.After)).Decode(taken)
 	})
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return Claim{}, false, nil
+		return false, nil
 	}
-	if err != nil {
-		return Claim{}, false, fmt.Errorf("claim the planning of job %s: %w", j.ID, err)
-	}
-	return Claim{Job: claimed, Planning: true, Holder: holder, Epoch: claimed.Epoch}, true, nil
+	return err == nil, err
 }
 
 // check reports whether the claim's job is still running under the claim's plan.
@@ -133,9 +125,9 @@ func (s *Store) check(ctx context.Context, c Claim) error {
 // held matches the range or job of the claim, as long as the claim holds.
 func (c *Claim) held() bson.D {
 	if c.Planning {
-		return bson.D{{Key: "_id", Value: c.Job.ID}, {Key: "epoch", Value: c.Epoch}, {Key: "state", Value: Planning}}
+		return bson.D{{Key: "_id", Value: c.Job.ID}, leases.Held(c.Epoch), {Key: "state", Value: Planning}}
 	}
-	return bson.D{{Key: "_id", Value: rangeID(c.Job.ID, c.Job.Epoch, c.Range.Index)}, {Key: "epoch", Value: c.Epoch}, {Key: "done", Value: false}}
+	return bson.D{{Key: "_id", Value: rangeID(c.Job.ID, c.Job.Epoch, c.Range.Index)}, leases.Held(c.Epoch), {Key: "done", Value: false}}
 }
 
 // change updates the range or job of the claim, and checks the job. The error is
@@ -167,17 +159,16 @@ func (s *Store) change(ctx context.Context, c Claim, update bson.A) error {
 }
 
 // Keep extends the lease. Its errors are those of [Store.Save].
-func (s *Store) Keep(ctx context.Context, c Claim, lease time.Duration) error {
-	return s.change(ctx, c, pipeline(bson.D{{Key: "leaseUntil", Value: mongox.FromNow(lease)}}))
+func (s *Store) Keep(ctx context.Context, c Claim, lasts time.Duration) error {
+	return s.change(ctx, c, pipeline(bson.D{leases.Renew(lasts)}))
 }
 
 // Save stores the progress of the work on a range, and extends the lease. counts are those
 // of the range since its start. The error is [ErrLost] if the range has another holder:
 // then nothing is stored. It is [ErrPaused] or [ErrCancelled] if the work must stop: a
 // resumed job uses what was saved.
-func (s *Store) Save(ctx context.Context, c Claim, position bson.Raw, counts map[string]int64, lease time.Duration) error {
-	set := bson.D{{Key: "leaseUntil", Value: mongox.FromNow(lease)}}
-	return s.change(ctx, c, saved(set, position, counts))
+func (s *Store) Save(ctx context.Context, c Claim, position bson.Raw, counts map[string]int64, lasts time.Duration) error {
+	return s.change(ctx, c, saved(bson.D{leases.Renew(lasts)}, position, counts))
 }
 
 // Return releases a claim. Another process may take it after the delay. failure is the
@@ -186,9 +177,7 @@ func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failur
 	set := bson.D{
 		{Key: "holder", Value: mongox.Literal("")},
 		// A request of this claim that is still in flight must not take effect.
-		{Key: "epoch", Value: next("epoch")},
-		// A lease has ended if its end is before now.
-		{Key: "leaseUntil", Value: mongox.FromNow(delay - time.Millisecond)},
+		leases.Fence(), leases.Release(delay),
 	}
 	if failure != nil {
 		set = append(set, bson.E{Key: "attempts", Value: next("attempts")}, bson.E{Key: "reason", Value: mongox.Literal(clip(failure.Error()))})

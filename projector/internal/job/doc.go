@@ -21,11 +21,9 @@
 //	  │  given back, or expired  │ │ └──▶ finished
 //	  └──────────────────────────┘ └────▶ open: Claim by another process
 //
-// A claim is one atomic update. It raises the range's epoch, and every later request of
-// the holder names that epoch. So a process that lost its range, for example because it
-// was stopped for longer than its lease, changes nothing any more: it gets [ErrLost].
-// Leases are compared with the server's clock, in the server: the clocks of the pods do
-// not matter.
+// A claim is a lease, with an epoch (package lease). A process that lost its range, for
+// example because it was stopped for longer than its lease, changes nothing any more: it
+// gets [ErrLost].
 //
 // A save stores the position and the counts of the whole range so far, not a difference.
 // So a save that is repeated changes nothing, and what a lost holder had counted since

@@ -137,14 +137,14 @@ func (m *memory) Claim(ctx context.Context, of job.Job, holder string, lease tim
 	}
 	now := time.Now()
 	if j.State == job.Planning {
-		if !j.leaseUntil.Before(now) {
+		if j.leaseUntil.After(now) {
 			return job.Claim{}, false, nil
 		}
 		j.Epoch, j.leaseUntil = j.Epoch+1, now.Add(lease)
 		return job.Claim{Job: j.Job, Planning: true, Holder: holder, Epoch: j.Epoch}, true, nil
 	}
 	for _, r := range j.ranges {
-		if !r.Done && r.LeaseUntil.Before(now) {
+		if !r.Done && !r.LeaseUntil.After(now) {
 			r.Epoch, r.LeaseUntil, r.Holder = r.Epoch+1, now.Add(lease), holder
 			return job.Claim{Job: j.Job, Range: r.Range, Holder: holder, Epoch: r.Epoch}, true, nil
 		}
@@ -236,7 +236,7 @@ func (m *memory) Finish(ctx context.Context, c job.Claim, counts map[string]int6
 
 func (m *memory) Return(ctx context.Context, c job.Claim, delay time.Duration, failure error) error {
 	return m.change(ctx, "return", c, func(j *memoryJob, r *memoryRange) {
-		until := time.Now().Add(delay - time.Millisecond)
+		until := time.Now().Add(delay)
 		if c.Planning {
 			j.leaseUntil = until
 			if failure != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
@@ -213,17 +215,25 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	log := r.options.Logger.With().Str("job", c.Job.ID).Str("kind", string(c.Job.Kind)).Str("projection", c.Job.Projection).
 		Bool("planning", c.Planning).Int("range", c.Range.Index).Int64("epoch", c.Epoch).Logger()
 	log.Debug().Msg("range claimed")
-	holding := newHolding(ctx, r.options, c, requested, &log)
-	worker := r.options.Workers[c.Job.Kind]
+	worker, jobs := r.options.Workers[c.Job.Kind], r.options.Jobs
+	p := &progress{jobs: jobs, claim: c, lasts: r.options.Lease, saved: c.Range.Counts}
 	var bounds []Bounds
 	var total int64
 	var err error
-	if c.Planning {
-		bounds, total, err = worker.Plan(holding.ctx, c.Job)
-	} else {
-		err = worker.Work(holding.ctx, c.Job, c.Range, holding)
-	}
-	if cause := holding.stop(); cause != nil {
+	if cause := lease.Hold(ctx, lease.Options{
+		Taken: requested, Lasts: p.lasts,
+		Renew:   func(ctx context.Context) error { return jobs.Keep(ctx, c, p.lasts) },
+		Final:   stops,
+		Expired: fmt.Errorf("no request about the range was answered for %v: %w", p.lasts, ErrLost),
+		Retried: func(err error) { log.Debug().Err(err).Msg("lease of a range not extended; retrying") },
+	}, func(ctx context.Context, held *lease.Held) {
+		p.held = held
+		if c.Planning {
+			bounds, total, err = worker.Plan(ctx, c.Job)
+		} else {
+			err = worker.Work(ctx, c.Job, c.Range, p)
+		}
+	}); cause != nil {
 		err = cause
 	}
 
@@ -232,13 +242,12 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	if ctx.Err() != nil {
 		defer time.AfterFunc(settleTimeout, cancel).Stop()
 	}
-	jobs := r.options.Jobs
 	switch {
 	case err == nil && c.Planning:
 		log.Info().Int("ranges", len(bounds)).Int64("total", total).Msg("job planned")
 		err = jobs.Plan(settling, c, bounds, total)
 	case err == nil:
-		err = jobs.Finish(settling, c, holding.counts())
+		err = jobs.Finish(settling, c, p.saved)
 	case errors.Is(err, ErrLost):
 		log.Warn().Err(err).Msg("lease of a range lost; another process continues")
 		return
@@ -261,4 +270,28 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	if err != nil && !stops(err) {
 		log.Warn().Err(err).Msg("range not settled; its lease will expire")
 	}
+}
+
+// progress saves the progress of the work on a claim.
+type progress struct {
+	jobs  Jobs
+	claim Claim
+	lasts time.Duration
+	held  *lease.Held
+	// mu guards saved, the counts of the last save.
+	mu    sync.Mutex
+	saved map[string]int64
+}
+
+var _ Progress = (*progress)(nil)
+
+// Save stores the progress of the work, and renews the lease.
+func (p *progress) Save(ctx context.Context, position bson.Raw, counts map[string]int64) error {
+	err := p.held.Renewing(func() error { return p.jobs.Save(ctx, p.claim, position, counts, p.lasts) })
+	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.saved = maps.Clone(counts)
+	}
+	return err
 }

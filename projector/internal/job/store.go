@@ -163,9 +163,6 @@ func pipeline(set bson.D, unset ...string) bson.A {
 	return p
 }
 
-// expired matches documents whose lease has ended.
-var expired = bson.E{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$leaseUntil", mongox.Now}}}}
-
 // next is an expression: a field's value plus one.
 func next(field string) bson.D {
 	return bson.D{{Key: "$add", Value: bson.A{"$" + field, int64(1)}}}
