@@ -247,8 +247,8 @@ var Table = []Mutation{
 	{
 		Name:  "a pod whose registration has expired goes on settling events",
 		File:  "projector/internal/generation/registry.go",
-		Old:   "if r.confirmed && time.Now().Before(r.trusted) {",
-		New:   "if r.confirmed || !time.Now().Before(r.trusted) {",
+		Old:   "if r.confirmed && r.trust.Holds() {",
+		New:   "if r.confirmed || !r.trust.Holds() {",
 		Seeds: 120,
 	},
 	{

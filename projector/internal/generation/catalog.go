@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -121,7 +122,7 @@ func (c *Catalog) write(ctx context.Context, old, changed *Entry, epoch int64) (
 	stored.Revision = old.Revision + 1
 	filter := bson.D{{Key: "_id", Value: old.Name}, {Key: "revision", Value: old.Revision}}
 	if epoch > 0 {
-		filter = append(filter, bson.E{Key: "coordinator.epoch", Value: epoch})
+		filter = append(filter, coordinators.Held(epoch))
 	}
 	update, err := updateOf(stored)
 	if err != nil {
@@ -178,20 +179,17 @@ func (c *Catalog) Remove(ctx context.Context, e *Entry) error {
 	return nil
 }
 
+// coordinators are the fields of the lease on a projection.
+var coordinators = lease.Fields{Until: "coordinator.until", Holder: "coordinator.pod", Epoch: "coordinator.epoch"}
+
 // Coordinate makes this pod the coordinator of a projection for the duration of the
 // lease, by the server's clock, and returns the changed entry. The error is
 // [ErrNotCoordinator] if another pod holds the lease.
-func (c *Catalog) Coordinate(ctx context.Context, name, pod string, lease time.Duration) (*Entry, error) {
+func (c *Catalog) Coordinate(ctx context.Context, name, pod string, lasts time.Duration) (*Entry, error) {
 	var e Entry
 	err := c.collection.FindOneAndUpdate(ctx,
-		bson.D{{Key: "_id", Value: name}, {Key: "$expr", Value: bson.D{{Key: "$not", Value: bson.A{
-			bson.D{{Key: "$gt", Value: bson.A{"$coordinator.until", mongox.Now}}},
-		}}}}},
-		mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "coordinator", Value: bson.D{
-			{Key: "pod", Value: bson.D{{Key: "$literal", Value: pod}}},
-			{Key: "epoch", Value: bson.D{{Key: "$add", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$coordinator.epoch", int64(0)}}}, int64(1)}}}},
-			{Key: "until", Value: mongox.FromNow(lease)},
-		}}}}}},
+		bson.D{{Key: "_id", Value: name}, coordinators.Free()},
+		mongo.Pipeline{{{Key: "$set", Value: coordinators.Take(pod, lasts)}}},
 		options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&e)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
@@ -204,19 +202,18 @@ func (c *Catalog) Coordinate(ctx context.Context, name, pod string, lease time.D
 
 // Renew extends the lease of the coordinator of the epoch. The error is
 // [ErrNotCoordinator] if there is another coordinator since.
-func (c *Catalog) Renew(ctx context.Context, name string, epoch int64, lease time.Duration) error {
-	return c.extend(ctx, name, epoch, lease, "renew the lease on projection")
+func (c *Catalog) Renew(ctx context.Context, name string, epoch int64, lasts time.Duration) error {
+	return c.extend(ctx, name, epoch, coordinators.Renew(lasts), "renew the lease on projection")
 }
 
 // Release ends the lease of the coordinator of the epoch.
 func (c *Catalog) Release(ctx context.Context, name string, epoch int64) error {
-	return c.extend(ctx, name, epoch, -time.Millisecond, "release the lease on projection")
+	return c.extend(ctx, name, epoch, coordinators.Release(0), "release the lease on projection")
 }
 
-func (c *Catalog) extend(ctx context.Context, name string, epoch int64, lease time.Duration, what string) error {
+func (c *Catalog) extend(ctx context.Context, name string, epoch int64, end bson.E, what string) error {
 	result, err := c.collection.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: name}, {Key: "coordinator.epoch", Value: epoch}},
-		mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "coordinator.until", Value: mongox.FromNow(lease)}}}}})
+		bson.D{{Key: "_id", Value: name}, coordinators.Held(epoch)}, mongo.Pipeline{{{Key: "$set", Value: bson.D{end}}}})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s %s: %w", what, name, err)

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -20,9 +21,6 @@ const (
 	Lease = 30 * time.Second
 	// Heartbeat is how often a pod renews its registration.
 	Heartbeat = 5 * time.Second
-	// trustMargin is how much earlier than its registration a pod's trust ends. It is
-	// more than two clocks drift apart during a lease.
-	trustMargin = 5 * time.Second
 	// forget is how long an expired registration is kept. The last ones of a group stay.
 	forget = time.Hour
 )
@@ -53,6 +51,9 @@ type Pausing struct {
 	Token      string `bson:"token"`
 }
 
+// registration has the fields of the lease on a registration. Only its pod ever takes it.
+var registration = lease.Fields{Until: "until"}
+
 // Registration is the registration of a pod.
 type Registration struct {
 	Pod       string        `bson:"_id"`
@@ -80,8 +81,8 @@ type Registry struct {
 	beat int64
 	// own is the registration of this pod.
 	own Registration
-	// trusted is the time until which this pod may rely on its registration.
-	trusted time.Time
+	// trust lasts as long as this pod may rely on its registration.
+	trust lease.Trust
 	// registered is when the current registration began. Before that, others may have
 	// gone on without this pod. confirmed is set once this pod has read the catalog
 	// since.
@@ -119,7 +120,7 @@ func (r *Registry) Register(ctx context.Context) error {
 	defer r.sending.Unlock()
 	begun := time.Now()
 	r.mu.Lock()
-	fresh := !begun.Before(r.trusted)
+	fresh := !r.trust.Holds()
 	if fresh {
 		r.confirmed = false
 		r.own.Serves, r.own.Paused = []Serving{}, []Pausing{}
@@ -130,7 +131,6 @@ func (r *Registry) Register(ctx context.Context) error {
 	unsent := r.unsent
 	r.unsent = false
 	r.mu.Unlock()
-	literal := func(v any) bson.D { return bson.D{{Key: "$literal", Value: v}} }
 	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: own.Pod}},
 		mongo.Pipeline{{{Key: "$replaceWith", Value: bson.D{{Key: "$cond", Value: bson.A{
 			// The server may execute a renewal that timed out after a later one: it must
@@ -138,16 +138,16 @@ func (r *Registry) Register(ctx context.Context) error {
 			bson.D{{Key: "$gt", Value: bson.A{"$beat", beat}}},
 			"$$ROOT",
 			bson.D{
-				{Key: "_id", Value: literal(own.Pod)},
-				{Key: "pipeline", Value: literal(own.Pipeline)},
-				{Key: "host", Value: literal(own.Host)},
-				{Key: "startedAt", Value: literal(own.StartedAt)},
-				{Key: "declares", Value: literal(own.Declares)},
-				{Key: "serves", Value: literal(own.Serves)},
-				{Key: "paused", Value: literal(own.Paused)},
-				{Key: "group", Value: literal(own.Group)},
+				{Key: "_id", Value: mongox.Literal(own.Pod)},
+				{Key: "pipeline", Value: mongox.Literal(own.Pipeline)},
+				{Key: "host", Value: mongox.Literal(own.Host)},
+				{Key: "startedAt", Value: mongox.Literal(own.StartedAt)},
+				{Key: "declares", Value: mongox.Literal(own.Declares)},
+				{Key: "serves", Value: mongox.Literal(own.Serves)},
+				{Key: "paused", Value: mongox.Literal(own.Paused)},
+				{Key: "group", Value: mongox.Literal(own.Group)},
 				{Key: "beat", Value: beat},
-				{Key: "until", Value: mongox.FromNow(Lease)},
+				registration.Renew(Lease),
 			},
 		}}}}}}, options.UpdateOne().SetUpsert(true))
 	r.mu.Lock()
@@ -156,7 +156,7 @@ func (r *Registry) Register(ctx context.Context) error {
 		r.unsent = r.unsent || unsent
 		return fmt.Errorf("register this pod: %w", err)
 	}
-	r.trusted = begun.Add(Lease - trustMargin)
+	r.trust.Extend(begun, lease.Trusted(Lease))
 	if fresh {
 		r.registered = time.Now()
 	}
@@ -169,7 +169,7 @@ func (r *Registry) Register(ctx context.Context) error {
 func (r *Registry) Confirm(read time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Now().Before(r.trusted) && !read.Before(r.registered) {
+	if r.trust.Holds() && !read.Before(r.registered) {
 		r.confirmed = true
 	}
 	return r.confirmed
@@ -180,7 +180,7 @@ func (r *Registry) Confirm(read time.Time) bool {
 func (r *Registry) Trusted() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.confirmed && time.Now().Before(r.trusted) {
+	if r.confirmed && r.trust.Holds() {
 		return nil
 	}
 	return ErrUntrusted
@@ -189,12 +189,13 @@ func (r *Registry) Trusted() error {
 // Leave ends the registration. The pod must not settle anything after that.
 func (r *Registry) Leave(ctx context.Context) error {
 	r.mu.Lock()
-	r.trusted, r.confirmed = time.Time{}, false
+	r.trust.End()
+	r.confirmed = false
 	r.beat++
 	pod, beat := r.own.Pod, r.beat
 	r.mu.Unlock()
 	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: pod}}, mongo.Pipeline{{{Key: "$set", Value: bson.D{
-		{Key: "beat", Value: beat}, {Key: "until", Value: mongox.Now},
+		{Key: "beat", Value: beat}, registration.Release(0),
 	}}}})
 	if err != nil {
 		return fmt.Errorf("end the registration of this pod: %w", err)
@@ -207,7 +208,7 @@ func (r *Registry) Leave(ctx context.Context) error {
 func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 	cursor, err := r.collection.Find(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
-		{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$until", mongox.Now}}}},
+		registration.Alive(),
 	}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
 	if err != nil {
 		return nil, fmt.Errorf("read the registered pods: %w", err)
