@@ -217,7 +217,7 @@ func pipelineOn(ctx context.Context, s *stores, pipeline string, names []string,
 	if p.Paused, err = pause.NewStore(pause.In(s.state()), "projector", pipeline).Get(ctx); err != nil {
 		return p, err
 	}
-	records, err := reconcile.NewStore(s.state(), pipeline, "").Read(ctx)
+	records, err := reconcile.NewStore(reconcile.In(s.state()), pipeline, "").Read(ctx)
 	if err != nil {
 		return p, fmt.Errorf("read up to when read models are verified: %w", err)
 	}

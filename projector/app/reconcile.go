@@ -48,7 +48,7 @@ func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, pa
 	interval := time.Duration(p.config.History.Reconcile)
 	return reconcile.New(reconcile.Options{
 		Interval: interval,
-		Records:  reconcile.NewStore(s.state(), pipelineID(p.config), h.pod),
+		Records:  reconcile.NewStore(reconcile.In(s.state()), pipelineID(p.config), h.pod),
 		Sweeps: sweeps{
 			jobs: h.jobs, who: "reconciler on " + h.pod, grace: min(sweepGrace, interval),
 			content: reconcilesContent(p.config),

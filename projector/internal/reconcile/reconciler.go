@@ -18,10 +18,10 @@ import (
 
 const (
 	// beat is the interval between two renewals of the lease, each followed by a check of
-	// the sweeps. lease is how long the lease lasts without a renewal. It is longer than
+	// the sweeps. leaseLasts is how long the lease lasts without a renewal. It is longer than
 	// a pass over the dead letters.
-	beat  = 5 * time.Second
-	lease = time.Minute
+	beat       = 5 * time.Second
+	leaseLasts = time.Minute
 	// healEvery is the shortest time between two passes over the dead-letter queue.
 	healEvery = time.Minute
 	// retryFailed is the time until a failed sweep is repeated, unless the interval is
@@ -66,41 +66,13 @@ type DeadLetters interface {
 	Close()
 }
 
-// Records store the lease and the records that the processes of a pipeline share.
-type Records interface {
-	// Hold takes or renews the lease. It returns false if another process holds it.
-	Hold(ctx context.Context, lease time.Duration) (bool, error)
-	// Release ends the lease of this process.
-	Release(ctx context.Context) error
-	// Read returns the records of all projections.
-	Read(ctx context.Context) ([]Record, error)
-	// Begin stores that a sweep of p with the id begins now. read is the record that the
-	// decision is based on. Begin returns false if another sweep of p is under way.
-	Begin(ctx context.Context, p Projection, id string, read Record) (bool, error)
-	// End stores that the sweep with the id has ended. verified is set if it has compared
-	// every aggregate. The next sweep is due after wait.
-	End(ctx context.Context, p Projection, id string, verified bool, wait time.Duration) error
-}
-
-// Record is the stored state of a projection's sweeps. A record with only a Projection
-// stands for one that was never swept.
-type Record struct {
-	Projection Projection
-	// Sweep is the id of the sweep that is under way; empty if none is.
-	Sweep string
-	// Due is set if the next sweep is due, by the server's clock.
-	Due bool
-	// Through is the start of the last sweep that compared every aggregate; zero if there
-	// was none.
-	Through time.Time
-}
-
 // Options configure a [Reconciler].
 type Options struct {
 	// Interval is the time between two sweeps of a projection; default 1 h.
 	Interval time.Duration
-	Records  Records
-	Sweeps   Sweeps
+	// Records has the lease, which one process of the pipeline holds.
+	Records *Store
+	Sweeps  Sweeps
 	// DeadLetters may be nil.
 	DeadLetters DeadLetters
 	// Paused reports whether the pipeline is paused. In a pause nothing is swept or
@@ -185,7 +157,7 @@ func (r *Reconciler) Err() error {
 // beat renews the lease and advances every sweep by one step. It reports whether this
 // process holds the lease.
 func (r *Reconciler) beat(ctx context.Context) (held bool, err error) {
-	held, err = r.options.Records.Hold(ctx, lease)
+	held, err = r.options.Records.Hold(ctx, leaseLasts)
 	if err != nil {
 		return false, fmt.Errorf("hold the lease: %w", err)
 	}

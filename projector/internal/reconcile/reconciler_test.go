@@ -14,17 +14,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
 // pipeline is the state of a pipeline that several processes share, and its jobs.
 type pipeline struct {
-	mu      sync.Mutex
-	holder  string
-	until   time.Time
-	records map[string]*stored
-	live    []reconcile.Projection
+	state *mongotest.Collection
+	mu    sync.Mutex
+	live  []reconcile.Projection
 	// jobs are the started sweeps by id. began lists the ids in the order of the starts.
 	jobs  map[string]reconcile.Progress
 	began []string
@@ -42,13 +42,19 @@ type pipeline struct {
 }
 
 type stored struct {
-	generation          int64
-	sweep               string
-	began, through, due time.Time
+	generation int64
+	through    time.Time
 }
 
-func newPipeline(live ...reconcile.Projection) *pipeline {
-	return &pipeline{records: make(map[string]*stored), jobs: make(map[string]reconcile.Progress), live: live, took: time.Minute}
+func newPipeline(t *testing.T, live ...reconcile.Projection) *pipeline {
+	t.Helper()
+	p := &pipeline{state: server.Collection(reconcile.In(server.Database(t))), jobs: make(map[string]reconcile.Progress), live: live, took: time.Minute}
+	p.state.Before = func(context.Context, string) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.down
+	}
+	return p
 }
 
 func (p *pipeline) set(change func(*pipeline)) {
@@ -57,11 +63,28 @@ func (p *pipeline) set(change func(*pipeline)) {
 	change(p)
 }
 
-// record copies the stored record of the projection orders.
-func (p *pipeline) record() stored {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return *p.records[orders.Name]
+// document returns the stored document of a projection; the empty one has the lease.
+func (p *pipeline) document(t *testing.T, projection string) bson.Raw {
+	t.Helper()
+	documents, err := p.state.Documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range documents {
+		if name, _ := d.Lookup("_id", "projection").StringValueOK(); name == projection {
+			return d
+		}
+	}
+	return nil
+}
+
+// record returns the stored record of the projection orders.
+func (p *pipeline) record(t *testing.T) (s stored) {
+	t.Helper()
+	d := p.document(t, orders.Name)
+	s.generation, _ = d.Lookup("generation").Int64OK()
+	s.through, _ = d.Lookup("through").TimeOK()
+	return s
 }
 
 func (p *pipeline) sweeps() []string {
@@ -70,83 +93,8 @@ func (p *pipeline) sweeps() []string {
 	return slices.Clone(p.began)
 }
 
-func (p *pipeline) leader() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.holder
-}
-
 // process is one process of the pipeline.
-type process struct {
-	*pipeline
-	name string
-}
-
-func (p process) Hold(_ context.Context, lease time.Duration) (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return false, p.down
-	}
-	if p.holder != p.name && time.Now().Before(p.until) {
-		return false, nil
-	}
-	p.holder, p.until = p.name, time.Now().Add(lease)
-	return true, nil
-}
-
-func (p process) Release(context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.holder == p.name {
-		p.until = time.Time{}
-	}
-	return nil
-}
-
-func (p process) Read(context.Context) ([]reconcile.Record, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var records []reconcile.Record
-	for name, s := range p.records {
-		records = append(records, reconcile.Record{
-			Projection: reconcile.Projection{Name: name, Generation: s.generation},
-			Sweep:      s.sweep, Due: !time.Now().Before(s.due), Through: s.through,
-		})
-	}
-	return records, nil
-}
-
-func (p process) Begin(_ context.Context, of reconcile.Projection, id string, read reconcile.Record) (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.records[of.Name]
-	if s == nil {
-		s = &stored{}
-		p.records[of.Name] = s
-	}
-	if s.sweep != "" && s.generation == of.Generation {
-		return false, nil
-	}
-	s.generation, s.sweep, s.began = of.Generation, id, time.Now()
-	if read.Through.IsZero() {
-		s.through = time.Time{}
-	}
-	return true, nil
-}
-
-func (p process) End(_ context.Context, of reconcile.Projection, id string, verified bool, wait time.Duration) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.records[of.Name]
-	if s.sweep != id {
-		return errors.New("another sweep is under way")
-	}
-	if s.sweep, s.due = "", time.Now().Add(wait); verified {
-		s.through = s.began
-	}
-	return nil
-}
+type process struct{ *pipeline }
 
 func (p process) Live(context.Context) ([]reconcile.Projection, error) {
 	p.mu.Lock()
@@ -199,8 +147,8 @@ type running struct {
 func (p *pipeline) start(t *testing.T, name string) *running {
 	t.Helper()
 	r := &running{registry: prometheus.NewPedanticRegistry(), log: &bytes.Buffer{}}
-	one := process{p, name}
-	reconciler, err := reconcile.New(reconcile.Options{Records: one, Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
+	one := process{p}
+	reconciler, err := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
 		DeadLetters: one,
 		Paused: func() bool {
 			p.mu.Lock()
@@ -236,7 +184,7 @@ var orders = reconcile.Projection{Name: "orders", Generation: 1}
 func TestEachProjectionIsSweptOncePerInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(orders, reconcile.Projection{Name: "users", Generation: 3})
+		p := newPipeline(t, orders, reconcile.Projection{Name: "users", Generation: 3})
 		p.folds = 7
 		r := p.start(t, "one")
 		defer r.stop()
@@ -248,7 +196,7 @@ func TestEachProjectionIsSweptOncePerInterval(t *testing.T) {
 		if len(p.sweeps()) < 10 || len(p.sweeps()) > 12 {
 			t.Errorf("%d sweeps of two projections in five hours: %v", len(p.sweeps()), p.sweeps())
 		}
-		if s := p.record(); s.through.IsZero() || time.Since(s.through) > 2*time.Hour {
+		if s := p.record(t); s.through.IsZero() || time.Since(s.through) > 2*time.Hour {
 			t.Errorf("verified through %s", s.through)
 		}
 		if n := testutil.CollectAndCount(r.registry, "penstock_projector_verified_through_timestamp_seconds"); n != 2 {
@@ -264,7 +212,7 @@ func TestEachProjectionIsSweptOncePerInterval(t *testing.T) {
 func TestNothingIsSweptInAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(orders)
+		p := newPipeline(t, orders)
 		p.paused = true
 		r := p.start(t, "one")
 		defer r.stop()
@@ -286,7 +234,7 @@ func TestNothingIsSweptInAPause(t *testing.T) {
 func TestAnotherProcessContinuesTheSweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(orders)
+		p := newPipeline(t, orders)
 		p.took = 10 * time.Minute
 		first := p.start(t, "one")
 		pass(20 * time.Second)
@@ -295,8 +243,8 @@ func TestAnotherProcessContinuesTheSweep(t *testing.T) {
 		pass(time.Minute)
 		first.stop()
 		pass(20 * time.Minute)
-		if len(p.sweeps()) != 1 || p.leader() != "two" {
-			t.Errorf("%d sweeps, the lease is with %s", len(p.sweeps()), p.leader())
+		if len(p.sweeps()) != 1 || p.document(t, "").Lookup("holder").StringValue() != "two" {
+			t.Errorf("%d sweeps, the lease is with %s", len(p.sweeps()), p.document(t, "").Lookup("holder").StringValue())
 		}
 		if n := testutil.CollectAndCount(second.registry, "penstock_projector_verified_through_timestamp_seconds"); n != 1 {
 			t.Errorf("%d verified", n)
@@ -309,13 +257,15 @@ func TestAnotherProcessContinuesTheSweep(t *testing.T) {
 func TestSweepWithoutAJobGetsItsJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(orders)
-		p.records["orders"] = &stored{generation: 1, sweep: "lost", began: time.Now()}
+		p := newPipeline(t, orders)
+		if begun, err := reconcile.NewStore(p.state, "shop", "none").Begin(t.Context(), orders, "lost", reconcile.Record{}); err != nil || !begun {
+			t.Fatal(err)
+		}
 		r := p.start(t, "one")
 		defer r.stop()
 		pass(2 * time.Minute)
-		if !slices.Equal(p.sweeps(), []string{"lost"}) || p.record().through.IsZero() {
-			t.Errorf("sweeps %v, verified through %s", p.sweeps(), p.record().through)
+		if !slices.Equal(p.sweeps(), []string{"lost"}) || p.record(t).through.IsZero() {
+			t.Errorf("sweeps %v, verified through %s", p.sweeps(), p.record(t).through)
 		}
 	})
 }
@@ -325,22 +275,22 @@ func TestSweepWithoutAJobGetsItsJob(t *testing.T) {
 func TestFailedSweepVerifiesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(orders)
+		p := newPipeline(t, orders)
 		p.fails = true
 		r := p.start(t, "one")
 		defer r.stop()
 		pass(30 * time.Minute)
-		if len(p.sweeps()) < 2 || len(p.sweeps()) > 4 || !p.record().through.IsZero() {
-			t.Errorf("%d sweeps, verified through %s", len(p.sweeps()), p.record().through)
+		if len(p.sweeps()) < 2 || len(p.sweeps()) > 4 || !p.record(t).through.IsZero() {
+			t.Errorf("%d sweeps, verified through %s", len(p.sweeps()), p.record(t).through)
 		}
 		p.set(func(p *pipeline) { p.fails = false })
 		pass(30 * time.Minute)
-		if p.record().through.IsZero() {
+		if p.record(t).through.IsZero() {
 			t.Error("nothing is verified")
 		}
 		p.set(func(p *pipeline) { p.live[0].Generation, p.took = 2, 0 })
 		pass(time.Minute)
-		if s := p.record(); s.generation != 2 || !s.through.IsZero() {
+		if s := p.record(t); s.generation != 2 || !s.through.IsZero() {
 			t.Errorf("generation %d is verified through %s", s.generation, s.through)
 		}
 		if n := testutil.CollectAndCount(r.registry, "penstock_projector_verified_through_timestamp_seconds"); n != 0 {
@@ -354,7 +304,7 @@ func TestFailedSweepVerifiesNothing(t *testing.T) {
 func TestOutageIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(orders)
+		p := newPipeline(t, orders)
 		p.down = errors.New("no primary")
 		r := p.start(t, "one")
 		pass(time.Hour)
@@ -364,7 +314,7 @@ func TestOutageIsReportedOnce(t *testing.T) {
 		if n := strings.Count(r.log.String(), "not reconciled"); n != 1 || !strings.Contains(r.log.String(), "reconciled again") {
 			t.Errorf("the log: %s", r.log)
 		}
-		if p.record().through.IsZero() {
+		if p.record(t).through.IsZero() {
 			t.Error("nothing is verified")
 		}
 	})
@@ -375,7 +325,7 @@ func TestOutageIsReportedOnce(t *testing.T) {
 func TestOutageOfTheBrokerLastsUntilAPassSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(orders)
+		p := newPipeline(t, orders)
 		p.unhealed = errors.New("no route to the broker")
 		r := p.start(t, "one")
 		pass(150 * time.Second)

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -20,25 +21,44 @@ const CollectionName = "reconciliations"
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
 
-// Store keeps the lease and the records of one pipeline.
+// Collection is the part of a [*mongo.Collection] that a store uses. Make it with [In].
+type Collection interface {
+	Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error)
+	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
+}
+
+var _ Collection = (*mongo.Collection)(nil)
+
+// In returns the collection in the state database. A majority confirms writes, and reads go
+// to the primary.
+func In(db *mongo.Database) *mongo.Collection { return mongox.Durable(db, CollectionName) }
+
+// Record is the stored state of a projection's sweeps. A record with only a Projection
+// stands for one that was never swept.
+type Record struct {
+	Projection Projection
+	// Sweep is the id of the sweep that is under way; empty if none is.
+	Sweep string
+	// Due is set if the next sweep is due, by the server's clock.
+	Due bool
+	// Through is the start of the last sweep that compared every aggregate; zero if there
+	// was none.
+	Through time.Time
+}
+
+// Store keeps the lease and the records of one pipeline. Its processes share them.
 type Store struct {
-	collection *mongo.Collection
+	collection Collection
 	pipeline   string
 	holder     string
 	// leased is set while the document of the lease certainly exists.
 	leased atomic.Bool
 }
 
-var _ Records = (*Store)(nil)
-
-// NewStore makes a store in the state database. It sets the read and write concerns
-// itself. pipeline is the unique name of the pipeline, and holder that of this process.
-func NewStore(db *mongo.Database, pipeline, holder string) *Store {
-	return &Store{
-		collection: mongox.Durable(db, CollectionName),
-		pipeline:   pipeline,
-		holder:     holder,
-	}
+// NewStore makes a store. pipeline is the unique name of the pipeline, and holder that of
+// this process.
+func NewStore(c Collection, pipeline, holder string) *Store {
+	return &Store{collection: c, pipeline: pipeline, holder: holder}
 }
 
 // leaseID returns the _id of the lease's document.
@@ -64,32 +84,26 @@ func (s *Store) create(ctx context.Context, id bson.D, document bson.D) error {
 	return nil
 }
 
-// Hold takes or renews the lease.
-func (s *Store) Hold(ctx context.Context, lease time.Duration) (bool, error) {
+// reconciling has the fields of the lease.
+var reconciling = lease.Fields{Until: "until", Holder: "holder"}
+
+// Hold takes or renews the lease. It returns false if another process holds it.
+func (s *Store) Hold(ctx context.Context, lasts time.Duration) (bool, error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	if !s.leased.Load() {
 		if err := s.create(ctx, s.leaseID(), bson.D{{Key: "holder", Value: ""}, {Key: "until", Value: longAgo}}); err != nil {
 			return false, mongox.Explain(ctx, err)
 		}
-		s.leased.Store(true)
 	}
-	result, err := s.collection.UpdateOne(ctx,
-		bson.D{
-			{Key: "_id", Value: s.leaseID()},
-			{Key: "$expr", Value: bson.D{{Key: "$or", Value: bson.A{
-				bson.D{{Key: "$eq", Value: bson.A{"$holder", mongox.Literal(s.holder)}}},
-				bson.D{{Key: "$lt", Value: bson.A{"$until", mongox.Now}}},
-			}}}},
-		},
-		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "holder", Value: mongox.Literal(s.holder)}, {Key: "until", Value: mongox.FromNow(lease)}}}}})
+	result, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.leaseID()}, reconciling.FreeFor(s.holder)},
+		bson.A{bson.D{{Key: "$set", Value: reconciling.Take(s.holder, lasts)}}})
 	if err != nil {
 		return false, mongox.Explain(ctx, err)
 	}
-	if result.MatchedCount == 0 {
-		// Another process holds the lease, or an operator has deleted the document.
-		s.leased.Store(false)
-	}
+	// Without a match, another process holds the lease, or an operator has deleted the
+	// document.
+	s.leased.Store(result.MatchedCount == 1)
 	return result.MatchedCount == 1, nil
 }
 
@@ -98,7 +112,7 @@ func (s *Store) Release(ctx context.Context) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.leaseID()}, {Key: "holder", Value: s.holder}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "until", Value: longAgo}}}})
+		bson.A{bson.D{{Key: "$set", Value: bson.D{reconciling.Release(0)}}}})
 	if err != nil {
 		return fmt.Errorf("give the lease back: %w", mongox.Explain(ctx, err))
 	}
@@ -139,7 +153,8 @@ func (s *Store) Read(ctx context.Context) ([]Record, error) {
 	return records, nil
 }
 
-// Begin stores that a sweep begins now.
+// Begin stores that a sweep of p with the id begins now. read is the record that the
+// decision is based on. Begin returns false if another sweep of p is under way.
 func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record) (bool, error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -168,7 +183,8 @@ func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record)
 // errNotUnderWay is returned by End if the sweep is not the stored one.
 var errNotUnderWay = errors.New("another sweep is under way")
 
-// End stores that the sweep with the id has ended.
+// End stores that the sweep with the id has ended. verified is set if it has compared every
+// aggregate. The next sweep is due after wait.
 func (s *Store) End(ctx context.Context, p Projection, id string, verified bool, wait time.Duration) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()

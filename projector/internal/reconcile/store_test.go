@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 func TestLeaseIsHeldAgainAfterItWasDeleted(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	s := reconcile.NewStore(db, "shop", "a")
+	s := reconcile.NewStore(reconcile.In(db), "shop", "a")
 	hold := func() bool {
 		t.Helper()
 		held, err := s.Hold(t.Context(), time.Minute)
