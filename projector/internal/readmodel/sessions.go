@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -53,8 +54,8 @@ type sessions struct {
 	// unanswered are sessions whose last transaction may still be open, because the server
 	// did not answer. A new transaction in the session would abort it, too.
 	unanswered map[*mongo.Session]struct{}
-	// trusted is the time until which the record cannot have expired.
-	trusted time.Time
+	// trust lasts as long as the record cannot have expired.
+	trust   lease.Trust
 	refused bool
 }
 
@@ -73,7 +74,7 @@ func (s *sessions) take(ctx context.Context) (*mongo.Session, error) {
 		session, s.free = s.free[last], s.free[:last]
 		delete(s.unanswered, session)
 	}
-	recorded := session != nil && time.Now().Before(s.trusted)
+	recorded := session != nil && s.trust.Holds()
 	s.mu.Unlock()
 	if recorded {
 		return session, nil
@@ -124,11 +125,7 @@ func (s *sessions) renew(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("record the sessions of transactions: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until := begun.Add(sessionsLease - sessionsRenewal); until.After(s.trusted) {
-		s.trusted = until
-	}
+	s.trust.Extend(begun, sessionsLease-sessionsRenewal)
 	return nil
 }
 
@@ -220,8 +217,8 @@ func (s *sessions) endAbandoned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	expired := func(lease time.Duration) bson.E {
-		return bson.E{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$renewedAt", mongox.FromNow(-lease)}}}}
+	expired := func(after time.Duration) bson.E {
+		return bson.E{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$renewedAt", mongox.FromNow(-after)}}}}
 	}
 	cursor, err := s.records.Find(ctx, bson.D{{Key: "user", Value: user}, expired(sessionsLease)})
 	if err != nil {

@@ -117,7 +117,7 @@ func TestSuspendedProcessRecordsItsSessionsAgain(t *testing.T) {
 	for !gone() {
 	}
 	stop()
-	m.sessions.trusted = time.Time{} // its clock has gone on
+	m.sessions.trust.End() // its clock has gone on
 	if err := add(); err != nil {
 		t.Errorf("a transaction in a killed session: %v", err)
 	}
