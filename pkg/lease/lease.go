@@ -13,7 +13,8 @@ import (
 type Fields struct {
 	// Until is when the lease ends.
 	Until string
-	// Holder is the name of the last holder; empty if the document does not store it.
+	// Holder is the last holder: its name, or an id of its own for each taking. It is empty if
+	// the document does not store one.
 	Holder string
 	// Epoch counts the takings; empty if nothing is fenced by a number.
 	Epoch string
@@ -23,7 +24,7 @@ type Fields struct {
 func (f Fields) Free() bson.E { return bson.E{Key: "$expr", Value: f.ended()} }
 
 // FreeFor matches a document whose lease is free, or is the holder's already.
-func (f Fields) FreeFor(holder string) bson.E {
+func (f Fields) FreeFor(holder any) bson.E {
 	own := bson.D{{Key: "$eq", Value: bson.A{"$" + f.Holder, mongox.Literal(holder)}}}
 	return bson.E{Key: "$expr", Value: bson.D{{Key: "$or", Value: bson.A{own, f.ended()}}}}
 }
@@ -42,7 +43,7 @@ func (f Fields) Held(epoch int64) bson.E { return bson.E{Key: f.Epoch, Value: ep
 
 // Take returns what an update with expressions sets to give the lease to a holder. The
 // filter of the update must have [Fields.Free] or [Fields.FreeFor].
-func (f Fields) Take(holder string, lasts time.Duration) bson.D {
+func (f Fields) Take(holder any, lasts time.Duration) bson.D {
 	var set bson.D
 	if f.Holder != "" {
 		set = append(set, bson.E{Key: f.Holder, Value: mongox.Literal(holder)})

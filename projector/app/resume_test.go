@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
@@ -178,9 +179,10 @@ type run struct {
 	increasing bool
 }
 
-func (r run) newFlakyStores() *flakyStores {
+func (r run) newFlakyStores(tb testing.TB) *flakyStores {
+	tb.Helper()
 	w := &flakyStores{
-		random: rand.New(rand.NewPCG(r.seed, 1)), faults: r.faults, list: parktest.NewCollection(),
+		random: rand.New(rand.NewPCG(r.seed, 1)), faults: r.faults, list: parktest.NewCollection(tb, &server),
 		documents: map[model.Unit]document{}, histories: map[string][]*event.Event{},
 		published: map[string]map[int64]time.Time{}, holes: map[string]map[int64]time.Time{}, acked: map[string]map[int64]bool{},
 	}
@@ -216,7 +218,7 @@ func (r run) newFlakyStores() *flakyStores {
 		w.delay()
 		for range 3 {
 			// Delay writes, so that the state that was read before them has changed.
-			if command == "bulkWrite" {
+			if command == mongotest.BulkWrite {
 				w.delay()
 			}
 		}
@@ -281,7 +283,7 @@ func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) erro
 	if err != nil {
 		return err
 	}
-	resumer := resume.New(resume.Options{Claims: claims{list}, Replayer: replayer{engine}, Workers: 2, Poll: 10 * time.Millisecond, Lease: 200 * time.Millisecond})
+	resumer := resume.New(resume.Options{Claims: claims{list}, Replayer: replayer{engine}, Workers: 2, Poll: 50 * time.Millisecond, Lease: 200 * time.Millisecond})
 	pods.Go(func() { _ = resumer.Run(ctx) })
 	pods.Go(func() {
 		for ctx.Err() == nil {
@@ -324,16 +326,17 @@ func TestEveryParkedAggregateCatchesUp(t *testing.T) {
 			increasing: rapid.IntRange(0, 2).Draw(rt, "increasing") == 0,
 		}
 		var err error
-		synctest.Test(t, func(t *testing.T) { err = r.play(t.Context()) })
+		synctest.Test(t, func(t *testing.T) { err = r.play(t) })
 		if err != nil {
 			rt.Fatal(err)
 		}
 	})
 }
 
-func (r run) play(ctx context.Context) error {
-	w := r.newFlakyStores()
-	ctx, stop := context.WithCancel(ctx)
+func (r run) play(t *testing.T) error {
+	t.Helper()
+	w := r.newFlakyStores(t)
+	ctx, stop := context.WithCancel(t.Context())
 	var pods sync.WaitGroup
 	defer pods.Wait()
 	defer stop()
@@ -395,7 +398,7 @@ func TestLateFirstEventIsApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := run{aggregates: 1, events: 2, pods: 1}
-		w := r.newFlakyStores()
+		w := r.newFlakyStores(t)
 		w.holes["a0"] = map[int64]time.Time{1: time.Now().Add(3 * time.Minute)}
 		ctx, stop := context.WithCancel(t.Context())
 		var pods sync.WaitGroup

@@ -219,8 +219,8 @@ var Table = []Mutation{
 	{
 		Name: "an aggregate that was parked because a store failed is not resumed",
 		File: "projector/internal/park/claim.go",
-		Old:  "bson.E{Key: \"$lte\", Value: now}, served",
-		New:  "bson.E{Key: \"$lte\", Value: now.Add(-time.Hour)}, served",
+		Old:  "Value: now.Add(clocksApart)}",
+		New:  "Value: now.Add(-time.Hour)}",
 	},
 	// Generations.
 	{

@@ -31,7 +31,7 @@ const (
 // because with a deadline the driver retries without a pause
 // ([github.com/penstock-cdc/penstock/pkg/mongox.Timeout]).
 //
-// $$NOW in filters, updates and pipelines is the time of the caller, so that the server's
+// $$NOW in filters, updates and pipelines is the time of the caller plus Ahead, so that the server's
 // clock follows virtual time too. BulkWrite and $currentDate use the server's own clock.
 //
 // Set the hooks before the first request. They run in the goroutine of the caller.
@@ -42,6 +42,8 @@ type Collection struct {
 	// After is called after the server has answered without an error. If it returns an
 	// error, the caller gets it instead of the answer. It is optional.
 	After func(request string) error
+	// Ahead is how far the server's clock is ahead of the caller's.
+	Ahead time.Duration
 
 	server     *Server
 	collection *mongo.Collection
@@ -88,7 +90,7 @@ func (c *Collection) request(ctx context.Context, name string, send func(context
 		return err
 	}
 	var err error
-	now := clock(bson.NewDateTimeFromTime(time.Now()))
+	now := clock(bson.NewDateTimeFromTime(time.Now().Add(c.Ahead)))
 	c.server.outside(func() { err = send(context.WithoutCancel(ctx), now) })
 	if err == nil && c.After != nil {
 		err = c.After(name)

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -21,6 +22,14 @@ var ErrClaimLost = errors.New("the parked aggregate is no longer claimed")
 
 // requestTimeout bounds one request about a claim.
 const requestTimeout = 10 * time.Second
+
+// claims has the fields of the lease on a marker: a claim postpones its next attempt.
+var claims = lease.Fields{Until: fieldRetryAt, Holder: fieldClaim}
+
+// clocksApart is more than the clock of a process differs from the server's. A search of the
+// sparse index on retryAt needs a time that is known before, so it reads some markers that are
+// not due yet. The server decides.
+const clocksApart = 5 * time.Minute
 
 // farAhead is later than any process postpones an attempt to resume an aggregate. A marker
 // with a later time was written by a process whose clock was ahead, so it is due.
@@ -65,10 +74,10 @@ func ofGeneration(g Served) bson.D {
 	return filter
 }
 
-// Claim claims the marker that has been due for longest. Until the lease ends, no other
-// process can claim it. Claim considers only markers of served generations. The result is
-// false if none is due.
-func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, error) {
+// Claim claims the marker that has been due for longest, by the server's clock. Until the
+// lease ends, no other process can claim it. Claim considers only markers of served
+// generations. The result is false if none is due.
+func (s *Store) Claim(ctx context.Context, lasts time.Duration) (Claimed, bool, error) {
 	var served bson.A
 	for _, g := range s.serving() {
 		served = append(served, ofGeneration(g))
@@ -77,9 +86,10 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 		return Claimed{}, false, nil
 	}
 	claim, now := bson.NewObjectID(), time.Now()
-	m, err := s.claim(ctx, claim, bson.E{Key: "$lte", Value: now}, served, now.Add(lease))
+	m, err := s.claim(ctx, bson.E{Key: "$lte", Value: now.Add(clocksApart)}, claims.Free(), served, claims.Take(claim, lasts))
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		m, err = s.claim(ctx, claim, bson.E{Key: "$gt", Value: now.Add(farAhead)}, served, now.Add(lease))
+		late := bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldRetryAt, mongox.FromNow(farAhead)}}}}
+		m, err = s.claim(ctx, bson.E{Key: "$gt", Value: now.Add(farAhead - clocksApart)}, late, served, claims.Take(claim, lasts))
 	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return Claimed{}, false, nil
@@ -93,21 +103,21 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 	}, true, nil
 }
 
-// claim claims the first of the served markers whose retryAt is as due says.
-func (s *Store) claim(ctx context.Context, claim bson.ObjectID, due bson.E, served bson.A, until time.Time) (m resumable, err error) {
+// claim takes the first of the served markers that is due. near bounds the search.
+func (s *Store) claim(ctx context.Context, near, due bson.E, served bson.A, take bson.D) (m resumable, err error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	err = s.collection.FindOneAndUpdate(ctx,
-		bson.D{{Key: fieldRetryAt, Value: bson.D{due}}, {Key: "$or", Value: served}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: until}, {Key: fieldClaim, Value: claim}}}},
+		bson.D{{Key: fieldRetryAt, Value: bson.D{near}}, due, {Key: "$or", Value: served}},
+		bson.A{bson.D{{Key: "$set", Value: take}}},
 		options.FindOneAndUpdate().SetSort(bson.D{{Key: fieldRetryAt, Value: 1}})).Decode(&m)
 	return m, mongox.Explain(ctx, err)
 }
 
 // Extend extends the claim by another lease and returns the marker's head, which may have
 // risen. It returns [ErrClaimLost] if the claim is lost.
-func (s *Store) Extend(ctx context.Context, c Claimed, lease time.Duration) (head int64, err error) {
-	return s.change(ctx, c, bson.D{{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: time.Now().Add(lease)}}}})
+func (s *Store) Extend(ctx context.Context, c Claimed, lasts time.Duration) (head int64, err error) {
+	return s.change(ctx, c, bson.D{claims.Renew(lasts)})
 }
 
 // Finish deletes the marker of an aggregate whose read model has the given watermark. If
@@ -118,7 +128,7 @@ func (s *Store) Extend(ctx context.Context, c Claimed, lease time.Duration) (hea
 // The server compares and deletes in one operation. If a session acknowledges an event
 // before it, the marker's head is the event's id. After it, [Store.Advance] finds no
 // marker.
-func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lease time.Duration) (head int64, err error) {
+func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lasts time.Duration) (head int64, err error) {
 	deleting, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	result, err := s.collection.DeleteOne(deleting, bson.D{
@@ -133,7 +143,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lease ti
 		s.notify()
 		return 0, nil
 	}
-	return s.Extend(ctx, c, lease)
+	return s.Extend(ctx, c, lasts)
 }
 
 // Failure is the reason why an aggregate could not be resumed.
@@ -151,32 +161,30 @@ type Failure struct {
 // Postpone releases a marker with the latest failure, to be claimed after a wait.
 func (s *Store) Postpone(ctx context.Context, c Claimed, f Failure) error {
 	_, err := s.change(ctx, c, bson.D{
-		{Key: "$set", Value: bson.D{
-			{Key: fieldReason, Value: f.Reason},
-			{Key: fieldError, Value: clip(f.Error)},
-			{Key: fieldEventID, Value: f.EventID},
-			{Key: fieldAttempts, Value: f.Attempts},
-			{Key: fieldRetryAt, Value: time.Now().Add(s.retryAfter(f.Attempts, f.Seldom))},
-		}},
-		{Key: "$unset", Value: bson.D{{Key: fieldClaim, Value: ""}}},
-	})
+		{Key: fieldReason, Value: mongox.Literal(f.Reason)},
+		{Key: fieldError, Value: mongox.Literal(clip(f.Error))},
+		{Key: fieldEventID, Value: mongox.Literal(f.EventID)},
+		{Key: fieldAttempts, Value: mongox.Literal(f.Attempts)},
+		claims.Release(s.retryAfter(f.Attempts, f.Seldom)),
+	}, fieldClaim)
 	return err
 }
 
 // Return releases a marker unchanged, so that another process can claim it at once. It is
 // used when this process stops.
 func (s *Store) Return(ctx context.Context, c Claimed) error {
-	_, err := s.change(ctx, c, bson.D{
-		{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: time.Now()}}},
-		{Key: "$unset", Value: bson.D{{Key: fieldClaim, Value: ""}}},
-	})
+	_, err := s.change(ctx, c, bson.D{claims.Release(0)}, fieldClaim)
 	return err
 }
 
 // change updates a claimed marker and returns its head.
-func (s *Store) change(ctx context.Context, c Claimed, update bson.D) (head int64, err error) {
+func (s *Store) change(ctx context.Context, c Claimed, set bson.D, unset ...string) (head int64, err error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
+	update := bson.A{bson.D{{Key: "$set", Value: set}}}
+	if len(unset) > 0 {
+		update = append(update, bson.D{{Key: "$unset", Value: unset}})
+	}
 	var m resumable
 	err = s.collection.FindOneAndUpdate(ctx, bson.D{{Key: fieldID, Value: c.key()}, {Key: fieldClaim, Value: c.Claim}}, update).Decode(&m)
 	switch {

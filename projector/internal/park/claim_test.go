@@ -18,7 +18,7 @@ const lease = time.Minute
 // newClaims parks aggregate 7 of users as missing, and waits until it is due.
 func newClaims(t *testing.T) (*parktest.Collection, *park.Store) {
 	t.Helper()
-	c := parktest.NewCollection()
+	c := parktest.NewCollection(t, &server)
 	s := park.NewStore(c, park.Options{Served: []park.Served{{Projection: "users"}}, FirstRetry: time.Second, MaxRetry: 8 * time.Second})
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 5, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}})
 	parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "users", AggregateID: "8"}, Reason: "rejected", EventID: 1, Head: 1})
@@ -78,8 +78,23 @@ func TestOneProcessAtATimeResumesAnAggregate(t *testing.T) {
 	})
 }
 
-// TestFinishKeepsTheMarkerOfALaterEvent checks that a marker stays if an event above the
-// read model's watermark was acknowledged for it.
+// The clock of this process is ahead of the server's by more than a lease. The claim of
+// another process lasts nevertheless.
+func TestClaimLastsByTheServersClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newClaims(t)
+		c.Ahead = -2 * lease
+		c.Set(parktest.KeyOf(seven), "retryAt", bson.NewDateTimeFromTime(time.Now().Add(c.Ahead+lease)))
+		<-time.After(lease - time.Millisecond)
+		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
+			t.Errorf("claimed during the claim of another process, %v", err)
+		}
+		<-time.After(time.Millisecond)
+		claim(t, s)
+	})
+}
+
 // A process whose clock was days ahead must not keep an aggregate from resuming for days.
 func TestClockThatWasAheadDelaysNoAttempt(t *testing.T) {
 	t.Parallel()
@@ -96,6 +111,8 @@ func TestClockThatWasAheadDelaysNoAttempt(t *testing.T) {
 	})
 }
 
+// TestFinishKeepsTheMarkerOfALaterEvent checks that a marker stays if an event above the
+// read model's watermark was acknowledged for it.
 func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +169,7 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: seven.Projection}}})
+		s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: seven.Projection}}})
 		parkOne(t, s, model.Marker{Unit: seven, Reason: "rule", EventID: 3, Head: 4, Resumes: true, Seldom: true})
 		most := 64 * time.Second
 		for range 8 {

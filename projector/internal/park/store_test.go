@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,15 +13,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.uber.org/goleak"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// server is the MongoDB stand-in of this package's tests.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
 var seven = model.Unit{Projection: "users", AggregateID: "7"}
 
@@ -34,7 +38,7 @@ func parkOne(t *testing.T, s *park.Store, m model.Marker) {
 
 func TestMarkers(t *testing.T) {
 	t.Parallel()
-	c := parktest.NewCollection()
+	c := parktest.NewCollection(t, &server)
 	s := park.NewStore(c, park.Options{})
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", Error: "no such key: " + strings.Repeat("ä", 5000), EventID: 3, Head: 5})
 	first := c.Marker(parktest.KeyOf(seven))
@@ -64,7 +68,7 @@ func TestAggregateThatHasPassedItsEventIsDue(t *testing.T) {
 	}{"it lacks the event": {0, false}, "its marker is of a later event": {1, false}, "it has the event": {2, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: seven.Projection}}})
+			s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: seven.Projection}}})
 			parkOne(t, s, model.Marker{Unit: seven, Reason: "history", EventID: 2, Head: 3, Resumes: true, Seldom: true})
 			if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 4, Passed: test.passed}}); err != nil {
 				t.Fatal(err)
@@ -92,7 +96,7 @@ func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := parktest.NewCollection()
+			c := parktest.NewCollection(t, &server)
 			s := park.NewStore(c, park.Options{})
 			for _, m := range test.order {
 				parkOne(t, s, m)
@@ -114,7 +118,7 @@ func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 
 func TestParked(t *testing.T) {
 	t.Parallel()
-	c := parktest.NewCollection()
+	c := parktest.NewCollection(t, &server)
 	s := park.NewStore(c, park.Options{})
 	keys := make([]model.Unit, 2500)
 	for i := range keys {
@@ -136,7 +140,7 @@ func TestParked(t *testing.T) {
 			t.Errorf("key %d is parked at %v, want %v", i, p, want)
 		}
 	}
-	if n := c.Commands("find"); n != 3 {
+	if n := c.Requests(mongotest.Find); n != 3 {
 		t.Errorf("%d queries", n)
 	}
 	trouble := errors.New("no primary")
@@ -150,7 +154,7 @@ func TestParked(t *testing.T) {
 // with the number of aggregates.
 func TestManyAggregatesAreParkedInFewRequests(t *testing.T) {
 	t.Parallel()
-	c := parktest.NewCollection()
+	c := parktest.NewCollection(t, &server)
 	s := park.NewStore(c, park.Options{})
 	const n = 256
 	markers, heads := make([]model.Marker, n), make([]model.Head, n)
@@ -162,7 +166,7 @@ func TestManyAggregatesAreParkedInFewRequests(t *testing.T) {
 	if err := errors.Join(s.Park(t.Context(), markers), s.Advance(t.Context(), heads)); err != nil {
 		t.Fatal(err)
 	}
-	if n := c.Commands("bulkWrite"); n != 3 {
+	if n := c.Requests(mongotest.BulkWrite); n != 3 {
 		t.Errorf("%d requests", n)
 	}
 	for i, h := range heads {
@@ -174,7 +178,7 @@ func TestManyAggregatesAreParkedInFewRequests(t *testing.T) {
 
 func TestAdvanceMovesOnlyParkedAggregates(t *testing.T) {
 	t.Parallel()
-	c := parktest.NewCollection()
+	c := parktest.NewCollection(t, &server)
 	s := park.NewStore(c, park.Options{})
 	other := model.Unit{Projection: "users", AggregateID: "8"}
 	parkOne(t, s, model.Marker{Unit: other, EventID: 3, Head: 3})
@@ -195,9 +199,9 @@ func TestAdvanceMovesOnlyParkedAggregates(t *testing.T) {
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := parktest.NewCollection()
+		c := parktest.NewCollection(t, &server)
 		c.Before = func(ctx context.Context, command string) error {
-			if command == "aggregate" {
+			if command == mongotest.Aggregate {
 				return mongoxtest.CheckNoDeadline(ctx)
 			}
 			return nil
