@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
 // jobHost runs the parts of a projector that jobs need, without sessions: the runners of
@@ -235,7 +234,7 @@ func TestBuildParksAConflictUntilItEnds(t *testing.T) {
 	if _, err := building.UpdateByID(t.Context(), "other", bson.D{{Key: "$set", Value: bson.D{{Key: "last", Value: int64(3)}}}}); err != nil {
 		t.Fatal(err)
 	}
-	claimed := resume.Marker{Projection: "visits", AggregateID: "a", Generation: 2, RawAggregateID: marker.RawAggregateID, Head: marker.Head}
+	claimed := model.Claimed{Projection: "visits", AggregateID: "a", Generation: 2, RawAggregateID: marker.RawAggregateID, Head: marker.Head}
 	if p, err := (replayer{h.engine}).Replay(t.Context(), claimed, marker.Head, false); err != nil || p.Failure != nil || p.Watermark != 2 {
 		t.Errorf("resumed to %+v, %v", p, err)
 	}

@@ -35,3 +35,33 @@ type Head struct {
 	// parked, so that the unit can resume immediately; otherwise 0.
 	Passed int64
 }
+
+// Claimed is a marker that this process is resuming.
+type Claimed struct {
+	Projection, AggregateID string
+	// Generation is the generation of the projection; 0 means the first one.
+	Generation int64
+	// RawAggregateID is the aggregate's id with its type in the event store.
+	RawAggregateID bson.RawValue
+	// Head is the last event that was acknowledged for the aggregate, as of the claim.
+	Head int64
+	// Attempts counts the attempts in a row without progress.
+	Attempts int
+	// Failed is the event that parked the aggregate and that an operator has asked to
+	// retry; 0 if the aggregate resumes by itself.
+	Failed int64
+	// Claim identifies the claim.
+	Claim bson.ObjectID
+}
+
+// Failure is the reason why an aggregate could not be resumed.
+type Failure struct {
+	// Reason, Error and EventID are as in [Marker].
+	Reason, Error string
+	EventID       int64
+	// Attempts counts the attempts in a row without progress, including this one. The
+	// wait until the next attempt doubles with each of them.
+	Attempts int
+	// Seldom is as in [Marker].
+	Seldom bool
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // ErrClaimLost is returned if this process must no longer resume the aggregate: another
@@ -35,24 +36,8 @@ const clocksApart = 5 * time.Minute
 // with a later time was written by a process whose clock was ahead, so it is due.
 const farAhead = 2 * time.Hour
 
-// Claimed is a marker that this process is resuming.
-type Claimed struct {
-	Projection, AggregateID string
-	// Generation is 0 for the first one.
-	Generation     int64
-	RawAggregateID bson.RawValue
-	// Head is the last event that was acknowledged, as of the claim.
-	Head int64
-	// Attempts counts the attempts in a row without progress.
-	Attempts int
-	// Failed is the event that parked the aggregate and that an operator has asked to
-	// retry; 0 if the aggregate resumes by itself.
-	Failed int64
-	// Claim identifies the claim.
-	Claim bson.ObjectID
-}
-
-func (c *Claimed) key() key {
+// claimedKey is the key of a claimed marker.
+func claimedKey(c *model.Claimed) key {
 	return key{Projection: c.Projection, AggregateID: c.AggregateID, Generation: c.Generation}
 }
 
@@ -77,13 +62,13 @@ func ofGeneration(g Served) bson.D {
 // Claim claims the marker that has been due for longest, by the server's clock. Until the
 // lease ends, no other process can claim it. Claim considers only markers of served
 // generations. The result is false if none is due.
-func (s *Store) Claim(ctx context.Context, lasts time.Duration) (Claimed, bool, error) {
+func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, bool, error) {
 	var served bson.A
 	for _, g := range s.serving() {
 		served = append(served, ofGeneration(g))
 	}
 	if len(served) == 0 {
-		return Claimed{}, false, nil
+		return model.Claimed{}, false, nil
 	}
 	claim, now := bson.NewObjectID(), time.Now()
 	m, err := s.claim(ctx, bson.E{Key: "$lte", Value: now.Add(clocksApart)}, claims.Free(), served, claims.Take(claim, lasts))
@@ -92,12 +77,12 @@ func (s *Store) Claim(ctx context.Context, lasts time.Duration) (Claimed, bool, 
 		m, err = s.claim(ctx, bson.E{Key: "$gt", Value: now.Add(farAhead - clocksApart)}, late, served, claims.Take(claim, lasts))
 	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return Claimed{}, false, nil
+		return model.Claimed{}, false, nil
 	}
 	if err != nil {
-		return Claimed{}, false, fmt.Errorf("claim a parked aggregate: %w", err)
+		return model.Claimed{}, false, fmt.Errorf("claim a parked aggregate: %w", err)
 	}
-	return Claimed{
+	return model.Claimed{
 		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: m.ID.Generation, RawAggregateID: m.RawAggregateID,
 		Head: m.Head, Attempts: m.Attempts, Failed: m.Retried.EventID, Claim: claim,
 	}, true, nil
@@ -116,7 +101,7 @@ func (s *Store) claim(ctx context.Context, near, due bson.E, served bson.A, take
 
 // Extend extends the claim by another lease and returns the marker's head, which may have
 // risen. It returns [ErrClaimLost] if the claim is lost.
-func (s *Store) Extend(ctx context.Context, c Claimed, lasts time.Duration) (head int64, err error) {
+func (s *Store) Extend(ctx context.Context, c model.Claimed, lasts time.Duration) (head int64, err error) {
 	return s.change(ctx, c, bson.D{claims.Renew(lasts)})
 }
 
@@ -128,11 +113,11 @@ func (s *Store) Extend(ctx context.Context, c Claimed, lasts time.Duration) (hea
 // The server compares and deletes in one operation. If a session acknowledges an event
 // before it, the marker's head is the event's id. After it, [Store.Advance] finds no
 // marker.
-func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lasts time.Duration) (head int64, err error) {
+func (s *Store) Finish(ctx context.Context, c model.Claimed, watermark int64, lasts time.Duration) (head int64, err error) {
 	deleting, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	result, err := s.collection.DeleteOne(deleting, bson.D{
-		{Key: fieldID, Value: c.key()},
+		{Key: fieldID, Value: claimedKey(&c)},
 		{Key: fieldClaim, Value: c.Claim},
 		{Key: fieldHead, Value: bson.D{{Key: "$lte", Value: watermark}}},
 	})
@@ -146,20 +131,8 @@ func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lasts ti
 	return s.Extend(ctx, c, lasts)
 }
 
-// Failure is the reason why an aggregate could not be resumed.
-type Failure struct {
-	// Reason, Error and EventID are as in [model.Marker].
-	Reason, Error string
-	EventID       int64
-	// Attempts counts the attempts in a row without progress, including this one. The
-	// wait until the next attempt doubles with each of them.
-	Attempts int
-	// Seldom is as in [model.Marker].
-	Seldom bool
-}
-
 // Postpone releases a marker with the latest failure, to be claimed after a wait.
-func (s *Store) Postpone(ctx context.Context, c Claimed, f Failure) error {
+func (s *Store) Postpone(ctx context.Context, c model.Claimed, f model.Failure) error {
 	_, err := s.change(ctx, c, bson.D{
 		{Key: fieldReason, Value: mongox.Literal(f.Reason)},
 		{Key: fieldError, Value: mongox.Literal(clip(f.Error))},
@@ -172,13 +145,13 @@ func (s *Store) Postpone(ctx context.Context, c Claimed, f Failure) error {
 
 // Return releases a marker unchanged, so that another process can claim it at once. It is
 // used when this process stops.
-func (s *Store) Return(ctx context.Context, c Claimed) error {
+func (s *Store) Return(ctx context.Context, c model.Claimed) error {
 	_, err := s.change(ctx, c, bson.D{claims.Release(0)}, fieldClaim)
 	return err
 }
 
 // change updates a claimed marker and returns its head.
-func (s *Store) change(ctx context.Context, c Claimed, set bson.D, unset ...string) (head int64, err error) {
+func (s *Store) change(ctx context.Context, c model.Claimed, set bson.D, unset ...string) (head int64, err error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	update := bson.A{bson.D{{Key: "$set", Value: set}}}
@@ -186,7 +159,7 @@ func (s *Store) change(ctx context.Context, c Claimed, set bson.D, unset ...stri
 		update = append(update, bson.D{{Key: "$unset", Value: unset}})
 	}
 	var m resumable
-	err = s.collection.FindOneAndUpdate(ctx, bson.D{{Key: fieldID, Value: c.key()}, {Key: fieldClaim, Value: c.Claim}}, update).Decode(&m)
+	err = s.collection.FindOneAndUpdate(ctx, bson.D{{Key: fieldID, Value: claimedKey(&c)}, {Key: fieldClaim, Value: c.Claim}}, update).Decode(&m)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return 0, fmt.Errorf("keep %s in %s: %w", c.AggregateID, c.Projection, ErrClaimLost)

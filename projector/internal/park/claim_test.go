@@ -30,7 +30,7 @@ func newClaims(t *testing.T) (*parktest.Collection, *park.Store) {
 	return c, s
 }
 
-func claim(t *testing.T, s *park.Store) park.Claimed {
+func claim(t *testing.T, s *park.Store) model.Claimed {
 	t.Helper()
 	claimed, ok, err := s.Claim(t.Context(), lease)
 	if err != nil || !ok {
@@ -64,7 +64,7 @@ func TestOneProcessAtATimeResumesAnAggregate(t *testing.T) {
 		<-time.After(lease)
 		second := claim(t, s)
 		for _, err := range []error{
-			s.Postpone(t.Context(), first, park.Failure{}),
+			s.Postpone(t.Context(), first, model.Failure{}),
 			s.Return(t.Context(), first),
 			func() error { _, err := s.Finish(t.Context(), first, 9, lease); return err }(),
 		} {
@@ -140,7 +140,7 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 		c, s := newClaims(t)
 		for attempts, most := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
 			claimed := claim(t, s)
-			if err := s.Postpone(t.Context(), claimed, park.Failure{Reason: "unavailable", Error: "no primary", EventID: 4, Attempts: attempts}); err != nil {
+			if err := s.Postpone(t.Context(), claimed, model.Failure{Reason: "unavailable", Error: "no primary", EventID: 4, Attempts: attempts}); err != nil {
 				t.Fatal(err)
 			}
 			m := c.Marker(parktest.KeyOf(seven))
@@ -179,7 +179,7 @@ func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 			}
 			<-time.After(most/2 + time.Millisecond)
 			claimed := claim(t, s)
-			if err := s.Postpone(t.Context(), claimed, park.Failure{Reason: "rule", EventID: 3, Attempts: claimed.Attempts + 1, Seldom: true}); err != nil {
+			if err := s.Postpone(t.Context(), claimed, model.Failure{Reason: "rule", EventID: 3, Attempts: claimed.Attempts + 1, Seldom: true}); err != nil {
 				t.Fatal(err)
 			}
 			most = min(2*most, time.Hour)

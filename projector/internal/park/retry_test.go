@@ -32,7 +32,7 @@ func listOne(t *testing.T, s *park.Store, f park.Filter) park.Listed {
 }
 
 // claimed claims a due marker; nil if none is due.
-func claimed(t *testing.T, s *park.Store) *park.Claimed {
+func claimed(t *testing.T, s *park.Store) *model.Claimed {
 	t.Helper()
 	c, ok, err := s.Claim(t.Context(), time.Minute)
 	if err != nil {
@@ -277,7 +277,7 @@ func TestDiscardEndsTheClaim(t *testing.T) {
 	if n, err := s.Discard(t.Context(), []park.Listed{listOne(t, s, park.Filter{})}, park.Discard{Why: "x", At: time.Now()}); n != 1 || err != nil {
 		t.Fatalf("%d discarded, %v", n, err)
 	}
-	if err := s.Postpone(t.Context(), *c, park.Failure{Reason: "missing"}); err == nil {
+	if err := s.Postpone(t.Context(), *c, model.Failure{Reason: "missing"}); err == nil {
 		t.Error("the claim is still held")
 	}
 }

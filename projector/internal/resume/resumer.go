@@ -10,29 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
-
-// Marker is a claimed marker.
-type Marker struct {
-	Projection, AggregateID string
-	// Generation is the generation of the projection; 0 means the first one.
-	Generation int64
-	// RawAggregateID is the aggregate's id with its type in the event store.
-	RawAggregateID bson.RawValue
-	// Head is the last event that was acknowledged for the aggregate, as of the claim.
-	Head int64
-	// Attempts counts the attempts in a row without progress.
-	Attempts int
-	// Failed is the event that parked the aggregate and that an operator has asked to
-	// retry; 0 if the aggregate resumes by itself.
-	Failed int64
-	// Claim identifies the claim.
-	Claim bson.ObjectID
-}
 
 // Claims is the list of parked aggregates. An error of its methods ends the work on a
 // marker, because the claim is lost, or the list does not answer and the claim will
@@ -40,36 +22,24 @@ type Marker struct {
 type Claims interface {
 	// Claim claims the marker that has been due for longest, for the duration of lease;
 	// false if none is due.
-	Claim(ctx context.Context, lease time.Duration) (Marker, bool, error)
+	Claim(ctx context.Context, lease time.Duration) (model.Claimed, bool, error)
 	// Extend extends the claim by another lease, and returns the last event that was
 	// acknowledged for the aggregate.
-	Extend(ctx context.Context, m Marker, lease time.Duration) (head int64, err error)
+	Extend(ctx context.Context, m model.Claimed, lease time.Duration) (head int64, err error)
 	// Finish deletes the marker and returns 0. If the marker's head is above watermark,
 	// Finish extends the claim and returns the head instead.
-	Finish(ctx context.Context, m Marker, watermark int64, lease time.Duration) (head int64, err error)
+	Finish(ctx context.Context, m model.Claimed, watermark int64, lease time.Duration) (head int64, err error)
 	// Postpone returns the marker, to be claimed after a wait.
-	Postpone(ctx context.Context, m Marker, f Failure) error
+	Postpone(ctx context.Context, m model.Claimed, f model.Failure) error
 	// Return returns the marker unchanged, to be claimed immediately.
-	Return(ctx context.Context, m Marker) error
-}
-
-// Failure is the reason why an aggregate cannot continue.
-type Failure struct {
-	// Reason is one of a fixed set. Error is the text of the error.
-	Reason, Error string
-	// EventID is the event that is missing or could not be applied.
-	EventID int64
-	// Attempts counts the attempts in a row without progress.
-	Attempts int
-	// Seldom is set if the reason mostly ends only when somebody acts.
-	Seldom bool
+	Return(ctx context.Context, m model.Claimed) error
 }
 
 // Replayer replays the events of parked aggregates.
 type Replayer interface {
 	// Replay applies one page of events up to head. If final is set, a conflict with
 	// another document parks the aggregate permanently.
-	Replay(ctx context.Context, m Marker, head int64, final bool) (Progress, error)
+	Replay(ctx context.Context, m model.Claimed, head int64, final bool) (Progress, error)
 }
 
 // Progress is the result of replaying a page of events.
@@ -78,7 +48,7 @@ type Progress struct {
 	Watermark int64
 	// Failure is the reason why the aggregate cannot continue now; nil if it can, or has
 	// reached the head.
-	Failure *Failure
+	Failure *model.Failure
 	// Permanent is set if the aggregate is parked permanently.
 	Permanent bool
 }
@@ -170,7 +140,7 @@ func (r *Resumer) Run(ctx context.Context) error {
 }
 
 // resume works on a claimed marker and returns the result.
-func (r *Resumer) resume(ctx context.Context, m Marker) string {
+func (r *Resumer) resume(ctx context.Context, m model.Claimed) string {
 	log := r.options.Logger.With().Str("projection", m.Projection).Str("aggregateId", m.AggregateID).Logger()
 	result, err := r.replay(ctx, m, &log)
 	switch {
@@ -190,7 +160,7 @@ func (r *Resumer) resume(ctx context.Context, m Marker) string {
 
 // replay replays pages of events until the aggregate has caught up with its head or
 // cannot continue.
-func (r *Resumer) replay(ctx context.Context, m Marker, log *zerolog.Logger) (result string, err error) {
+func (r *Resumer) replay(ctx context.Context, m model.Claimed, log *zerolog.Logger) (result string, err error) {
 	head := m.Head
 	for stuck := m.Attempts + 1; ; stuck = 0 {
 		p, err := r.options.Replayer.Replay(ctx, m, head, m.Attempts >= r.options.FinalAttempts)

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
@@ -24,10 +25,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	mu sync.Mutex
 	// due are the markers that are claimed next.
-	due []resume.Marker
+	due []model.Claimed
 	// replay answers for an aggregate. busy counts the running replays, and most is its
 	// maximum.
-	replay     func(ctx context.Context, m resume.Marker, head int64, final bool) (resume.Progress, error)
+	replay     func(ctx context.Context, m model.Claimed, head int64, final bool) (resume.Progress, error)
 	busy, most int
 	// head is the marker's head in Finish, which deletes the marker if head is not above
 	// the watermark.
@@ -35,7 +36,7 @@ type fake struct {
 	// failure is the error of Claim, Extend and Finish, if set.
 	failure   error
 	calls     []string
-	postponed []resume.Failure
+	postponed []model.Failure
 	claims    int
 }
 
@@ -53,23 +54,23 @@ func (f *fake) setError(err error) {
 	f.failure = err
 }
 
-func (f *fake) Claim(context.Context, time.Duration) (resume.Marker, bool, error) {
+func (f *fake) Claim(context.Context, time.Duration) (model.Claimed, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.claims++
 	if len(f.due) == 0 || f.failure != nil {
-		return resume.Marker{}, false, f.failure
+		return model.Claimed{}, false, f.failure
 	}
 	m := f.due[0]
 	f.due = f.due[1:]
 	return m, true, nil
 }
 
-func (f *fake) Extend(context.Context, resume.Marker, time.Duration) (int64, error) {
+func (f *fake) Extend(context.Context, model.Claimed, time.Duration) (int64, error) {
 	return f.head, f.call("extend")
 }
 
-func (f *fake) Finish(_ context.Context, _ resume.Marker, watermark int64, _ time.Duration) (int64, error) {
+func (f *fake) Finish(_ context.Context, _ model.Claimed, watermark int64, _ time.Duration) (int64, error) {
 	failure := f.call("finish")
 	if f.head > watermark {
 		return f.head, failure
@@ -77,7 +78,7 @@ func (f *fake) Finish(_ context.Context, _ resume.Marker, watermark int64, _ tim
 	return 0, failure
 }
 
-func (f *fake) Postpone(_ context.Context, _ resume.Marker, failure resume.Failure) error {
+func (f *fake) Postpone(_ context.Context, _ model.Claimed, failure model.Failure) error {
 	_ = f.call("postpone")
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,12 +86,12 @@ func (f *fake) Postpone(_ context.Context, _ resume.Marker, failure resume.Failu
 	return nil
 }
 
-func (f *fake) Return(ctx context.Context, _ resume.Marker) error {
+func (f *fake) Return(ctx context.Context, _ model.Claimed) error {
 	_ = f.call("return")
 	return ctx.Err()
 }
 
-func (f *fake) Replay(ctx context.Context, m resume.Marker, head int64, final bool) (resume.Progress, error) {
+func (f *fake) Replay(ctx context.Context, m model.Claimed, head int64, final bool) (resume.Progress, error) {
 	f.mu.Lock()
 	f.busy++
 	f.most = max(f.most, f.busy)
@@ -137,9 +138,9 @@ func expect(t *testing.T, registry *prometheus.Registry, lost, parked, resumed, 
 func TestReplayCatchesUpWithARisingHead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{due: []resume.Marker{{AggregateID: "7", Head: 4}}, head: 6}
+		f := &fake{due: []model.Claimed{{AggregateID: "7", Head: 4}}, head: 6}
 		watermark := int64(0)
-		f.replay = func(_ context.Context, _ resume.Marker, head int64, _ bool) (resume.Progress, error) {
+		f.replay = func(_ context.Context, _ model.Claimed, head int64, _ bool) (resume.Progress, error) {
 			watermark = min(watermark+2, head)
 			return resume.Progress{Watermark: watermark}, nil
 		}
@@ -147,7 +148,7 @@ func TestReplayCatchesUpWithARisingHead(t *testing.T) {
 		if want := []string{"extend", "extend", "finish"}; !slices.Equal(f.calls, want) {
 			t.Errorf("calls %v, want %v", f.calls, want)
 		}
-		f.calls, f.due, watermark = nil, []resume.Marker{{AggregateID: "7", Head: 2}}, 0
+		f.calls, f.due, watermark = nil, []model.Claimed{{AggregateID: "7", Head: 2}}, 0
 		expect(t, f.start(t, time.Second), "0", "0", "1", "0")
 		if want := []string{"finish", "extend", "finish"}; !slices.Equal(f.calls, want) {
 			t.Errorf("calls %v, want %v", f.calls, want)
@@ -160,20 +161,20 @@ func TestReplayCatchesUpWithARisingHead(t *testing.T) {
 func TestAggregateWithoutProgressIsPostponed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{due: []resume.Marker{{AggregateID: "7", Head: 4, Attempts: 2}, {AggregateID: "8", Head: 4, Attempts: 2}, {AggregateID: "9", Head: 4, Attempts: 6}}, head: 4}
+		f := &fake{due: []model.Claimed{{AggregateID: "7", Head: 4, Attempts: 2}, {AggregateID: "8", Head: 4, Attempts: 2}, {AggregateID: "9", Head: 4, Attempts: 6}}, head: 4}
 		var pages atomic.Int32
-		f.replay = func(_ context.Context, m resume.Marker, _ int64, final bool) (resume.Progress, error) {
+		f.replay = func(_ context.Context, m model.Claimed, _ int64, final bool) (resume.Progress, error) {
 			if m.AggregateID == "8" && pages.Add(1) == 1 {
 				return resume.Progress{Watermark: 1}, nil
 			}
 			if final {
-				return resume.Progress{Permanent: true, Failure: &resume.Failure{Reason: "rejected"}}, nil
+				return resume.Progress{Permanent: true, Failure: &model.Failure{Reason: "rejected"}}, nil
 			}
-			return resume.Progress{Failure: &resume.Failure{Reason: "missing", EventID: 2}}, nil
+			return resume.Progress{Failure: &model.Failure{Reason: "missing", EventID: 2}}, nil
 		}
 		expect(t, f.start(t, time.Second), "0", "1", "0", "2")
-		slices.SortFunc(f.postponed, func(a, b resume.Failure) int { return a.Attempts - b.Attempts })
-		want := []resume.Failure{{Reason: "missing", EventID: 2, Attempts: 0}, {Reason: "missing", EventID: 2, Attempts: 3}}
+		slices.SortFunc(f.postponed, func(a, b model.Failure) int { return a.Attempts - b.Attempts })
+		want := []model.Failure{{Reason: "missing", EventID: 2, Attempts: 0}, {Reason: "missing", EventID: 2, Attempts: 3}}
 		if !slices.Equal(f.postponed, want) {
 			t.Errorf("postponed %+v", f.postponed)
 		}
@@ -185,8 +186,8 @@ func TestAggregateWithoutProgressIsPostponed(t *testing.T) {
 func TestWorkersAreBoundedAndReturnTheirClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{due: make([]resume.Marker, 9)}
-		f.replay = func(ctx context.Context, _ resume.Marker, _ int64, _ bool) (resume.Progress, error) {
+		f := &fake{due: make([]model.Claimed, 9)}
+		f.replay = func(ctx context.Context, _ model.Claimed, _ int64, _ bool) (resume.Progress, error) {
 			<-ctx.Done()
 			return resume.Progress{}, context.Cause(ctx)
 		}
@@ -208,8 +209,8 @@ func TestResumerSurvivesErrorsOfTheParkedList(t *testing.T) {
 			t.Errorf("asked %d times in a minute", f.claims)
 		}
 		f.failure = nil
-		f.due = []resume.Marker{{AggregateID: "7", Head: 2}}
-		f.replay = func(context.Context, resume.Marker, int64, bool) (resume.Progress, error) {
+		f.due = []model.Claimed{{AggregateID: "7", Head: 2}}
+		f.replay = func(context.Context, model.Claimed, int64, bool) (resume.Progress, error) {
 			f.setError(errors.New("the claim is lost"))
 			return resume.Progress{Watermark: 1}, nil
 		}
