@@ -12,7 +12,7 @@ import (
 
 func TestConfirmedRecordsAConfirmedChangeOnly(t *testing.T) {
 	t.Parallel()
-	s := NewStore(&collection{})
+	_, s := newStore(t)
 	made := 0
 	do := func(context.Context) (map[string]int64, error) {
 		made++
@@ -44,8 +44,9 @@ func TestConfirmedRecordsAConfirmedChangeOnly(t *testing.T) {
 func TestEmptyListingPrintsThatThereAreNoChanges(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
+	_, s := newStore(t)
 	listing := Listing{Limit: 10}
-	if err := listing.Print(t.Context(), NewStore(&collection{}), &stdout, &stderr); err != nil || stdout.Len() > 0 || stderr.String() != "no changes\n" {
+	if err := listing.Print(t.Context(), s, &stdout, &stderr); err != nil || stdout.Len() > 0 || stderr.String() != "no changes\n" {
 		t.Errorf("%v, %q, %q", err, &stdout, &stderr)
 	}
 	for limit, valid := range map[int]bool{0: false, 1: true, Keep: true, Keep + 1: false} {
