@@ -3,6 +3,7 @@ package mongotest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -114,6 +115,15 @@ func (c *Collection) single(ctx context.Context, name string, send func(context.
 	return result
 }
 
+// answer is request for requests that have a result.
+func answer[T any](ctx context.Context, c *Collection, name string, send func(context.Context, clock) (T, error)) (result T, err error) {
+	err = c.request(ctx, name, func(ctx context.Context, now clock) (err error) {
+		result, err = send(ctx, now)
+		return err
+	})
+	return result, err
+}
+
 // FindOne is [mongo.Collection.FindOne].
 func (c *Collection) FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
 	return c.single(ctx, FindOne, func(ctx context.Context, now clock) *mongo.SingleResult {
@@ -130,32 +140,23 @@ func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, o
 
 // InsertOne is [mongo.Collection.InsertOne].
 func (c *Collection) InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
-	var result *mongo.InsertOneResult
-	err := c.request(ctx, InsertOne, func(ctx context.Context, _ clock) (err error) {
-		result, err = c.collection.InsertOne(ctx, document, opts...)
-		return err
+	return answer(ctx, c, InsertOne, func(ctx context.Context, _ clock) (*mongo.InsertOneResult, error) {
+		return c.collection.InsertOne(ctx, document, opts...)
 	})
-	return result, err
 }
 
 // UpdateOne is [mongo.Collection.UpdateOne].
 func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
-	var result *mongo.UpdateResult
-	err := c.request(ctx, UpdateOne, func(ctx context.Context, now clock) (err error) {
-		result, err = c.collection.UpdateOne(ctx, now.set(filter), now.set(update), opts...)
-		return err
+	return answer(ctx, c, UpdateOne, func(ctx context.Context, now clock) (*mongo.UpdateResult, error) {
+		return c.collection.UpdateOne(ctx, now.set(filter), now.set(update), opts...)
 	})
-	return result, err
 }
 
 // BulkWrite is [mongo.Collection.BulkWrite].
 func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
-	var result *mongo.BulkWriteResult
-	err := c.request(ctx, BulkWrite, func(ctx context.Context, _ clock) (err error) {
-		result, err = c.collection.BulkWrite(ctx, models, opts...)
-		return err
+	return answer(ctx, c, BulkWrite, func(ctx context.Context, _ clock) (*mongo.BulkWriteResult, error) {
+		return c.collection.BulkWrite(ctx, models, opts...)
 	})
-	return result, err
 }
 
 // Find is [mongo.Collection.Find]. It reads all documents before it returns.
@@ -174,18 +175,15 @@ func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...option
 
 // cursor is request for requests that return several documents.
 func (c *Collection) cursor(ctx context.Context, name string, send func(context.Context, clock) (*mongo.Cursor, error)) (*mongo.Cursor, error) {
-	var documents []any
-	err := c.request(ctx, name, func(ctx context.Context, now clock) error {
-		found, err := send(ctx, now)
+	documents, err := answer(ctx, c, name, func(ctx context.Context, now clock) (documents []any, err error) {
+		cursor, err := send(ctx, now)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var read []bson.Raw
-		err = found.All(ctx, &read)
-		for _, document := range read {
-			documents = append(documents, document)
+		for cursor.Next(ctx) {
+			documents = append(documents, slices.Clone(cursor.Current))
 		}
-		return err
+		return documents, cursor.Err()
 	})
 	if err != nil {
 		return nil, err
@@ -195,22 +193,16 @@ func (c *Collection) cursor(ctx context.Context, name string, send func(context.
 
 // DeleteOne is [mongo.Collection.DeleteOne].
 func (c *Collection) DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error) {
-	var result *mongo.DeleteResult
-	err := c.request(ctx, DeleteOne, func(ctx context.Context, _ clock) (err error) {
-		result, err = c.collection.DeleteOne(ctx, filter, opts...)
-		return err
+	return answer(ctx, c, DeleteOne, func(ctx context.Context, _ clock) (*mongo.DeleteResult, error) {
+		return c.collection.DeleteOne(ctx, filter, opts...)
 	})
-	return result, err
 }
 
 // DeleteMany is [mongo.Collection.DeleteMany].
 func (c *Collection) DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
-	var result *mongo.DeleteResult
-	err := c.request(ctx, DeleteMany, func(ctx context.Context, _ clock) (err error) {
-		result, err = c.collection.DeleteMany(ctx, filter, opts...)
-		return err
+	return answer(ctx, c, DeleteMany, func(ctx context.Context, _ clock) (*mongo.DeleteResult, error) {
+		return c.collection.DeleteMany(ctx, filter, opts...)
 	})
-	return result, err
 }
 
 // clock is the time of a request.

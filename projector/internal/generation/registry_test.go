@@ -9,7 +9,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -148,24 +147,13 @@ func TestRegistryReturnsTheLastPodsOfGroupsThatAreAway(t *testing.T) {
 	}
 }
 
-// hooked is the collection of the registry, whose updates a test can delay and fail.
-type hooked struct {
-	generation.Collection
-	updates *mongotest.Collection
-}
-
 // newHooked returns the collection of a database of its own. It calls before for each
-// update, which fails with its error.
-func newHooked(t *testing.T, before func() error) hooked {
+// request, which fails with its error.
+func newHooked(t *testing.T, before func() error) *mongotest.Collection {
 	t.Helper()
-	collection := generation.Open(server.Database(t), generation.RegistryName)
-	updates := server.Collection(collection)
-	updates.Before = func(context.Context, string) error { return before() }
-	return hooked{collection, updates}
-}
-
-func (h hooked) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
-	return h.updates.UpdateOne(ctx, filter, update, opts...)
+	c := server.Collection(generation.Open(server.Database(t), generation.RegistryName))
+	c.Before = func(context.Context, string) error { return before() }
+	return c
 }
 
 // A pod's trust ends before its registration. It is counted from the start of the last
