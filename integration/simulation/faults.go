@@ -165,6 +165,52 @@ var faultKinds = map[string]faultKind{
 	"change definition": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		w.rollout(ctx, 1+f.Way%3, f.For)
 	}},
+	// A, B and A again, or two changes in a row, each before the last one is built.
+	"change definition twice": {later: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		w.mu.Lock()
+		first := w.definition
+		w.mu.Unlock()
+		w.rollout(ctx, 1+f.Way%definitions, f.For/4)
+		wait(ctx, f.For/2)
+		if f.Way%2 == 0 {
+			w.rollout(ctx, first, f.For/4)
+			return
+		}
+		w.rollout(ctx, 1+(f.Way+1)%definitions, f.For/4)
+	}},
+	"remove a projection": {later: true, longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		w.mu.Lock()
+		version := w.definition
+		w.mu.Unlock()
+		if version > definitions {
+			return
+		}
+		w.rollout(ctx, version+definitions, f.For/4)
+		wait(ctx, f.For)
+		if f.Way%2 == 0 {
+			_ = w.command(ctx, virtual.Projector, "projections", "drop", "tally", "--yes", "--why", "simulation")
+		}
+		w.rollout(context.WithoutCancel(ctx), version, 0)
+	}},
+	"scale up": {later: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		spares := w.spares[:1+f.Way%len(w.spares)]
+		w.turn(true, spares)
+		wait(ctx, f.For)
+		w.turn(false, spares)
+	}},
+	"discard parked aggregates": {later: true, run: func(ctx context.Context, w *World, _ Fault) {
+		_ = w.command(ctx, virtual.Projector, "parked", "discard", "--yes", "--why", "simulation")
+	}},
+	"move the checkpoint": {later: true, run: func(ctx context.Context, w *World, f Fault) {
+		set := func(to string) {
+			_ = w.command(ctx, virtual.Publisher, "checkpoint", "set", to, "--yes", "--why", "simulation")
+		}
+		if f.Way%2 == 0 {
+			set("beginning")
+			return
+		}
+		w.skipping(ctx, func() { set("now") })
+	}},
 	"scale projectors": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		for i, p := range w.projectors {
 			if i >= f.Process%(len(w.projectors)+1) {
@@ -180,7 +226,7 @@ var faultKinds = map[string]faultKind{
 		commands := [][]string{
 			{"projector", "verify", "--grace", "5s"},
 			{"projector", "verify", "--repair", "--yes", "--why", "simulation"},
-			{"projector", "parked", "retry", "--all", "--yes", "--why", "simulation"},
+			{"projector", "parked", "retry", "--yes", "--why", "simulation"},
 			{"projector", "status"},
 			{"projector", "projections", "rebuild", "ledger", "--yes", "--why", "simulation"},
 			{"publisher", "status"},

@@ -7,19 +7,30 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// definitions is how many versions of the projections there are.
+// definitions is how many versions of the projections there are. Version + definitions is the
+// version without the projection tally.
 const definitions = 3
 
 // multiplier differs between the versions of the ledger, so that a document shows which
 // version has folded each of its events.
-func multiplier(version int) int64 { return []int64{31, 37, 41}[version-1] }
+func multiplier(version int) int64 { return []int64{31, 37, 41}[kept(version)-1] }
+
+// kept returns the version with the projection tally.
+func kept(version int) int { return (version-1)%definitions + 1 }
 
 // projectionsFile returns a version of the projections. Nothing in them is idempotent:
 // ledger counts, appends and chains, so that an event that is lost, repeated or out of order
 // shows. tally folds the same events in another way, can fold the poison event, and is
 // the same in every version.
 func projectionsFile(version int) string {
-	return strings.NewReplacer("VERSION", fmt.Sprint(version), "MULTIPLIER", fmt.Sprint(multiplier(version))).Replace(`projections:
+	ledger, tally, _ := strings.Cut(projectionsTemplate, "  - name: tally")
+	if version <= definitions {
+		ledger += "  - name: tally" + tally
+	}
+	return strings.NewReplacer("VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version))).Replace(ledger)
+}
+
+const projectionsTemplate = `projections:
   - name: ledger
     collection: ledger
     aggregateType: Account
@@ -43,8 +54,7 @@ func projectionsFile(version int) string {
       Added: {inc: {count: "1", sum: payload.amount}}
       Poison: {inc: {poisoned: "1"}}
       Closed: {inc: {closed: "1"}}
-`)
-}
+`
 
 // storedEvent is an event as a validator reads it from the event store.
 type storedEvent struct {

@@ -69,10 +69,10 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	faults.Wait()
 
 	result := &Result{Plan: p, History: history}
-	o := &outcome{world: w, watched: watched, asks: asks, version: w.definition}
+	o := &outcome{world: w, watched: watched, asks: asks, version: kept(w.definition)}
 	for _, writes := range writers {
 		o.written = append(o.written, writes.written...)
-		o.unreadable += writes.unreadable
+		o.unreadable = append(o.unreadable, writes.unreadable...)
 	}
 	result.Events = len(o.written)
 	w.settle(ctx)
@@ -104,6 +104,9 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	stopObserving()
 	beside.Wait()
 	result.Answers = asks.answered
+	if len(w.misused) > 0 {
+		return nil, fmt.Errorf("operators have used commands or flags that do not exist: %s", strings.Join(w.misused, "; "))
+	}
 	w.closing.Store(true)
 	for _, process := range w.processes() {
 		w.stop(process)
@@ -128,7 +131,9 @@ func (w *World) settle(ctx context.Context) {
 		w.start(process)
 	}
 	unbuilt := w.unbuilt
-	w.rollout(ctx, w.definition, 0)
+	w.rollout(ctx, kept(w.definition), 0)
+	// A discard ends with its reason.
+	_ = w.command(ctx, virtual.Projector, "parked", "retry", "--discarded", "--wait", "0s", "--yes", "--why", "settle")
 	for _, program := range []virtual.Kind{virtual.Publisher, virtual.Projector} {
 		_ = w.command(ctx, program, "resume", "--yes", "--why", "settle")
 	}

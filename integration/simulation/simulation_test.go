@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -50,6 +51,31 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+// TestPlansThatFailedOnce runs the histories that have shown a defect. Their plans are data in
+// testdata/failed, because a seed's plan can change. The name of each file is its defect.
+func TestPlansThatFailedOnce(t *testing.T) {
+	if os.Getenv("SEEDS") != "" || os.Getenv("FOR") != "" {
+		t.Skip("runs without SEEDS and FOR")
+	}
+	files, err := filepath.Glob("testdata/failed/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no plans: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := new(Plan)
+			if err := json.Unmarshal(text, p); err != nil {
+				t.Fatal(err)
+			}
+			check(t, p)
+		})
+	}
+}
+
 // parallel is how many histories run at once.
 func parallel() int {
 	if n, err := strconv.Atoi(os.Getenv("PARALLEL")); err == nil && n > 0 {
@@ -93,6 +119,10 @@ func check(t *testing.T, p *Plan) *Result {
 			fmt.Fprintf(&text, "%s\n", b)
 		}
 		fmt.Fprintf(&text, "timeline: %s\n", save(p, result.History))
+	}
+	// The plan goes to testdata/failed with the mend.
+	if plan, err := json.Marshal(p); err == nil {
+		fmt.Fprintf(&text, "plan: %s\n", plan)
 	}
 	t.Error(text.String())
 	return result

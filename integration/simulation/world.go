@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,9 @@ const (
 	stateDatabase    = "penstock"
 )
 
+// mostProjectors is how many projectors run at most.
+const mostProjectors = 8
+
 // How publishers elect.
 const (
 	electionMongoDB    = "mongodb"
@@ -56,6 +60,8 @@ type World struct {
 	history *History
 
 	publishers, projectors []*process
+	// spares are projectors that run only for a time.
+	spares []*process
 	// ending are the instances that have not ended yet. closing says that none starts again.
 	ending  sync.WaitGroup
 	closing atomic.Bool
@@ -66,8 +72,12 @@ type World struct {
 	// may never have been built.
 	definition int
 	unbuilt    bool
-	// commands counts the commands that operators have run.
+	// commands counts the commands that operators have run, and misused are those that do not
+	// exist.
 	commands int
+	misused  []string
+	// skips are the spans of the event store that operators have skipped.
+	skips []skip
 	// changing is held by the fault that changes the definition.
 	changing sync.Mutex
 }
@@ -113,7 +123,7 @@ func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*W
 	if _, err := w.events().Indexes().CreateOne(ctx, index); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
-	for version := 1; version <= definitions; version++ {
+	for version := 1; version <= 2*definitions; version++ {
 		if err := os.WriteFile(w.projections(version), []byte(projectionsFile(version)), 0o600); err != nil {
 			return nil, err
 		}
@@ -121,9 +131,10 @@ func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*W
 	for i := range p.Publishers {
 		w.publishers = append(w.publishers, &process{world: w, kind: virtual.Publisher, number: i})
 	}
-	for i := range p.Projectors {
+	for i := range mostProjectors {
 		w.projectors = append(w.projectors, &process{world: w, kind: virtual.Projector, number: i})
 	}
+	w.projectors, w.spares = w.projectors[:p.Projectors], w.projectors[p.Projectors:]
 	return w, nil
 }
 
@@ -180,6 +191,8 @@ type process struct {
 	mu        sync.Mutex
 	instances int
 	running   *instance
+	// off says that the process is not to run.
+	off bool
 }
 
 // instance is one run of a process.
@@ -214,7 +227,7 @@ func (p *process) queries() string {
 func (w *World) start(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running != nil {
+	if p.running != nil || p.off {
 		return
 	}
 	p.instances++
@@ -259,6 +272,20 @@ func (w *World) stop(p *process) {
 	if i := p.take(); i != nil {
 		i.Terminate()
 		<-i.Exited()
+	}
+}
+
+// turn turns processes on or off.
+func (w *World) turn(on bool, processes []*process) {
+	for _, p := range processes {
+		p.mu.Lock()
+		p.off = !on
+		p.mu.Unlock()
+		if on {
+			w.start(p)
+		} else {
+			w.stop(p)
+		}
 	}
 }
 
@@ -322,11 +349,62 @@ func (w *World) command(ctx context.Context, program virtual.Kind, args ...strin
 		<-p.Exited()
 	}
 	var err error
+	if p.Status() == usage {
+		w.mu.Lock()
+		w.misused = append(w.misused, strings.Join(args, " "))
+		w.mu.Unlock()
+	}
 	if status := p.Status(); status != 0 {
 		err = fmt.Errorf("%s %s: status %d\n%s", program, strings.Join(args, " "), status, out.String())
 	}
 	w.history.add("operator", "%s %s: %v", program, strings.Join(args, " "), err)
 	return err
+}
+
+// usage is the exit status of a command line that is not understood.
+const usage = 2
+
+// skip is a part of the event store that an operator has told the publishers to skip.
+type skip struct {
+	// from is where the checkpoint was, and until when the command had ended.
+	from  bson.Timestamp
+	until time.Time
+	// start is where the stream begins since. A scan leaves out events that are a minute older
+	// by the clock of their writer.
+	start time.Time
+}
+
+// skipping notes what a move of the checkpoint skips.
+func (w *World) skipping(ctx context.Context, move func()) {
+	checkpoint := func() (found struct {
+		ClusterTime bson.Timestamp `bson:"clusterTime"`
+		Recovery    bson.Raw       `bson:"recovery"`
+	}) {
+		for ctx.Err() == nil {
+			err := w.client.Database(stateDatabase).Collection("checkpoints").FindOne(ctx, bson.D{}).Decode(&found)
+			if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
+				break
+			}
+			wait(ctx, time.Second)
+		}
+		if found.Recovery != nil {
+			found.ClusterTime = bson.Timestamp{}
+		}
+		return found
+	}
+	before := checkpoint()
+	move()
+	after := checkpoint()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.skips = append(w.skips, skip{before.ClusterTime, time.Now(), time.Unix(int64(after.ClusterTime.T), 0)})
+}
+
+// skipped reports whether an operator has skipped an event.
+func (w *World) skipped(c *commit) bool {
+	return slices.ContainsFunc(w.skips, func(s skip) bool {
+		return !c.at.Before(s.from) && (c.began.Before(s.until) || c.began.Before(s.start.Add(-time.Minute)))
+	})
 }
 
 // lockedBuffer takes what a program prints to stdout and stderr.

@@ -27,15 +27,16 @@ type writer struct {
 	mu sync.Mutex
 	// written are the acknowledged events, in order.
 	written []commit
-	// unreadable counts the events without an id.
-	unreadable int
+	// unreadable are the events without an id.
+	unreadable []commit
 }
 
 // commit is an event that MongoDB has acknowledged. Its entry in the oplog is not later than
-// at.
+// at, and its timestamp and _id not earlier than began.
 type commit struct {
 	aggregate string
 	event     int64
+	began     time.Time
 	at        bson.Timestamp
 }
 
@@ -99,9 +100,11 @@ func (w *writer) write(ctx context.Context, several bool, kind string) {
 	for range count {
 		id := w.aggregate()
 		if kind == "unreadable" {
-			w.unreadable++
-			documents = append(documents, bson.M{"aggregateId": fmt.Sprintf("broken-%s%d", w.prefix, w.unreadable), "eventType": "Added", "payload": bson.M{"amount": 1}})
-			continue
+			id := fmt.Sprintf("broken-%s%d", w.prefix, len(w.unreadable)+1)
+			documents = append(documents, bson.M{"aggregateId": id, "eventType": "Added", "payload": bson.M{"amount": 1}})
+			began := time.Now()
+			w.unreadable = append(w.unreadable, commit{aggregate: id, began: began, at: w.insert(ctx, documents)})
+			return
 		}
 		if kind == "Poison" && !w.open[id] {
 			kind = ""
@@ -119,7 +122,7 @@ func (w *writer) write(ctx context.Context, several bool, kind string) {
 			payload = append(payload, bson.E{Key: "filler", Value: strings.Repeat("x", 300<<10)})
 		}
 		documents = append(documents, append(document, bson.E{Key: "payload", Value: payload}))
-		commits = append(commits, commit{aggregate: id, event: w.next[id]})
+		commits = append(commits, commit{aggregate: id, event: w.next[id], began: time.Now()})
 	}
 	at := w.insert(ctx, documents)
 	w.mu.Lock()
