@@ -31,10 +31,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
@@ -258,7 +258,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	registry := p.newRegistry(s, pod)
 	reading := p.newReading(h)
-	engine, err := project.NewEngine(project.Options{
+	eng, err := engine.New(engine.Options{
 		Store:      tracedReadModels{readModels{loader, writer}, p.tracer},
 		Parking:    parked,
 		Repairer:   newRepairer(event.Sequence(c.Projections.Sequence), events, p.registry),
@@ -273,14 +273,14 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, nil, err
 	}
 	handler := &handler{
-		engine: engine, events: events, trustStore: c.Projections.Trust == config.TrustStore, log: p.logger,
+		engine: eng, events: events, trustStore: c.Projections.Trust == config.TrustStore, log: p.logger,
 		large:   semaphore.NewWeighted(mostRead),
-		session: sessionsOf(engine, c.Projections.KeepBytes/c.Slots()),
+		session: sessionsOf(eng, c.Projections.KeepBytes/c.Slots()),
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
-	past := p.newHistory(s, pod, registry, newTargets(engine, parked, s.readModels, p.projections))
+	past := p.newHistory(s, pod, registry, newTargets(eng, parked, s.readModels, p.projections))
 	past.pausing, past.parked = pausing, parked
-	resumer := resume.New(resume.Options{Claims: parked, Replayer: replayer{engine}, Registerer: p.registry, Logger: p.logger})
+	resumer := resume.New(resume.Options{Claims: parked, Replayer: replayer{eng}, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
 		return nil, nil, err
@@ -346,7 +346,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err := p.serveApplied(ctx, group, source); err != nil {
 		return nil, nil, err
 	}
-	workers, err := p.workers(s, engine, readModels{loader, writer}, parked, events, &handler.live)
+	workers, err := p.workers(s, eng, readModels{loader, writer}, parked, events, &handler.live)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -357,7 +357,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	past.coordinator = p.coordinator(s, past, parked, events)
 	var reconciler *reconcile.Reconciler
 	if c.History.Reconcile > 0 {
-		if reconciler, err = p.reconciler(s, past, engine, parked, reader, subscription); err != nil {
+		if reconciler, err = p.reconciler(s, past, eng, parked, reader, subscription); err != nil {
 			return nil, nil, err
 		}
 		group.Go(func() error { return reconciler.Run(ctx) })

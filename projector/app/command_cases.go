@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
@@ -190,12 +190,12 @@ func (c *testCommand) read(paths []string, e *environment) (suites []suite, brok
 // loadAll returns the projections of files and folders, checked together, and those in
 // code.
 func loadAll(paths []string, inCode []*Projection) ([]*Projection, error) {
-	declared, err := project.Load(paths...)
-	if err != nil && (len(inCode) == 0 || !errors.Is(err, project.ErrNoFile)) {
+	declared, err := projection.Load(paths...)
+	if err != nil && (len(inCode) == 0 || !errors.Is(err, projection.ErrNoFile)) {
 		return nil, err
 	}
 	all := append(declared, inCode...)
-	return all, project.CheckSet(all)
+	return all, projection.CheckSet(all)
 }
 
 // run runs the cases of a file and prints their results.

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
@@ -96,12 +96,12 @@ func (c *checkCommand) checkFiles(e *environment) ([]*Projection, error) {
 		}
 	}
 	var projections []*Projection
-	var advice []project.Problem
+	var advice []projection.Problem
 	wrong := false
 	if len(declared) > 0 {
 		var err error
-		if projections, advice, err = project.Check(declared...); err == nil {
-			err = errors.Join(project.CheckSet(projections), e.config.CheckReadModels(collections(projections)))
+		if projections, advice, err = projection.Check(declared...); err == nil {
+			err = errors.Join(projection.CheckSet(projections), e.config.CheckReadModels(collections(projections)))
 		}
 		if err != nil {
 			fmt.Fprintln(e.stderr, err)

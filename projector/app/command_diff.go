@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // diffCommand shows what changed definitions would do to real aggregates.
@@ -76,9 +76,9 @@ type rolloutCost struct {
 
 // loadFiles loads the projections of a file or folder, and prints their mistakes.
 func (e *environment) loadFiles(path string) ([]*Projection, error) {
-	projections, err := project.Load(path)
+	projections, err := projection.Load(path)
 	if err == nil {
-		err = project.CheckSet(projections)
+		err = projection.CheckSet(projections)
 	}
 	if err != nil {
 		return nil, e.refuseProjections(err)

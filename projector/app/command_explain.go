@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // explainCommand shows for each event of an aggregate what it did to the read models.
@@ -85,16 +85,16 @@ type explanation struct {
 
 // explainedStep is a step with its error as text.
 type explainedStep struct {
-	project.Step
+	projection.Step
 	Error string `json:"error,omitempty"`
 }
 
 // explainedParking says where an aggregate is parked.
 type explainedParking struct {
-	EventID   int64          `json:"eventId"`
-	EventType string         `json:"eventType,omitempty"`
-	Reason    project.Reason `json:"reason"`
-	Error     string         `json:"error"`
+	EventID   int64             `json:"eventId"`
+	EventType string            `json:"eventType,omitempty"`
+	Reason    projection.Reason `json:"reason"`
+	Error     string            `json:"error"`
 	// Resumes means that the aggregate resumes by itself when the reason has gone.
 	Resumes bool `json:"resumesByItself"`
 	// Waiting is how many of the read events wait behind that event.
@@ -175,7 +175,7 @@ type explainer struct {
 	foldable
 	replay *replay
 	// steps is a ring of keep steps; next is the index of the next one.
-	steps      []project.Step
+	steps      []projection.Step
 	keep, next int
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // inferCommand reads a sample of the event store and prints the section events of a file
@@ -39,7 +39,7 @@ func (c *inferCommand) run(ctx context.Context, e *environment) error {
 }
 
 // infer reads a sample of the event store: that many of its oldest and of its newest events.
-func (e *environment) infer(ctx context.Context, sample int) (*project.Inference, error) {
+func (e *environment) infer(ctx context.Context, sample int) (*projection.Inference, error) {
 	s, err := open(e.config, e.logger)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (e *environment) infer(ctx context.Context, sample int) (*project.Inference
 	if err != nil {
 		return nil, err
 	}
-	inference := new(project.Inference)
+	inference := new(projection.Inference)
 	broken, err := events.Sample(ctx, sample, inference.Add)
 	if err != nil {
 		return nil, fmt.Errorf("read a sample of %s: %w", e.config.MongoDB.Events(), err)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
@@ -54,7 +54,7 @@ func (c *initCommand) run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return fmt.Errorf("%s, collection %s: %w", where, where.Collection, err)
 	}
-	starter.Projections = withModeline(project.SchemaID, starter.Projections)
+	starter.Projections = withModeline(projection.SchemaID, starter.Projections)
 	starter.Tests = withModeline(testcase.SchemaID, starter.Tests)
 	if c.To == "-" {
 		if _, err := e.stdout.Write(starter.Projections); err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
@@ -17,7 +17,7 @@ type schemaCommand struct {
 func (*schemaCommand) needs() config.Part { return 0 }
 
 func (c *schemaCommand) run(_ context.Context, e *environment) error {
-	schema := project.JSONSchema()
+	schema := projection.JSONSchema()
 	if c.Tests {
 		schema = testcase.JSONSchema(parkedReasons())
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
@@ -121,24 +121,24 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	t.Parallel()
 	schema := schemaOf(t, false)
 	const (
-		projection = "projections:\n  - {name: p, collection: c, on: {E: {set: {a: \"1\"}}}, KEY: VALUE}\n"
-		handler    = "projections:\n  - {name: p, collection: c, on: {E: {KEY: VALUE}}}\n"
-		second     = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}, KEY: VALUE}}}\n"
-		payload    = "events: {E: {KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
-		typed      = "events: {E: {type: object, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
-		array      = "events: {E: {properties: {a: {bsonType: array, KEY: VALUE}}}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
-		fields     = "events: {E: {properties: {a: {}}, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
-		root       = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\nKEY: VALUE\n"
+		declared = "projections:\n  - {name: p, collection: c, on: {E: {set: {a: \"1\"}}}, KEY: VALUE}\n"
+		handler  = "projections:\n  - {name: p, collection: c, on: {E: {KEY: VALUE}}}\n"
+		second   = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}, KEY: VALUE}}}\n"
+		payload  = "events: {E: {KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
+		typed    = "events: {E: {type: object, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
+		array    = "events: {E: {properties: {a: {bsonType: array, KEY: VALUE}}}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
+		fields   = "events: {E: {properties: {a: {}}, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
+		root     = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\nKEY: VALUE\n"
 	)
 	parses := func(document string) bool {
-		_, err := project.Parse("p.yaml", []byte(document))
+		_, err := projection.Parse("p.yaml", []byte(document))
 		return err == nil
 	}
-	keys := schemaKeys(project.JSONSchema())
+	keys := schemaKeys(projection.JSONSchema())
 	accepted := map[string]bool{}
-	for _, template := range []string{projection, handler, second, payload, typed, fields, array, root} {
+	for _, template := range []string{declared, handler, second, payload, typed, fields, array, root} {
 		for _, key := range append(keys, "nonsense") {
-			if template == root && key == "projections" || template == projection && strings.Contains("name collection on", key) || strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") {
+			if template == root && key == "projections" || template == declared && strings.Contains("name collection on", key) || strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") {
 				continue // the key would be there twice
 			}
 			if compareValues(t, schema, parses, template, key, values) {
@@ -260,7 +260,7 @@ func TestExamplesNameTheirSchemaAndMatchIt(t *testing.T) {
 		switch {
 		case m == nil:
 			t.Errorf("%s has no line # yaml-language-server: $schema=…/docs/schema/%s", where, name)
-		case m[1] == project.SchemaID && name == "projections.json", m[1] == testcase.SchemaID && name == "projections_test.json":
+		case m[1] == projection.SchemaID && name == "projections.json", m[1] == testcase.SchemaID && name == "projections_test.json":
 		case folder == "" || filepath.Join(folder, m[1]) != filepath.Join("..", "..", "docs", "schema", name):
 			t.Errorf("%s names the schema %s, which is not docs/schema/%s", where, m[1], name)
 		}

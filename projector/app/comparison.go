@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // comparison shows what two definitions of one projection make of the same aggregates.
@@ -75,9 +75,9 @@ type example struct {
 
 // parkTally counts the aggregates that would park for one reason.
 type parkTally struct {
-	Reason    project.Reason `json:"reason"`
-	EventType string         `json:"eventType,omitempty"`
-	Error     string         `json:"error"`
+	Reason    projection.Reason `json:"reason"`
+	EventType string            `json:"eventType,omitempty"`
+	Error     string            `json:"error"`
 	// Aggregates is their number; AggregateID and EventID belong to the first one.
 	Aggregates  int64  `json:"aggregates"`
 	AggregateID string `json:"aggregateId"`
@@ -102,7 +102,7 @@ func newComparison(before, after *Projection) *comparison {
 	case before.Hash() == after.Hash():
 		c.Projection, c.Kind = after.Name(), unchangedKind
 	default:
-		c.Projection, c.Kind, c.Difference = after.Name(), changedKind, project.Difference(before.Definition(), after.Definition())
+		c.Projection, c.Kind, c.Difference = after.Name(), changedKind, projection.Difference(before.Definition(), after.Definition())
 	}
 	return c
 }
@@ -142,7 +142,7 @@ func (v versus) end(aggregateID string) {
 	c := v.comparison
 	concerned := v.after.concerned()
 	var was bson.Raw
-	var wasParked *project.Error
+	var wasParked *projection.Error
 	if v.before != nil {
 		was, wasParked = v.before.fold.State(), v.before.parked
 		concerned = concerned || v.before.concerned()
@@ -165,7 +165,7 @@ func (v versus) end(aggregateID string) {
 	case was != nil && is == nil:
 		c.Vanish++
 	default:
-		changes, more := project.Changes(was, is)
+		changes, more := projection.Changes(was, is)
 		c.OtherFields += int64(more)
 		if len(changes) > 0 {
 			c.Differ++
@@ -179,7 +179,7 @@ func (v versus) end(aggregateID string) {
 // index matches an array's index in a path.
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
-func (c *comparison) field(aggregateID string, f project.FieldChange) {
+func (c *comparison) field(aggregateID string, f projection.FieldChange) {
 	path := index.ReplaceAllString(f.Path, "[]")
 	tally := c.fields[path]
 	if tally == nil {
@@ -196,7 +196,7 @@ func (c *comparison) field(aggregateID string, f project.FieldChange) {
 	}
 }
 
-func (c *comparison) park(p *project.Error) {
+func (c *comparison) park(p *projection.Error) {
 	text := p.Err.Error()
 	key := fmt.Sprint(p.Reason, " ", p.EventType, " ", text)
 	tally := c.parking[key]

@@ -9,9 +9,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // The broker's reasons for dead letters:
@@ -44,8 +45,8 @@ func (p *Projector) deadLetters(subscription sbus.Subscription) (*deadletter.Cou
 
 // applier brings the aggregates of dead letters up to date.
 type applier struct {
-	targets func() []project.Target
-	resume  func(ctx context.Context, s project.Suspended) (project.Resumed, error)
+	targets func() []engine.Target
+	resume  func(ctx context.Context, s engine.Suspended) (engine.Resumed, error)
 	parked  interface {
 		Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	}
@@ -63,7 +64,7 @@ var _ deadletter.Applier = applier{}
 // retried. It returns false if the event store does not have the event, or if an earlier
 // event is missing.
 func (a applier) Apply(ctx context.Context, of deadletter.Aggregate, eventID int64) (bool, error) {
-	var concerned []project.Target
+	var concerned []engine.Target
 	var units []model.Unit
 	for _, t := range a.targets() {
 		if kind := t.Projection.AggregateType(); kind == "" || kind == of.Type {
@@ -93,7 +94,7 @@ func (a applier) appliedElsewhere(ctx context.Context, of deadletter.Aggregate, 
 	own := a.targets()
 	var units []model.Unit
 	for _, live := range generation.Targets(a.entries()) {
-		served := slices.ContainsFunc(own, func(t project.Target) bool {
+		served := slices.ContainsFunc(own, func(t engine.Target) bool {
 			return t.Projection.Name() == live.Projection && t.Generation == live.Generation
 		})
 		if live.Building || served {
@@ -131,9 +132,9 @@ func concerns(d generation.Definition, aggregateType string) (bool, error) {
 }
 
 // fold folds the aggregate in one target up to the event.
-func (a applier) fold(ctx context.Context, t project.Target, of deadletter.Aggregate, eventID int64) (bool, error) {
+func (a applier) fold(ctx context.Context, t engine.Target, of deadletter.Aggregate, eventID int64) (bool, error) {
 	for last := int64(-1); ; {
-		resumed, err := a.resume(ctx, project.Suspended{
+		resumed, err := a.resume(ctx, engine.Suspended{
 			Projection: t.Projection.Name(), Generation: t.Generation,
 			AggregateID: of.ID, RawAggregateID: of.Raw, Head: eventID,
 		})
@@ -142,7 +143,7 @@ func (a applier) fold(ctx context.Context, t project.Target, of deadletter.Aggre
 		}
 		stuck := resumed.Watermark <= last
 		if cause := resumed.Cause; cause != nil {
-			if cause.Reason == project.ReasonUnavailable {
+			if cause.Reason == projection.ReasonUnavailable {
 				return false, cause
 			}
 			stuck = true

@@ -9,9 +9,10 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // foldingStore is a parked list and an engine with three projections, one of which is for
@@ -27,16 +28,16 @@ type foldingStore struct {
 	resumed    []string
 }
 
-func (f *foldingStore) targets() []project.Target {
-	var targets []project.Target
-	for i, d := range []project.Declaration{{Name: "users", AggregateType: "User"}, {Name: "all"}, {Name: "log"}} {
+func (f *foldingStore) targets() []engine.Target {
+	var targets []engine.Target
+	for i, d := range []projection.Declaration{{Name: "users", AggregateType: "User"}, {Name: "all"}, {Name: "log"}} {
 		d.Collection, d.Version = d.Name, "1"
-		d.Apply = func(state project.State, _ *event.Event) (project.State, error) { return state, nil }
-		p, err := project.New(d)
+		d.Apply = func(state projection.State, _ *event.Event) (projection.State, error) { return state, nil }
+		p, err := projection.New(d)
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		targets = append(targets, project.Target{Projection: p, Generation: int64(i + 1), Collection: d.Name})
+		targets = append(targets, engine.Target{Projection: p, Generation: int64(i + 1), Collection: d.Name})
 	}
 	return targets
 }
@@ -78,17 +79,17 @@ func (f *foldingStore) Parked(_ context.Context, units []model.Unit) ([]model.Po
 	return positions, nil
 }
 
-func (f *foldingStore) resume(_ context.Context, s project.Suspended) (project.Resumed, error) {
+func (f *foldingStore) resume(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
 	f.resumed = append(f.resumed, fmt.Sprintf("%s/%d", s.Projection, s.Generation))
 	if s.Projection == f.unreadable {
-		return project.Resumed{Cause: &project.Error{Reason: project.ReasonUnavailable, Err: errors.New("no primary")}}, nil
+		return engine.Resumed{Cause: &projection.Error{Reason: projection.ReasonUnavailable, Err: errors.New("no primary")}}, nil
 	}
 	next := min(f.watermarks[s.Projection]+f.page, f.has, s.Head)
 	if next <= f.watermarks[s.Projection] && next < s.Head {
-		return project.Resumed{Watermark: next, Cause: &project.Error{Reason: project.ReasonMissing, Err: errors.New("not stored")}}, nil
+		return engine.Resumed{Watermark: next, Cause: &projection.Error{Reason: projection.ReasonMissing, Err: errors.New("not stored")}}, nil
 	}
 	f.watermarks[s.Projection] = max(next, f.watermarks[s.Projection])
-	return project.Resumed{Watermark: f.watermarks[s.Projection]}, nil
+	return engine.Resumed{Watermark: f.watermarks[s.Projection]}, nil
 }
 
 // TestDeadLettersAreFolded checks that a dead letter may be removed only when every

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 const (
@@ -147,7 +147,7 @@ func TestDiffRefuses(t *testing.T) {
 func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 	t.Parallel()
 	parse := func(text string) *Projection {
-		projections, err := project.Parse("p.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {a: \""+text+"\"}}}}]"))
+		projections, err := projection.Parse("p.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {a: \""+text+"\"}}}}]"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	projections, err := project.Parse("p.yaml", []byte(`projections: [{name: p, collection: c, on: {E: {inc: {n: "1"}, set: {last: aggregateId}}}}]`))
+	projections, err := projection.Parse("p.yaml", []byte(`projections: [{name: p, collection: c, on: {E: {inc: {n: "1"}, set: {last: aggregateId}}}}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 		}
 	}
 	// A sample of a hundred reaches the last quarter of the store.
-	again, err := project.Parse("p.yaml", []byte(`projections: [{name: p, collection: c, on: {E: {set: {last: "aggregateId > 'a-450' ? 'late' : 'early'"}}}}]`))
+	again, err := projection.Parse("p.yaml", []byte(`projections: [{name: p, collection: c, on: {E: {set: {last: "aggregateId > 'a-450' ? 'late' : 'early'"}}}}]`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package app composes the projector: it makes the parts from the configuration, and runs
 // them.
 //
-//	topic ──▶ drain.Acceptor ──▶ project.Engine ──▶ readmodel.Loader, Writer ──▶ MongoDB
+//	topic ──▶ drain.Acceptor ──▶ engine.Engine ──▶ readmodel.Loader, Writer ──▶ MongoDB
 //	          sessions, order     pure fold            groups of all sessions
 //	                                 │  │
 //	                     park.Store ◀┘  └▶ eventstore.Reader

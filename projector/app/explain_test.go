@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // writeFile writes a file of the test and returns its path.
@@ -111,15 +111,15 @@ func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 		sequence     string
 		args         []string
 		outcomes     string
-		reason       project.Reason
+		reason       projection.Reason
 		parkedAt     int64
 		last         int64
 		text         string
 	}{
-		{name: "hole", events: placed(1) + placed(3) + placed(4), outcomes: "applied, waits, waits", reason: project.ReasonMissing, parkedAt: 2, last: 1, text: "the event store does not have the event"},
+		{name: "hole", events: placed(1) + placed(3) + placed(4), outcomes: "applied, waits, waits", reason: projection.ReasonMissing, parkedAt: 2, last: 1, text: "the event store does not have the event"},
 		{name: "hole where ids only increase", events: placed(1) + placed(3), sequence: "increasing", outcomes: "applied, applied", last: 3},
-		{name: "no beginning", events: placed(3) + placed(4), outcomes: "waits, waits", reason: project.ReasonHistory, parkedAt: 1, text: "the first event that the event store has of the aggregate is 3"},
-		{name: "broken contract", events: placed(1) + broken + placed(3), outcomes: "applied, unreadable, waits", reason: project.ReasonMissing, parkedAt: 2, last: 1, text: "field eventType"},
+		{name: "no beginning", events: placed(3) + placed(4), outcomes: "waits, waits", reason: projection.ReasonHistory, parkedAt: 1, text: "the first event that the event store has of the aggregate is 3"},
+		{name: "broken contract", events: placed(1) + broken + placed(3), outcomes: "applied, unreadable, waits", reason: projection.ReasonMissing, parkedAt: 2, last: 1, text: "field eventType"},
 		{name: "broken contract at the end", events: placed(1) + broken, outcomes: "applied, unreadable", last: 1},
 		{name: "an event twice", events: placed(1) + placed(1), outcomes: "applied, duplicate", last: 1},
 		{name: "until", events: placed(1) + placed(2) + placed(3), args: []string{"--until=2"}, outcomes: "applied, applied", last: 2},

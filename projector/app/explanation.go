@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // printExplanations prints explanations as text.
@@ -79,7 +79,7 @@ func (p printer) step(s explainedStep, parked *explainedParking) {
 	}
 	outcome := string(s.Outcome)
 	switch {
-	case s.Outcome == project.Failed:
+	case s.Outcome == projection.Failed:
 		outcome = "parks the aggregate"
 	case s.Why != "":
 		outcome += ": " + s.Why
@@ -102,7 +102,7 @@ func (p printer) step(s explainedStep, parked *explainedParking) {
 	}
 }
 
-func (p printer) evaluation(e project.Evaluation) {
+func (p printer) evaluation(e projection.Evaluation) {
 	result := e.Result
 	switch {
 	case e.Error != "":

@@ -9,7 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // foldable is a projection by which a command folds events.
@@ -100,7 +100,7 @@ func (e *environment) liveFoldables(found map[string]*generation.Entry, names []
 // compile returns the projection of a definition in the catalog.
 func (e *environment) compile(d generation.Definition) (*Projection, error) {
 	if !d.InCode {
-		return project.Compile(d.Text)
+		return projection.Compile(d.Text)
 	}
 	for _, p := range e.inCode {
 		if p.Hash() == d.Hash {

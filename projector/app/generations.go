@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
@@ -105,7 +105,7 @@ func (p *Projector) newHistory(s *stores, pod string, registry *generation.Regis
 			return find(ctx, s.readModels, d, fresh)
 		},
 		Refuse:     p.config.History.OnChange == config.OnChangeRefuse,
-		Difference: project.Difference,
+		Difference: projection.Difference,
 		Registerer: p.registry, Logger: p.logger,
 	})
 	return h

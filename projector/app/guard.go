@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // newReading makes the judge of messages that are not events.
@@ -80,18 +81,18 @@ type handlerJudge struct {
 	log   zerolog.Logger
 }
 
-var _ project.Judge = handlerJudge{}
+var _ engine.Judge = handlerJudge{}
 
 func (j handlerJudge) Good(projection, eventType string) {
 	j.rules.Good(guard.Rule{Projection: projection, EventType: eventType})
 }
 
-func (j handlerJudge) Bad(failure *project.Error) project.Judgement {
+func (j handlerJudge) Bad(failure *projection.Error) engine.Judgement {
 	id := event.MessageID(failure.AggregateID, failure.EventID)
 	verdict, first := j.rules.Bad(guard.Rule{Projection: failure.Projection, EventType: failure.EventType}, id)
 	if first {
 		j.log.Error().Err(failure).Str("projection", failure.Projection).Str("eventType", failure.EventType).Str("reason", string(failure.Reason)).
 			Msg("a projection fails for most recent events of a type; their aggregates are parked and resume by themselves when the projection is corrected")
 	}
-	return project.Judgement(verdict)
+	return engine.Judgement(verdict)
 }

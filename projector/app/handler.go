@@ -15,15 +15,16 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
 
-// engine is the part of [project.Engine] that handling uses.
-type engine interface {
-	Process(ctx context.Context, events []*event.Event, gaps project.Gaps) ([]project.Result, error)
-	Park(ctx context.Context, events []*event.Event, reason project.Reason, err error) ([]project.Result, error)
+// processor is the part of [engine.Engine] that handling uses.
+type processor interface {
+	Process(ctx context.Context, events []*event.Event, gaps engine.Gaps) ([]engine.Result, error)
+	Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]engine.Result, error)
 }
 
 // storedEvents reads the events that messages stand for.
@@ -34,10 +35,10 @@ type storedEvents interface {
 
 // handler passes drained events to the engine.
 type handler struct {
-	engine engine
+	engine processor
 	// session returns the engine for the events of one session; if it is nil, engine serves
 	// all sessions.
-	session func() engine
+	session func() processor
 	events  storedEvents
 	// trustStore makes every message a claim check: its content is not used.
 	trustStore bool
@@ -66,14 +67,14 @@ func (h *handler) Hold() drain.Handler {
 
 // sessionsOf returns a function that begins a session of an engine. A session keeps up to
 // that many bytes of what it has written.
-func sessionsOf(e *project.Engine, bytes int) func() engine {
-	return func() engine { return e.Session(bytes) }
+func sessionsOf(e *engine.Engine, bytes int) func() processor {
+	return func() processor { return e.Session(bytes) }
 }
 
 // held is the handler of one session's events.
 type held struct {
 	*handler
-	engine engine
+	engine processor
 }
 
 // Handle is Handle with the session's engine.
@@ -87,10 +88,10 @@ func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain
 const maxClaimBytes = 4 << 20
 
 // gaps translates how far an attempt goes to the engine's terms.
-var gaps = map[drain.Attempt]project.Gaps{
-	drain.Hold:   project.Hold,
-	drain.Repair: project.Repair,
-	drain.GiveUp: project.Park,
+var gaps = map[drain.Attempt]engine.Gaps{
+	drain.Hold:   engine.Hold,
+	drain.Repair: engine.Repair,
+	drain.GiveUp: engine.Park,
 }
 
 // unread are the claim checks of one aggregate that a call could not redeem, and the later
@@ -101,7 +102,7 @@ type unread struct {
 	// before is the index of the aggregate's event before them, -1 if the batch has none.
 	before int
 	// reason and err say why.
-	reason project.Reason
+	reason projection.Reason
 	err    error
 }
 
@@ -112,7 +113,7 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt d
 	return h.handle(ctx, h.engine, batch, attempt)
 }
 
-func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
 	h.live.Note()
 	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
@@ -184,12 +185,12 @@ func (c *unread) add(ev *event.Event, place int) {
 // unredeemed returns why a claim check could not be redeemed.
 func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, span tracing.Span) *unread {
 	if errors.Is(err, eventstore.ErrNotFound) {
-		return &unread{reason: project.ReasonMissing, err: err}
+		return &unread{reason: projection.ReasonMissing, err: err}
 	}
 	if ctx.Err() == nil {
 		h.claimChecks.Warn(&h.log).Err(err).Str("messageId", d.MessageID).EmbedObject(span).Msg("claim check not redeemed; retrying")
 	}
-	return &unread{reason: project.ReasonUnavailable, err: err}
+	return &unread{reason: projection.ReasonUnavailable, err: err}
 }
 
 // settle sets the verdicts of the claim checks that could not be redeemed and of the events
@@ -197,7 +198,7 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 // aggregate is not finished.
 func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdict, attempt drain.Attempt) {
 	finished := c.before < 0 || verdicts[c.before].Outcome == drain.Done || verdicts[c.before].Outcome == drain.Poison
-	if attempt == drain.GiveUp && finished && h.trustStore && c.reason == project.ReasonMissing {
+	if attempt == drain.GiveUp && finished && h.trustStore && c.reason == projection.ReasonMissing {
 		// Parking would let whoever sends the message stop the aggregate. Its later events
 		// do not depend on an event that does not exist.
 		for _, place := range c.places {
@@ -215,7 +216,7 @@ func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdic
 		return
 	}
 	v := drain.Verdict{Outcome: drain.Retry, Err: c.err}
-	if c.reason == project.ReasonMissing {
+	if c.reason == projection.ReasonMissing {
 		v.Outcome, v.Missing = drain.Gap, c.events[0].EventID
 	}
 	for _, place := range c.places {
@@ -242,18 +243,18 @@ func ofPromotion(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(part error) bool { return !ofPromotion(part) })
 	}
-	return errors.Is(err, project.ErrPaused) || errors.Is(err, model.ErrSuperseded)
+	return errors.Is(err, engine.ErrPaused) || errors.Is(err, model.ErrSuperseded)
 }
 
 // verdict translates the engine's result for draining. err is the reason of a pending
 // result.
-func verdict(r project.Result, err error) drain.Verdict {
+func verdict(r engine.Result, err error) drain.Verdict {
 	switch r.Verdict {
-	case project.Done:
+	case engine.Done:
 		return drain.Verdict{Outcome: drain.Done, Answered: r.Answered}
-	case project.Held:
+	case engine.Held:
 		return drain.Verdict{Outcome: drain.Gap, Missing: r.Missing, Err: fmt.Errorf("event %d is missing", r.Missing)}
-	case project.Poison:
+	case engine.Poison:
 		v := drain.Verdict{Outcome: drain.Poison, Reason: "poison"}
 		for _, cause := range r.Causes {
 			v.Reason = string(cause.Reason)

@@ -20,39 +20,40 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // fakeEngine returns prepared results by event id; events without one are done.
 type fakeEngine struct {
-	results map[int64]project.Result
+	results map[int64]engine.Result
 	err     error
 	seen    []*event.Event
-	gaps    project.Gaps
+	gaps    engine.Gaps
 	// parked has the ids of events that were parked unread, by reason.
-	parked map[project.Reason][]int64
+	parked map[projection.Reason][]int64
 }
 
-func (e *fakeEngine) Park(_ context.Context, events []*event.Event, reason project.Reason, _ error) ([]project.Result, error) {
-	results := make([]project.Result, len(events))
+func (e *fakeEngine) Park(_ context.Context, events []*event.Event, reason projection.Reason, _ error) ([]engine.Result, error) {
+	results := make([]engine.Result, len(events))
 	for i, ev := range events {
 		if e.parked == nil {
-			e.parked = make(map[project.Reason][]int64)
+			e.parked = make(map[projection.Reason][]int64)
 		}
 		e.parked[reason] = append(e.parked[reason], ev.EventID)
-		results[i].Verdict = project.Done
+		results[i].Verdict = engine.Done
 	}
 	return results, nil
 }
 
-func (e *fakeEngine) Process(_ context.Context, events []*event.Event, gaps project.Gaps) ([]project.Result, error) {
+func (e *fakeEngine) Process(_ context.Context, events []*event.Event, gaps engine.Gaps) ([]engine.Result, error) {
 	e.seen, e.gaps = events, gaps
-	results := make([]project.Result, len(events))
+	results := make([]engine.Result, len(events))
 	for i, ev := range events {
 		result, ok := e.results[ev.EventID]
 		if !ok {
-			result.Verdict = project.Done
+			result.Verdict = engine.Done
 		}
 		results[i] = result
 	}
@@ -104,17 +105,17 @@ func outcomes(verdicts []drain.Verdict) []drain.Outcome {
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	cause := &project.Error{Projection: "users", AggregateID: "a", EventID: 3, Reason: project.ReasonExpression, Err: errors.New("no such key")}
-	engine := &fakeEngine{
+	cause := &projection.Error{Projection: "users", AggregateID: "a", EventID: 3, Reason: projection.ReasonExpression, Err: errors.New("no such key")}
+	eng := &fakeEngine{
 		err: errors.New("no primary"),
-		results: map[int64]project.Result{
-			1: {Verdict: project.Done, Answered: true},
-			2: {Verdict: project.Pending},
-			3: {Verdict: project.Poison, Causes: []*project.Error{cause}},
-			4: {Verdict: project.Held, Missing: 2},
+		results: map[int64]engine.Result{
+			1: {Verdict: engine.Done, Answered: true},
+			2: {Verdict: engine.Pending},
+			3: {Verdict: engine.Poison, Causes: []*projection.Error{cause}},
+			4: {Verdict: engine.Held, Missing: 2},
 		},
 	}
-	h := &handler{engine: engine, log: zerolog.Nop()}
+	h := &handler{engine: eng, log: zerolog.Nop()}
 	verdicts := h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false), delivery("b", 2, false), delivery("c", 3, false), delivery("d", 4, false)}, drain.Repair)
 	want := []drain.Outcome{drain.Done, drain.Retry, drain.Poison, drain.Gap}
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
@@ -123,13 +124,13 @@ func TestVerdicts(t *testing.T) {
 	if !verdicts[0].Answered {
 		t.Error("a written event counts as found")
 	}
-	if !errors.Is(verdicts[1].Err, engine.err) || verdicts[2].Reason != "expression" || !errors.Is(verdicts[2].Err, cause) || verdicts[3].Err == nil {
+	if !errors.Is(verdicts[1].Err, eng.err) || verdicts[2].Reason != "expression" || !errors.Is(verdicts[2].Err, cause) || verdicts[3].Err == nil {
 		t.Errorf("verdicts %+v", verdicts)
 	}
 	if verdicts[3].Missing != 2 {
 		t.Errorf("the gap lacks event %d, want 2", verdicts[3].Missing)
 	}
-	if engine.gaps != project.Repair {
+	if eng.gaps != engine.Repair {
 		t.Error("the engine was not asked to repair")
 	}
 }
@@ -138,7 +139,7 @@ func TestVerdicts(t *testing.T) {
 // warning. Another error beside the pause is one.
 func TestWaitForAPromotionIsNotLoggedAsAWarning(t *testing.T) {
 	t.Parallel()
-	paused := fmt.Errorf("write users: %w", project.ErrPaused)
+	paused := fmt.Errorf("write users: %w", engine.ErrPaused)
 	superseded := fmt.Errorf("write orders: %w", model.ErrSuperseded)
 	for name, test := range map[string]struct {
 		err  error
@@ -150,7 +151,7 @@ func TestWaitForAPromotionIsNotLoggedAsAWarning(t *testing.T) {
 		"a lost store":            {fmt.Errorf("write: %w", errors.Join(errors.New("connection reset"))), "warn"},
 	} {
 		var log bytes.Buffer
-		h := &handler{engine: &fakeEngine{err: test.err, results: map[int64]project.Result{1: {}}}, log: zerolog.New(&log)}
+		h := &handler{engine: &fakeEngine{err: test.err, results: map[int64]engine.Result{1: {}}}, log: zerolog.New(&log)}
 		h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false)}, drain.Hold)
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"level":"`+test.want+`"`) {
 			t.Errorf("%s: logged %q, want level %s", name, got, test.want)
@@ -161,8 +162,8 @@ func TestWaitForAPromotionIsNotLoggedAsAWarning(t *testing.T) {
 func TestClaimChecks(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary")}
-	engine := &fakeEngine{}
-	h := &handler{engine: engine, events: store, log: zerolog.Nop()}
+	eng := &fakeEngine{}
+	h := &handler{engine: eng, events: store, log: zerolog.Nop()}
 	batch := []*drain.Delivery{
 		delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false),
 		delivery("b", 12, true), delivery("b", 13, true),
@@ -177,15 +178,15 @@ func TestClaimChecks(t *testing.T) {
 		t.Errorf("the events lack %d and %d, want the claim check 2", verdicts[1].Missing, verdicts[2].Missing)
 	}
 	var seen []int64
-	for _, ev := range engine.seen {
+	for _, ev := range eng.seen {
 		seen = append(seen, ev.EventID)
 	}
-	if !slices.Equal(seen, []int64{1, 20, 21}) || engine.seen[0].EventType != "Whole" || engine.seen[1].EventType == "Whole" {
+	if !slices.Equal(seen, []int64{1, 20, 21}) || eng.seen[0].EventType != "Whole" || eng.seen[1].EventType == "Whole" {
 		t.Errorf("the engine saw %v", seen)
 	}
-	engine.seen = nil
+	eng.seen = nil
 	h.Handle(t.Context(), batch[1:3], drain.Hold)
-	if engine.seen != nil {
+	if eng.seen != nil {
 		t.Error("the engine was called without events")
 	}
 }
@@ -195,8 +196,8 @@ func TestClaimChecks(t *testing.T) {
 func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary"), 22: eventstore.ErrNotFound}
-	engine := &fakeEngine{results: map[int64]project.Result{21: {Verdict: project.Pending}}}
-	h := &handler{engine: engine, events: store, log: zerolog.Nop()}
+	eng := &fakeEngine{results: map[int64]engine.Result{21: {Verdict: engine.Pending}}}
+	h := &handler{engine: eng, events: store, log: zerolog.Nop()}
 	batch := []*drain.Delivery{
 		delivery("a", 1, false), delivery("a", 2, true), delivery("a", 3, false),
 		delivery("b", 12, true), delivery("b", 13, true),
@@ -206,10 +207,10 @@ func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 	if got := outcomes(h.Handle(t.Context(), batch, drain.GiveUp)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
-	if !slices.Equal(engine.parked[project.ReasonMissing], []int64{2, 3}) || !slices.Equal(engine.parked[project.ReasonUnavailable], []int64{12, 13}) {
-		t.Errorf("parked %v", engine.parked)
+	if !slices.Equal(eng.parked[projection.ReasonMissing], []int64{2, 3}) || !slices.Equal(eng.parked[projection.ReasonUnavailable], []int64{12, 13}) {
+		t.Errorf("parked %v", eng.parked)
 	}
-	if engine.gaps != project.Park {
+	if eng.gaps != engine.Park {
 		t.Error("the engine was not asked to park")
 	}
 }
@@ -228,8 +229,8 @@ func (largeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error
 func TestOnlyTheEventStoreIsTrusted(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{3: eventstore.ErrNotFound, 12: errors.New("no primary")}
-	engine := &fakeEngine{}
-	h := &handler{engine: engine, events: store, trustStore: true, log: zerolog.Nop()}
+	eng := &fakeEngine{}
+	h := &handler{engine: eng, events: store, trustStore: true, log: zerolog.Nop()}
 	batch := []*drain.Delivery{
 		delivery("a", 1, false), delivery("a", 2, false), delivery("a", 3, false), delivery("a", 4, false),
 		delivery("b", 11, false), delivery("c", 20, true),
@@ -238,7 +239,7 @@ func TestOnlyTheEventStoreIsTrusted(t *testing.T) {
 		drain.Hold:   {drain.Done, drain.Done, drain.Gap, drain.Gap, drain.Done, drain.Done},
 		drain.GiveUp: {drain.Done, drain.Done, drain.Poison, drain.Retry, drain.Done, drain.Done},
 	} {
-		engine.seen = nil
+		eng.seen = nil
 		verdicts := h.Handle(t.Context(), batch, attempt)
 		if got := outcomes(verdicts); !slices.Equal(got, want) {
 			t.Errorf("outcomes %v, want %v", got, want)
@@ -246,14 +247,14 @@ func TestOnlyTheEventStoreIsTrusted(t *testing.T) {
 		if attempt == drain.GiveUp && verdicts[2].Reason != "not_in_event_store" {
 			t.Errorf("the reason is %q", verdicts[2].Reason)
 		}
-		for _, ev := range engine.seen {
+		for _, ev := range eng.seen {
 			if ev.EventType != "Whole" {
 				t.Errorf("the engine saw the content of message %d", ev.EventID)
 			}
 		}
 	}
-	if len(engine.parked) > 0 {
-		t.Errorf("parked %v", engine.parked)
+	if len(eng.parked) > 0 {
+		t.Errorf("parked %v", eng.parked)
 	}
 	// An outage is no reason to set a message aside.
 	if got := outcomes(h.Handle(t.Context(), []*drain.Delivery{delivery("b", 12, false)}, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Retry}) {
@@ -263,8 +264,8 @@ func TestOnlyTheEventStoreIsTrusted(t *testing.T) {
 
 func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 	t.Parallel()
-	engine := &fakeEngine{}
-	h := &handler{engine: engine, events: largeStore{}, log: zerolog.Nop()}
+	eng := &fakeEngine{}
+	h := &handler{engine: eng, events: largeStore{}, log: zerolog.Nop()}
 	batch := []*drain.Delivery{
 		delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, true), delivery("a", 4, false),
 		delivery("b", 10, true), delivery("b", 11, false),
@@ -274,8 +275,8 @@ func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
-	if len(engine.seen) != 3 {
-		t.Errorf("the engine saw %d events", len(engine.seen))
+	if len(eng.seen) != 3 {
+		t.Errorf("the engine saw %d events", len(eng.seen))
 	}
 	// The deferred events are handled when the batch comes again.
 	want = []drain.Outcome{drain.Done, drain.Done, drain.Done, drain.Done}
@@ -290,15 +291,15 @@ type sleepingEngine struct {
 	now, most atomic.Int32
 }
 
-func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ project.Gaps) ([]project.Result, error) {
+func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ engine.Gaps) ([]engine.Result, error) {
 	if now := e.now.Add(1); now > e.most.Load() {
 		e.most.Store(now)
 	}
 	<-time.After(time.Second)
 	e.now.Add(-1)
-	results := make([]project.Result, len(events))
+	results := make([]engine.Result, len(events))
 	for i := range results {
-		results[i].Verdict = project.Done
+		results[i].Verdict = engine.Done
 	}
 	return results, nil
 }
@@ -343,8 +344,8 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 		{aheadOverhead, false, 10, 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			engine := &sleepingEngine{}
-			h := &handler{engine: engine, events: sizedStore{test.size}, large: semaphore.NewWeighted(mostRead), trustStore: !test.claim, log: zerolog.Nop()}
+			eng := &sleepingEngine{}
+			h := &handler{engine: eng, events: sizedStore{test.size}, large: semaphore.NewWeighted(mostRead), trustStore: !test.claim, log: zerolog.Nop()}
 			var sessions sync.WaitGroup
 			for n := range 10 {
 				sessions.Go(func() {
@@ -359,7 +360,7 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 				t.Errorf("a batch with an event of %d bytes ends with %v", test.size, got)
 			}
 			sessions.Wait()
-			if n := engine.most.Load(); n < test.least || n > test.most+1 {
+			if n := eng.most.Load(); n < test.least || n > test.most+1 {
 				t.Errorf("%d batches with events of %d bytes were handled at the same time, want %d", n, test.size, test.most)
 			}
 			if !h.large.TryAcquire(mostRead) {
@@ -373,8 +374,8 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 // batch that cannot get more memory handles what it has.
 func TestSmallReadsPassLargeOnes(t *testing.T) {
 	t.Parallel()
-	engine := &fakeEngine{}
-	h := &handler{engine: engine, events: sizedStore{aheadOverhead}, large: semaphore.NewWeighted(mostRead), trustStore: true, log: zerolog.Nop()}
+	eng := &fakeEngine{}
+	h := &handler{engine: eng, events: sizedStore{aheadOverhead}, large: semaphore.NewWeighted(mostRead), trustStore: true, log: zerolog.Nop()}
 	if !h.large.TryAcquire(mostRead) {
 		t.Fatal("the memory is taken")
 	}
@@ -401,11 +402,11 @@ type blockingEngine struct {
 	cause error
 }
 
-func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ project.Gaps) ([]project.Result, error) {
+func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ engine.Gaps) ([]engine.Result, error) {
 	_, e.dated = ctx.Deadline()
 	<-ctx.Done()
 	e.cause = context.Cause(ctx)
-	return make([]project.Result, len(events)), e.cause
+	return make([]engine.Result, len(events)), e.cause
 }
 
 // TestCallEndsInTimeWithoutADeadline checks that a call ends when its time is up, and that
@@ -413,8 +414,8 @@ func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ p
 func TestCallEndsInTimeWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := &blockingEngine{}
-		h := &handler{engine: engine, log: zerolog.Nop()}
+		eng := &blockingEngine{}
+		h := &handler{engine: eng, log: zerolog.Nop()}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -422,8 +423,8 @@ func TestCallEndsInTimeWithoutADeadline(t *testing.T) {
 		if took := time.Since(start); took != time.Second || verdicts[0].Outcome != drain.Retry {
 			t.Errorf("after %s %+v", took, verdicts)
 		}
-		if engine.dated || !errors.Is(engine.cause, context.DeadlineExceeded) {
-			t.Errorf("deadline: %v, ended by %v", engine.dated, engine.cause)
+		if eng.dated || !errors.Is(eng.cause, context.DeadlineExceeded) {
+			t.Errorf("deadline: %v, ended by %v", eng.dated, eng.cause)
 		}
 	})
 }

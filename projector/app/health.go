@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
@@ -115,15 +115,15 @@ func parkedConditions(parked []parkedStatus) []health.Condition {
 }
 
 // parkedRemedy is what a person does about parked aggregates.
-func parkedRemedy(projection, reason string) string {
-	list := fmt.Sprintf("\"projector parked list --projection %s --reason %s\" shows each with its error.", projection, reason)
-	if project.Reason(reason).Seldom() {
-		return list + fmt.Sprintf(" Mend the cause: they are retried automatically within an hour, and by \"projector parked retry --projection %s --reason %s\" at once.", projection, reason)
+func parkedRemedy(of, reason string) string {
+	list := fmt.Sprintf("\"projector parked list --projection %s --reason %s\" shows each with its error.", of, reason)
+	if projection.Reason(reason).Seldom() {
+		return list + fmt.Sprintf(" Mend the cause: they are retried automatically within an hour, and by \"projector parked retry --projection %s --reason %s\" at once.", of, reason)
 	}
-	if project.Reason(reason).Resumes() {
+	if projection.Reason(reason).Resumes() {
 		return list + " They are retried automatically."
 	}
-	return list + fmt.Sprintf(" Mend the cause, then \"projector parked retry --projection %s --reason %s\".", projection, reason)
+	return list + fmt.Sprintf(" Mend the cause, then \"projector parked retry --projection %s --reason %s\".", of, reason)
 }
 
 // deadLetterConditions says that the subscription has dead letters.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 const description = `Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus: each event takes effect once, those of an aggregate in order. Run as many as the load needs: they share the sessions of one subscription.`
@@ -74,7 +74,7 @@ func collections(projections []*Projection) []string {
 func load(path string, inCode []*Projection) ([]*Projection, error) {
 	projections := inCode
 	if path != "" {
-		declared, err := project.Load(path)
+		declared, err := projection.Load(path)
 		if err != nil {
 			return nil, err
 		}
@@ -84,5 +84,5 @@ func load(path string, inCode []*Projection) ([]*Projection, error) {
 		// The validation of the configuration has reported this already.
 		return nil, nil
 	}
-	return projections, project.CheckSet(projections)
+	return projections, projection.CheckSet(projections)
 }

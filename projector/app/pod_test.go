@@ -18,10 +18,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
@@ -54,7 +55,7 @@ func newCluster(t *testing.T) *cluster {
 type clusterPod struct {
 	*history
 	t      *testing.T
-	engine *project.Engine
+	engine *engine.Engine
 	reader *event.Reader
 	stop   func()
 }
@@ -91,7 +92,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	}
 	registry := p.newRegistry(s, name)
 	pod := &clusterPod{t: t}
-	if pod.engine, err = project.NewEngine(project.Options{Store: readModels{loader, writer}, Parking: parked, Repairer: events, Trusted: registry.Trusted}); err != nil {
+	if pod.engine, err = engine.New(engine.Options{Store: readModels{loader, writer}, Parking: parked, Repairer: events, Trusted: registry.Trusted}); err != nil {
 		t.Fatal(err)
 	}
 	if pod.reader, err = event.NewReader(p.config.Fields); err != nil {
@@ -136,7 +137,7 @@ func visits(t *testing.T, factor int) *Projection {
 // counting is visits with another name and collection.
 func counting(t *testing.T, name, collection string, factor int) *Projection {
 	t.Helper()
-	projections, err := project.Parse("visits.yaml", fmt.Appendf(nil, `
+	projections, err := projection.Parse("visits.yaml", fmt.Appendf(nil, `
 projections:
   - {name: %s, collection: %s, on: {Came: {inc: {n: "%d"}, set: {factor: "%d"}}}}`, name, collection, factor, factor))
 	if err != nil {
@@ -197,13 +198,13 @@ func (p *clusterPod) deliver(documents []any) {
 		events[i] = &ev
 	}
 	for len(events) > 0 {
-		results, err := p.engine.Process(p.t.Context(), events, project.Repair)
+		results, err := p.engine.Process(p.t.Context(), events, engine.Repair)
 		if p.t.Context().Err() != nil {
 			p.t.Fatalf("%d events were not projected: %v", len(events), err)
 		}
 		var pending []*event.Event
 		for i, r := range results {
-			if r.Verdict != project.Done {
+			if r.Verdict != engine.Done {
 				pending = append(pending, events[i])
 			}
 		}

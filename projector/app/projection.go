@@ -2,28 +2,28 @@ package app
 
 import (
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // Projection is a projection, compiled and checked.
-type Projection = project.Projection
+type Projection = projection.Projection
 
 // Declaration describes a projection in Go.
-type Declaration = project.Declaration
+type Declaration = projection.Declaration
 
 // Func is a projection in Go. It returns the state after an event, given the state before.
-type Func = project.Func
+type Func = projection.Func
 
 // State is a read model document as a projection sees it: without the fields that
 // the projector adds; nil if there is none.
-type State = project.State
+type State = projection.State
 
 // NewProjection makes a projection from a Go function.
-func NewProjection(d Declaration) (*Projection, error) { return project.New(d) }
+func NewProjection(d Declaration) (*Projection, error) { return projection.New(d) }
 
 // Typed makes a [Func] from a function on a struct. It uses the driver's codecs, so it is
 // more convenient and slower. state is nil if there is no document. A nil result deletes
 // the document. T must hold no maps, because their order is random.
 func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
-	return project.Typed(apply)
+	return projection.Typed(apply)
 }

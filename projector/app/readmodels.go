@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/tracing"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -26,9 +26,9 @@ type tracedReadModels struct {
 }
 
 var (
-	_ project.Store   = readModels{}
-	_ project.Store   = tracedReadModels{}
-	_ project.Parking = (*park.Store)(nil)
+	_ engine.Store   = readModels{}
+	_ engine.Store   = tracedReadModels{}
+	_ engine.Parking = (*park.Store)(nil)
 )
 
 // Write is [readmodel.Writer.Write], with a span for each write of a traced event.

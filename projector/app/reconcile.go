@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
@@ -28,11 +28,11 @@ const sweepGrace = 30 * time.Second
 
 // reconciler makes the reconciler, with which the read models converge whatever the broker
 // does.
-func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) (*reconcile.Reconciler, error) {
+func (p *Projector) reconciler(s *stores, h *history, eng *engine.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) (*reconcile.Reconciler, error) {
 	healer, err := deadletter.NewHealer(deadletter.HealerOptions{
 		Dial: deadletter.Dial(subscription),
 		Applier: applier{
-			targets: engine.Targets, resume: engine.Resume, parked: parked, entries: h.follower.Projections,
+			targets: eng.Targets, resume: eng.Resume, parked: parked, entries: h.follower.Projections,
 			watermarks: func(ctx context.Context, units []model.Unit) ([]int64, error) {
 				return readmodel.Watermarks(ctx, s.readModels, units)
 			},

@@ -10,9 +10,10 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
 
@@ -133,7 +134,7 @@ func (p refoldProgress) Save(ctx context.Context, position eventstore.Position, 
 }
 
 // refoldTargets adapts the engine's targets to the refold.
-type refoldTargets struct{ targets func() []project.Target }
+type refoldTargets struct{ targets func() []engine.Target }
 
 func (t refoldTargets) Target(projection string, generation int64) (refold.Target, error) {
 	for _, target := range t.targets() {
@@ -145,7 +146,7 @@ func (t refoldTargets) Target(projection string, generation int64) (refold.Targe
 }
 
 // refoldTarget adapts one target.
-type refoldTarget struct{ project.Target }
+type refoldTarget struct{ engine.Target }
 
 func (t refoldTarget) Unit(aggregateID string) model.Unit {
 	return model.Unit{
@@ -159,7 +160,7 @@ func (t refoldTarget) Concerns(ev *event.Event) bool { return t.Projection.Conce
 func (t refoldTarget) Begin() refold.Fold { return refoldFold{t.Projection.Begin(nil, 0)} }
 
 // refoldFold is a fold that begins without a document.
-type refoldFold struct{ *project.Accumulator }
+type refoldFold struct{ *projection.Accumulator }
 
 func (f refoldFold) Add(events []*event.Event) bool { return f.Accumulator.Add(events) == nil }
 
@@ -168,12 +169,12 @@ func (f refoldFold) Write(unit model.Unit) (model.Write, bool) {
 }
 
 // follower continues one aggregate from its watermark, by the engine.
-type follower struct{ engine *project.Engine }
+type follower struct{ engine *engine.Engine }
 
 var _ refold.Follower = follower{}
 
 func (f follower) Follow(ctx context.Context, unit model.Unit, rawAggregateID bson.RawValue, head int64) (refold.Followed, error) {
-	resumed, err := f.engine.Resume(ctx, project.Suspended{
+	resumed, err := f.engine.Resume(ctx, engine.Suspended{
 		Projection: unit.Projection, Generation: unit.Generation,
 		AggregateID: unit.AggregateID, RawAggregateID: rawAggregateID, Head: head, Final: true, Parks: true,
 	})
@@ -183,7 +184,7 @@ func (f follower) Follow(ctx context.Context, unit model.Unit, rawAggregateID bs
 	followed := refold.Followed{Watermark: resumed.Watermark}
 	if cause := resumed.Cause; cause != nil {
 		followed.Failure, followed.Parked = cause, resumed.Parked
-		followed.Transient = !resumed.Parked && cause.Reason == project.ReasonUnavailable
+		followed.Transient = !resumed.Parked && cause.Reason == projection.ReasonUnavailable
 	}
 	return followed, nil
 }

@@ -16,10 +16,11 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
@@ -29,7 +30,7 @@ import (
 type jobHost struct {
 	database *mongo.Database
 	jobs     *job.Store
-	engine   *project.Engine
+	engine   *engine.Engine
 }
 
 const visitsYAML = `
@@ -51,7 +52,7 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	projections, err := project.Parse("visits.yaml", []byte(visitsYAML))
+	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +69,8 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 		t.Fatal(err)
 	}
 	loader, writer := readmodel.NewLoader(h.database, readmodel.LoaderOptions{}), readmodel.NewWriter(h.database, readmodel.WriterOptions{})
-	h.engine, err = project.NewEngine(project.Options{
-		Targets: []project.Target{
+	h.engine, err = engine.New(engine.Options{
+		Targets: []engine.Target{
 			{Projection: projections[0]},
 			{Projection: projections[0], Generation: 2, Collection: "visits.generation-2", Building: true},
 		},

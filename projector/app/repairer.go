@@ -8,13 +8,13 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 )
 
 // newRepairer returns the engine's access to the event store. If event ids only increase,
 // an event that breaks the contract is skipped, as in the live stream and in a build: it is
 // in the publisher's quarantine. In a strict sequence it is a gap that parks its aggregate.
-func newRepairer(sequence event.Sequence, reader *eventstore.Reader, registerer prometheus.Registerer) project.Repairer {
+func newRepairer(sequence event.Sequence, reader *eventstore.Reader, registerer prometheus.Registerer) engine.Repairer {
 	if sequence != event.SequenceIncreasing {
 		return reader
 	}

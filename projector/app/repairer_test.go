@@ -14,8 +14,9 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -26,11 +27,11 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 	t.Parallel()
 	for sequence, want := range map[event.Sequence]struct {
 		watermark  int64
-		reason     project.Reason
+		reason     projection.Reason
 		unreadable float64
 	}{
 		event.SequenceIncreasing: {4, "", 2},
-		event.SequenceStrict:     {1, project.ReasonMissing, 0},
+		event.SequenceStrict:     {1, projection.ReasonMissing, 0},
 	} {
 		t.Run(string(sequence), func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +43,7 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 			if _, err := db.Collection("events").InsertMany(t.Context(), []bson.D{stored(1), broken(2), broken(3), stored(4)}); err != nil {
 				t.Fatal(err)
 			}
-			projections, err := project.Parse("test.yaml", []byte("projections: [{name: counts, collection: counts, on: {Counted: {inc: {n: '1'}}}}]"))
+			projections, err := projection.Parse("test.yaml", []byte("projections: [{name: counts, collection: counts, on: {Counted: {inc: {n: '1'}}}}]"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,8 +54,8 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			loader, writer := readmodel.NewLoader(db, readmodel.LoaderOptions{}), readmodel.NewWriter(db, readmodel.WriterOptions{})
 			parked := park.NewStore(db.Collection(park.CollectionName), park.Options{Reasons: reasons()})
-			engine, err := project.NewEngine(project.Options{
-				Targets: project.Live(projections), Store: readModels{loader, writer}, Parking: parked,
+			eng, err := engine.New(engine.Options{
+				Targets: engine.Live(projections), Store: readModels{loader, writer}, Parking: parked,
 				Repairer: newRepairer(sequence, reader, registry), Sequence: sequence,
 			})
 			if err != nil {
@@ -71,14 +72,14 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 			}
 			defer running.Wait()
 			defer stop()
-			s := project.Suspended{Projection: "counts", AggregateID: "a", RawAggregateID: bson.RawValue{Type: bson.TypeString, Value: append([]byte{2, 0, 0, 0}, "a\x00"...)}, Head: 4}
-			var resumed project.Resumed
+			s := engine.Suspended{Projection: "counts", AggregateID: "a", RawAggregateID: bson.RawValue{Type: bson.TypeString, Value: append([]byte{2, 0, 0, 0}, "a\x00"...)}, Head: 4}
+			var resumed engine.Resumed
 			for range 3 {
-				if resumed, err = engine.Resume(t.Context(), s); err != nil {
+				if resumed, err = eng.Resume(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
 			}
-			reason := project.Reason("")
+			reason := projection.Reason("")
 			if resumed.Cause != nil {
 				reason = resumed.Cause.Reason
 			}

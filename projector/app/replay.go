@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // replay folds the history of one aggregate into one projection, from its first event and
@@ -14,11 +14,11 @@ import (
 type replay struct {
 	projection *Projection
 	strict     bool
-	fold       *project.Accumulator
+	fold       *projection.Accumulator
 	// events counts all events, waiting those after the aggregate was parked.
 	events, waiting int64
 	// parked says where and why the aggregate would be parked; nil if it would not.
-	parked *project.Error
+	parked *projection.Error
 	// unreadable is the contract error of the previous event; nil if that event is
 	// readable.
 	unreadable error
@@ -35,9 +35,9 @@ func (r *replay) concerned() bool { return r.fold.Concerned() || r.parked != nil
 const (
 	// unreadable: the event breaks the event contract. The publisher puts such an event
 	// into the quarantine.
-	unreadable project.Outcome = "unreadable"
+	unreadable projection.Outcome = "unreadable"
 	// waits: the aggregate is parked at an earlier event.
-	waits project.Outcome = "waits"
+	waits projection.Outcome = "waits"
 )
 
 // add folds an event. err is why it breaks the contract, if it does.
@@ -50,7 +50,7 @@ func (r *replay) add(ev *event.Event, err error) {
 }
 
 // explain folds an event as add does, and returns what it did.
-func (r *replay) explain(ev *event.Event, err error) project.Step {
+func (r *replay) explain(ev *event.Event, err error) projection.Step {
 	outcome := r.admit(ev, err)
 	if outcome == "" {
 		step := r.fold.Explain(ev)
@@ -59,7 +59,7 @@ func (r *replay) explain(ev *event.Event, err error) project.Step {
 		}
 		return step
 	}
-	step := project.Step{EventID: ev.EventID, EventType: ev.EventType, Timestamp: ev.Timestamp, Outcome: outcome}
+	step := projection.Step{EventID: ev.EventID, EventType: ev.EventType, Timestamp: ev.Timestamp, Outcome: outcome}
 	if err != nil {
 		step.Why = err.Error()
 	}
@@ -67,7 +67,7 @@ func (r *replay) explain(ev *event.Event, err error) project.Step {
 }
 
 // admit returns the outcome of an event that must not be folded; empty if it must be.
-func (r *replay) admit(ev *event.Event, err error) project.Outcome {
+func (r *replay) admit(ev *event.Event, err error) projection.Outcome {
 	r.events++
 	last := r.fold.Last()
 	switch {
@@ -87,16 +87,16 @@ func (r *replay) admit(ev *event.Event, err error) project.Outcome {
 }
 
 // gap returns why the events between last and ev are not folded.
-func (r *replay) gap(ev *event.Event, last int64) *project.Error {
-	e := &project.Error{
+func (r *replay) gap(ev *event.Event, last int64) *projection.Error {
+	e := &projection.Error{
 		Projection: r.projection.Name(), AggregateID: ev.AggregateID, EventID: last + 1,
-		Reason: project.ReasonMissing, Err: errors.New("the event store does not have the event"),
+		Reason: projection.ReasonMissing, Err: errors.New("the event store does not have the event"),
 	}
 	switch {
 	case r.unreadable != nil:
 		e.Err = r.unreadable
 	case last == 0:
-		e.Reason, e.Err = project.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", ev.EventID)
+		e.Reason, e.Err = projection.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", ev.EventID)
 	}
 	return e
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -44,7 +44,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 		if _, err := newResubmission(t.Context(), e, s, store, parked); err == nil || !strings.Contains(err.Error(), "start a projector first") {
 			t.Errorf("without a live projection: %v", err)
 		}
-		projections, err := project.Parse("visits.yaml", []byte(visitsYAML))
+		projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
 		if err != nil {
 			return err
 		}

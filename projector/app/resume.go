@@ -3,20 +3,21 @@ package app
 import (
 	"context"
 
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
 // replayer adapts the engine to the resumer.
 type replayer struct {
-	engine *project.Engine
+	engine *engine.Engine
 }
 
 var _ resume.Replayer = replayer{}
 
 func (r replayer) Replay(ctx context.Context, m model.Claimed, head int64, final bool) (resume.Progress, error) {
-	resumed, err := r.engine.Resume(ctx, project.Suspended{
+	resumed, err := r.engine.Resume(ctx, engine.Suspended{
 		Projection: m.Projection, Generation: m.Generation, AggregateID: m.AggregateID, RawAggregateID: m.RawAggregateID,
 		Head: head, Final: final, Failed: m.Failed,
 	})
@@ -33,7 +34,7 @@ func (r replayer) Replay(ctx context.Context, m model.Claimed, head int64, final
 
 // reasons returns the engine's reasons, which the parked list counts by.
 func reasons() []string {
-	all := project.Reasons()
+	all := projection.Reasons()
 	names := make([]string, len(all))
 	for i, r := range all {
 		names[i] = string(r)

@@ -17,10 +17,11 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
@@ -156,7 +157,7 @@ func (w *flakyStores) shown(ev *event.Event) bool {
 
 // tally counts events and concatenates their ids, which shows each event that is applied
 // twice, skipped or out of order. It fails on events of the type Poison.
-func tally(state project.State, ev *event.Event) (project.State, error) {
+func tally(state projection.State, ev *event.Event) (projection.State, error) {
 	if ev.EventType == "Poison" {
 		return nil, errors.New("poison")
 	}
@@ -270,7 +271,7 @@ func (w *flakyStores) allAcked(r run) bool {
 
 // pod is a projector: a session and a resumer, until ctx ends.
 func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) error {
-	p, err := project.New(project.Declaration{Name: "tally", Collection: "tally", Apply: tally})
+	p, err := projection.New(projection.Declaration{Name: "tally", Collection: "tally", Apply: tally})
 	if err != nil {
 		return err
 	}
@@ -279,11 +280,11 @@ func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) erro
 	if r.increasing {
 		sequence = event.SequenceIncreasing
 	}
-	engine, err := project.NewEngine(project.Options{Targets: project.Live([]*project.Projection{p}), Store: w, Parking: list, Repairer: w, Sequence: sequence})
+	eng, err := engine.New(engine.Options{Targets: engine.Live([]*projection.Projection{p}), Store: w, Parking: list, Repairer: w, Sequence: sequence})
 	if err != nil {
 		return err
 	}
-	resumer := resume.New(resume.Options{Claims: list, Replayer: replayer{engine}, Workers: 2, Poll: 50 * time.Millisecond, Lease: 200 * time.Millisecond})
+	resumer := resume.New(resume.Options{Claims: list, Replayer: replayer{eng}, Workers: 2, Poll: 50 * time.Millisecond, Lease: 200 * time.Millisecond})
 	pods.Go(func() { _ = resumer.Run(ctx) })
 	pods.Go(func() {
 		for ctx.Err() == nil {
@@ -293,12 +294,12 @@ func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) erro
 				continue
 			}
 			w.mu.Lock()
-			gaps := project.Gaps(w.random.IntN(3))
+			gaps := engine.Gaps(w.random.IntN(3))
 			w.mu.Unlock()
-			results, _ := engine.Process(ctx, batch, gaps)
+			results, _ := eng.Process(ctx, batch, gaps)
 			w.mu.Lock()
 			for i, ev := range batch {
-				if v := results[i].Verdict; v == project.Done || v == project.Poison {
+				if v := results[i].Verdict; v == engine.Done || v == engine.Poison {
 					w.acked[ev.AggregateID][ev.EventID] = true
 				}
 			}

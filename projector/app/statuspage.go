@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/statuspage"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // stages are the steps of an event through the projector.
@@ -147,7 +147,7 @@ func (*stateTables) parked(ctx context.Context, past *history) ([]statuspage.Row
 			return nil, err
 		}
 		todo := fmt.Sprintf("mend the cause, then: projector parked retry --projection %s --reason %s", kind[0], kind[1])
-		if project.Reason(kind[1]).Resumes() {
+		if projection.Reason(kind[1]).Resumes() {
 			todo = "nothing: it is retried automatically"
 		}
 		rows = append(rows, statuspage.Row{

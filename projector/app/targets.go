@@ -10,16 +10,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
 // targets adapts the engine, and the parts that must know its targets, to the follower.
 type targets struct {
-	engine     *project.Engine
+	engine     *engine.Engine
 	parked     *park.Store
 	readModels *mongo.Database
 	declared   []*Projection
@@ -35,8 +36,8 @@ type targets struct {
 
 var _ generation.Engine = (*targets)(nil)
 
-func newTargets(engine *project.Engine, parked *park.Store, db *mongo.Database, declared []*Projection) *targets {
-	return &targets{engine: engine, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}, recorded: map[park.Served]bool{}}
+func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, declared []*Projection) *targets {
+	return &targets{engine: eng, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}, recorded: map[park.Served]bool{}}
 }
 
 // errNoCode says that the code of a definition is only in other pods.
@@ -60,7 +61,7 @@ func (t *targets) projection(d generation.Definition) (*Projection, error) {
 		p = t.declared[i]
 	} else {
 		var err error
-		if p, err = project.Compile(d.Text); err != nil {
+		if p, err = projection.Compile(d.Text); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +77,7 @@ func (t *targets) Able(target generation.Target) error {
 
 // Set gives the engine its targets, and waits until no call works on earlier ones.
 func (t *targets) Set(ctx context.Context, all []generation.Target) error {
-	next := make([]project.Target, len(all))
+	next := make([]engine.Target, len(all))
 	served := make([]park.Served, len(all))
 	var live []string
 	for i, target := range all {
@@ -84,7 +85,7 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 		if err != nil {
 			return err
 		}
-		next[i] = project.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers, Replaced: t.replaced(target, all)}
+		next[i] = engine.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers, Replaced: t.replaced(target, all)}
 		served[i] = park.Served{Projection: target.Projection, Generation: target.Generation}
 		if !target.Building && !t.prepared[target.Collection] {
 			live = append(live, target.Collection)

@@ -9,9 +9,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/memory"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
@@ -21,7 +22,7 @@ type trial struct {
 	projections []*Projection
 	sequence    event.Sequence
 	stores      *memory.Stores
-	engine      *project.Engine
+	engine      *engine.Engine
 	events      []*event.Event
 	// generation is the one that State returns.
 	generation int64
@@ -37,8 +38,8 @@ func newTrial(projections []*Projection, sequence event.Sequence) (*trial, error
 // start starts the projector, for the first time or after a crash.
 func (t *trial) start() (err error) {
 	t.stores.Restart()
-	t.engine, err = project.NewEngine(project.Options{
-		Targets: project.Live(t.projections), Store: t.stores, Parking: t.stores, Repairer: t.stores,
+	t.engine, err = engine.New(engine.Options{
+		Targets: engine.Live(t.projections), Store: t.stores, Parking: t.stores, Repairer: t.stores,
 		Sequence: t.sequence, Log: zerolog.Nop(),
 	})
 	return err
@@ -65,7 +66,7 @@ func (t *trial) Deliver(ctx context.Context, numbers []int) error {
 		batch[i] = t.events[n]
 	}
 	for range 1 + mostWrites*len(batch)*len(t.projections) {
-		results, err := t.engine.Process(ctx, batch, project.Repair)
+		results, err := t.engine.Process(ctx, batch, engine.Repair)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -80,7 +81,7 @@ func (t *trial) Deliver(ctx context.Context, numbers []int) error {
 			return fmt.Errorf("apply %d events: %w", len(batch), err)
 		}
 		for i, r := range results {
-			if r.Verdict != project.Done && r.Verdict != project.Poison {
+			if r.Verdict != engine.Done && r.Verdict != engine.Poison {
 				return fmt.Errorf("apply event %d of aggregate %s: the projector does not finish it (result %d, missing event %d)", batch[i].EventID, batch[i].AggregateID, r.Verdict, r.Missing)
 			}
 		}
@@ -92,9 +93,9 @@ func (t *trial) Deliver(ctx context.Context, numbers []int) error {
 // Rebuild builds the second generation of every projection, as a rebuild does.
 func (t *trial) Rebuild(ctx context.Context) error {
 	t.generation = model.FirstGeneration + 1
-	targets := project.Live(t.projections)
+	targets := engine.Live(t.projections)
 	for _, p := range t.projections {
-		targets = append(targets, project.Target{Projection: p, Generation: t.generation, Collection: t.collection(p), Building: true})
+		targets = append(targets, engine.Target{Projection: p, Generation: t.generation, Collection: t.collection(p), Building: true})
 	}
 	if err := t.engine.Set(targets); err != nil {
 		return err
@@ -173,7 +174,7 @@ func testedProjections(projections []*Projection) []testcase.Projection {
 // parkedReasons are the reasons of parked aggregates that test files can name.
 func parkedReasons() []string {
 	var words []string
-	for _, r := range project.Reasons() {
+	for _, r := range projection.Reasons() {
 		words = append(words, string(r))
 	}
 	return words

@@ -12,7 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // runCases runs a test file in a folder of its own, with projections.yaml if there are
@@ -96,7 +96,7 @@ tests:
 // write, and that the projector reaches the same state.
 func TestTrialCrashesAfterEveryWrite(t *testing.T) {
 	t.Parallel()
-	projections, err := project.Parse("p.yaml", []byte(`
+	projections, err := projection.Parse("p.yaml", []byte(`
 projections:
   - {name: a, collection: a, on: {E: {inc: {n: payload.n}}, D: {delete: true}}}
   - {name: b, collection: b, on: {E: {push: {all: payload.n}}}}

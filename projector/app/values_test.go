@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // TestEveryRouteGivesTheSameReadModel passes one event to the projector by every route: the
@@ -21,7 +21,7 @@ import (
 // byte.
 func TestEveryRouteGivesTheSameReadModel(t *testing.T) {
 	t.Parallel()
-	projections, err := project.Parse("values.yaml", []byte(`
+	projections, err := projection.Parse("values.yaml", []byte(`
 projections:
   - name: values
     collection: values

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -126,7 +126,7 @@ func (d *definitions) find(ctx context.Context, name string, number int64) (*Pro
 		return nil, "", job.Permanent(fmt.Errorf("projection %s has no generation %d any more", name, number))
 	}
 	if !definition.InCode {
-		p, err := project.Compile(definition.Text)
+		p, err := projection.Compile(definition.Text)
 		if err != nil {
 			return nil, "", job.Permanent(fmt.Errorf("compile generation %d of projection %s: %w", number, name, err))
 		}
@@ -139,10 +139,10 @@ func (d *definitions) find(ctx context.Context, name string, number int64) (*Pro
 }
 
 // fold adapts an accumulator to verification.
-type fold struct{ *project.Accumulator }
+type fold struct{ *projection.Accumulator }
 
 func (f fold) Add(events []*event.Event) error {
-	// A nil *project.Error must not become an error.
+	// A nil *projection.Error must not become an error.
 	if err := f.Accumulator.Add(events); err != nil {
 		return err
 	}

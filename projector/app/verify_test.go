@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -33,7 +33,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		return c
 	}
 	orders, invoices := pipeline("orders"), pipeline("invoices")
-	projections, err := project.Parse("visits.yaml", []byte(visitsYAML))
+	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 // missing or behind, and a repair would write them before any rollout.
 func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 	t.Parallel()
-	projections, err := project.Parse("visits.yaml", []byte(visitsYAML))
+	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
 	if err != nil {
 		t.Fatal(err)
 	}

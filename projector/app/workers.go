@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -17,15 +17,15 @@ import (
 
 // workers returns the workers of all kinds of jobs. They share one rate, and yield to the
 // live events that the handler records in live.
-func (p *Projector) workers(s *stores, engine *project.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
+func (p *Projector) workers(s *stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
 	c := p.config
 	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate), Live: live, Registerer: p.registry})
 	workers, err := refoldWorkers(refold.Options{
 		Source:       events,
-		Targets:      refoldTargets{engine.Targets},
+		Targets:      refoldTargets{eng.Targets},
 		Store:        refoldStore{store, readmodel.NewRepairer(s.readModels)},
 		Parking:      parked,
-		Follower:     follower{engine},
+		Follower:     follower{eng},
 		Reachable:    s.pingReadModels,
 		Pace:         pace,
 		Sequence:     event.Sequence(c.Projections.Sequence),

@@ -140,13 +140,13 @@ var Table = []Mutation{
 	// Folding and writing.
 	{
 		Name: "an event is folded twice",
-		File: "projector/internal/project/process.go",
+		File: "projector/internal/engine/process.go",
 		Old:  "case ev.EventID <= v:\n",
 		New:  "case ev.EventID < v:\n",
 	},
 	{
 		Name: "a missing event is skipped",
-		File: "projector/internal/project/process.go",
+		File: "projector/internal/engine/process.go",
 		Old:  "case strict && ev.EventID != v+1, u.single",
 		New:  "case strict && ev.EventID > v+2, u.single",
 	},
@@ -171,7 +171,7 @@ var Table = []Mutation{
 	},
 	{
 		Name:  "a write whose reply was lost is applied again without looking",
-		File:  "projector/internal/project/track.go",
+		File:  "projector/internal/engine/track.go",
 		Old:   "\tdefault:\n\t\tu.attempted = max(",
 		New:   "\tdefault:\n\t\tu.settleRun()\n\t\tu.attempted = max(",
 		Blind: "",
@@ -206,13 +206,13 @@ var Table = []Mutation{
 	// Parking.
 	{
 		Name: "a poison event is skipped instead of parking its aggregate",
-		File: "projector/internal/project/parking.go",
+		File: "projector/internal/engine/parking.go",
 		Old:  "if err := b.parking.Park(parking, parked); err != nil {",
 		New:  "if err := parking.Err(); err != nil {",
 	},
 	{
 		Name: "the events behind a parked one are applied",
-		File: "projector/internal/project/parking.go",
+		File: "projector/internal/engine/parking.go",
 		Old:  "if p := positions[i]; p.Resumes || p.EventID > u.watermark {",
 		New:  "if p := positions[i]; p.Resumes && p.EventID > u.watermark+1000 {",
 	},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // expected is the expected state of a projection.
@@ -119,7 +119,7 @@ type totals struct {
 	IDs    []int64 `bson:"ids"`
 }
 
-func applyTotals(state project.State, ev *event.Event) (project.State, error) {
+func applyTotals(state projection.State, ev *event.Event) (projection.State, error) {
 	var t totals
 	if state != nil {
 		if err := bson.Unmarshal(state, &t); err != nil {

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
 // setAsideAll gives every read model generation 0, like a repair that stops after this
@@ -80,17 +80,17 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 		// Only one step is atomic, so a history of several pages is written without other
 		// writers.
 		concurrent := rapid.Bool().Draw(rt, "concurrent")
-		var store project.Repairer = s
+		var store engine.Repairer = s
 		if concurrent {
 			store = wholeHistory{s}
 		}
-		engine := func() *project.Engine {
+		eng := func() *engine.Engine {
 			projections, err := testProjections()
 			if err != nil {
 				rt.Fatal(err)
 			}
-			e, err := project.NewEngine(project.Options{
-				Targets: project.Live(projections), Store: newTestStore(rt, db), Parking: parking, Repairer: store, Sequence: s.sequence,
+			e, err := engine.New(engine.Options{
+				Targets: engine.Live(projections), Store: newTestStore(rt, db), Parking: parking, Repairer: store, Sequence: s.sequence,
 			})
 			if err != nil {
 				rt.Fatal(err)
@@ -99,29 +99,29 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 		}
 		// try returns an error for rt's goroutine, because rapid allows only that
 		// goroutine to fail a check.
-		try := func(e *project.Engine, events []*event.Event) error {
+		try := func(e *engine.Engine, events []*event.Event) error {
 			for range 20 {
-				results, err := e.Process(rt.Context(), events, project.Repair)
-				for errors.Is(err, project.ErrContended) {
+				results, err := e.Process(rt.Context(), events, engine.Repair)
+				for errors.Is(err, engine.ErrContended) {
 					// The transaction of another goroutine is open, and ends by itself.
 					runtime.Gosched()
-					results, err = e.Process(rt.Context(), events, project.Repair)
+					results, err = e.Process(rt.Context(), events, engine.Repair)
 				}
 				if err != nil {
 					return err
 				}
-				if !slices.ContainsFunc(results, func(r project.Result) bool { return r.Verdict == project.Pending }) {
+				if !slices.ContainsFunc(results, func(r engine.Result) bool { return r.Verdict == engine.Pending }) {
 					return nil
 				}
 			}
 			return fmt.Errorf("events %v are still pending", events)
 		}
-		process := func(e *project.Engine, events []*event.Event) {
+		process := func(e *engine.Engine, events []*event.Event) {
 			if err := try(e, events); err != nil {
 				rt.Fatal(err)
 			}
 		}
-		first, second := engine(), engine()
+		first, second := eng(), eng()
 		process(first, history[:applied])
 		setAsideAll(rt, db)
 

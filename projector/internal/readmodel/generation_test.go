@@ -13,13 +13,13 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // generationOne counts the events of an aggregate, and generationTwo lists some of them.
 // They create and delete at different events. Without deletes, a deletion is a field.
-func generationOne(deletes bool) project.Func {
-	return func(state project.State, ev *event.Event) (project.State, error) {
+func generationOne(deletes bool) projection.Func {
+	return func(state projection.State, ev *event.Event) (projection.State, error) {
 		if ev.EventType == "Cancelled" && deletes {
 			return nil, nil
 		}
@@ -31,8 +31,8 @@ func generationOne(deletes bool) project.Func {
 	}
 }
 
-func generationTwo(deletes bool) project.Func {
-	return func(state project.State, ev *event.Event) (project.State, error) {
+func generationTwo(deletes bool) projection.Func {
+	return func(state projection.State, ev *event.Event) (projection.State, error) {
 		switch {
 		case ev.EventType == "ItemRemoved" && deletes:
 			return nil, nil
@@ -164,7 +164,7 @@ type rebuilt struct {
 	db        *fakeDatabase
 	histories [][]*event.Event
 	// folds are the definitions by generation.
-	folds    map[int64]*project.Projection
+	folds    map[int64]*projection.Projection
 	promoted bool
 }
 
@@ -270,9 +270,9 @@ func TestGenerationsDoNotTouchEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScenario(t)
 		deletes := rapid.Bool().Draw(t, "deletes")
-		r := &rebuilt{db: newFakeDatabase(s.seed), histories: s.histories, folds: map[int64]*project.Projection{}}
-		for g, apply := range map[int64]project.Func{1: generationOne(deletes), 2: generationTwo(deletes)} {
-			p, err := project.New(project.Declaration{Name: "p", Collection: "things", Deletes: deletes, Apply: apply})
+		r := &rebuilt{db: newFakeDatabase(s.seed), histories: s.histories, folds: map[int64]*projection.Projection{}}
+		for g, apply := range map[int64]projection.Func{1: generationOne(deletes), 2: generationTwo(deletes)} {
+			p, err := projection.New(projection.Declaration{Name: "p", Collection: "things", Deletes: deletes, Apply: apply})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,8 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // The projections under test: one with every operator, deletes and failures, one
@@ -113,12 +114,12 @@ func newEvent(aggregate string, id int64, kind, sku string, quantity int64) *eve
 	}
 }
 
-func testProjections() ([]*project.Projection, error) {
-	declared, err := project.Parse("test.yaml", []byte(declarations))
+func testProjections() ([]*projection.Projection, error) {
+	declared, err := projection.Parse("test.yaml", []byte(declarations))
 	if err != nil {
 		return nil, err
 	}
-	inGo, err := project.New(project.Declaration{Name: "totals", Collection: "totals", Deletes: true, Apply: applyTotals})
+	inGo, err := projection.New(projection.Declaration{Name: "totals", Collection: "totals", Deletes: true, Apply: applyTotals})
 	return append(declared, inGo), err
 }
 
@@ -188,11 +189,11 @@ func (q *topic) empty(s *scenario) bool {
 	return true
 }
 
-func (q *topic) acknowledge(s *scenario, events []*event.Event, results []project.Result) {
+func (q *topic) acknowledge(s *scenario, events []*event.Event, results []engine.Result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, ev := range events {
-		if v := results[i].Verdict; v == project.Done || v == project.Poison {
+		if v := results[i].Verdict; v == engine.Done || v == engine.Poison {
 			for a, history := range s.histories {
 				if history[0].AggregateID == ev.AggregateID {
 					q.acked[a][ev.EventID] = true
@@ -337,8 +338,8 @@ func (s *scenario) pod(db database, parking *memoryParking, queue *topic) error 
 	loops.Go(func() { _ = l.Run(ctx) })
 	defer loops.Wait()
 	defer crash(nil)
-	engine, err := project.NewEngine(project.Options{
-		Targets: project.Live(projections), Store: testStore{w, l}, Parking: parking, Repairer: s, Sequence: s.sequence,
+	eng, err := engine.New(engine.Options{
+		Targets: engine.Live(projections), Store: testStore{w, l}, Parking: parking, Repairer: s, Sequence: s.sequence,
 	})
 	if err != nil {
 		return err
@@ -360,9 +361,9 @@ func (s *scenario) pod(db database, parking *memoryParking, queue *topic) error 
 					continue
 				}
 				queue.mu.Lock()
-				gaps := project.Gaps(queue.random.IntN(3))
+				gaps := engine.Gaps(queue.random.IntN(3))
 				queue.mu.Unlock()
-				results, err := engine.Process(ctx, batch, gaps)
+				results, err := eng.Process(ctx, batch, gaps)
 				if err != nil && ctx.Err() == nil {
 					// The caller of the engine retries with a pause.
 					<-time.After(time.Millisecond)

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -24,7 +24,7 @@ type parts struct {
 	database   *mongo.Database
 	events     *mongo.Collection
 	reader     *eventstore.Reader
-	projection *project.Projection
+	projection *projection.Projection
 	*readmodel.Loader
 	*readmodel.Writer
 	*readmodel.Repairer
@@ -60,7 +60,7 @@ func newParts(tb testing.TB, generation int64) *parts {
 	if p.reader, err = eventstore.NewReader(p.events, event.DefaultFields(), zerolog.Nop()); err != nil {
 		tb.Fatal(err)
 	}
-	projections, err := project.Parse("orders.yaml", []byte(ordersYAML))
+	projections, err := projection.Parse("orders.yaml", []byte(ordersYAML))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func (p *parts) Follow(_ context.Context, unit model.Unit, _ bson.RawValue, head
 	return Followed{}, fmt.Errorf("Follow was called for %s up to %d, want no call", unit.AggregateID, head)
 }
 
-type realFold struct{ *project.Accumulator }
+type realFold struct{ *projection.Accumulator }
 
 func (f realFold) Add(events []*event.Event) bool { return f.Accumulator.Add(events) == nil }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
@@ -47,7 +47,7 @@ func (notParked) Parked(_ context.Context, units []model.Unit) ([]model.Position
 // and compares nothing.
 func BenchmarkVerify(b *testing.B) {
 	const events = 4 * benchAggregates
-	projections, err := project.Parse("bench.yaml", []byte(definitions["keeps its documents"]))
+	projections, err := projection.Parse("bench.yaml", []byte(definitions["keeps its documents"]))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func BenchmarkVerify(b *testing.B) {
 }
 
 // load stores the events and the read models.
-func load(b *testing.B, db *mongo.Database, p *project.Projection) {
+func load(b *testing.B, db *mongo.Database, p *projection.Projection) {
 	b.Helper()
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {

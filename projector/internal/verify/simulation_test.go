@@ -14,7 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -23,7 +23,7 @@ import (
 type simulation struct {
 	tb         testing.TB
 	reader     *event.Reader
-	projection *project.Projection
+	projection *projection.Projection
 	strict     bool
 	// happens runs before each answer.
 	happens func()
@@ -61,7 +61,7 @@ type stored struct {
 
 func newSimulation(tb testing.TB, definition string, strict bool) *simulation {
 	tb.Helper()
-	projections, err := project.Parse("test.yaml", []byte(definition))
+	projections, err := projection.Parse("test.yaml", []byte(definition))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func (w *simulation) settle() {
 func (w *simulation) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
 
 // fold makes an accumulator a [verify.Fold].
-type fold struct{ *project.Accumulator }
+type fold struct{ *projection.Accumulator }
 
 func (f fold) Add(events []*event.Event) error {
 	if err := f.Accumulator.Add(events); err != nil {

@@ -1,0 +1,293 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// batch is one call of [Engine.Process].
+type batch struct {
+	*Engine
+	gaps Gaps
+	// session has the states that may be assumed instead of loaded; nil if there are none.
+	session *Session
+	// targets are the engine's targets at the beginning of the call.
+	targets    snapshot
+	aggregates []*aggregate
+	units      []*unit
+	// places say for each event of the call which aggregate and index it has.
+	places []eventPlace
+	// folding is locked while a projection folds. The projections share the views of
+	// events, which are not safe for concurrent use.
+	folding sync.Mutex
+}
+
+type eventPlace struct {
+	aggregate *aggregate
+	index     int
+}
+
+// aggregate is an aggregate with its events in a batch.
+type aggregate struct {
+	id string
+	// events are in the order of their ids.
+	events []*projection.View
+	units  []*unit
+}
+
+// last is the highest id in the batch.
+func (a *aggregate) last() int64 { return a.events[len(a.events)-1].EventID }
+
+// raw is the aggregate's id with its type in the event store.
+func (a *aggregate) raw() bson.RawValue { return a.events[0].RawAggregateID }
+
+// settlement is the result of an event in one projection.
+type settlement uint8
+
+const (
+	unsettled settlement = iota
+	settledApplied
+	settledIgnored
+	settledDuplicate
+	// settledParked: acknowledged, because the unit is parked.
+	settledParked
+	// settledPoison: the event has parked the unit.
+	settledPoison
+	// settledDeferred: left to the job that builds the generation.
+	settledDeferred
+)
+
+// settlements is their number.
+const settlements = settledDeferred + 1
+
+// unit is one aggregate in one projection, with its progress.
+type unit struct {
+	model.Unit
+	target    *Target
+	aggregate *aggregate
+
+	// settled are the results of the aggregate's finished events, in order.
+	settled []settlement
+	// document is the document as last loaded; nil after it is written. watermark is the
+	// watermark as last loaded or written.
+	document  bson.Raw
+	watermark int64
+	// passed is the watermark of a parked unit that can resume immediately; otherwise 0.
+	passed int64
+	// updatedAt is the lastUpdatedAt of the document.
+	updatedAt int64
+	// assumes is how the state is known, until the write is answered. looked says that the
+	// session was asked for the state in this call.
+	assumes assumption
+	looked  bool
+	// foreign is the document of an older generation that was loaded.
+	foreign *model.Foreign
+	// missing are events from the event store that are still to be folded.
+	missing []*projection.View
+	// read is the last event up to which the event store was read, for a unit whose
+	// watermark does not show which events it lacks. after is the watermark after which the
+	// events that were read begin.
+	read, after int64
+	// run are the events being folded, and fold is the result.
+	run  []*projection.View
+	fold projection.Fold
+
+	// parkedFor is the event that parked the unit before and is retried. head is the event
+	// up to which the unit is resumed.
+	parkedFor, head int64
+	// attempted is the target watermark of a write whose outcome is unknown.
+	attempted int64
+	// single folds one event at a time, to find the one that MongoDB rejects.
+	single bool
+	// stale counts consecutive writes that matched nothing because another writer was
+	// faster. unknown counts the writes of this call whose outcome is unknown.
+	stale, unknown int
+	// trouble is the error that stops the unit in this call.
+	trouble error
+	// contended says that trouble comes from another process that works on the same
+	// aggregate, unparkable that it comes from the parking list.
+	contended, unparkable bool
+	// conflict is the last refusal because another document has a unique value.
+	conflict *projection.Error
+	// held says that the unit waits for the event after watermark.
+	held bool
+	// repaired counts the written events that came from the event store.
+	repaired int
+	// cause is the reason for which the unit was parked.
+	cause *projection.Error
+}
+
+// finished reports whether all events have a result.
+func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
+
+func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, gaps Gaps) *batch {
+	b := &batch{Engine: e, gaps: gaps, session: s, targets: targets, places: make([]eventPlace, len(events))}
+	byID := make(map[string]*aggregate)
+	for _, ev := range events {
+		a := byID[ev.AggregateID]
+		if a == nil {
+			a = &aggregate{id: ev.AggregateID}
+			byID[ev.AggregateID] = a
+			b.aggregates = append(b.aggregates, a)
+		}
+		a.events = append(a.events, projection.NewView(ev))
+	}
+	b.place(events, byID)
+	for _, a := range b.aggregates {
+		for _, t := range b.targets {
+			if !slices.ContainsFunc(a.events, func(ev *projection.View) bool { return t.Projection.Concerns(ev.Event) }) {
+				continue
+			}
+			u := &unit{Unit: t.unit(a.id), target: t, aggregate: a, settled: make([]settlement, 0, len(a.events))}
+			a.units = append(a.units, u)
+			b.units = append(b.units, u)
+		}
+	}
+	return b
+}
+
+// place sorts the events of each aggregate, and records the place of each event of the
+// call.
+func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
+	index := make(map[*event.Event]int, len(events))
+	for _, a := range b.aggregates {
+		slices.SortStableFunc(a.events, func(x, y *projection.View) int {
+			if x.EventID < y.EventID {
+				return -1
+			}
+			if x.EventID > y.EventID {
+				return 1
+			}
+			return 0
+		})
+		for i, ev := range a.events {
+			index[ev.Event] = i
+		}
+	}
+	for i, ev := range events {
+		b.places[i] = eventPlace{aggregate: byID[ev.AggregateID], index: index[ev]}
+	}
+}
+
+// results returns the result of each event of the call.
+func (b *batch) results() []Result {
+	results := make([]Result, len(b.places))
+	for i, place := range b.places {
+		results[i] = place.aggregate.result(place.index)
+	}
+	return results
+}
+
+// trustedResults returns the results. If other processes no longer count on this one,
+// none of them is final.
+func (b *batch) trustedResults(err error) ([]Result, error) {
+	results := b.results()
+	if b.trusted == nil {
+		return results, err
+	}
+	untrusted := b.trusted()
+	if untrusted == nil {
+		return results, err
+	}
+	for i := range results {
+		if r := &results[i]; r.Verdict == Done || r.Verdict == Poison {
+			r.Verdict, r.Causes = Pending, nil
+		}
+	}
+	return results, errors.Join(err, fmt.Errorf("nothing is acknowledged: %w", untrusted))
+}
+
+// result combines the results of an event in all targets: the least finished one counts.
+func (a *aggregate) result(i int) Result {
+	r := Result{Verdict: Done}
+	for _, u := range a.units {
+		verdict := Done
+		switch {
+		case i >= len(u.settled) && u.held:
+			verdict = Held
+			if r.Missing == 0 || u.watermark+1 < r.Missing {
+				r.Missing = u.watermark + 1
+			}
+		case i >= len(u.settled):
+			verdict = Pending
+			if u.conflict != nil {
+				r.Answered = true
+			}
+		case u.settled[i] == settledPoison:
+			verdict = Poison
+			r.Causes = append(r.Causes, u.cause)
+		case u.settled[i] == settledApplied, u.settled[i] == settledIgnored:
+			r.Answered = true
+		}
+		r.Verdict = worse(r.Verdict, verdict)
+	}
+	if r.Verdict != Held {
+		r.Missing = 0
+	}
+	if r.Verdict != Poison {
+		r.Causes = nil
+	}
+	return r
+}
+
+// worse returns the verdict that leaves more work.
+func worse(a, b Verdict) Verdict {
+	for _, v := range []Verdict{Pending, Held, Poison} {
+		if a == v || b == v {
+			return v
+		}
+	}
+	return Done
+}
+
+// count updates the metrics. The spans of traced events are exemplars.
+func (b *batch) count(traced *tracing.Events) {
+	now := time.Now()
+	for _, a := range b.aggregates {
+		applied := make([]bool, len(a.events))
+		for _, u := range a.units {
+			var counts [settlements]int
+			for i, s := range u.settled {
+				counts[s]++
+				if u.target.Building {
+					continue
+				}
+				applied[i] = applied[i] || s == settledApplied
+				if b.judge != nil && (s == settledApplied || s == settledIgnored) && u.target.Projection.Handles(a.events[i].Event) {
+					b.judge.Good(u.Projection, a.events[i].EventType)
+				}
+			}
+			b.add(u.Projection, countDeferred, counts[settledDeferred])
+			if u.target.Building {
+				continue
+			}
+			b.add(u.Projection, countApplied, counts[settledApplied])
+			b.add(u.Projection, countIgnored, counts[settledIgnored])
+			b.add(u.Projection, countDuplicate, counts[settledDuplicate])
+			b.add(u.Projection, countParked, counts[settledParked]+counts[settledPoison])
+			b.add(u.Projection, countRepaired, u.repaired)
+		}
+		for i, ev := range a.events {
+			if applied[i] && !ev.Timestamp.IsZero() {
+				traced.Of(ev.AggregateID, ev.EventID).Observe(b.metrics.age, max(0, now.Sub(ev.Timestamp).Seconds()))
+			}
+		}
+	}
+}
+
+func (b *batch) add(projection, outcome string, n int) {
+	if n > 0 {
+		b.metrics.events.WithLabelValues(projection, outcome).Add(float64(n))
+	}
+}

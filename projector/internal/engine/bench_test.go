@@ -1,0 +1,61 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// instant is a store that answers at once, so that only the engine is measured.
+type instant struct{ document bson.Raw }
+
+func (s instant) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
+	loaded := make([]model.State, len(units))
+	for i := range loaded {
+		loaded[i] = model.State{Document: s.document}
+	}
+	return loaded, nil
+}
+
+func (instant) Release([]model.State) {}
+
+func (s instant) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
+	written := make([]model.Written, len(writes))
+	for i := range written {
+		written[i].Status = model.Applied
+	}
+	return written, nil
+}
+
+// BenchmarkProcess measures the engine per event, without the store.
+func BenchmarkProcess(b *testing.B) {
+	projections, err := projection.Parse("bench.yaml", []byte(projectiontest.Orders))
+	if err != nil {
+		b.Fatal(err)
+	}
+	eng, err := engine.New(engine.Options{Targets: engine.Live(projections), Store: instant{projectiontest.Order(b, 0)}, Parking: newFakeParking()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, batch := range []int{1, 50} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			all := projectiontest.OrderEvents(b, batch)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N/batch + 1 {
+				results, err := eng.Process(b.Context(), all, engine.Hold)
+				if err != nil || results[batch-1].Verdict != engine.Done {
+					b.Fatal(results, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+// Package engine applies batches of events to read models.
+//
+// The [Engine] takes a batch of events. It loads the states of their aggregates from a
+// [Store], has each projection fold the events of an aggregate into one change (package
+// projection), has the store write the change, and returns a result for every event.
+//
+// # Order
+//
+// The watermark v of (projection, aggregate) is the id of the last event in its read model.
+// An event with the id n is
+//
+//	n <= v      duplicate: nothing to do
+//	n == v+1    apply
+//	n >  v+1    gap (strict sequence only): held, or repaired from the event store
+//
+// Every write is guarded by the watermark that its fold started from. If another writer was
+// faster, the write is stale, and the events are folded again from the new state. Because a
+// fold is deterministic, both writers reach the same result.
+//
+// # Targets
+//
+// The engine folds into targets: generations of projections, each with its collection.
+// [Engine.Set] replaces them while batches are running. A batch works for the targets at
+// its beginning, and its events are done when all of these are.
+//
+//	              start                  catch up                 promote
+//	live g ─────────────▶ live g        ─────────────▶ live g     ─────────────▶ live g+1
+//	                      building g+1,                building g+1
+//	                      defers
+//
+// Each arrow is a Set. The last one is between [Engine.Pause] and [Engine.Continue], and
+// after the rename of the collection.
+//
+// From the moment at which a generation that is being built is a target, it gets every
+// event. A job folds the older events. While the generation defers, an event that does not
+// follow its watermark is left to that job, unless one page of the event store closes the
+// gap. When it no longer defers, an event is done only when the generation has it. A batch
+// that still defers has only events that were already in the event store. So a sweep that
+// starts after that, and finds no aggregate behind its head, completes the generation.
+//
+// A track is one target's part of a batch. It holds its projection's pause lock from before
+// it loads until its writes are answered. Pause lets no further track acquire the lock and
+// waits for the tracks that hold it; other projections go on. A track that finds its target
+// replaced leaves its units pending ([model.ErrSuperseded]), and so does a track that waits
+// for the lock for longer than a second ([ErrPaused]). Neither parks an aggregate.
+//
+// # Sessions
+//
+// A [Session] is the engine for the events of one session of the topic. As long as the
+// process holds it, the session's aggregates have no other regular writer, so:
+//
+//   - A document that was just written is kept, within a number of bytes, and the next
+//     events are folded into it without a load.
+//   - In a strict sequence, an aggregate is assumed to be new if its event 1 arrives. If
+//     one was not new, the next 256 are loaded.
+//
+// Both are only assumptions. They lead only to an exact Update, or to a Create of a unit
+// without any watermark, and the store refuses both if the assumption is wrong. Then, and
+// whenever the fold fails or has another result, the unit is loaded in the same call, and
+// only the stored state counts. A kept state belongs to one target. It is dropped at a
+// promotion, and when another definition will replace the target.
+//
+// # Failure
+//
+// A call makes one attempt and waits for nothing. A unit, which is one aggregate in one
+// projection, ends the call in one of these states:
+//
+//	              ┌──▶ done       every event is applied, or was before
+//	attempt ──────┼──▶ held       the next event is missing: no event after it is done
+//	              ├──▶ pending    a store did not answer, or another document holds a
+//	              │               unique value: the caller offers the events again
+//	              └──▶ parked     an event can never be applied: what came before it is
+//	                              written, what comes after it is acknowledged
+//
+// [Park] ends the waiting of the middle two: a held unit is parked as missing, a
+// pending one as unavailable. Both are resumed by themselves from the event store.
+// An expression that fails, an operator that does not fit and a document that MongoDB
+// refuses park a unit until an operator has it retried. Parking concerns one
+// projection alone. If most events of one type fail, the [Judge] calls the projection
+// wrong: the units are then parked as [projection.ReasonRule], and resume by themselves.
+//
+// # One aggregate from the event store
+//
+// [Engine.Resume] continues a unit without the topic: a parked unit, or a unit that a sweep
+// has found behind. It takes the same lock and writes under the same guard as a batch, so
+// both can work on the same unit at the same time. It never skips an event: a history that
+// does not begin at event 1 parks the unit, and nothing is deleted because the event store
+// lacks it.
+package engine

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
+)
+
+// Options configure an [Engine].
+type Options struct {
+	// Targets are folded into until [Engine.Set] replaces them. Without targets, all events
+	// stay Pending until the first Set.
+	Targets []Target
+	Store   Store
+	Parking Parking
+	// Repairer may be nil: gaps then stay until the missing events arrive.
+	Repairer Repairer
+	// Judge may be nil: aggregates are then parked without a check.
+	Judge Judge
+	// Sequence defaults to strict.
+	Sequence event.Sequence
+	// Reachable reports whether the read models' store can be reached; nil means always. If
+	// it cannot be reached, [Park] parks nothing as unavailable, because every unit would
+	// be parked.
+	Reachable func(ctx context.Context) error
+	// Trusted reports whether other processes still count on this one to know the targets;
+	// nil means always. It is called after the writes. If it returns an error, no event is
+	// Done, because others may have changed the targets without waiting for this process.
+	Trusted func() error
+	// Registerer may be nil: no metrics then.
+	Registerer prometheus.Registerer
+	Log        zerolog.Logger
+	// Attempt bounds one request to the store or the event store; default 10 s.
+	Attempt time.Duration
+}
+
+// ErrContended says that the writes of some aggregates repeatedly conflicted with other
+// writers. Either another process holds their sessions too, or a killed process has left
+// a transaction open. The caller must release the events' messages.
+var ErrContended = errors.New("writes keep conflicting: another process writes the same read models, or the open transaction of a killed process holds them until a projector or MongoDB ends it")
+
+// Engine projects batches of events. It is safe for concurrent use. Two concurrent calls
+// with events of one aggregate are correct, but one of them folds for nothing.
+type Engine struct {
+	store     Store
+	parking   Parking
+	repairer  Repairer
+	strict    bool
+	reachable func(context.Context) error
+	trusted   func() error
+	judge     Judge
+	metrics   *metrics
+	log       zerolog.Logger
+	attempt   time.Duration
+
+	pauseLocks pauseLocks
+	// swelling holds a token while a track folds and writes documents that grow far beyond
+	// their events.
+	swelling  chan struct{}
+	newcomers newcomers
+	calls     calls
+	setting   sync.Mutex
+	targets   atomic.Pointer[snapshot]
+}
+
+// New makes an engine, and reports every problem of the options.
+func New(o Options) (*Engine, error) {
+	var problems []error
+	if o.Store == nil || o.Parking == nil {
+		problems = append(problems, errors.New("store and parking are required"))
+	}
+	sequence := cmp.Or(o.Sequence, event.SequenceStrict)
+	if sequence != event.SequenceStrict && sequence != event.SequenceIncreasing {
+		problems = append(problems, fmt.Errorf("unknown sequence %q", o.Sequence))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("make projection engine: %w", errors.Join(problems...))
+	}
+	e := &Engine{
+		store:     o.Store,
+		parking:   o.Parking,
+		repairer:  o.Repairer,
+		strict:    sequence == event.SequenceStrict,
+		metrics:   newMetrics(o.Registerer),
+		reachable: o.Reachable,
+		trusted:   o.Trusted,
+		judge:     o.Judge,
+		log:       o.Log,
+		swelling:  make(chan struct{}, 1),
+		attempt:   cmp.Or(o.Attempt, 10*time.Second),
+	}
+	if len(o.Targets) > 0 {
+		if err := e.Set(o.Targets); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// Process projects events into every projection and returns a result for each, in the same
+// order. It uses the targets at its beginning. Events of several aggregates may be mixed;
+// those of one aggregate are applied in the order of their ids. So the caller offers a held
+// event again together with later events.
+//
+// Process makes one attempt. It does not wait between requests: after a transient error,
+// the events of a unit are Pending, and the error says why. The caller decides when to try
+// again. The error is ctx's cause if ctx ended, and includes [ErrContended] if writes stay
+// stale. The results are valid in each case: every result but Pending is durable. The
+// events' bytes must never change, because a write may still be running when Process
+// returns.
+func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
+	return e.process(ctx, nil, events, gaps)
+}
+
+// process is Process for a session; nil means no session.
+func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event, gaps Gaps) ([]Result, error) {
+	targets, end := e.begin()
+	defer end()
+	b := e.newBatch(targets, s, events, gaps)
+	if b.targets == nil {
+		return make([]Result, len(events)), errNoTargets
+	}
+	err := b.run(ctx)
+	b.count(tracing.EventsOf(ctx))
+	return b.trustedResults(err)
+}

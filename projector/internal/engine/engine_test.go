@@ -1,0 +1,485 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+const twoProjections = `
+projections:
+  - name: counts
+    collection: counts
+    on:
+      Add: {inc: {n: 1}, push: {ids: eventId}}
+      Bad: {set: {x: payload.missing}}
+      Gone: {delete: true}
+  - name: things
+    collection: things
+    aggregateType: Thing
+    on:
+      Add: {set: {last: eventId}}
+`
+
+func unitOf(projection, aggregate string) model.Unit {
+	return model.Unit{Projection: projection, Generation: 1, Collection: projection, AggregateID: aggregate, Deletes: projection == "counts"}
+}
+
+// events makes events of one aggregate from texts such as "1 Add".
+func events(tb testing.TB, aggregate string, list ...string) []*event.Event {
+	tb.Helper()
+	var made []*event.Event
+	for _, text := range list {
+		var id int64
+		var kind string
+		if _, err := fmt.Sscan(text, &id, &kind); err != nil {
+			tb.Fatal(err)
+		}
+		ev := projectiontest.Event(tb, id, kind, `{}`)
+		ev.AggregateID = aggregate
+		made = append(made, ev)
+	}
+	return made
+}
+
+func verdicts(results []engine.Result) string {
+	names := map[engine.Verdict]string{engine.Pending: "pending", engine.Done: "done", engine.Poison: "poison", engine.Held: "held"}
+	var list []string
+	for _, r := range results {
+		name := names[r.Verdict]
+		if r.Verdict == engine.Held {
+			name += fmt.Sprint(r.Missing)
+		}
+		list = append(list, name)
+	}
+	return strings.Join(list, "/")
+}
+
+// process processes events and expects the verdicts want and no error.
+func (b *bench) process(t *testing.T, evs []*event.Event, gaps engine.Gaps, want string) []engine.Result {
+	t.Helper()
+	results, err := b.Process(t.Context(), evs, gaps)
+	if got := verdicts(results); err != nil || got != want {
+		t.Fatalf("got %q, %v; want %q", got, err, want)
+	}
+	if b.unreleased != 0 {
+		t.Errorf("%d loads were not released", b.unreleased)
+	}
+	return results
+}
+
+func (b *bench) expect(t *testing.T, projection, aggregate string, watermark int64, document string) {
+	t.Helper()
+	u := unitOf(projection, aggregate)
+	if got := projectiontest.JSON(t, b.documents[u]); b.marks[u] != watermark || got != document {
+		t.Errorf("%s of %s: watermark %d, document %s; want %d, %s", projection, aggregate, b.marks[u], got, watermark, document)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	b := newBench(t, twoProjections, func(o *engine.Options) { o.Registerer = registry })
+	one, two := events(t, "one", "1 Add", "2 Other", "3 Add"), events(t, "two", "1 Add")
+	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, engine.Hold, "done/done/done/done")
+	b.expect(t, "counts", "one", 3, `{"ids":[1,3],"n":2}`)
+	b.expect(t, "things", "one", 3, `{"last":3}`)
+	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
+	// One request for each projection.
+	if len(b.loads) != 2 || len(b.writes) != 2 || len(b.writes[0])+len(b.writes[1]) != 4 || b.parking.asked != 0 {
+		t.Errorf("%d loads, %d writes, asked for parked %d times", len(b.loads), len(b.writes), b.parking.asked)
+	}
+	// The same events again, with one more, out of order, and one of them twice.
+	more := events(t, "one", "4 Add", "5 Gone")
+	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, engine.Hold, "done/done/done/done/done")
+	b.expect(t, "counts", "one", 5, "nil")
+	b.expect(t, "things", "one", 5, `{"last":4}`)
+	const want = `
+		# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).
+		# TYPE penstock_projector_events_total counter
+		penstock_projector_events_total{outcome="applied",projection="counts"} 5
+		penstock_projector_events_total{outcome="applied",projection="things"} 4
+penstock_projector_events_total{outcome="deferred",projection="counts"} 0
+penstock_projector_events_total{outcome="deferred",projection="things"} 0
+		penstock_projector_events_total{outcome="duplicate",projection="counts"} 3
+		penstock_projector_events_total{outcome="duplicate",projection="things"} 3
+		penstock_projector_events_total{outcome="ignored",projection="counts"} 1
+		penstock_projector_events_total{outcome="ignored",projection="things"} 2
+		penstock_projector_events_total{outcome="parked",projection="counts"} 0
+		penstock_projector_events_total{outcome="parked",projection="things"} 0
+		penstock_projector_events_total{outcome="repaired",projection="counts"} 0
+		penstock_projector_events_total{outcome="repaired",projection="things"} 0
+	`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_events_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEventOfAnotherAggregateTypeCausesNoRequest checks that an event of another aggregate
+// type causes no request.
+func TestEventOfAnotherAggregateTypeCausesNoRequest(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `projections: [{name: p, collection: p, aggregateType: Other, on: {Add: {inc: {n: 1}}}}]`)
+	b.process(t, events(t, "one", "7 Add"), engine.Hold, "done")
+	if len(b.loads)+len(b.writes) > 0 {
+		t.Error("the store was asked")
+	}
+	b.process(t, nil, engine.Hold, "")
+}
+
+func TestGapHeld(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	evs := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
+	results := b.process(t, []*event.Event{evs[0], evs[2], evs[4]}, engine.Hold, "done/held2/held2")
+	if results[0].Missing != 0 {
+		t.Error("a Done result names a missing event")
+	}
+	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
+	b.process(t, []*event.Event{evs[2], evs[4], evs[1]}, engine.Hold, "done/held4/done")
+	b.process(t, evs[2:], engine.Hold, "done/done/done")
+	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
+	if b.history.asked != 0 {
+		t.Error("the event store was asked")
+	}
+}
+
+func TestGapRepaired(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	b := newBench(t, twoProjections, func(o *engine.Options) { o.Registerer = registry })
+	const n = 1200
+	var all []*event.Event
+	for i := range int64(n) {
+		ev := projectiontest.Event(t, i+1, "Add", `{}`)
+		ev.AggregateID = "one"
+		all = append(all, ev)
+	}
+	b.history.events = all
+	b.process(t, []*event.Event{all[n-1]}, engine.Repair, "done")
+	u := unitOf("counts", "one")
+	if b.marks[u] != n || b.documents[u].Lookup("n").AsInt64() != n {
+		t.Errorf("watermark %d, document %.80s", b.marks[u], b.documents[u])
+	}
+	// Both projections miss the same pages.
+	if b.history.asked != 3 {
+		t.Errorf("the event store was asked %d times", b.history.asked)
+	}
+	const want = `
+		# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).
+		# TYPE penstock_projector_events_total counter
+		penstock_projector_events_total{outcome="applied",projection="counts"} 1
+		penstock_projector_events_total{outcome="applied",projection="things"} 1
+penstock_projector_events_total{outcome="deferred",projection="counts"} 0
+penstock_projector_events_total{outcome="deferred",projection="things"} 0
+		penstock_projector_events_total{outcome="duplicate",projection="counts"} 0
+		penstock_projector_events_total{outcome="duplicate",projection="things"} 0
+		penstock_projector_events_total{outcome="ignored",projection="counts"} 0
+		penstock_projector_events_total{outcome="ignored",projection="things"} 0
+		penstock_projector_events_total{outcome="parked",projection="counts"} 0
+		penstock_projector_events_total{outcome="parked",projection="things"} 0
+		penstock_projector_events_total{outcome="repaired",projection="counts"} 1199
+		penstock_projector_events_total{outcome="repaired",projection="things"} 1199
+	`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_events_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGapInTheEventStoreToo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
+	b.history.events = []*event.Event{all[0], all[1], all[3]}
+	b.process(t, all[4:], engine.Repair, "held3")
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.history.events = all
+	b.process(t, all[4:], engine.Repair, "done")
+	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
+}
+
+func TestPoisonParksOneUnit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add", "4 Add"), events(t, "two", "1 Add")...)
+	results := b.process(t, evs, engine.Hold, "done/poison/done/done/done")
+	if c := results[1].Causes; len(c) != 1 || c[0].Projection != "counts" || c[0].EventID != 2 || c[0].Reason != projection.ReasonExpression {
+		t.Errorf("causes %v", c)
+	}
+	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
+	b.expect(t, "things", "one", 4, `{"last":4}`)
+	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
+	u := unitOf("counts", "one")
+	if b.parking.parked[u] == nil || b.parking.heads[u] != 4 || len(b.parking.parked) != 1 {
+		t.Errorf("parked %v", b.parking)
+	}
+	// Later events of the aggregate are acknowledged, and other aggregates continue.
+	b.process(t, events(t, "one", "5 Add", "6 Add"), engine.Hold, "done/done")
+	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
+	b.expect(t, "things", "one", 6, `{"last":6}`)
+	if b.parking.heads[u] != 6 {
+		t.Errorf("head %d", b.parking.heads[u])
+	}
+	// The message of the poison event may come again before it is dead-lettered.
+	b.process(t, events(t, "one", "2 Bad"), engine.Hold, "poison")
+}
+
+// TestUnitBeyondItsParkedEventContinues checks that a unit whose watermark is beyond the
+// event at which it was parked continues. This happens if a unique index rejected the event
+// once, and a later delivery could apply it.
+func TestUnitBeyondItsParkedEventContinues(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	taken := true
+	b.onWrite = func(_ int, w model.Write) *model.Written {
+		if taken && w.Projection == "counts" && w.To >= 2 {
+			return &model.Written{Status: model.Rejected, Err: errors.New("E11000 duplicate key error")}
+		}
+		return nil
+	}
+	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
+	b.process(t, all[:3], engine.Hold, "done/poison/done")
+	taken = false
+	// Its message was not dead-lettered.
+	b.process(t, all[1:2], engine.Hold, "done")
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.process(t, all[3:4], engine.Hold, "held3")
+	b.history.events = all
+	b.process(t, all[3:], engine.Repair, "done/done")
+	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
+}
+
+func TestPoisonFromTheEventStore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
+	b.process(t, events(t, "one", "4 Add"), engine.Repair, "done")
+	u := unitOf("counts", "one")
+	if c := b.parking.parked[u]; c == nil || c.EventID != 2 || b.parking.heads[u] != 4 {
+		t.Errorf("parked %v, head %d", c, b.parking.heads[u])
+	}
+	b.expect(t, "things", "one", 4, `{"last":4}`)
+}
+
+func TestIncreasingSequence(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections, func(o *engine.Options) { o.Sequence = event.SequenceIncreasing })
+	b.process(t, events(t, "one", "10 Add", "20 Bad", "30 Add"), engine.Hold, "done/poison/done")
+	b.process(t, events(t, "one", "40 Add", "10 Add"), engine.Hold, "done/done")
+	b.expect(t, "counts", "one", 10, `{"ids":[10],"n":1}`)
+	b.expect(t, "things", "one", 40, `{"last":40}`)
+	if b.parking.heads[unitOf("counts", "one")] != 40 {
+		t.Errorf("head %d", b.parking.heads[unitOf("counts", "one")])
+	}
+}
+
+// TestRejectedEventOfABatchIsFound checks that in a batch that MongoDB rejects, the engine
+// finds the failing event and applies those before it.
+func TestRejectedEventOfABatchIsFound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	refused := errors.New("Document failed validation")
+	b.onWrite = func(_ int, w model.Write) *model.Written {
+		if w.Projection == "counts" && w.To >= 3 {
+			return &model.Written{Status: model.Rejected, Err: refused}
+		}
+		return nil
+	}
+	results := b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), engine.Hold, "done/done/poison/done")
+	if c := results[2].Causes[0]; c.Reason != projection.ReasonRejected || !errors.Is(c, refused) {
+		t.Errorf("cause %v", c)
+	}
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.expect(t, "things", "one", 4, `{"last":4}`)
+}
+
+func TestForeignDocumentParks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.broken[unitOf("things", "one")] = errTrouble
+	results := b.process(t, events(t, "one", "1 Add", "2 Add"), engine.Hold, "poison/done")
+	if c := results[0].Causes[0]; c.Projection != "things" || c.Reason != projection.ReasonDocument {
+		t.Errorf("cause %v", c)
+	}
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+}
+
+// TestStaleIsFoldedAgain checks that if another writer was faster, the fold starts again
+// from that writer's document.
+func TestStaleIsFoldedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, twoProjections)
+		b.onWrite = func(call int, w model.Write) *model.Written {
+			if w.Projection == "counts" && call <= 3 {
+				// Another writer applies one event of this batch.
+				b.documents[w.Unit] = projectiontest.Raw(t, fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
+				b.marks[w.Unit] = int64(call)
+				return &model.Written{Status: model.Stale}
+			}
+			return nil
+		}
+		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), engine.Hold, "done/done/done/done")
+		b.expect(t, "counts", "one", 4, `{"ids":[4],"n":4}`)
+
+		b.onWrite = func(_ int, w model.Write) *model.Written {
+			if w.Projection == "counts" {
+				return &model.Written{Status: model.Stale}
+			}
+			return nil
+		}
+		results, err := b.Process(t.Context(), append(events(t, "one", "5 Add"), events(t, "two", "1 Other")...), engine.Hold)
+		if !errors.Is(err, engine.ErrContended) || verdicts(results) != "pending/pending" {
+			t.Errorf("%v, %s", err, verdicts(results))
+		}
+		b.expect(t, "things", "one", 5, `{"last":5}`)
+	})
+}
+
+// TestStoreErrorsLeaveEventsPending checks that a call makes one attempt without waiting,
+// even if a request fails, and that the caller's next attempts finish all events.
+func TestStoreErrorsLeaveEventsPending(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, twoProjections)
+		start := time.Now()
+		b.onLoad = func(call int) error {
+			if call <= 2 {
+				return errTrouble
+			}
+			return nil
+		}
+		b.onWrite = func(call int, w model.Write) *model.Written {
+			if call == 1 && w.Projection == "counts" {
+				b.apply(w) // The write is applied, but its reply is lost.
+				return &model.Written{Err: errTrouble}
+			}
+			return nil
+		}
+		b.history.fail, b.parking.fail = errTrouble, errTrouble
+		b.history.events = events(t, "one", "1 Add", "2 Add")
+		attempts := 1
+		for ; ; attempts++ {
+			results, err := b.Process(t.Context(), events(t, "one", "3 Add", "4 Bad"), engine.Repair)
+			if verdicts(results) == "done/poison" {
+				break
+			}
+			if !errors.Is(err, errTrouble) || verdicts(results) != "pending/pending" || attempts > 10 {
+				t.Fatalf("attempt %d: %v, %s", attempts, err, verdicts(results))
+			}
+		}
+		b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
+		b.expect(t, "things", "one", 4, `{"last":3}`)
+		if d := time.Since(start); d > 0 || attempts < 4 {
+			t.Errorf("took %s and %d attempts", d, attempts)
+		}
+	})
+}
+
+// TestEndOfContextLeavesUnwrittenEventsPending checks that events which are not durable
+// when the context ends are pending, and the others are done.
+func TestEndOfContextLeavesUnwrittenEventsPending(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
+	lockLost := errors.New("lock lost")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b.onWrite = func(_ int, w model.Write) *model.Written {
+		if w.AggregateID == "two" {
+			cancel(lockLost)
+			return &model.Written{Err: errTrouble}
+		}
+		return nil
+	}
+	results, err := b.Process(ctx, append(events(t, "one", "1 Add"), events(t, "two", "1 Add")...), engine.Park)
+	if !errors.Is(err, lockLost) || verdicts(results) != "done/pending" || len(b.parking.parked) > 0 {
+		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
+	}
+}
+
+// TestWriteWithALostReplyCountsAsApplied checks that a write whose reply was lost counts as
+// applied, not as a duplicate.
+func TestWriteWithALostReplyCountsAsApplied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewPedanticRegistry()
+		b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *engine.Options) { o.Registerer = registry })
+		b.onWrite = func(call int, w model.Write) *model.Written {
+			if call > 1 {
+				return nil
+			}
+			b.apply(w)
+			return &model.Written{Err: errTrouble}
+		}
+		b.process(t, events(t, "one", "1 Add", "2 Add"), engine.Hold, "done/done")
+		const want = `
+			# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).
+			# TYPE penstock_projector_events_total counter
+			penstock_projector_events_total{outcome="applied",projection="p"} 2
+			penstock_projector_events_total{outcome="deferred",projection="p"} 0
+			penstock_projector_events_total{outcome="duplicate",projection="p"} 0
+			penstock_projector_events_total{outcome="ignored",projection="p"} 0
+			penstock_projector_events_total{outcome="parked",projection="p"} 0
+			penstock_projector_events_total{outcome="repaired",projection="p"} 0
+		`
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_events_total"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNewEngine(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.On(t, `{set: {a: "1"}}`)
+	q, err := projection.New(projection.Declaration{Name: "q", Collection: "c", Apply: func(s projection.State, _ *event.Event) (projection.State, error) { return s, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := engine.Target{Projection: p, Generation: 2}
+	shadow := engine.Target{Projection: p, Generation: 2, Collection: "shadow", Building: true}
+	deferring := engine.Target{Projection: p, Generation: 2, Collection: "shadow", Defers: true}
+	for name, o := range map[string]engine.Options{
+		"twice":      {Targets: engine.Live([]*projection.Projection{p, p}), Store: newMemory(), Parking: newFakeParking()},
+		"collection": {Targets: engine.Live([]*projection.Projection{p, q}), Store: newMemory(), Parking: newFakeParking()},
+		"two live":   {Targets: []engine.Target{{Projection: p, Collection: "first"}, second}, Store: newMemory(), Parking: newFakeParking()},
+		"generation": {Targets: []engine.Target{second, shadow}, Store: newMemory(), Parking: newFakeParking()},
+		"deferring":  {Targets: []engine.Target{deferring}, Store: newMemory(), Parking: newFakeParking()},
+		"projection": {Targets: []engine.Target{{}}, Store: newMemory(), Parking: newFakeParking()},
+		"store":      {Targets: engine.Live([]*projection.Projection{p}), Parking: newFakeParking()},
+		"sequence":   {Targets: engine.Live([]*projection.Projection{p}), Store: newMemory(), Parking: newFakeParking(), Sequence: "odd"},
+	} {
+		if _, err := engine.New(o); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// A write of this call shows that the store works; a duplicate does not.
+func TestOnlyWritesOfThisCallCountAsAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	evs := events(t, "one", "1 Add", "2 Other")
+	for i, r := range b.process(t, evs, engine.Hold, "done/done") {
+		if !r.Answered {
+			t.Errorf("event %d is written, and the store does not count as working", i+1)
+		}
+	}
+	for i, r := range b.process(t, evs, engine.Hold, "done/done") {
+		if r.Answered {
+			t.Errorf("event %d is a duplicate, and the store counts as working", i+1)
+		}
+	}
+}

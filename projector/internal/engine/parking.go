@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// maxParkedLooks bounds how often one call looks up parked units again because one of them
+// was resumed meanwhile.
+const maxParkedLooks = 3
+
+// skipParked acknowledges the events of parked units and returns the other units. If a
+// unit's watermark has passed the event at which it was parked, it no longer counts as
+// parked, even if it is in the list: the process that parked it lost a race, or the event
+// succeeded later. A unit that resumes by itself counts as parked as long as it is in the
+// list. If its watermark has passed that event, for example because a missing event has
+// arrived, it resumes immediately.
+func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
+	var err error
+	for range maxParkedLooks {
+		if len(units) == 0 || ctx.Err() != nil {
+			return nil
+		}
+		var parked []*unit
+		if parked, rest, err = b.lookUp(ctx, units); err != nil {
+			break
+		}
+		if len(parked) == 0 {
+			return rest
+		}
+		heads := make([]model.Head, len(parked))
+		for i, u := range parked {
+			heads[i] = model.Head{Unit: u.Unit, EventID: u.aggregate.last(), Passed: u.passed}
+		}
+		if err = b.parking.Advance(ctx, heads); err == nil {
+			for _, u := range parked {
+				u.settleRest(settledParked)
+			}
+			return rest
+		}
+		err = fmt.Errorf("advance %d parked aggregates: %w", len(parked), err)
+	}
+	b.unparkable(units, err)
+	return nil
+}
+
+// lookUp separates parked units from the rest.
+func (b *batch) lookUp(ctx context.Context, units []*unit) (parked, rest []*unit, err error) {
+	positions, err := b.parking.Parked(ctx, keys(units))
+	if err != nil {
+		return nil, nil, fmt.Errorf("look up parked aggregates: %w", err)
+	}
+	for i, u := range units {
+		if p := positions[i]; p.Resumes || p.EventID > u.watermark {
+			u.passed = 0
+			if p.Resumes && p.EventID <= u.watermark {
+				u.passed = u.watermark
+			}
+			parked = append(parked, u)
+		} else {
+			rest = append(rest, u)
+		}
+	}
+	return parked, rest, nil
+}
+
+// parkGrace is how long the parking may take after the call has ended. An event that takes
+// all the time of its call must be parked at its end, or it would be tried for ever.
+const parkGrace = 500 * time.Millisecond
+
+// outlasting returns a context that ends d after ctx.
+func outlasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return longer, func() {
+		stop()
+		cancel()
+	}
+}
+
+// park parks units at their causes.
+func (b *batch) park(ctx context.Context, units []*unit) {
+	if units = b.judged(units); len(units) == 0 {
+		return
+	}
+	parked := make([]model.Marker, len(units))
+	for i, u := range units {
+		parked[i] = u.cause.Marker(u.Unit, u.aggregate.raw(), max(u.aggregate.last(), u.head))
+	}
+	parking, cancel := outlasting(ctx, parkGrace)
+	defer cancel()
+	if err := b.parking.Park(parking, parked); err != nil {
+		b.unparkable(units, fmt.Errorf("park %d aggregates: %w", len(units), err))
+		return
+	}
+	traced := tracing.EventsOf(ctx)
+	for _, u := range units {
+		u.trouble, u.held = nil, false
+		level := zerolog.ErrorLevel
+		switch {
+		case u.cause.Reason == projection.ReasonRule, u.target.Building:
+			// The rule has a line, and the build counts its parked aggregates.
+			level = zerolog.DebugLevel
+		case u.cause.Reason.Resumes():
+			level = zerolog.WarnLevel
+		}
+		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Int64("generation", u.Generation).Str("aggregateId", u.AggregateID).
+			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
+			Bool("resumes", u.cause.Reason.Resumes()).EmbedObject(traced.Of(u.AggregateID, u.cause.EventID)).Msg("aggregate parked; its later events wait in the event store")
+		// Settle all copies of the failed event, unless it came only from the event store.
+		for !u.cause.Reason.Resumes() && !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
+			s := settledPoison
+			if u.target.Building {
+				s = settledParked
+			}
+			u.settled = append(u.settled, s)
+		}
+		u.settleRest(settledParked)
+	}
+}
+
+// errUndecided says that an aggregate is not parked yet.
+var errUndecided = errors.New("the aggregate is not parked yet: no event of this type has succeeded, so the projection may be wrong")
+
+// judged returns the units to park. It gives units that fail because of a wrong rule the
+// reason [ReasonRule]. It does not ask about a unit that its event has parked before, nor
+// about a generation that readers do not see: a build fails as a whole if its definition is
+// wrong.
+func (b *batch) judged(units []*unit) (parkable []*unit) {
+	if b.judge == nil {
+		return units
+	}
+	for _, u := range units {
+		verdict := EventWrong
+		switch {
+		case u.target.Building, u.cause.Reason.Resumes(), u.cause.EventID <= u.parkedFor:
+		case u.target.Replaced:
+			verdict = RuleWrong
+		default:
+			verdict = b.judge.Bad(u.cause)
+		}
+		if verdict == Undecided && u.head == 0 {
+			u.trouble, u.unparkable = fmt.Errorf("%w: %w", errUndecided, u.cause), true
+			continue
+		}
+		if verdict != EventWrong {
+			rule := *u.cause
+			rule.Reason, rule.Err = projection.ReasonRule, fmt.Errorf("%s fails (%s): %w", u.cause.EventType, u.cause.Reason, u.cause.Err)
+			u.cause = &rule
+		}
+		parkable = append(parkable, u)
+	}
+	return parkable
+}
+
+// unparkable marks units as in trouble because the parking list does not answer.
+func (b *batch) unparkable(units []*unit, err error) {
+	for _, u := range units {
+		u.trouble, u.unparkable = err, true
+	}
+}
+
+// parkRest parks the units that could not continue.
+func (b *batch) parkRest(ctx context.Context) {
+	var parking, unavailable []*unit
+	for _, u := range b.units {
+		switch {
+		case u.held:
+			u.cause = &projection.Error{
+				Projection: u.Projection, AggregateID: u.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonMissing,
+				Err: errors.New("neither the topic nor the event store has the event"),
+			}
+			parking = append(parking, u)
+		case u.trouble == nil, u.contended, u.unparkable:
+		case u.conflicting():
+			u.cause = u.conflict
+			parking = append(parking, u)
+		default:
+			u.cause = u.failure(u.firstOpen(), projection.ReasonUnavailable, u.trouble)
+			unavailable = append(unavailable, u)
+		}
+	}
+	if len(unavailable) > 0 && b.reachable != nil {
+		if err := b.reachable(ctx); err != nil {
+			b.unparkable(unavailable, fmt.Errorf("no read model can be written, so nothing is parked: %w", err))
+			unavailable = nil
+		}
+	}
+	b.park(ctx, append(parking, unavailable...))
+}
+
+// Park parks the aggregates of unreadable events, in every projection that the events
+// concern. reason is [ReasonMissing] or [ReasonUnavailable], and err is the reason as an
+// error. Park uses only the events' keys and raw aggregate ids. The events are then Done,
+// because the units resume from the event store. Pending with an error means that they
+// could not be parked.
+func (e *Engine) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]Result, error) {
+	targets, end := e.begin()
+	defer end()
+	b := e.newBatch(targets, nil, events, Park)
+	if b.targets == nil {
+		return make([]Result, len(events)), errNoTargets
+	}
+	for _, u := range b.units {
+		u.cause = u.failure(u.firstOpen(), reason, err)
+	}
+	b.park(ctx, b.units)
+	b.deferRest()
+	b.count(tracing.EventsOf(ctx))
+	return b.trustedResults(b.trouble())
+}

@@ -1,0 +1,326 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// expectParked expects exactly one parked unit.
+func (b *bench) expectParked(t *testing.T, projection, aggregate string, reason projection.Reason, at, head int64) {
+	t.Helper()
+	u := unitOf(projection, aggregate)
+	if c := b.parking.parked[u]; c == nil || c.Reason != reason || c.EventID != at || b.parking.heads[u] != head || c.Err == nil {
+		t.Errorf("%s of %s is parked with %+v, head %d; want %s at %d, head %d", projection, aggregate, c, b.parking.heads[u], reason, at, head)
+	}
+}
+
+func TestParkMissing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add", "6 Add")
+	b.history.events = []*event.Event{all[0], all[1], all[3], all[4]}
+	neighbour := events(t, "two", "1 Add")
+	b.process(t, append(all[4:5:5], neighbour...), engine.Park, "done/done")
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
+	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 5)
+	b.expectParked(t, "things", "one", projection.ReasonMissing, 3, 5)
+	b.process(t, all[5:], engine.Hold, "done")
+	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 6)
+	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 0 {
+		t.Errorf("the unit lacks event 3, and has passed %d", passed)
+	}
+	// The missing event arrives late, and is the next one of the read models.
+	b.process(t, all[2:3], engine.Hold, "done")
+	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
+	// Its successors were acknowledged: the unit stays parked until it is resumed.
+	b.process(t, all[5:], engine.Repair, "done")
+	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
+	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 3 {
+		t.Errorf("the unit has passed %d, want 3: it could wait for an hour", passed)
+	}
+}
+
+func TestParkUnavailable(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*bench){
+		"load":  func(b *bench) { b.down = map[string]error{"counts": errTrouble} },
+		"write": func(b *bench) { b.onWrite = failing(model.Unknown) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, twoProjections)
+			spoil(b)
+			evs := events(t, "one", "1 Add", "2 Add")
+			for _, gaps := range []engine.Gaps{engine.Hold, engine.Repair} {
+				results, err := b.Process(t.Context(), evs, gaps)
+				if !errors.Is(err, errTrouble) || verdicts(results) != "pending/pending" {
+					t.Errorf("%v, %s", err, verdicts(results))
+				}
+			}
+			b.expect(t, "things", "one", 2, `{"last":2}`)
+			b.process(t, evs, engine.Park, "done/done")
+			b.expectParked(t, "counts", "one", projection.ReasonUnavailable, 1, 2)
+			if len(b.parking.parked) != 1 {
+				t.Errorf("parked %v", b.parking.parked)
+			}
+		})
+	}
+}
+
+// failing returns a hook that answers each write to counts with the status.
+func failing(status model.Status) func(int, model.Write) *model.Written {
+	return func(_ int, w model.Write) *model.Written {
+		if w.Collection == "counts" {
+			return &model.Written{Status: status, Err: errTrouble}
+		}
+		return nil
+	}
+}
+
+func TestParkUnavailableEventStore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
+	b.history.fail = errTrouble
+	b.process(t, events(t, "one", "7 Add"), engine.Park, "done")
+	b.expectParked(t, "p", "one", projection.ReasonUnavailable, 7, 7)
+}
+
+// TestEventOfAUnitResumedMeanwhileIsApplied checks that an event is applied if its unit was
+// resumed between the read of the list and the acknowledgement.
+func TestEventOfAUnitResumedMeanwhileIsApplied(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}}}]`)
+	u := model.Unit{Projection: "counts", Generation: 1, Collection: "counts", AggregateID: "one"}
+	b.parking.parked[u] = &projection.Error{EventID: 1, Reason: projection.ReasonMissing}
+	b.parking.onAdvance = func() error {
+		delete(b.parking.parked, u)
+		return errors.New("the aggregate is not parked")
+	}
+	b.history.events = events(t, "one", "1 Add")
+	b.process(t, events(t, "one", "2 Add"), engine.Repair, "done")
+	if b.marks[u] != 2 {
+		t.Errorf("watermark %d", b.marks[u])
+	}
+}
+
+// TestASupersededUnitIsNotParked checks that the events of a unit with a document of a
+// newer generation stay pending, because the caller will soon read of that generation in
+// the catalog.
+func TestASupersededUnitIsNotParked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.down = map[string]error{"counts": fmt.Errorf("load one: %w", model.ErrSuperseded)}
+	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), engine.Park)
+	if !errors.Is(err, model.ErrSuperseded) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
+	}
+}
+
+// TestAForeignDocumentIsRemovedByTheNextWrite checks that the write of a unit names the
+// document of an older generation that was loaded.
+func TestAForeignDocumentIsRemovedByTheNextWrite(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
+	b.process(t, events(t, "one", "1 Add"), engine.Hold, "done")
+	if w := b.writes[0][0]; w.Foreign != b.foreign {
+		t.Errorf("wrote %+v", w)
+	}
+}
+
+// TestNothingIsParkedWhileNothingCanBeWritten checks that an outage of the whole store
+// parks no aggregate.
+func TestNothingIsParkedWhileNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	outage := errors.New("no primary")
+	b := newBench(t, twoProjections, func(o *engine.Options) { o.Reachable = func(context.Context) error { return outage } })
+	b.onLoad = func(int) error { return errTrouble }
+	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), engine.Park)
+	if !errors.Is(err, outage) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
+	}
+	// A lasting gap does not depend on the store, so it is parked.
+	b.onLoad = nil
+	b.process(t, events(t, "one", "2 Add"), engine.Park, "done")
+	b.expectParked(t, "counts", "one", projection.ReasonMissing, 1, 2)
+}
+
+// TestPendingWhileParkingFails checks that no event is acknowledged for a unit that could
+// not be parked.
+func TestPendingWhileParkingFails(t *testing.T) {
+	t.Parallel()
+	for name, evs := range map[string][]*event.Event{
+		"gap":    events(t, "one", "2 Add"),
+		"poison": events(t, "one", "1 Bad"),
+	} {
+		b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}, Bad: {set: {x: payload.missing}}}}]`)
+		for range 2 {
+			b.parking.fail = errTrouble
+			results, err := b.Process(t.Context(), evs, engine.Park)
+			if !errors.Is(err, errTrouble) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+				t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
+			}
+		}
+		if results, err := b.Process(t.Context(), evs, engine.Park); err != nil || len(b.parking.parked) != 1 {
+			t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
+		}
+	}
+}
+
+// hanging is a store that never answers a load.
+type hanging struct{ *memory }
+
+// errDated reports a request with a deadline. The driver would retry such a request
+// without a pause until the deadline.
+var errDated = errors.New("the request has a deadline")
+
+func (hanging) Load(ctx context.Context, _ []model.Unit) ([]model.State, error) {
+	if _, dated := ctx.Deadline(); dated {
+		return nil, errDated
+	}
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// TestAttemptIsBounded checks that a call ends after the time of one attempt if the store
+// hangs, and that its units are parked then.
+func TestAttemptIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, twoProjections, func(o *engine.Options) {
+			o.Store, o.Attempt = hanging{newMemory()}, 3*time.Second
+		})
+		start := time.Now()
+		results, err := b.Process(t.Context(), events(t, "one", "1 Add"), engine.Repair)
+		if err == nil || verdicts(results) != "pending" || time.Since(start) != 3*time.Second {
+			t.Errorf("%v, %s after %s", err, verdicts(results), time.Since(start))
+		}
+		b.process(t, events(t, "one", "1 Add"), engine.Park, "done")
+		b.expectParked(t, "counts", "one", projection.ReasonUnavailable, 1, 1)
+	})
+}
+
+// TestUnreadableEventsAreParked checks that events with unreadable content park their
+// aggregates, because their keys are readable.
+func TestUnreadableEventsAreParked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	lost := errors.New("the claim check's event is not in the event store")
+	evs := events(t, "one", "3 Add", "4 Add")
+	b.parking.fail = errTrouble
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost); !errors.Is(err, errTrouble) || verdicts(results) != "pending/pending" {
+		t.Errorf("%v, %s", err, verdicts(results))
+	}
+	results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost)
+	if err != nil || verdicts(results) != "done/done" || len(b.loads) > 0 {
+		t.Errorf("%v, %s, %d loads", err, verdicts(results), len(b.loads))
+	}
+	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 4)
+	b.expectParked(t, "things", "one", projection.ReasonMissing, 3, 4)
+}
+
+const owned = `
+projections:
+  - name: owned
+    collection: owned
+    on:
+      Take: {set: {value: payload.value}}
+`
+
+// take returns an event by which an aggregate takes a value that must be unique.
+func take(t *testing.T, aggregate string, id int64, value string) *event.Event {
+	t.Helper()
+	ev := projectiontest.Event(t, id, "Take", fmt.Sprintf(`{"value":%q}`, value))
+	ev.AggregateID = aggregate
+	return ev
+}
+
+// unique behaves like a unique index on value.
+func (b *bench) unique(_ int, w model.Write) *model.Written {
+	content := projectiontest.Content(w.Document)
+	if w.Update != nil {
+		content = projectiontest.Content(w.Update.Lookup("$set").Document())
+	}
+	value := content["value"].StringValue()
+	for u, document := range b.documents {
+		if u != w.Unit && document.Lookup("value").StringValue() == value {
+			return &model.Written{Status: model.Conflict, Err: fmt.Errorf("E11000 duplicate key: %s has %s", u.AggregateID, value)}
+		}
+	}
+	return nil
+}
+
+// TestUniqueValuesChangeHands checks that two aggregates which swap their unique values,
+// through a third value, are both completed in every order of their events: each waits
+// until the other has released the value.
+func TestUniqueValuesChangeHands(t *testing.T) {
+	t.Parallel()
+	first := []*event.Event{take(t, "one", 1, "x"), take(t, "one", 2, "between"), take(t, "one", 3, "y")}
+	second := []*event.Event{take(t, "two", 1, "y"), take(t, "two", 2, "x")}
+	for name, order := range map[string][][]*event.Event{
+		"first, then second": {first[1:], second[1:]},
+		"second, then first": {second[1:], first[1:]},
+		"at once":            {append(first[1:3:3], second[1])},
+		"at once, reversed":  {append(second[1:2:2], first[1:]...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, owned)
+			b.onWrite = b.unique
+			b.process(t, append(first[:1:1], second[0]), engine.Hold, "done/done")
+			for open := order; len(open) > 0; {
+				results, err := b.Process(t.Context(), open[0], engine.Hold)
+				next := open[1:]
+				for _, r := range results {
+					if r.Verdict == engine.Pending && err != nil {
+						next = append(next[:len(next):len(next)], open[0])
+						break
+					}
+				}
+				if len(next) == len(open) && len(open) == 1 {
+					t.Fatalf("no progress: %v, %s", err, verdicts(results))
+				}
+				open = next
+			}
+			b.expect(t, "owned", "one", 3, `{"value":"y"}`)
+			b.expect(t, "owned", "two", 2, `{"value":"x"}`)
+			if len(b.parking.parked) > 0 {
+				t.Errorf("parked %v", b.parking.parked)
+			}
+		})
+	}
+}
+
+// TestLastingUniqueConflictParks checks that a lasting conflict parks the aggregate at the
+// event with the conflict, and the aggregate stays parked.
+func TestLastingUniqueConflictParks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, owned)
+	b.onWrite = b.unique
+	b.process(t, []*event.Event{take(t, "one", 1, "x")}, engine.Hold, "done")
+	evs := []*event.Event{take(t, "two", 1, "y"), take(t, "two", 2, "x"), take(t, "two", 3, "x")}
+	// Without other writes, the conflict itself must show that the store works.
+	for _, want := range []string{"done/pending/pending", "done/pending/pending"} {
+		results, err := b.Process(t.Context(), evs, engine.Repair)
+		if err == nil || verdicts(results) != want || !results[1].Answered {
+			t.Errorf("%v, %s, answered %t", err, verdicts(results), results[1].Answered)
+		}
+	}
+	results := b.process(t, evs, engine.Park, "done/poison/done")
+	if c := results[1].Causes; len(c) != 1 || c[0].Reason != projection.ReasonRejected {
+		t.Errorf("causes %v", c)
+	}
+	b.expectParked(t, "owned", "two", projection.ReasonRejected, 2, 3)
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+const (
+	// repairPage is how many events are read from the event store at once.
+	repairPage = 500
+	// maxRepairBytes bounds the bytes that one round reads from the event store, except
+	// for the last page, before it writes. A batch may lack the history of all its
+	// aggregates, which fits neither into memory nor into the time of one call.
+	maxRepairBytes = 1 << 20
+)
+
+// errRepairFull says that the events read so far must be written first.
+var errRepairFull = errors.New("enough has been read from the event store")
+
+// repairRead holds what one round reads from the event store.
+type repairRead struct {
+	bytes int
+	pages map[pageKey][]*projection.View
+}
+
+// pageKey names the events of a page. The projections of an aggregate mostly miss the
+// same events, so they share pages.
+type pageKey struct {
+	aggregate *aggregate
+	from, to  int64
+}
+
+// missing returns a page of the events of the unit's aggregate with ids from..to. In a
+// strict sequence the page ends before the first hole. The error is errRepairFull if the
+// page has not been read yet and the round has read maxRepairBytes.
+func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*projection.View, error) {
+	key := pageKey{u.aggregate, from, to}
+	if page, ok := p.pages[key]; ok {
+		return page, nil
+	}
+	if p.bytes >= maxRepairBytes {
+		return nil, errRepairFull
+	}
+	return p.page(ctx, b, u, from, to)
+}
+
+// page reads a page, without regard to maxRepairBytes.
+func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64) ([]*projection.View, error) {
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	events, err := b.repairer.Missing(attempt, u.aggregate.events[0].Event, from, to, repairPage)
+	if err != nil {
+		return nil, fmt.Errorf("read missing events of %s: %w", u.AggregateID, err)
+	}
+	for _, ev := range events {
+		p.bytes += len(ev.Document)
+	}
+	page := b.viewPage(events, from)
+	if p.pages == nil {
+		p.pages = make(map[pageKey][]*projection.View)
+	}
+	p.pages[pageKey{u.aggregate, from, to}] = page
+	return page, nil
+}
+
+// repair handles units whose next event is missing. It acknowledges the events of parked
+// units. For the other units it reads the event store or holds their events. It returns
+// the units that can go on.
+func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
+	var read repairRead
+	for _, u := range b.skipParked(ctx, units) {
+		fill := b.fillGap
+		if u.target.Building || u.unread(b.strict) {
+			fill = b.fillBuilding
+		}
+		if fill(ctx, &read, u) {
+			again = append(again, u)
+		}
+	}
+	return again
+}
+
+// fillGap reads the events between the unit's watermark and its next event, and reports
+// whether the unit can go on.
+func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
+	if b.gaps == Hold || b.repairer == nil {
+		u.held = true
+		b.metrics.gaps.WithLabelValues(gapHeld).Inc()
+		return false
+	}
+	events, err := read.missing(ctx, b, u, u.watermark+1, u.aggregate.events[len(u.settled)].EventID-1)
+	switch {
+	case errors.Is(err, errRepairFull):
+	case err != nil:
+		u.trouble = err
+		return false
+	case len(events) == 0:
+		u.held = true
+		b.metrics.gaps.WithLabelValues(gapMissing).Inc()
+		return false
+	default:
+		u.missing = events
+		b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
+	}
+	return true
+}
+
+// viewPage views the events of a page. In a strict sequence it ends before the first hole.
+func (b *batch) viewPage(events []*event.Event, from int64) []*projection.View {
+	if b.strict {
+		return viewInOrder(events, from)
+	}
+	views := make([]*projection.View, len(events))
+	for i, ev := range events {
+		views[i] = projection.NewView(ev)
+	}
+	return views
+}
+
+// viewInOrder views the leading events whose ids follow each other, beginning with from.
+func viewInOrder(events []*event.Event, from int64) []*projection.View {
+	views := make([]*projection.View, 0, len(events))
+	for _, ev := range events {
+		if ev.EventID != from {
+			break
+		}
+		views = append(views, projection.NewView(ev))
+		from++
+	}
+	return views
+}

@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Suspended is a unit that must continue from the event store, because it is parked or
+// behind.
+type Suspended struct {
+	Projection, AggregateID string
+	// Generation is the generation of the projection; 0 means the first one.
+	Generation int64
+	// RawAggregateID is the aggregate's id with its type in the event store.
+	RawAggregateID bson.RawValue
+	// Head is the last event that was acknowledged for the unit, or that the event store
+	// has of the aggregate. The unit is caught up when it has this event.
+	Head int64
+	// Final says that the unit is parked permanently for reasons that otherwise count as
+	// transient: a conflict on a unique value ([ReasonUnavailable]), or a history that does
+	// not begin at event 1 ([ReasonMissing]).
+	Final bool
+	// Parks makes Resume park a unit as [ReasonUnavailable], so that it resumes by itself: if
+	// another document has a unique value, or if a store that can be reached fails for the
+	// unit. For conflicts it has precedence over Final.
+	Parks bool
+	// Failed is the event that parked the unit permanently and is retried on request; 0 if
+	// there is none. If it fails again the judge is not asked, because a retry of many
+	// units must not look like a wrong projection.
+	Failed int64
+}
+
+// Resumed is the progress of a unit.
+type Resumed struct {
+	// Watermark is the last event in its read model; 0 if that could not be loaded.
+	Watermark int64
+	// Cause is the reason why the unit cannot continue; nil if it can, or if it is caught
+	// up.
+	Cause *projection.Error
+	// Parked is set if the unit is parked for the cause. That is so if the cause does not
+	// resume by itself, or for [Suspended.Parks].
+	Parked bool
+}
+
+// errNotStored says that the event store lacks an event.
+var errNotStored = errors.New("the event store does not have the event")
+
+// errMoved says that another writer has moved the watermark.
+var errMoved = errors.New("another process has changed the read model")
+
+// Resume applies one page of events to a unit: it reads the events after the unit's
+// watermark from the event store, folds them and writes the result, with the same guard as
+// any write. So it is harmless if another process resumes the same unit, or applies its
+// session's events. The unit is caught up if the watermark is at least the head. The caller
+// calls Resume until it is caught up or a cause is set. If a document of an older
+// generation has taken the place of a caught-up unit, Resume removes it.
+//
+// The unit's generation must be one of the targets, otherwise the error is
+// [model.ErrSuperseded].
+//
+// The error is ctx's cause if ctx ended; then the result is not valid.
+func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
+	targets, end := e.begin()
+	defer end()
+	t := targets.find(s.Projection, s.Generation)
+	if t == nil {
+		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)
+	}
+	b := &batch{Engine: e, gaps: Hold, targets: targets}
+	u := &unit{Unit: t.unit(s.AggregateID), target: t, parkedFor: s.Failed, head: s.Head}
+	resumed := b.resume(ctx, u, s)
+	if ctx.Err() != nil {
+		return Resumed{}, context.Cause(ctx)
+	}
+	return resumed, nil
+}
+
+func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
+	b.units = []*unit{u}
+	// A state that can never be loaded fails again below, and parks the unit.
+	state := b.look(ctx, u)
+	if u.trouble == nil && u.watermark >= s.Head {
+		if state.Foreign != nil && u.watermark > 0 {
+			b.removeForeign(ctx, u, state)
+		}
+		if u.trouble == nil {
+			return Resumed{Watermark: u.watermark}
+		}
+	}
+	if u.trouble != nil {
+		return b.unavailable(ctx, u, s)
+	}
+	events, cause := b.readHistory(ctx, s, u.watermark+1, s.Head)
+	if cause == nil && len(events) == 0 {
+		cause = &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonMissing, Err: errNotStored}
+	}
+	if cause != nil {
+		return b.stopped(ctx, u, s, cause)
+	}
+	u.aggregate = &aggregate{id: s.AggregateID, events: b.viewPage(events, u.watermark+1), units: []*unit{u}}
+	u.read, u.after = u.aggregate.last(), u.watermark
+	b.aggregates = []*aggregate{u.aggregate}
+	b.project(ctx, b.units)
+	if u.conflicting() && (s.Final || s.Parks) && ctx.Err() == nil {
+		cause := *u.conflict
+		if s.Parks {
+			cause.Reason = projection.ReasonUnavailable
+		}
+		u.cause, u.trouble = &cause, nil
+		b.park(ctx, b.units)
+	}
+	b.count(nil)
+	switch {
+	case u.trouble != nil:
+		return b.unavailable(ctx, u, s)
+	case u.cause != nil:
+		return Resumed{Watermark: u.watermark, Cause: u.cause, Parked: true}
+	}
+	return Resumed{Watermark: u.watermark}
+}
+
+// conflicting reports whether a unique value of another document stops the unit.
+func (u *unit) conflicting() bool { return u.conflict != nil && errors.Is(u.trouble, u.conflict) }
+
+// unavailable is the result of a unit that is in trouble. [Suspended.Parks] parks the unit,
+// unless nothing can be written.
+func (b *batch) unavailable(ctx context.Context, u *unit, s Suspended) Resumed {
+	cause := &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonUnavailable, Err: u.trouble}
+	parked := s.Parks && !u.unparkable && ctx.Err() == nil && (b.reachable == nil || b.reachable(ctx) == nil) && b.parkAt(ctx, u, s, cause)
+	return Resumed{Watermark: u.watermark, Cause: cause, Parked: parked}
+}
+
+// stopped is the result of a unit that cannot continue because of cause. It parks the unit
+// if the cause is permanent.
+func (b *batch) stopped(ctx context.Context, u *unit, s Suspended, cause *projection.Error) Resumed {
+	if cause.Reason.Resumes() || ctx.Err() != nil {
+		return Resumed{Watermark: u.watermark, Cause: cause}
+	}
+	if !b.parkAt(ctx, u, s, cause) {
+		return b.unavailable(ctx, u, s)
+	}
+	return Resumed{Watermark: u.watermark, Cause: cause, Parked: true}
+}
+
+// parkAt parks a unit for a cause. If that fails, the unit is in trouble.
+func (b *batch) parkAt(ctx context.Context, u *unit, s Suspended, cause *projection.Error) bool {
+	at := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID, EventID: cause.EventID}, RawAggregateID: s.RawAggregateID}
+	u.aggregate = &aggregate{id: s.AggregateID, events: []*projection.View{projection.NewView(at)}, units: []*unit{u}}
+	u.settled, u.cause, u.trouble = nil, cause, nil
+	b.park(ctx, []*unit{u})
+	return u.trouble == nil
+}
+
+// look returns the state of a unit without its document. If the state cannot be loaded,
+// the unit is in trouble.
+func (b *batch) look(ctx context.Context, u *unit) model.State {
+	states := b.load(ctx, []*unit{u})
+	if u.trouble != nil {
+		return model.State{}
+	}
+	defer b.store.Release(states)
+	state := states[0]
+	u.trouble, u.watermark = state.Unavailable, state.Watermark
+	state.Document = nil
+	return state
+}
+
+// readHistory reads a page of an aggregate's events, beginning with an id. In a strict
+// sequence the page ends before the first hole.
+func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64) ([]*event.Event, *projection.Error) {
+	cause := &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: from, Reason: projection.ReasonUnavailable}
+	if b.repairer == nil {
+		cause.Err = errors.New("there is no event store to read from")
+		return nil, cause
+	}
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	first := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID}, RawAggregateID: s.RawAggregateID}
+	events, err := b.repairer.Missing(attempt, first, from, until, repairPage)
+	if err != nil {
+		cause.Err = err
+		return nil, cause
+	}
+	if !b.strict {
+		return events, nil
+	}
+	n := 0
+	for n < len(events) && events[n].EventID == from+int64(n) {
+		n++
+	}
+	switch {
+	case n > 0:
+		return events[:n], nil
+	case from == 1 && len(events) > 0 && s.Final:
+		cause.Reason, cause.Err = projection.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", events[0].EventID)
+	default:
+		cause.Reason, cause.Err = projection.ReasonMissing, errNotStored
+	}
+	return nil, cause
+}
+
+// removeForeign removes the document of an older generation from a unit without a write.
+func (b *batch) removeForeign(ctx context.Context, u *unit, state model.State) {
+	release, err := b.enter(ctx, u.target)
+	if err != nil {
+		u.trouble = err
+		return
+	}
+	defer release()
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	written, err := b.store.Write(attempt, []model.Write{{
+		Unit: u.Unit, Kind: model.MoveWatermark, From: state.Watermark, To: state.Watermark, Foreign: state.Foreign,
+	}})
+	switch {
+	case err != nil:
+		u.trouble = fmt.Errorf("write read models: %w", err)
+	case written[0].Status == model.Stale:
+		u.trouble = errMoved
+	case written[0].Status != model.Applied:
+		u.trouble = fmt.Errorf("remove the document of an older generation of %s in %s: %w", u.AggregateID, u.Projection, written[0].Err)
+	}
+}

@@ -1,0 +1,257 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+const tally = `
+projections:
+  - name: p
+    collection: c
+    on:
+      Added:
+        inc: {n: payload.n}
+        push: {seen: eventId}
+      Failing:
+        set: {n: "1 / 0"}
+      Deleted:
+        delete: true
+`
+
+var tallyUnit = model.Unit{Projection: "p", Generation: 1, Collection: "c", AggregateID: "a-1", Deletes: true}
+
+// done lets a session process events, and expects all of them to be done.
+func done(t *testing.T, s *engine.Session, events ...*event.Event) {
+	t.Helper()
+	results, err := s.Process(t.Context(), events, engine.Hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Verdict != engine.Done {
+			t.Fatalf("event %d is %v", events[i].EventID, r.Verdict)
+		}
+	}
+}
+
+func added(tb testing.TB, id int64) *event.Event {
+	tb.Helper()
+	return projectiontest.Event(tb, id, "Added", `{"n":1}`)
+}
+
+func TestSessionDoesNotLoadTheStatesThatItWrote(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tally)
+	s := b.Session(1 << 20)
+	done(t, s, added(t, 1))
+	done(t, s, added(t, 2), added(t, 3))
+	done(t, s, added(t, 4))
+	if len(b.loads) != 0 {
+		t.Errorf("%d loads", len(b.loads))
+	}
+	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":4,"seen":[1,2,3,4]}` {
+		t.Errorf("stored is %s", got)
+	}
+	if b.unreleased != 0 {
+		t.Errorf("%d loads are not released", b.unreleased)
+	}
+	// Another session starts without states.
+	done(t, b.Session(1<<20), added(t, 5))
+	if len(b.loads) != 1 {
+		t.Errorf("%d loads by another session, want 1", len(b.loads))
+	}
+}
+
+func TestSessionKeepsTheNewestStatesWithinItsBytes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tally)
+	s := b.Session(1000) // two states
+	of := func(aggregate string, id int64) *event.Event {
+		ev := added(t, id)
+		ev.AggregateID = aggregate
+		return ev
+	}
+	for _, aggregate := range []string{"a", "b", "c"} {
+		done(t, s, of(aggregate, 1))
+	}
+	for aggregate, loads := range map[string]int{"b": 0, "c": 0, "a": 1} {
+		before := len(b.loads)
+		results, err := s.Process(t.Context(), []*event.Event{of(aggregate, 2)}, engine.Hold)
+		if err != nil || results[0].Verdict != engine.Done || len(b.loads)-before > 1 {
+			t.Fatal(aggregate, results, err, loads)
+		}
+	}
+	none := b.Session(0)
+	done(t, none, of("d", 1))
+	before := len(b.loads)
+	done(t, none, of("d", 2))
+	if len(b.loads) != before+1 {
+		t.Error("a session without room kept a state")
+	}
+}
+
+func TestSessionLoadsStatesThatAnotherWriterMoved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tally)
+	mine, other := b.Session(1<<20), b.Session(1<<20)
+	done(t, mine, added(t, 1))
+	done(t, other, added(t, 2))
+	done(t, mine, added(t, 2), added(t, 3))
+	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":3,"seen":[1,2,3]}` {
+		t.Errorf("stored is %s", got)
+	}
+}
+
+func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tally)
+	s := b.Session(1 << 20)
+	done(t, s, added(t, 1))
+	// The document was wrong, and a repair replaces it.
+	b.clock++
+	b.documents[tallyUnit], b.times[tallyUnit] = projectiontest.Raw(t, `{"n":{"$numberLong":"100"},"seen":[{"$numberLong":"1"}]}`), b.clock
+	done(t, s, added(t, 2))
+	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":101,"seen":[1,2]}` {
+		t.Errorf("stored is %s", got)
+	}
+}
+
+func TestKnownAggregateIsLoaded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tally)
+	done(t, b.Session(0), added(t, 1), added(t, 2))
+	writes := 0
+	s := b.Session(0)
+	for range 10 {
+		done(t, s, added(t, 1), added(t, 2))
+		writes = len(b.writes)
+	}
+	if writes != 2 || len(b.loads) != 10 {
+		t.Errorf("%d writes and %d loads of what was not new: after one mistake, nothing more is assumed", writes, len(b.loads))
+	}
+}
+
+// TestFailureOnAnAssumedStateParksNothing checks that a failure on an assumed state parks
+// nothing.
+func TestFailureOnAnAssumedStateParksNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tally)
+	s := b.Session(1 << 20)
+	done(t, s, added(t, 1))
+	b.documents[tallyUnit], b.marks[tallyUnit] = projectiontest.Raw(t, `{"n":{"$numberLong":"7"}}`), 2
+	// For the kept state, event 2 is the next one, and fails. But another writer has
+	// applied it already.
+	done(t, s, projectiontest.Event(t, 2, "Failing", `{}`))
+	if len(b.parking.parked) != 0 {
+		t.Errorf("parked: %v", b.parking.parked)
+	}
+}
+
+func TestSessionKeepsNoStatesOfAReplacedTarget(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tally)
+	s := b.Session(1 << 20)
+	done(t, s, added(t, 1))
+	targets := b.Targets()
+	targets[0].Replaced = true
+	if err := b.Set(targets); err != nil {
+		t.Fatal(err)
+	}
+	done(t, s, added(t, 2))
+	if len(b.loads) != 1 {
+		t.Errorf("%d loads after the target was replaced, want 1", len(b.loads))
+	}
+}
+
+// TestStaleStatesChangeNothing checks that stale states in sessions do not make read
+// models wrong. Two sessions share one aggregate, manual edits falsify its document,
+// repairs replace it at its watermark, and targets are replaced in between. After a
+// repair, the document is the fold of its events until the next manual edit.
+func TestStaleStatesChangeNothing(t *testing.T) {
+	t.Parallel()
+	history := make([]*event.Event, 40)
+	for i := range history {
+		history[i] = added(t, int64(i+1))
+		if i%9 == 8 {
+			history[i] = projectiontest.Event(t, int64(i+1), "Deleted", `{}`)
+		}
+	}
+	projection := projectiontest.One(t, tally)
+	fold := func(n int64) bson.Raw {
+		f := projection.Fold(nil, history[:n])
+		if f.State() == nil {
+			return nil
+		}
+		return sorted(projectiontest.Content(f.State()))
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBench(t, tally)
+		sessions := []*engine.Session{b.Session(1 << 20), b.Session(1 << 20)}
+		tainted := false
+		process := func(rt *rapid.T, i int, back int64) {
+			// A broker repeats events, and a lost session has old ones.
+			from := max(b.marks[tallyUnit]-back, 0)
+			to := min(from+rapid.Int64Range(1, 4).Draw(rt, "events"), int64(len(history)))
+			if from >= to {
+				rt.Skip("the history has ended")
+			}
+			if _, err := sessions[i].Process(t.Context(), history[from:to], engine.Hold); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		drawSession := rapid.IntRange(0, len(sessions)-1)
+		rt.Repeat(map[string]func(*rapid.T){
+			"process": func(rt *rapid.T) {
+				process(rt, drawSession.Draw(rt, "session"), rapid.SampledFrom([]int64{0, 0, 0, 0, 1, 3, -1}).Draw(rt, "back"))
+			},
+			"falsify": func(rt *rapid.T) {
+				if b.documents[tallyUnit] == nil {
+					rt.Skip("nothing to falsify")
+				}
+				b.documents[tallyUnit], tainted = projectiontest.Raw(t, `{"n":{"$numberLong":"1000"},"seen":[]}`), true
+				// A new session continues from the wrong document, and keeps it.
+				i := drawSession.Draw(rt, "session")
+				sessions[i] = b.Session(1 << 20)
+				process(rt, i, 0)
+			},
+			"repair": func(rt *rapid.T) {
+				right := fold(b.marks[tallyUnit])
+				if b.documents[tallyUnit] == nil || right == nil {
+					rt.Skip("nothing to repair")
+				}
+				b.clock++
+				b.documents[tallyUnit], b.times[tallyUnit], tainted = right, b.clock, false
+			},
+			"replace target": func(rt *rapid.T) {
+				targets := b.Targets()
+				targets[0].Replaced = !targets[0].Replaced
+				if err := b.Set(targets); err != nil {
+					rt.Fatal(err)
+				}
+			},
+			"": func(rt *rapid.T) {
+				want := fold(b.marks[tallyUnit])
+				if b.documents[tallyUnit] == nil {
+					tainted = false
+				}
+				if !tainted && !slices.Equal(b.documents[tallyUnit], want) {
+					rt.Fatalf("at %d the document is %s, want %s", b.marks[tallyUnit], projectiontest.JSON(t, b.documents[tallyUnit]), projectiontest.JSON(t, want))
+				}
+				if b.unreleased != 0 || len(b.parking.parked) != 0 {
+					rt.Fatal(fmt.Sprint(b.unreleased, b.parking.parked))
+				}
+			},
+		})
+	})
+}

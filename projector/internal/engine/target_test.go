@@ -1,0 +1,487 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// declared compiles one projection that folds into counts.
+func declared(tb testing.TB, handlers string) *projection.Projection {
+	tb.Helper()
+	projections, err := projection.Parse("test.yaml", []byte("projections: [{name: counts, collection: counts, on: {"+handlers+"}}]"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return projections[0]
+}
+
+const shadow = "counts.generation-2"
+
+// rebuild returns the targets during the build of the second generation.
+func rebuild(tb testing.TB, defers bool) []engine.Target {
+	tb.Helper()
+	return []engine.Target{
+		{Projection: declared(tb, `Add: {inc: {n: 1}}, Bad: {inc: {n: 1}}`)},
+		{Projection: declared(tb, `Add: {push: {ids: eventId}}, Bad: {set: {x: payload.missing}}`), Generation: 2, Collection: shadow, Building: true, Defers: defers},
+	}
+}
+
+func newRebuild(tb testing.TB, defers bool, change ...func(*engine.Options)) *bench {
+	tb.Helper()
+	return newBench(tb, twoProjections, append([]func(*engine.Options){func(o *engine.Options) { o.Targets = rebuild(tb, defers) }}, change...)...)
+}
+
+var (
+	live     = model.Unit{Projection: "counts", Generation: 1, Collection: "counts", AggregateID: "one"}
+	building = model.Unit{Projection: "counts", Generation: 2, Collection: shadow, AggregateID: "one"}
+)
+
+// expectMarks expects the watermarks of both generations.
+func (b *bench) expectMarks(t *testing.T, first, second int64) {
+	t.Helper()
+	if b.marks[live] != first || b.marks[building] != second {
+		t.Errorf("watermarks %d and %d, want %d and %d", b.marks[live], b.marks[building], first, second)
+	}
+}
+
+func TestNothingIsAcknowledgedBeforeTheTargetsAreKnown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections, func(o *engine.Options) { o.Targets = nil })
+	evs := events(t, "one", "1 Add")
+	if results, err := b.Process(t.Context(), evs, engine.Park); err == nil || verdicts(results) != "pending" {
+		t.Errorf("%s, %v", verdicts(results), err)
+	}
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble); err == nil || verdicts(results) != "pending" {
+		t.Errorf("parked: %s, %v", verdicts(results), err)
+	}
+	if err := b.Set(rebuild(t, true)); err != nil {
+		t.Fatal(err)
+	}
+	b.process(t, evs, engine.Hold, "done")
+	b.expectMarks(t, 1, 1)
+	// Set without targets means that there is no projection.
+	if err := b.Set(nil); err != nil || len(b.Targets()) > 0 {
+		t.Fatal(err)
+	}
+	b.process(t, events(t, "one", "2 Add"), engine.Hold, "done")
+	b.expectMarks(t, 1, 1)
+}
+
+// TestBothGenerationsAreWritten checks that an event is done once both generations have
+// it.
+func TestBothGenerationsAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, defers := range []bool{true, false} {
+		b := newRebuild(t, defers)
+		b.process(t, events(t, "one", "1 Add", "2 Other", "3 Add"), engine.Hold, "done/done/done")
+		b.expectMarks(t, 3, 3)
+		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[1,3]}` {
+			t.Errorf("built %s", got)
+		}
+	}
+}
+
+// TestAGapInABuildingGeneration checks when the engine reads the events that a building
+// generation lacks, and when it leaves them to the build job.
+func TestAGapInABuildingGeneration(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		first, stored int
+		defers, fails bool
+		verdict       string
+		mark          int64
+		deferred      int
+	}{
+		"one page":                           {first: 501, stored: 501, defers: true, verdict: "done", mark: 501},
+		"more than a page":                   {first: 502, stored: 502, defers: true, verdict: "done", deferred: 1},
+		"more pages, not deferring":          {first: 1700, stored: 1700, verdict: "done", mark: 1700},
+		"the store lacks one":                {first: 9, stored: 5, defers: true, verdict: "done", deferred: 1},
+		"the store lacks one, not deferring": {first: 9, stored: 5, verdict: "held6", mark: 5},
+		"the store fails":                    {first: 3, stored: 3, defers: true, fails: true, verdict: "done", deferred: 1},
+		"the store fails, not deferring":     {first: 3, stored: 3, fails: true, verdict: "pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry := prometheus.NewRegistry()
+			b := newRebuild(t, test.defers, func(o *engine.Options) { o.Registerer = registry })
+			for i := range test.stored {
+				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(i+1, " Add"))...)
+			}
+			b.marks[live], b.documents[live] = int64(test.first-1), projectiontest.Raw(t, `{"n":1}`)
+			if test.fails {
+				b.history.fail = errTrouble
+			}
+			// The live generation has no gap, so no event is held.
+			results, err := b.Process(t.Context(), events(t, "one", fmt.Sprint(test.first, " Add")), engine.Hold)
+			if verdicts(results) != test.verdict || (err != nil) != (test.verdict == "pending") {
+				t.Errorf("%s, %v", verdicts(results), err)
+			}
+			b.expectMarks(t, int64(test.first), test.mark)
+			if n := outcomes(t, registry, "deferred"); n != test.deferred {
+				t.Errorf("%d events were deferred, want %d", n, test.deferred)
+			}
+		})
+	}
+}
+
+// outcomes returns the number of events of counts with an outcome.
+func outcomes(t *testing.T, registry *prometheus.Registry, outcome string) int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if f.GetName() == "penstock_projector_events_total" && labels["outcome"] == outcome && labels["projection"] == "counts" {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return -1
+}
+
+// TestBuildingGenerationDoesNotDelayTheLiveOne checks that errors of a shadow
+// collection delay no event while the build job runs, and keep events pending afterwards.
+func TestBuildingGenerationDoesNotDelayTheLiveOne(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"load", "write", "conflict", "list"} {
+		for _, defers := range []bool{true, false} {
+			b := newRebuild(t, defers)
+			kinds := "1 Add"
+			switch broken {
+			case "load":
+				b.down = map[string]error{shadow: errTrouble}
+			case "list":
+				b.parking.fail, kinds = errTrouble, "1 Bad"
+			default:
+				status := map[string]model.Status{"write": model.Unknown, "conflict": model.Conflict}[broken]
+				b.onWrite = func(_ int, w model.Write) *model.Written {
+					if w.Generation == 2 {
+						return &model.Written{Status: status, Err: errTrouble}
+					}
+					return nil
+				}
+			}
+			results, err := b.Process(t.Context(), events(t, "one", kinds), engine.Hold)
+			if defers && (verdicts(results) != "done" || err != nil) || !defers && (verdicts(results) != "pending" || err == nil) {
+				t.Errorf("%s, defers %v: %s, %v", broken, defers, verdicts(results), err)
+			}
+			b.expectMarks(t, 1, 0)
+			if len(b.parking.parked) > 0 {
+				t.Errorf("%s: parked %v", broken, b.parking.parked)
+			}
+		}
+	}
+}
+
+// TestPoisonInABuildingGenerationParksOnlyThere checks that for a definition that
+// readers do not see yet, no message is dead-lettered and the judge is not asked.
+func TestPoisonInABuildingGenerationParksOnlyThere(t *testing.T) {
+	t.Parallel()
+	j := &judge{good: map[string]int{}}
+	b := newRebuild(t, true, func(o *engine.Options) { o.Judge = j })
+	b.process(t, events(t, "one", "1 Add", "2 Bad", "3 Add"), engine.Hold, "done/done/done")
+	b.expectMarks(t, 3, 1)
+	if c := b.parking.parked[building]; c == nil || c.EventID != 2 || c.Reason != projection.ReasonExpression || b.parking.heads[building] != 3 || len(b.parking.parked) != 1 {
+		t.Errorf("parked %v", b.parking.parked)
+	}
+	if len(j.bad) > 0 || j.good["counts Add"] != 2 || j.good["counts Bad"] != 1 {
+		t.Errorf("the judge got the failures %v and the successes %v", j.bad, j.good)
+	}
+	// Later events only raise the head.
+	b.process(t, events(t, "one", "4 Add"), engine.Hold, "done")
+	b.expectMarks(t, 4, 1)
+	if b.parking.heads[building] != 4 {
+		t.Errorf("the head is %d", b.parking.heads[building])
+	}
+}
+
+// TestBuildingGenerationOfIncreasingIDsReadsTheStore checks that a building generation,
+// and a unit that a stale writer has changed, get missing events that their watermark
+// does not reveal.
+func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
+	t.Parallel()
+	increasing := func(o *engine.Options) { o.Sequence = event.SequenceIncreasing }
+	stored := []string{"3 Add", "8 Add", "12 Other", "20 Add"}
+	t.Run("building", func(t *testing.T) {
+		t.Parallel()
+		b := newRebuild(t, false, increasing)
+		b.history.events = events(t, "one", stored...)
+		b.marks[live], b.documents[live] = 12, projectiontest.Raw(t, `{"n":2}`)
+		b.process(t, events(t, "one", "12 Other", "20 Add"), engine.Hold, "done/done")
+		b.expectMarks(t, 20, 20)
+		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
+			t.Errorf("built %s", got)
+		}
+	})
+	t.Run("many pages", func(t *testing.T) {
+		t.Parallel()
+		for _, defers := range []bool{true, false} {
+			b := newRebuild(t, defers, increasing)
+			for i := range 1200 {
+				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(3*i+3, " Add"))...)
+			}
+			b.marks[live], b.documents[live] = 3597, projectiontest.Raw(t, `{"n":2}`)
+			b.process(t, events(t, "one", "3600 Add"), engine.Hold, "done")
+			want, length := int64(3600), 1200
+			if defers {
+				want, length = 0, 0
+			}
+			b.expectMarks(t, 3600, want)
+			if ids, _ := b.documents[building].Lookup("ids").ArrayOK(); len(elementsOf(t, ids)) != length {
+				t.Errorf("built %d elements, want %d", len(elementsOf(t, ids)), length)
+			}
+		}
+	})
+	t.Run("set aside after the read", func(t *testing.T) {
+		t.Parallel()
+		b := newRebuild(t, false, increasing)
+		b.history.events = events(t, "one", stored...)
+		b.marks[live], b.documents[live] = 12, projectiontest.Raw(t, `{"n":2}`)
+		b.marks[building], b.documents[building] = 12, projectiontest.Raw(t, `{"ids":[3,8]}`)
+		b.onLoad = func(int) error {
+			if b.history.asked == 1 {
+				delete(b.marks, building)
+				delete(b.documents, building)
+			}
+			return nil
+		}
+		if results, err := b.Process(t.Context(), events(t, "one", "20 Add"), engine.Hold); err == nil || verdicts(results) != "pending" {
+			t.Errorf("got %s, %v", verdicts(results), err)
+		}
+		b.expectMarks(t, 20, 0)
+		b.process(t, events(t, "one", "20 Add"), engine.Hold, "done")
+		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
+			t.Errorf("built %s", got)
+		}
+	})
+	t.Run("after a stale writer", func(t *testing.T) {
+		t.Parallel()
+		b := newRebuild(t, false, increasing, func(o *engine.Options) { o.Targets = o.Targets[:1] })
+		b.history.events = events(t, "one", stored...)
+		b.foreign = &model.Foreign{Generation: 1, Watermark: 12}
+		b.process(t, events(t, "one", "20 Add"), engine.Hold, "done")
+		if got := projectiontest.JSON(t, b.documents[live]); got != `{"n":3}` {
+			t.Errorf("folded %s", got)
+		}
+	})
+}
+
+func elementsOf(t *testing.T, array bson.RawArray) []bson.RawValue {
+	t.Helper()
+	if array == nil {
+		return nil
+	}
+	values, err := array.Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// TestPauseWaitsForRunningWrites checks that Pause returns when no write is in flight,
+// and that the projection's read models are neither loaded nor written until Continue,
+// while other projections continue.
+func TestPauseWaitsForRunningWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, twoProjections)
+		writing, answer := make(chan bool), make(chan bool)
+		b.slow = func(u model.Unit) {
+			if u.Projection == "counts" {
+				writing <- true
+				<-answer
+			}
+		}
+		thing := func(id string) []*event.Event {
+			evs := events(t, "one", id+" Add")
+			evs[0].AggregateType = "Thing"
+			return evs
+		}
+		done := make(chan string)
+		process := func(id string) {
+			results, err := b.Process(t.Context(), thing(id), engine.Park)
+			done <- fmt.Sprint(verdicts(results), " ", errors.Is(err, engine.ErrPaused))
+		}
+		go process("1")
+		<-writing
+		paused := make(chan error)
+		go func() { paused <- b.Pause(t.Context(), "counts") }()
+		synctest.Wait()
+		select {
+		case err := <-paused:
+			t.Fatalf("paused in the middle of a write, %v", err)
+		default:
+		}
+		answer <- true
+		if err := <-paused; err != nil {
+			t.Fatal(err)
+		}
+		if got := <-done; got != "done false" {
+			t.Errorf("the event before the pause is %s", got)
+		}
+		loads := len(b.loads)
+		go process("2")
+		if got := <-done; got != "pending true" {
+			t.Errorf("an event during the pause is %s", got)
+		}
+		if b.marks[unitOf("counts", "one")] != 1 || b.marks[unitOf("things", "one")] != 2 || len(b.loads) != loads+1 || len(b.parking.parked) > 0 {
+			t.Errorf("watermarks %v, %d loads, parked %v", b.marks, len(b.loads)-loads, b.parking.parked)
+		}
+		// A batch that waits for the pause lock continues.
+		b.slow = nil
+		go process("2")
+		<-time.After(time.Millisecond)
+		b.Continue("counts")
+		if got := <-done; got != "done false" {
+			t.Errorf("the event after the pause is %s", got)
+		}
+		b.Continue("counts")
+
+		b.slow = func(model.Unit) { <-answer }
+		go process("3")
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errTrouble)
+		if err := b.Pause(ctx, "counts"); !errors.Is(err, errTrouble) {
+			t.Errorf("paused: %v", err)
+		}
+		close(answer)
+		if got := <-done; got != "done false" {
+			t.Errorf("the event before the second pause is %s", got)
+		}
+	})
+}
+
+// TestDrainedWaitsForEarlierCalls checks that Drained waits for the calls that began
+// before the last change of the targets, and for no others.
+func TestDrainedWaitsForEarlierCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newRebuild(t, true)
+		answers := []chan bool{make(chan bool), make(chan bool)}
+		begun := make(chan chan bool, 2)
+		b.slow = func(u model.Unit) {
+			if u.Generation == 1 {
+				<-<-begun
+			}
+		}
+		done := make(chan string, 2)
+		process := func(aggregate string, answer chan bool) {
+			begun <- answer
+			go func() {
+				results, _ := b.Process(t.Context(), events(t, aggregate, "1 Add"), engine.Hold)
+				done <- verdicts(results)
+			}()
+			synctest.Wait()
+		}
+		if err := b.Drained(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		process("one", answers[0])
+		if err := b.Drained(t.Context()); err != nil {
+			t.Errorf("waited for a call with the present targets: %v", err)
+		}
+		if err := b.Set(rebuild(t, false)[:1]); err != nil {
+			t.Fatal(err)
+		}
+		process("two", answers[1])
+		drained := make(chan error)
+		go func() { drained <- b.Drained(t.Context()) }()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errTrouble)
+		if err := b.Drained(ctx); !errors.Is(err, errTrouble) {
+			t.Errorf("did not wait for the earlier call: %v", err)
+		}
+		close(answers[0])
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		close(answers[1])
+		if first, second := <-done, <-done; first != "done" || second != "done" {
+			t.Errorf("%s, %s", first, second)
+		}
+	})
+}
+
+// TestUnitOfAReplacedTargetIsNotWritten checks that a running batch does not write a
+// target after it was replaced, and still writes a target that stays.
+func TestUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		next          []engine.Target
+		verdict       string
+		first, second int64
+	}{
+		"same target":        {rebuild(t, true), "done", 1, 1},
+		"one target removed": {rebuild(t, true)[:1], "pending", 1, 0},
+		"promoted":           {[]engine.Target{{Projection: rebuild(t, true)[1].Projection, Generation: 2}}, "pending", 0, 0},
+		"caught up":          {rebuild(t, false), "pending", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newRebuild(t, true)
+				if err := b.Pause(t.Context(), "counts"); err != nil {
+					t.Fatal(err)
+				}
+				done := make(chan string)
+				go func() {
+					results, err := b.Process(t.Context(), events(t, "one", "1 Add"), engine.Park)
+					done <- fmt.Sprint(verdicts(results), " ", errors.Is(err, model.ErrSuperseded))
+				}()
+				synctest.Wait()
+				if err := b.Set(test.next); err != nil {
+					t.Fatal(err)
+				}
+				b.Continue("counts")
+				if got, want := <-done, fmt.Sprint(test.verdict, " ", test.verdict == "pending"); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+				b.expectMarks(t, test.first, test.second)
+				if len(b.parking.parked) > 0 {
+					t.Errorf("parked %v", b.parking.parked)
+				}
+			})
+		})
+	}
+}
+
+// TestAnUntrustedProcessAcknowledgesNothing checks that no event is done, even if it was
+// written, if other processes no longer wait for this one.
+func TestAnUntrustedProcessAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	var untrusted error
+	b := newBench(t, twoProjections, func(o *engine.Options) { o.Trusted = func() error { return untrusted } })
+	b.process(t, events(t, "one", "1 Add"), engine.Hold, "done")
+	untrusted = errTrouble
+	evs := events(t, "one", "2 Add", "3 Bad", "4 Add")
+	results, err := b.Process(t.Context(), evs, engine.Hold)
+	if verdicts(results) != "pending/pending/pending" || !errors.Is(err, errTrouble) || results[1].Causes != nil || b.marks[unitOf("counts", "one")] != 2 {
+		t.Errorf("%+v, %v, %v", results, err, b.marks)
+	}
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble); verdicts(results) != "pending/pending/pending" || !errors.Is(err, errTrouble) {
+		t.Errorf("parked: %s, %v", verdicts(results), err)
+	}
+	untrusted = nil
+	b.process(t, evs, engine.Hold, "done/poison/done")
+}

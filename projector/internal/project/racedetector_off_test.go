@@ -1,7 +1,0 @@
-//go:build !race
-
-package project_test
-
-// raceDetector reports whether the race detector is compiled in. It changes the number of
-// allocations.
-const raceDetector = false

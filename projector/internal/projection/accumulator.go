@@ -1,0 +1,108 @@
+package projection
+
+import (
+	"bytes"
+	"context"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Accumulator folds an aggregate's events part by part into one write, however long its
+// history is. It keeps only the document and the last part of the events. Make it with
+// [Projection.Begin]. It is not safe for concurrent use.
+type Accumulator struct {
+	projection *Projection
+	until      int64
+	document   *document
+	last       int64
+	concerned  bool
+	failed     *Error
+	// trace is set while Explain folds an event.
+	trace *trace
+}
+
+// Begin starts a fold. stored is the stored document that the events are folded into, with
+// the engine's fields; nil to start from nothing. Events after until are ignored; 0 means
+// that none are.
+func (p *Projection) Begin(stored bson.Raw, until int64) *Accumulator {
+	if until == 0 {
+		until = math.MaxInt64
+	}
+	return &Accumulator{projection: p, until: until, document: newDocument(stored)}
+}
+
+// Add folds the next events, in the order of their ids. It ignores events that it has
+// already folded. The caller must not leave out any.
+//
+// The result is nil if all were folded. Otherwise the event in the error failed. The events
+// before it are folded, and those after it are not: all later calls give the same error.
+func (a *Accumulator) Add(events []*event.Event) *Error {
+	if a.failed != nil {
+		return a.failed
+	}
+	views := make([]*View, 0, len(events))
+	last := a.last
+	for _, ev := range events {
+		if ev.EventID <= last || ev.EventID > a.until {
+			continue
+		}
+		views = append(views, NewView(ev))
+		last = ev.EventID
+		a.concerned = a.concerned || a.projection.Concerns(ev)
+	}
+	if len(views) == 0 {
+		return nil
+	}
+	if a.last > 0 {
+		a.document.detach()
+	}
+	f := a.projection.foldInto(context.Background(), a.document, views, a.trace, Unbounded)
+	if f.Folded > 0 {
+		a.last = views[f.Folded-1].EventID
+	}
+	a.failed = f.Err
+	return a.failed
+}
+
+// Last is the last event that was folded; 0 if none was.
+func (a *Accumulator) Last() int64 { return a.last }
+
+// Concerned reports whether one of the events is of an aggregate that concerns the
+// projection. If none is, the aggregate has no watermark in the projection.
+func (a *Accumulator) Concerned() bool { return a.concerned }
+
+// State returns the own fields of the document so far; nil if there is none.
+func (a *Accumulator) State() State { return a.document.state() }
+
+// Size is the size of the own fields of the document so far, in bytes.
+func (a *Accumulator) Size() int { return a.document.size() }
+
+// Write returns the write that brings a unit from the state that the fold started from to
+// the last event that was folded; false if none was. The document of the state must be
+// the one that the fold began with.
+func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) {
+	if a.last == 0 {
+		return model.Write{}, false
+	}
+	f := Fold{document: a.document}
+	f.Conclude()
+	return model.Write{
+		Unit: u, Kind: f.Kind, From: from.Watermark, To: a.last, UpdatedAt: from.UpdatedAt, Foreign: from.Foreign,
+		Document: f.Document, Update: f.Update,
+	}, true
+}
+
+// detach copies the touched fields, so that they do not keep the memory of their events.
+func (d *document) detach() {
+	for i := range d.touched {
+		t := &d.touched[i]
+		value := t.whole()
+		value.Value = bytes.Clone(value.Value)
+		t.replace(value)
+	}
+	clear(d.saved.touched[:cap(d.saved.touched)])
+}

@@ -1,0 +1,146 @@
+package projection
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
+)
+
+const (
+	// likelyElements is how many elements an array has in the estimate of a cost.
+	likelyElements = 1000
+	// likelyCharacters is how many characters a text has in the estimate of a cost.
+	likelyCharacters = 100
+)
+
+// acceptedComment begins the comment, on the line of a construct, with which an author
+// accepts the advice about it. A reason must follow.
+const acceptedComment = "# accepted: "
+
+// advise reports a construct that works but is most likely a mistake.
+func (p place) advise(node *yaml.Node, format string, args ...any) {
+	if p.advising && !strings.HasPrefix(node.LineComment, acceptedComment) {
+		p.advice = append(p.advice, p.at(node, format, args...))
+	}
+}
+
+// adviseOn checks an expression that compiled.
+func (p place) adviseOn(node *yaml.Node, x *expression) {
+	if !p.advising || x == nil {
+		return
+	}
+	for _, name := range unusedVariables(x.checked) {
+		p.advise(node, "the variable %s is not used: use it, or give it a name that starts with _", name)
+	}
+	for _, field := range p.notRequired(x.checked, node.Value) {
+		p.advise(node, "%s.%s is not among the required fields of %s in the section events: an event without it parks its aggregate. Test it by has(), or require it", varPayload, field, p.eventType)
+	}
+	if most := likelyCost(x.checked); most > costLimit {
+		p.advise(node, "if its arrays have %d elements and its texts %d characters, the expression takes up to %s steps, and %d are allowed: loop over less, or keep a total in the document. An event that exceeds the limit parks its aggregate",
+			likelyElements, likelyCharacters, steps(most), costLimit)
+	}
+}
+
+// notRequired returns the fields of the payload that an expression reads, that the event
+// type declares and does not require, and whose presence neither the expression nor the
+// handler's condition tests.
+func (p place) notRequired(checked *ast.AST, text string) (fields []string) {
+	s := p.schemas[p.eventType]
+	if s == nil || s.required == nil {
+		return nil
+	}
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.SelectKind || e.AsSelect().IsTestOnly() {
+			return
+		}
+		of, field := e.AsSelect().Operand(), e.AsSelect().FieldName()
+		if of.Kind() != ast.IdentKind || of.AsIdent() != varPayload || s.fields[field] == nil || slices.Contains(s.required, field) || slices.Contains(fields, field) {
+			return
+		}
+		for _, tests := range []string{"has(" + varPayload + "." + field + ")", "'" + field + "' in " + varPayload, `"` + field + `" in ` + varPayload} {
+			if strings.Contains(text, tests) || strings.Contains(p.condition, tests) {
+				return
+			}
+		}
+		fields = append(fields, field)
+	}))
+	return fields
+}
+
+// steps formats a number of steps, which may be too large to count.
+func steps(n uint64) string {
+	if n >= math.MaxInt64 {
+		return "countless"
+	}
+	return fmt.Sprint(n)
+}
+
+// adviseOnType checks the event type of a handler. If event types are declared and a
+// declared one is similar, that is probably meant.
+func (p place) adviseOnType(node *yaml.Node, eventType string) {
+	if !p.advising || len(p.declared) == 0 || p.declared[eventType] != "" {
+		return
+	}
+	// OrderPaidEvent and OrderPlacedEvent are three edits apart, and both are right.
+	best, least := "", min(2, len(eventType)/8)+1
+	for _, name := range sortedKeys(p.declared) {
+		if d := similar.Distance(strings.ToLower(eventType), strings.ToLower(name)); d < least {
+			best, least = name, d
+		}
+	}
+	if best != "" {
+		p.advise(node, "the section events does not have %s: did you mean %s?", eventType, best)
+	}
+}
+
+// unusedVariables are variables that cel.bind or a loop introduces and the expression does
+// not use, in order of their position.
+func unusedVariables(checked *ast.AST) (unused []string) {
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.ComprehensionKind {
+			return
+		}
+		c := e.AsComprehension()
+		if bound := c.AccuVar(); !generated(bound) {
+			// cel.bind keeps its variable in the accumulator.
+			if !uses(bound, c.Result()) {
+				unused = append(unused, bound)
+			}
+			return
+		}
+		names := []string{c.IterVar()}
+		if c.HasIterVar2() {
+			names = append(names, c.IterVar2())
+		}
+		for _, name := range names {
+			// Of two variables, such as index and value, one is often not needed.
+			if generated(name) || uses(name, c.LoopCondition(), c.LoopStep()) {
+				return
+			}
+		}
+		unused = append(unused, strings.Join(names, ", "))
+	}))
+	return unused
+}
+
+// generated reports whether CEL has generated the variable, or its name says that it is not
+// used.
+func generated(name string) bool {
+	return name == "" || strings.ContainsAny(name[:1], "_@#")
+}
+
+// uses reports whether one of the expressions has the variable.
+func uses(name string, in ...ast.Expr) (found bool) {
+	for _, e := range in {
+		ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+			found = found || e.Kind() == ast.IdentKind && e.AsIdent() == name
+		}))
+	}
+	return found
+}

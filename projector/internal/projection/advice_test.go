@@ -1,0 +1,133 @@
+package projection_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// TestCheckAdvises checks which valid declarations are reported as probable mistakes, and
+// which are not.
+func TestCheckAdvises(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ expression, says string }{
+		"bind unused":         {"cel.bind(q, payload.quantity * 2, payload.quantity)", "the variable q is not used"},
+		"bind used":           {"cel.bind(q, payload.quantity * 2, q + 1)", ""},
+		"bind meant":          {"cel.bind(_q, payload.quantity * 2, payload.quantity)", ""},
+		"inner bind unused":   {"cel.bind(q, payload.quantity, cel.bind(p, q, q))", "the variable p is not used"},
+		"loop unused":         {"payload.lines.map(l, 1)", "the variable l is not used"},
+		"loop used":           {"payload.lines.map(l, l.sku)", ""},
+		"filtered":            {"payload.lines.filter(l, l.quantity > 1).size()", ""},
+		"index unused":        {"payload.lines.transformList(i, l, l.sku)", ""},
+		"both unused":         {"payload.lines.transformList(i, l, 1)", "the variable i, l is not used"},
+		"one loop":            {"payload.lines.exists(l, l.sku == 'tea')", ""},
+		"loop in a loop":      {"payload.lines.filter(a, payload.lines.exists(b, a == b))", "if its arrays have 1000 elements and its texts 100 characters, the expression takes up to "},
+		"long text":           {"payload.sku.matches('^[a-z]+$') ? payload.sku.split(',') : []", ""},
+		"comparison of texts": {"payload.sku == payload.other", ""},
+
+		"texts in a loop":         {"payload.lines.filter(l, l.sku != payload.sku)", ""},
+		"optional in a loop":      {"payload.?lines.orValue([]).filter(l, l.sku != payload.sku)", ""},
+		"two optionals in a loop": {"payload.?lines.or(payload.?items).orValue([]).map(l, l.sku)", ""},
+		"optional index":          {"payload[?'lines'].orValue([]).exists(l, l == payload.sku)", ""},
+		"optional and bind":       {"cel.bind(a, payload.?lines.orValue([]), a.filter(l, l.sku in ['tea', 'milk']))", ""},
+		"one of two arrays":       {"(has(payload.lines) ? payload.lines : []).map(l, l.sku)", ""},
+		"joined arrays":           {"(payload.lines + [payload.line]).filter(l, l.sku != payload.sku)", ""},
+		"loop over a loop":        {"payload.lines.filter(l, l.quantity > 1).map(l, l.sku)", ""},
+		"words":                   {"payload.text.split(' ').filter(w, w != payload.sku)", ""},
+		"sorted":                  {"payload.lines.map(l, l.sku).sort().filter(s, s != payload.sku)", ""},
+		"keys of a map":           {"payload.prices.transformMap(k, v, v * 2)", ""},
+		"optional loop in a loop": {"payload.?lines.orValue([]).filter(a, payload.?lines.orValue([]).exists(b, a == b))", "if its arrays have 1000 elements"},
+		"search in a loop":        {"payload.lines.filter(l, l.sku in payload.skus)", "if its arrays have 1000 elements"},
+		"bound search in a loop":  {"cel.bind(a, payload.skus, payload.lines.filter(l, l.sku in a))", "if its arrays have 1000 elements"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			advice := adviceOn(t, "projections:\n  - name: p\n    collection: c\n    on:\n      Added:\n        set: {a: \""+test.expression+"\"}\n")
+			if test.says == "" && len(advice) == 0 {
+				return
+			}
+			if test.says == "" || len(advice) != 1 || !strings.Contains(advice[0].String(), "p.yaml:6:18: projection p: Added: set a: "+test.says) {
+				t.Errorf("says %v", advice)
+			}
+		})
+	}
+}
+
+func TestCheckAdvisesOnEventTypes(t *testing.T) {
+	t.Parallel()
+	text := `
+events:
+  ItemAddedToOrderEvent: {type: object}
+  OrderPlacedEvent: {type: object}
+projections:
+  - name: p
+    collection: c
+    on:
+      ItemAddedToOrdrEvent: {delete: true}
+      OrderPlacedEvent: {delete: true}
+      OrderShippedEvent: {delete: true}
+      OrderPaidEvent: {delete: true}
+`
+	advice := adviceOn(t, text)
+	if len(advice) != 1 || !strings.Contains(advice[0].String(), "p.yaml:9:7: projection p: ItemAddedToOrdrEvent: the section events does not have ItemAddedToOrdrEvent: did you mean ItemAddedToOrderEvent?\n    ItemAddedToOrdrEvent: {delete: true}\n    ^") {
+		t.Errorf("says %v", advice)
+	}
+}
+
+func adviceOn(t *testing.T, text string) []projection.Problem {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	projections, advice, err := projection.Check(file)
+	if err != nil || len(projections) != 1 {
+		t.Fatal(err)
+	}
+	// Advice does not prevent a projector from starting.
+	if _, err := projection.Load(file); err != nil {
+		t.Fatal(err)
+	}
+	return advice
+}
+
+// An author who has decided that a construct is right says so on its line, with a reason.
+func TestAcceptedAdviceIsSilent(t *testing.T) {
+	t.Parallel()
+	for comment, silent := range map[string]bool{"": false, " # accepted: kept for the next version": true, " # accepted:": false, " # a remark": false} {
+		advice := adviceOn(t, "projections:\n  - name: p\n    collection: c\n    on:\n      Added:\n        set:\n          a: cel.bind(q, payload.quantity, 1)"+comment+"\n")
+		if (len(advice) == 0) != silent {
+			t.Errorf("%q: %v", comment, advice)
+		}
+	}
+}
+
+// A field that an event may lack parks the aggregate of the first event without it.
+func TestCheckAdvisesOnFieldsThatAreNotRequired(t *testing.T) {
+	t.Parallel()
+	const schema = "events:\n  Added: {type: object, required: [sku], properties: {sku: {type: string}, note: {type: string}}}\n"
+	for name, test := range map[string]struct {
+		schema, when, expression string
+		advised                  bool
+	}{
+		"required":         {schema, "", "payload.sku", false},
+		"not required":     {schema, "", "payload.note", true},
+		"tested":           {schema, "", "has(payload.note) ? payload.note : ''", false},
+		"tested in when":   {schema, "has(payload.note)", "payload.note", false},
+		"optional":         {schema, "", "payload.?note.orValue('')", false},
+		"nothing required": {strings.Replace(schema, "required: [sku], ", "", 1), "", "payload.note", false},
+		"no schema":        {"", "", "payload.note", false},
+	} {
+		when := ""
+		if test.when != "" {
+			when = "        when: " + test.when + "\n"
+		}
+		advice := adviceOn(t, test.schema+"projections:\n  - name: p\n    collection: c\n    on:\n      Added:\n"+when+"        set: {a: \""+test.expression+"\"}\n")
+		if (len(advice) > 0) != test.advised {
+			t.Errorf("%s: %v", name, advice)
+		}
+	}
+}

@@ -1,0 +1,348 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/decls"
+	"cel.dev/cel-go/common/env"
+	celop "cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/stdlib"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// CEL's operators take two numbers of the same kind only. Which kind 10 is stored as
+// depends on the driver that wrote the event, so these replacements accept mixed kinds:
+//
+//	int with int or uint   gives int, an overflow is an error
+//	uint with uint         gives uint
+//	any with a double      gives double
+//	any with a Decimal128  gives Decimal128, for + - * and comparisons
+//
+// The minus sign before a Decimal128 is negation.
+//
+// replacement replaces the standard function with the name.
+type replacement struct {
+	name string
+	// apply computes the result. Neither operand is an error.
+	apply func(a, b ref.Val) ref.Val
+	// result returns the operator's result type for the common type t of its operands.
+	result func(t *types.Type) *types.Type
+	// fractions is set if operands can be doubles, decimals if they can be Decimal128s.
+	fractions, decimals bool
+}
+
+func sameType(t *types.Type) *types.Type { return t }
+
+func boolType(*types.Type) *types.Type { return types.BoolType }
+
+var replacements = []replacement{
+	{celop.Add, addValues, sameType, true, true},
+	{celop.Subtract, subtractValues, sameType, true, true},
+	{celop.Multiply, multiplyValues, sameType, true, true},
+	{celop.Divide, divideValues, sameType, true, false},
+	{celop.Modulo, moduloValues, sameType, false, false},
+	{celop.Less, comparison(func(c int) bool { return c < 0 }), boolType, true, true},
+	{celop.LessEquals, comparison(func(c int) bool { return c <= 0 }), boolType, true, true},
+	{celop.Greater, comparison(func(c int) bool { return c > 0 }), boolType, true, true},
+	{celop.GreaterEquals, comparison(func(c int) bool { return c >= 0 }), boolType, true, true},
+}
+
+// standardLibrary returns CEL's standard library with the replaced operators.
+func standardLibrary() ([]cel.EnvOption, error) {
+	excluded := &env.LibrarySubset{}
+	var functions []*decls.FunctionDecl
+	for _, r := range replacements {
+		excluded.ExcludeFunctions = append(excluded.ExcludeFunctions, env.NewFunction(r.name))
+		f, err := r.declare()
+		if err != nil {
+			return nil, fmt.Errorf("declare operator %s: %w", r.name, err)
+		}
+		functions = append(functions, f)
+	}
+	excluded.ExcludeFunctions = append(excluded.ExcludeFunctions, env.NewFunction(celop.Negate))
+	negation, err := declareNegation()
+	if err != nil {
+		return nil, fmt.Errorf("declare operator %s: %w", celop.Negate, err)
+	}
+	functions = append(functions, negation)
+	return []cel.EnvOption{cel.StdLib(cel.StdLibSubset(excluded)), cel.FunctionDecls(functions...)}, nil
+}
+
+// declare declares the operator with the overloads of the standard library and with those
+// for mixed numbers.
+func (r replacement) declare() (*decls.FunctionDecl, error) {
+	options := []decls.FunctionOpt{decls.SingletonBinaryBinding(r.apply)}
+	for _, standard := range stdlib.Functions() {
+		if standard.Name() == r.name {
+			options = append(options, copyOverloads(standard))
+		}
+	}
+	f, err := decls.NewFunction(r.name, options...)
+	if err != nil {
+		return nil, err
+	}
+	numbers := []*types.Type{types.IntType, types.UintType}
+	if r.fractions {
+		numbers = append(numbers, types.DoubleType)
+	}
+	if r.decimals {
+		numbers = append(numbers, typeDecimal128)
+	}
+	for i, a := range numbers {
+		for j, b := range numbers {
+			// The later kind in the list is the common one, but for an int and a uint it
+			// is int.
+			t := numbers[max(i, j)]
+			if i != j && t == types.UintType {
+				t = types.IntType
+			}
+			id := fmt.Sprintf("penstock%s%s_%s", r.name, a.TypeName(), b.TypeName())
+			if err := addMissing(f, decls.Overload(id, []*types.Type{a, b}, r.result(t))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+// declareNegation declares the minus sign with the overloads of the standard library and
+// with that for a Decimal128.
+func declareNegation() (*decls.FunctionDecl, error) {
+	options := []decls.FunctionOpt{decls.SingletonUnaryBinding(negateValue)}
+	for _, standard := range stdlib.Functions() {
+		if standard.Name() == celop.Negate {
+			options = append(options, copyOverloads(standard))
+		}
+	}
+	options = append(options, decls.Overload("penstock_negate_decimal128", []*types.Type{typeDecimal128}, typeDecimal128))
+	return decls.NewFunction(celop.Negate, options...)
+}
+
+// copyOverloads declares the overloads of another function.
+func copyOverloads(from *decls.FunctionDecl) decls.FunctionOpt {
+	return func(f *decls.FunctionDecl) (*decls.FunctionDecl, error) {
+		for _, o := range from.OverloadDecls() {
+			if err := f.AddOverload(o); err != nil {
+				return nil, err
+			}
+		}
+		return f, nil
+	}
+}
+
+// addMissing adds an overload unless the function already has one for these operands.
+func addMissing(f *decls.FunctionDecl, overload decls.FunctionOpt) error {
+	alone, err := decls.NewFunction(f.Name(), overload)
+	if err != nil {
+		return err
+	}
+	added := alone.OverloadDecls()[0]
+	for _, o := range f.OverloadDecls() {
+		if o.SignatureOverlaps(added) {
+			return nil
+		}
+	}
+	return f.AddOverload(added)
+}
+
+// These operators are similar but written out. A generic function over the interfaces of
+// package traits looks up its type parameter in each call, so an addition would take a
+// third longer.
+
+func addValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return computed(addDecimals(numberIn(a), numberIn(b)))
+	}
+	if adder, ok := a.(traits.Adder); ok {
+		return adder.Add(b)
+	}
+	return noOverload(celop.Add, a, b)
+}
+
+func subtractValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return computed(subtractDecimals(numberIn(a), numberIn(b)))
+	}
+	if subtractor, ok := a.(traits.Subtractor); ok {
+		return subtractor.Subtract(b)
+	}
+	return noOverload(celop.Subtract, a, b)
+}
+
+func multiplyValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return computed(multiplyDecimals(numberIn(a), numberIn(b)))
+	}
+	if multiplier, ok := a.(traits.Multiplier); ok {
+		return multiplier.Multiply(b)
+	}
+	return noOverload(celop.Multiply, a, b)
+}
+
+func divideValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return types.WrapErr(errDecimalDivision)
+	}
+	if divider, ok := a.(traits.Divider); ok {
+		return divider.Divide(b)
+	}
+	return noOverload(celop.Divide, a, b)
+}
+
+func moduloValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return types.WrapErr(errDecimalDivision)
+	}
+	if modder, ok := a.(traits.Modder); ok {
+		return modder.Modulo(b)
+	}
+	return noOverload(celop.Modulo, a, b)
+}
+
+func negateValue(a ref.Val) ref.Val {
+	if isDecimal(a) {
+		return computed(multiplyDecimals(numberIn(a), number{i: -1}))
+	}
+	if negater, ok := a.(traits.Negater); ok {
+		return negater.Negate()
+	}
+	return types.NewErr("no such overload: - of %s", a.Type().TypeName())
+}
+
+var errDecimalDivision = errors.New("a Decimal128 cannot be divided in an expression: convert it with double()")
+
+// comparison returns an operator that compares two values and passes the result
+// (negative, 0 or positive) to holds.
+func comparison(holds func(int) bool) func(a, b ref.Val) ref.Val {
+	return func(a, b ref.Val) ref.Val {
+		switch numbers := isNumber(a) && isNumber(b); {
+		case numbers && (isDecimal(a) || a.Type() != b.Type()):
+			if isNaN(a) || isNaN(b) {
+				return types.WrapErr(errNaNOrder)
+			}
+			return types.Bool(holds(compareNumbers(numberIn(a), numberIn(b))))
+		case isDecimal(a) || isDecimal(b):
+			if !numbers {
+				return noOverload("comparison", a, b)
+			}
+		}
+		comparer, ok := a.(traits.Comparer)
+		if !ok {
+			return noOverload("comparison", a, b)
+		}
+		result := comparer.Compare(b)
+		c, ok := result.(types.Int)
+		if !ok {
+			return result
+		}
+		return types.Bool(holds(int(c)))
+	}
+}
+
+// alignNumbers converts two numbers of different kinds to the kind of the result. decimal
+// is set if both are numbers and at least one is a Decimal128. Other values are returned
+// unchanged.
+func alignNumbers(a, b ref.Val) (x, y ref.Val, decimal bool) {
+	switch v := a.(type) {
+	case types.Int:
+		switch w := b.(type) {
+		case types.Double:
+			return types.Double(v), b, false
+		case types.Uint:
+			return a, intOf(w), false
+		}
+	case types.Double:
+		switch w := b.(type) {
+		case types.Int:
+			return a, types.Double(w), false
+		case types.Uint:
+			return a, types.Double(w), false
+		}
+	case types.Uint:
+		switch b.(type) {
+		case types.Double:
+			return types.Double(v), b, false
+		case types.Int:
+			return intOf(v), b, false
+		}
+	}
+	return a, b, (isDecimal(a) || isDecimal(b)) && isNumber(a) && isNumber(b)
+}
+
+// intOf converts a uint to an int, or returns an error value if it is too large.
+func intOf(v types.Uint) ref.Val { return v.ConvertToType(types.IntType) }
+
+func isDecimal(v ref.Val) bool {
+	o, ok := v.(opaque)
+	return ok && o.raw.Type == bson.TypeDecimal128
+}
+
+func isNumber(v ref.Val) bool {
+	switch v.(type) {
+	case types.Int, types.Uint, types.Double:
+		return true
+	}
+	return isDecimal(v)
+}
+
+func isNaN(v ref.Val) bool {
+	switch v := v.(type) {
+	case types.Double:
+		return math.IsNaN(float64(v))
+	case opaque:
+		return v.raw.Decimal128().IsNaN()
+	}
+	return false
+}
+
+// numberIn returns the number in a value for which isNumber is true.
+func numberIn(v ref.Val) number {
+	switch v := v.(type) {
+	case types.Int:
+		return number{i: int64(v)}
+	case types.Uint:
+		if v <= math.MaxInt64 {
+			return number{i: int64(v)}
+		}
+		d, _ := bson.ParseDecimal128(strconv.FormatUint(uint64(v), 10))
+		return number{kind: decimalNumber, d: d}
+	case types.Double:
+		return number{kind: doubleNumber, f: float64(v)}
+	case opaque:
+		n, _ := numberOf(v.raw)
+		return n
+	}
+	return number{}
+}
+
+// errNaNOrder has the text of CEL's own error for doubles.
+var errNaNOrder = errors.New("NaN values cannot be ordered")
+
+func computed(d bson.Decimal128, err error) ref.Val {
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return opaque{decimalValue(d)}
+}
+
+func noOverload(operator string, a, b ref.Val) ref.Val {
+	for _, v := range [2]ref.Val{a, b} {
+		if types.IsUnknownOrError(v) {
+			return v
+		}
+	}
+	return types.NewErr("no such overload: %s of %s and %s", strings.Trim(operator, "_"), a.Type().TypeName(), b.Type().TypeName())
+}

@@ -1,0 +1,78 @@
+package projection_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// BenchmarkFold measures a handler of five operations and a condition, per event,
+// from the loaded document to the finished update.
+func BenchmarkFold(b *testing.B) {
+	projections, err := projection.Parse("bench.yaml", []byte(projectiontest.Orders))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, lines := range []int{0, 1000} {
+		document := projectiontest.Order(b, lines)
+		for _, batch := range []int{1, 50} {
+			b.Run(fmt.Sprintf("lines=%d/batch=%d", lines, batch), func(b *testing.B) {
+				all := projectiontest.OrderEvents(b, batch)
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N/batch + 1 {
+					if f := projections[0].Fold(document, all); f.Err != nil || f.Update == nil {
+						b.Fatal(f.Err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkFoldFunc measures the same in Go with the driver's codecs.
+func BenchmarkFoldFunc(b *testing.B) {
+	type line struct {
+		SKU             string
+		Quantity, Price int64
+	}
+	type order struct {
+		Customer    string
+		Items, Most int64
+		Lines       []line
+	}
+	p, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
+		var o order
+		var added struct {
+			Customer, SKU   string
+			Quantity, Price int64
+		}
+		if state != nil {
+			if err := bson.Unmarshal(state, &o); err != nil {
+				return nil, err
+			}
+		}
+		if err := ev.Payload.Unmarshal(&added); err != nil {
+			return nil, err
+		}
+		o.Customer, o.Items, o.Most = added.Customer, o.Items+added.Quantity, max(o.Most, added.Quantity)
+		o.Lines = append(o.Lines, line{added.SKU, added.Quantity, added.Price * 2})
+		return bson.Marshal(o)
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	document, all := projectiontest.Order(b, 0), projectiontest.OrderEvents(b, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if f := p.Fold(document, all); f.Err != nil {
+			b.Fatal(f.Err)
+		}
+	}
+}

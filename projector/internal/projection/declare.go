@@ -1,0 +1,326 @@
+package projection
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
+)
+
+// loader compiles declarations to projections and collects their problems.
+type loader struct {
+	found    []*Projection
+	problems []Problem
+	// sections are the sections of all files.
+	sections struct{ events, projections []section }
+	// names, collections and declared hold the place of the first use of each projection
+	// name, collection and event type.
+	names, collections, declared map[string]string
+	// schemas are those of the declared event types, environments the compiled ones.
+	schemas      map[string]*schema
+	environments map[string]*environment
+	// lines are the lines of each file, to show them with a problem.
+	lines map[string][]string
+	// advising says whether advice is collected.
+	advising bool
+	// empty says that a folder has no file of projections.
+	empty  bool
+	advice []Problem
+}
+
+// section is the value of a key at the root of a YAML document.
+type section struct {
+	place place
+	node  *yaml.Node
+}
+
+func newLoader() *loader {
+	return &loader{
+		names: map[string]string{}, collections: map[string]string{}, declared: map[string]string{},
+		schemas: map[string]*schema{}, environments: map[string]*environment{},
+		lines: map[string][]string{},
+	}
+}
+
+// environment returns the environment of an event type.
+func (l *loader) environment(eventType string) (*environment, error) {
+	if e, ok := l.environments[eventType]; ok {
+		return e, nil
+	}
+	e, err := newEnvironment(l.schemas[eventType])
+	if err == nil {
+		l.environments[eventType] = e
+	}
+	return e, err
+}
+
+func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
+
+// result compiles the contents of all parsed files. The event types come first, because the
+// section events of a file applies to all files.
+func (l *loader) result(paths ...string) ([]*Projection, error) {
+	for _, s := range l.sections.events {
+		s.place.events(s.node)
+	}
+	for _, s := range l.sections.projections {
+		s.place.projections(s.node)
+	}
+	if len(l.found) == 0 && len(l.problems) == 0 {
+		l.report(Problem{File: strings.Join(paths, ", "), Message: "no projection is declared: write one below the key projections, or let projector init write a first file"})
+	}
+	if len(l.problems) > 0 {
+		sortProblems(l.problems)
+		return nil, &LoadError{Problems: l.problems, noFile: l.empty && len(l.problems) == 1}
+	}
+	return l.found, nil
+}
+
+// place is the loader's place in a file.
+type place struct {
+	*loader
+	file                       string
+	projection, eventType, key string
+	// condition is the text of the handler's word when.
+	condition string
+}
+
+// problem reports a problem at node.
+func (p place) problem(node *yaml.Node, format string, args ...any) {
+	p.report(p.at(node, format, args...))
+}
+
+// at makes a problem at node, with its line.
+func (p place) at(node *yaml.Node, format string, args ...any) Problem {
+	problem := Problem{
+		File: p.file, Line: node.Line, Column: node.Column,
+		Projection: p.projection, EventType: p.eventType, Key: p.key,
+		Message: fmt.Sprintf(format, args...),
+	}
+	problem.Expression, problem.Caret = p.lineAt(p.file, node.Line, node.Column)
+	return problem
+}
+
+// lineAt returns a line of a file without its indentation, and the column in it; empty if
+// there is no such line.
+func (l *loader) lineAt(file string, line, column int) (text string, caret int) {
+	lines := l.lines[file]
+	if line < 1 || line > len(lines) {
+		return "", 0
+	}
+	text = strings.TrimLeft(lines[line-1], " ")
+	return strings.TrimRight(text, " \r"), max(0, column-1-(len(lines[line-1])-len(text)))
+}
+
+// parse reads one file, which may hold several YAML documents.
+func (l *loader) parse(file string, data []byte) {
+	at := place{loader: l, file: file}
+	l.lines[file] = strings.Split(string(data), "\n")
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			m := yamlplace.Find(data, err, readable)
+			problem := Problem{File: file, Line: m.Line, Column: m.Column, Message: "not YAML: " + m.Message}
+			problem.Expression, problem.Caret = l.lineAt(file, m.Line, m.Column)
+			l.report(problem)
+			return
+		}
+		if len(document.Content) > 0 {
+			at.root(document.Content[0])
+		}
+	}
+}
+
+// readable returns the first error of the YAML documents in data.
+func readable(data []byte) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var document yaml.Node
+		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// entry is one key of a mapping and its value.
+type entry struct {
+	key         string
+	node, value *yaml.Node
+}
+
+// entries returns the keys of a mapping, and reports its problems.
+func (p place) entries(node *yaml.Node) ([]entry, bool) {
+	if node.Kind != yaml.MappingNode {
+		return nil, false
+	}
+	var found []entry
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], resolve(node.Content[i+1])
+		switch {
+		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Tag == "!!null":
+			p.problem(key, "a key is a plain word")
+		case seen[key.Value]:
+			p.problem(key, "%s is there twice", key.Value)
+		default:
+			seen[key.Value] = true
+			found = append(found, entry{key: key.Value, node: key, value: value})
+		}
+	}
+	return found, true
+}
+
+// resolve follows an alias to its node.
+func resolve(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func empty(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.Tag == "!!null"
+}
+
+// rootKeys are the sections of a file.
+var rootKeys = []string{"projections", "events"}
+
+// root collects the sections of a YAML document.
+func (p place) root(node *yaml.Node) {
+	if empty(node) {
+		return
+	}
+	entries, ok := p.entries(node)
+	if !ok {
+		p.problem(node, "a file of projections starts with projections:")
+		return
+	}
+	for _, e := range entries {
+		switch e.key {
+		case "events":
+			p.sections.events = append(p.sections.events, section{p, e.value})
+		case "projections":
+			p.sections.projections = append(p.sections.projections, section{p, e.value})
+		default:
+			p.problem(e.node, "unknown key %s%s; a file of projections holds %s", e.key, similar.Meant(e.key, rootKeys), strings.Join(rootKeys, " and "))
+		}
+	}
+}
+
+// projections reads a section of projections.
+func (p place) projections(node *yaml.Node) {
+	if node.Kind != yaml.SequenceNode {
+		p.problem(node, "projections is a list: each starts with a dash")
+		return
+	}
+	for _, item := range node.Content {
+		p.declaration(resolve(item))
+	}
+}
+
+var declarationKeys = []string{"name", "collection", "aggregateType", "on"}
+
+// declaration reads one projection.
+func (p place) declaration(node *yaml.Node) {
+	entries, ok := p.entries(node)
+	if !ok {
+		p.problem(node, "a projection is a mapping with %s", strings.Join(declarationKeys, ", "))
+		return
+	}
+	keys := map[string]entry{}
+	for _, e := range entries {
+		keys[e.key] = e
+	}
+	before := len(p.problems)
+	projection := &Projection{on: handlers{}}
+	if e, ok := keys["name"]; ok {
+		projection.name = p.in("name").text(e.value, checkName)
+		p.projection = projection.name
+	} else {
+		p.problem(node, "the projection has no name")
+	}
+	for _, e := range entries {
+		if !slices.Contains(declarationKeys, e.key) {
+			p.problem(e.node, "unknown key %s%s; a projection has %s", e.key, similar.Meant(e.key, declarationKeys), strings.Join(declarationKeys, ", "))
+		}
+	}
+	if e, ok := keys["collection"]; ok {
+		projection.collection = p.in("collection").text(e.value, checkCollection)
+	} else {
+		p.problem(node, "the projection has no collection")
+	}
+	if e, ok := keys["aggregateType"]; ok {
+		projection.aggregateType = p.in("aggregateType").text(e.value, func(s string) error {
+			if s == "" {
+				return errors.New("aggregateType is empty; leave it out to mean all")
+			}
+			return nil
+		})
+	}
+	if e, ok := keys["on"]; ok {
+		p.handlers(e.value, projection)
+	} else {
+		p.problem(node, "the projection has no on: it would do nothing")
+	}
+	p.unique(node, projection)
+	if len(p.problems) > before {
+		return
+	}
+	definition, err := p.define(projection)
+	if err != nil {
+		p.problem(node, "write its definition: %v", err)
+		return
+	}
+	projection.definition = definition
+	p.found = append(p.found, projection)
+}
+
+// in is the place of a key.
+func (p place) in(key string) place {
+	p.key = key
+	return p
+}
+
+// text reads a string.
+func (p place) text(node *yaml.Node, check func(string) error) string {
+	if node.Kind != yaml.ScalarNode || node.Tag != "!!str" && node.Tag != "!!null" {
+		p.problem(node, "this takes a text")
+		return ""
+	}
+	value := node.Value
+	if empty(node) {
+		value = ""
+	}
+	if err := check(value); err != nil {
+		p.problem(node, "%v", err)
+	}
+	return value
+}
+
+// unique reports a projection whose name or collection is used twice.
+func (p place) unique(node *yaml.Node, projection *Projection) {
+	here := fmt.Sprintf("%s:%d", p.file, node.Line)
+	if first, taken := p.names[projection.name]; taken && projection.name != "" {
+		p.problem(node, "the name is taken by the projection at %s", first)
+	} else {
+		p.names[projection.name] = here
+	}
+	if first, taken := p.collections[projection.collection]; taken && projection.collection != "" {
+		p.problem(node, "the collection %s is taken by the projection at %s: two projections in one would overwrite each other", projection.collection, first)
+	} else {
+		p.collections[projection.collection] = here
+	}
+}

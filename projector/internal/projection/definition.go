@@ -1,0 +1,229 @@
+package projection
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// semantics is the version of the meaning of declarations. Raise it when a change makes the
+// same declaration fold the same events to another result: every read model is then
+// rebuilt.
+const semantics = 1
+
+// ErrInCode says that the projection of a definition is written in Go. Only a program with
+// its code can run it.
+var ErrInCode = errors.New("the projection is in Go: only a program with its code can run it")
+
+// Definition is the canonical text of the projection: JSON with sorted keys, which contains
+// everything that determines the result of folding events, and nothing else. The text of a
+// declared projection is enough to compile it ([Compile]). The order of keys, comments and
+// spaces do not change it, nor do payload schemas (section events) that no operator depends
+// on. The text of a projection in Go contains the Version of its declaration.
+func (p *Projection) Definition() string { return p.definition }
+
+// Hash identifies the definition: the first 16 hex digits of its SHA-256.
+func (p *Projection) Hash() string { return HashOf(p.definition) }
+
+// InCode reports whether the projection is a Go function.
+func (p *Projection) InCode() bool { return p.apply != nil }
+
+// HashOf is the hash of a definition's text.
+func HashOf(definition string) string {
+	sum := sha256.Sum256([]byte(definition))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Compile compiles the text of [Projection.Definition] to a projection with the same
+// definition. The error is [ErrInCode] for a projection in Go.
+func Compile(definition string) (*Projection, error) {
+	var d storedDefinition
+	if err := json.Unmarshal([]byte(definition), &d); err != nil {
+		return nil, fmt.Errorf("read the stored definition: %w", err)
+	}
+	if d.Semantics != semantics {
+		return nil, fmt.Errorf("projection %s is stored with semantics %d, and this version of Penstock has %d: run the version that stored it, or change nothing until all pods have the same version", d.Name, d.Semantics, semantics)
+	}
+	if d.Go {
+		return nil, fmt.Errorf("compile projection %s: %w", d.Name, ErrInCode)
+	}
+	p, err := d.compile()
+	if err != nil {
+		return nil, fmt.Errorf("compile the stored definition of projection %s: %w", d.Name, err)
+	}
+	// A later version of Penstock may write the same definition differently.
+	p.definition = definition
+	return p, nil
+}
+
+// storedDefinition is a definition as it is stored.
+type storedDefinition struct {
+	Semantics     int             `json:"semantics"`
+	Go            bool            `json:"go"`
+	Name          string          `json:"name"`
+	Collection    string          `json:"collection"`
+	AggregateType *string         `json:"aggregateType"`
+	On            json.RawMessage `json:"on"`
+	Events        json.RawMessage `json:"events"`
+}
+
+// compile compiles the definition as a file of declarations with one projection.
+func (d storedDefinition) compile() (*Projection, error) {
+	declared := map[string]any{"name": d.Name, "collection": d.Collection, "on": d.On}
+	if d.AggregateType != nil {
+		declared["aggregateType"] = *d.AggregateType
+	}
+	file := map[string]any{"projections": []any{declared}}
+	if d.Events != nil {
+		file["events"] = d.Events
+	}
+	node, err := nodeOf(file)
+	if err != nil {
+		return nil, err
+	}
+	l := newLoader()
+	place{loader: l, file: "the definition"}.root(node)
+	found, err := l.result(d.Name)
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// nodeOf returns a value as a node of YAML.
+func nodeOf(v any) (*yaml.Node, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var plain any
+	if err := decoder.Decode(&plain); err != nil {
+		return nil, err
+	}
+	return yamlNode(plain), nil
+}
+
+func yamlNode(v any) *yaml.Node {
+	switch v := v.(type) {
+	case map[string]any:
+		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		for _, key := range sortedKeys(v) {
+			n.Content = append(n.Content, yamlNode(key), yamlNode(v[key]))
+		}
+		return n
+	case []any:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for _, element := range v {
+			n.Content = append(n.Content, yamlNode(element))
+		}
+		return n
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v)}
+	case string:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v}
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprint(v)}
+}
+
+// defineGo is the definition of a projection in Go.
+func defineGo(d Declaration) string {
+	return canonicalJSON(map[string]any{
+		"semantics": semantics, "go": true, "name": d.Name, "collection": d.Collection,
+		"aggregateType": d.AggregateType, "deletes": d.Deletes, "version": d.Version,
+	})
+}
+
+// define is the definition of a declared projection that compiled.
+func (l *loader) define(p *Projection) (string, error) {
+	on, events := map[string]any{}, map[string]any{}
+	for eventType, h := range p.on {
+		described, payload, err := l.describe(eventType, h)
+		if err != nil {
+			return "", err
+		}
+		on[eventType] = described
+		if payload != nil {
+			events[eventType] = payload
+		}
+	}
+	definition := map[string]any{"semantics": semantics, "name": p.name, "collection": p.collection, "on": on}
+	if p.aggregateType != "" {
+		definition["aggregateType"] = p.aggregateType
+	}
+	if len(events) > 0 {
+		definition["events"] = events
+	}
+	return canonicalJSON(definition), nil
+}
+
+// describe returns a handler in canonical form, and the schema of the event type's
+// payload if the handler depends on it: as far as its expressions ask for fields.
+func (l *loader) describe(eventType string, h *handler) (described map[string]any, payload any, err error) {
+	env, err := l.environment(eventType)
+	if err != nil {
+		return nil, nil, err
+	}
+	untyped, err := dynamic()
+	if err != nil {
+		return nil, nil, err
+	}
+	described = map[string]any{}
+	used := fieldsUsed{}
+	depends := false
+	source := func(x *expression) string {
+		text := canonicalSource(env, x)
+		if env.declared != nil {
+			used.add(x.used)
+			plain, issues := compile(untyped, x.source, anyValue)
+			depends = depends || issues != nil || !sameProgram(plain.checked, x.checked)
+		}
+		return text
+	}
+	if h.when != nil {
+		described[wordWhen] = source(h.when)
+	}
+	if h.delete {
+		described[wordDelete] = true
+	}
+	for i := range h.operations {
+		o := &h.operations[i]
+		if o.op == opUnset {
+			paths, _ := described[string(opUnset)].([]string)
+			paths = append(paths, o.path.String())
+			slices.Sort(paths)
+			described[string(opUnset)] = paths
+			continue
+		}
+		values, ok := described[string(o.op)].(map[string]any)
+		if !ok {
+			values = map[string]any{}
+			described[string(o.op)] = values
+		}
+		values[o.path.String()] = source(o.value)
+	}
+	if depends {
+		payload = l.schemas[eventType].describe(used)
+	}
+	return described, payload, nil
+}
+
+// canonicalJSON writes a value with sorted keys and without spaces.
+func canonicalJSON(v any) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		// Maps, slices, texts, numbers and truth values have JSON.
+		panic(fmt.Sprintf("encode a definition: %v", err))
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}

@@ -1,0 +1,252 @@
+package projection_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+const defined = `
+events:
+  Registered: {type: object, properties: {name: {type: string}, age: {type: integer}}}
+projections:
+  - name: users
+    collection: userReadModels
+    aggregateType: User
+    on:
+      Registered:
+        when: payload.name != 'a b'
+        set: {name: payload.name, age: payload.age + 1, "address.city": "payload.name + ' x'"}
+        unset: [left, right]
+      Left:
+        delete: true
+`
+
+func TestDefinitionIgnoresDifferencesWithoutMeaning(t *testing.T) {
+	t.Parallel()
+	want := projectiontest.One(t, defined)
+	for name, yaml := range map[string]string{
+		"comments": strings.ReplaceAll(defined, "unset:", "# nothing\n        unset:"),
+		"order of keys": `
+projections:
+  - on:
+      Left: {delete: true}
+      Registered:
+        unset: [right, left]
+        set: {"address.city": "payload.name + ' x'", age: payload.age + 1, name: payload.name}
+        when: payload.name != 'a b'
+    aggregateType: User
+    collection: userReadModels
+    name: users
+events:
+  Registered: {properties: {age: {type: integer}, name: {type: string}}, type: object}
+`,
+		"quoting":                         strings.ReplaceAll(defined, "payload.name != 'a b'", `"payload.name != 'a b'"`),
+		"block text":                      strings.ReplaceAll(defined, "payload.name != 'a b'", "|\n          payload.name\n            != 'a b'"),
+		"spaces in expressions":           strings.ReplaceAll(defined, "payload.age + 1", "payload . age+1 "),
+		"comment of CEL":                  strings.ReplaceAll(defined, "payload.age + 1", `"payload.age // of the user\n + 1"`),
+		"annotations of schema":           strings.ReplaceAll(defined, "{type: integer}", "{type: integer, description: in years}"),
+		"required":                        strings.ReplaceAll(defined, "{type: object, properties", "{type: object, required: [name], properties"),
+		"a field that no expression uses": strings.ReplaceAll(defined, "{type: integer}}", "{type: integer}, more: {type: string}}"),
+		"schema of another type":          strings.ReplaceAll(defined, "events:", "events:\n  Other: {type: object}"),
+		"schema of another projection":    strings.ReplaceAll(defined, "  Registered: {type", "  Left: {type: object, properties: {why: {type: string}}}\n  Registered: {type"),
+	} {
+		if p := projectiontest.One(t, yaml); p.Definition() != want.Definition() || p.Hash() != want.Hash() {
+			t.Errorf("%s changes the definition:\n%s", name, strings.Join(projection.Difference(want.Definition(), p.Definition()), "\n"))
+		}
+	}
+}
+
+func TestDefinitionShowsEveryChangeOfMeaning(t *testing.T) {
+	t.Parallel()
+	want := projectiontest.One(t, defined)
+	seen := map[string]string{want.Hash(): "nothing"}
+	for change, p := range map[string]*projection.Projection{
+		"name":             projectiontest.One(t, strings.ReplaceAll(defined, "name: users", "name: customers")),
+		"collection":       projectiontest.One(t, strings.ReplaceAll(defined, "userReadModels", "customers")),
+		"aggregate type":   projectiontest.One(t, strings.ReplaceAll(defined, "aggregateType: User", "aggregateType: Customer")),
+		"every type":       projectiontest.One(t, strings.ReplaceAll(defined, "    aggregateType: User\n", "")),
+		"event type":       projectiontest.One(t, strings.ReplaceAll(defined, "Left", "Gone")),
+		"condition":        projectiontest.One(t, strings.ReplaceAll(defined, "'a b'", "'ab'")),
+		"space in text":    projectiontest.One(t, strings.ReplaceAll(defined, "'a b'", "'a  b'")),
+		"field":            projectiontest.One(t, strings.ReplaceAll(defined, "address.city", "city")),
+		"operator":         projectiontest.One(t, strings.ReplaceAll(defined, "unset: [left, right]", "unset: left\n        inc: {right: 1}")),
+		"expression":       projectiontest.One(t, strings.ReplaceAll(defined, "age + 1", "age + 2")),
+		"type of a schema": projectiontest.One(t, strings.ReplaceAll(defined, "{type: integer}", "{type: [integer, \"null\"]}")),
+		"no schema":        projectiontest.One(t, defined[strings.Index(defined, "projections:"):]),
+	} {
+		if other, taken := seen[p.Hash()]; taken {
+			t.Errorf("%s and %s give the same hash", change, other)
+		}
+		seen[p.Hash()] = change
+	}
+}
+
+// A schema makes CEL choose the operator for integers. An event with a double instead of
+// an integer shows the difference.
+func TestSchemaIsPartOfTheDefinitionIfItChoosesAnOperator(t *testing.T) {
+	t.Parallel()
+	without := "projections: [{name: p, collection: c, on: {E: {set: {n: %}}}}]"
+	schema := "events: {E: {type: object, properties: {n: {type: integer}, m: {type: integer}}}}\n"
+	for expression, counts := range map[string]bool{
+		"payload.n":                false,
+		"payload.n == payload.m":   false,
+		"'\"x\"'":                  false,
+		"payload.n + payload.m":    true,
+		"payload.n < payload.m":    true,
+		"string(payload.n) + 'a'":  true,
+		"'[payload.n, payload.m]'": false,
+	} {
+		yaml := strings.ReplaceAll(without, "%", expression)
+		plain, typed := projectiontest.One(t, yaml), projectiontest.One(t, schema+yaml)
+		if differ := plain.Hash() != typed.Hash(); differ != counts {
+			t.Errorf("%s: the definition with the schema differs: %t\n%s\n%s", expression, differ, plain.Definition(), typed.Definition())
+		}
+		double := projectiontest.Event(t, 1, "E", `{"n": 1.0, "m": 2.0}`)
+		foldedPlain, foldedTyped := plain.Fold(nil, []*event.Event{double}), typed.Fold(nil, []*event.Event{double})
+		if same := (foldedPlain.Err == nil) == (foldedTyped.Err == nil); !same && !counts {
+			t.Errorf("%s: the schema changes the result, and the definition does not say so: %v, %v", expression, foldedPlain.Err, foldedTyped.Err)
+		}
+	}
+}
+
+func TestDefinitionCompilesToTheSame(t *testing.T) {
+	t.Parallel()
+	for _, yaml := range []string{
+		defined,
+		`
+events:
+  E:
+    properties:
+      text: {type: [string, "null"]}
+      when: {bsonType: date}
+      id: {bsonType: objectId}
+      price: {bsonType: decimal}
+      weight: {bsonType: double}
+      open: {type: object}
+      any: {}
+      lines: {type: array, items: {type: object, properties: {sku: {type: string}, n: {type: integer}, unused: {type: string}}}}
+      loose: {type: array}
+projections:
+  - name: all
+    collection: all
+    on:
+      E:
+        when: payload.text != null && payload.weight > 1.0 && payload.lines.exists(l, l.sku == 'a' && l.n > 1)
+        set:
+          t: payload.when + duration('1h')
+          id: string(payload.id)
+          price: payload.price * payload.price
+          open: payload.open.x
+          any: payload.any
+          loose: payload.loose.map(l, l)
+          yes: true
+          one: 1
+          quote: |
+            r"\d+" + 'it\'s' + """a "b" // c"""   // a comment
+          optional: payload.?text
+`,
+	} {
+		p := projectiontest.One(t, yaml)
+		again, err := projection.Compile(p.Definition())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, p.Definition())
+		}
+		if again.Name() != p.Name() || again.Collection() != p.Collection() || again.AggregateType() != p.AggregateType() || again.Deletes() != p.Deletes() || again.Hash() != p.Hash() {
+			t.Errorf("compiled is %+v", again)
+		}
+		if redefined := projection.Redefine(again); redefined != p.Definition() {
+			t.Errorf("the compiled definition is another one:\n%s", strings.Join(projection.Difference(p.Definition(), redefined), "\n"))
+		}
+	}
+}
+
+func TestCompiledDefinitionHasTheSameText(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProjection(t)
+		again, err := projection.Compile(p.Definition())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if redefined := projection.Redefine(again); redefined != p.Definition() {
+			t.Fatalf("%s\n%s", p.Definition(), redefined)
+		}
+	})
+}
+
+func TestDefinitionOfGo(t *testing.T) {
+	t.Parallel()
+	declare := func(version string, deletes bool) *projection.Projection {
+		p, err := projection.New(projection.Declaration{
+			Name: "p", Collection: "c", Version: version, Deletes: deletes,
+			Apply: func(state projection.State, _ *event.Event) (projection.State, error) { return state, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if a, b := declare("1", false), declare("1", false); a.Hash() != b.Hash() || !a.InCode() {
+		t.Error("the same declaration has two hashes")
+	}
+	if a, b, c := declare("1", false), declare("2", false), declare("1", true); a.Hash() == b.Hash() || a.Hash() == c.Hash() {
+		t.Error("a changed declaration has the same hash")
+	}
+	if _, err := projection.Compile(declare("1", false).Definition()); !errors.Is(err, projection.ErrInCode) {
+		t.Errorf("compiled Go: %v", err)
+	}
+	if _, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Version: strings.Repeat("v", 65), Apply: func(s projection.State, _ *event.Event) (projection.State, error) { return s, nil }}); err == nil {
+		t.Error("a version of 65 bytes is taken")
+	}
+}
+
+func TestCompileRefusesUnknownDefinitions(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "{}", `{"semantics":2,"name":"p","collection":"c","on":{}}`, `{"semantics":1,"name":"p","collection":"c","on":{"E":{"set":{"a":"b +"}}}}`} {
+		if _, err := projection.Compile(text); err == nil {
+			t.Errorf("compiled %q", text)
+		}
+	}
+}
+
+func TestDifference(t *testing.T) {
+	t.Parallel()
+	changed := projectiontest.One(t, strings.ReplaceAll(strings.ReplaceAll(defined, "age + 1", "age + 2"), "    aggregateType: User\n", ""))
+	want := []string{"- aggregateType: User", "- on Registered set age: payload.age+1", "+ on Registered set age: payload.age+2"}
+	if got := projection.Difference(projectiontest.One(t, defined).Definition(), changed.Definition()); !slices.Equal(got, want) {
+		t.Errorf("difference is %q", got)
+	}
+}
+
+// The hash of a definition is stored. If a new version of Penstock computes another hash,
+// its rollout rebuilds every read model.
+func TestHashesStayTheSameAcrossVersions(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.One(t, defined)
+	const text = `{"aggregateType":"User","collection":"userReadModels","events":{"Registered":{"properties":{"age":{"type":"integer"},"name":{"type":"string"}},"type":"object"}},"name":"users","on":{"Left":{"delete":true},"Registered":{"set":{"address.city":"payload.name+' x'","age":"payload.age+1","name":"payload.name"},"unset":["left","right"],"when":"payload.name!='a b'"}},"semantics":1}`
+	if p.Definition() != text {
+		t.Errorf("definition is now %s", p.Definition())
+	}
+	if p.Hash() != projection.HashOf(text) || len(p.Hash()) != 16 {
+		t.Errorf("hash is %s", p.Hash())
+	}
+}
+
+func TestNamesOfCollectionsUnderConstructionAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"users.generation-2": true, "users.promotion-17": true, "users.generation": false, "users.generation-x": false} {
+		_, err := projection.Parse("test.yaml", []byte("projections: [{name: p, collection: "+name+", on: {E: {delete: true}}}]"))
+		if (err != nil) != refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

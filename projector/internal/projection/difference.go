@@ -1,0 +1,54 @@
+package projection
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Difference lists what changes between two definitions, one line for each value. A line
+// with - is a value that only before has. A line with + is one that only after has.
+func Difference(before, after string) []string {
+	old, changed := flatten(before), flatten(after)
+	paths := maps.Clone(old)
+	maps.Copy(paths, changed)
+	var lines []string
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		was, had := old[path]
+		is, has := changed[path]
+		if had && has && was == is {
+			continue
+		}
+		if had {
+			lines = append(lines, "- "+path+": "+was)
+		}
+		if has {
+			lines = append(lines, "+ "+path+": "+is)
+		}
+	}
+	return lines
+}
+
+// flatten returns the values of a definition by their paths.
+func flatten(definition string) map[string]string {
+	found := map[string]string{}
+	var v any
+	if err := json.Unmarshal([]byte(definition), &v); err != nil {
+		found["definition"] = definition
+		return found
+	}
+	var walk func(path []string, v any)
+	walk = func(path []string, v any) {
+		if m, ok := v.(map[string]any); ok && len(m) > 0 {
+			for key, value := range m {
+				walk(append(slices.Clone(path), key), value)
+			}
+			return
+		}
+		found[strings.Join(path, " ")] = fmt.Sprint(v)
+	}
+	walk(nil, v)
+	return found
+}

@@ -1,0 +1,102 @@
+// Package projection folds events into changes of read models.
+//
+// A projection is a pure function (state, event) → state, declared in YAML with CEL
+// expressions ([Load]) or written in Go ([New]). It knows neither stores nor other events:
+// package engine gives it the events of an aggregate and writes the changes. [Accumulator]
+// folds a whole history, for packages that read and write ranges of aggregates.
+//
+// # Declarations
+//
+//	projections:
+//	  - name: users                  # in its watermarks, metrics and parked list
+//	    collection: userReadModels   # of this projection only
+//	    aggregateType: User          # optional: other types do not concern it
+//	    on:
+//	      UserEmailUpdatedEvent:     # an event type; one that is not listed changes nothing
+//	        when: payload.newEmail != state.email
+//	        set: {email: payload.newEmail}
+//
+// A section events declares the payload schemas of event types. An expression that uses a
+// field which the schema lacks is refused. [Inference] writes the section.
+//
+// The words of a handler are when, set, unset, inc, push, pull, addToSet, min, max and
+// delete, and no others. Each operator takes a mapping of field paths to expressions, unset
+// takes a list of paths, delete takes true. A path names a field, or with dots a field
+// inside of documents. It cannot name an element of an array, and two operations of one
+// handler must not change the same value. The comment of each operator's constant says what
+// it does with absent fields and with values of other types. A handler is applied
+// completely or not at all.
+//
+// A projection without an aggregateType concerns every aggregate of the store, and
+// keeps a watermark for each, even if it never has a document.
+//
+// A document is created with the first value that an operator stores in it, and deleted by
+// delete. It may be created again.
+//
+// # Definitions
+//
+// [Projection.Definition] is the canonical text of a declaration. Two declarations with the
+// same hash fold the same events to the same result. The text of a declared projection is
+// enough to compile it ([Compile]). It contains a schema of the section events only if the
+// schema makes CEL choose another operator.
+//
+// # Expressions
+//
+// Right-hand sides are CEL. The variables:
+//
+//   - payload and metadata, empty maps if the event has none;
+//   - aggregateId, aggregateType (empty if absent), eventId, eventType;
+//   - timestamp, which fails if the event has none;
+//   - event, with all of these as fields, and those of the store's document that the
+//     contract does not know;
+//   - state, the document before the event without _id, lastEventId, lastUpdatedAt and
+//     lastGeneration; an empty map if there is no document.
+//
+// A field of state that is absent reads as null, at any depth: state.status !=
+// 'shipped' holds before the first event. has() and .? still distinguish absent from null.
+// This holds only for paths that begin with the word state. An absent field of payload,
+// metadata or event is an error, because a misspelt name must not read as null.
+//
+// Optional syntax is on: payload.?note is empty if there is no note, and an operator
+// given an empty optional does nothing. The extensions are strings, math, lists,
+// sets, regex, cel.bind and comprehensions of two variables.
+//
+// # Limits
+//
+// An event must not stop others, whatever its size. An evaluation of an expression that can
+// loop may take 100,000 steps of CEL. CEL charges a call after it has returned, and only for
+// functions that it has a cost of, so a [meter] bounds the work and the memory of all
+// evaluations of one event in one projection. It is charged before the work: by the values
+// of the event and the state for each field that is passed on the way to another, and by
+// each function with a [price]. A charge must depend only on the event and the document,
+// never on time, other projections or earlier events of the batch: otherwise the same event
+// would park an aggregate in one process and not in another.
+//
+// A small event can make a large document: see [Projection.FoldWithin].
+//
+// An event that is large is evaluated while no other large one is. The time is limited only
+// in case a price is wrong. It parks the unit as unavailable, so it is retried. A round
+// writes what it has folded after some seconds, because its call ends soon after.
+//
+// # Numbers
+//
+// BSON integers of both widths are int, doubles are double. All kinds of numbers can be
+// compared and computed with each other, because a driver decides which kind it stores 10
+// as. int with int gives int, and an overflow is an error. A double with any other number
+// gives a double. A Decimal128 with any other number gives a Decimal128, rounded to 34
+// digits; a double is then converted to the shortest decimal that represents it. A
+// Decimal128 has + - * and comparisons, but cannot be divided. The operator inc follows the
+// same rules.
+//
+// # Values of BSON
+//
+// Dates are timestamps (in UTC), and generic binary is bytes. CEL has no type for an
+// ObjectId, a UUID and the rarer types: they pass through unchanged, and can be compared
+// for equality. string() gives the text of an ObjectId, a UUID or a Decimal128, double()
+// the rounded value of a Decimal128. encodeValue defines how results become BSON. Integers
+// are stored with 64 bits. Those inside documents and arrays that pass through have 64 bits
+// already ([event.Canonical]). Texts, documents and arrays are read in place.
+//
+// A map that an expression has made has no order in CEL. Loops visit it sorted by key, and
+// it is stored with sorted keys, because a fold must always give the same bytes.
+package projection

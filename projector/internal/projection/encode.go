@@ -1,0 +1,182 @@
+package projection
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// maxDepth bounds how deep a value nests inside its document. MongoDB documents a limit of
+// 100 levels, although the server stores up to 180:
+// https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
+const maxDepth = 90
+
+// encodeValue encodes the result of an expression as BSON:
+//
+//   - int and uint become int64; a uint that is too large is an error;
+//   - double, string, bool and null become the BSON types of the same names;
+//   - timestamp becomes a date, cut to the millisecond;
+//   - bytes become binary of subtype 0;
+//   - list and map become array and document. The keys of a map must be strings. They are
+//     stored in sorted order, like the loops over a map that an expression has made.
+//
+// Documents, arrays and values of other BSON types from the event or the state are copied
+// byte for byte. Durations, types and functions cannot be encoded, nor can a value that is
+// larger than [maxState].
+func encodeValue(v ref.Val, m *meter) (bson.RawValue, error) {
+	return encoder{m}.value(v)
+}
+
+// encoder encodes values at the expense of a meter. It charges each part of a value before
+// it appends the part.
+type encoder struct{ meter *meter }
+
+// charge charges the encoding of a value without its members.
+func (e encoder) charge(v ref.Val) {
+	const scalar = 8
+	n := scalar
+	switch v := v.(type) {
+	case types.String, types.Bytes, opaque:
+		n += textSize(v)
+	case *documentValue:
+		n = len(v.raw)
+	case *arrayValue:
+		n = v.bytes()
+	}
+	e.meter.spend(0, n)
+}
+
+func (e encoder) value(v ref.Val) (bson.RawValue, error) {
+	e.charge(v)
+	switch v := v.(type) {
+	case *documentValue:
+		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: v.raw}, nil
+	case *arrayValue:
+		if len(v.more) == 0 {
+			return v.raw, nil
+		}
+		return arrayOf(v.raw, v.more), nil
+	case opaque:
+		return v.raw, nil
+	}
+	t, data, err := e.appendCharged(nil, v, 0)
+	if err == nil && len(data) > maxState {
+		err = errOutgrown
+	}
+	return bson.RawValue{Type: t, Value: data}, err
+}
+
+// appendCharged appends the encoding of v, which is charged, to dst and returns its type.
+func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
+	if depth > maxDepth {
+		return 0, dst, fmt.Errorf("value nests deeper than %d levels", maxDepth)
+	}
+	switch v := v.(type) {
+	case types.String:
+		if !utf8.ValidString(string(v)) {
+			return 0, dst, fmt.Errorf("string is not valid UTF-8")
+		}
+		return bson.TypeString, bsoncore.AppendString(dst, string(v)), nil
+	case types.Int:
+		return bson.TypeInt64, bsoncore.AppendInt64(dst, int64(v)), nil
+	case types.Uint:
+		if v > math.MaxInt64 {
+			return 0, dst, fmt.Errorf("%d exceeds a 64-bit integer", uint64(v))
+		}
+		return bson.TypeInt64, bsoncore.AppendInt64(dst, int64(v)), nil
+	case types.Double:
+		return bson.TypeDouble, bsoncore.AppendDouble(dst, float64(v)), nil
+	case types.Bool:
+		return bson.TypeBoolean, bsoncore.AppendBoolean(dst, bool(v)), nil
+	case types.Null:
+		return bson.TypeNull, dst, nil
+	case types.Timestamp:
+		return bson.TypeDateTime, bsoncore.AppendDateTime(dst, v.UnixMilli()), nil
+	case types.Bytes:
+		return bson.TypeBinary, bsoncore.AppendBinary(dst, bson.TypeBinaryGeneric, v), nil
+	case *documentValue:
+		return bson.TypeEmbeddedDocument, append(dst, v.raw...), nil
+	case opaque:
+		return v.raw.Type, append(dst, v.raw.Value...), nil
+	case *arrayValue:
+		raw := v.raw
+		if len(v.more) > 0 {
+			raw = arrayOf(v.raw, v.more)
+		}
+		return bson.TypeArray, append(dst, raw.Value...), nil
+	case *types.Optional:
+		return 0, dst, fmt.Errorf("optional value inside another: use .orValue() or [?…]")
+	case traits.Mapper:
+		dst, err := e.appendMap(dst, v, depth)
+		return bson.TypeEmbeddedDocument, dst, err
+	case traits.Lister:
+		dst, err := e.appendList(dst, v, depth)
+		return bson.TypeArray, dst, err
+	}
+	return 0, dst, fmt.Errorf("%s cannot be stored as BSON", v.Type().TypeName())
+}
+
+func (e encoder) appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, error) {
+	entries := sortedEntries(m, e.meter)
+	for _, entry := range entries {
+		name, ok := entry.key.(types.String)
+		if !ok {
+			return dst, fmt.Errorf("map key %v is %s: document fields need a string", entry.key, entry.key.Type().TypeName())
+		}
+		if strings.IndexByte(string(name), 0) >= 0 || !utf8.ValidString(string(name)) {
+			return dst, fmt.Errorf("map key %q is not a valid field name", string(name))
+		}
+	}
+	start, dst := bsoncore.AppendDocumentStart(dst)
+	for i, entry := range entries {
+		key, value := entry.key.(types.String), entry.value
+		if i > 0 && key == entries[i-1].key {
+			continue // a document of the event store can have a field twice
+		}
+		var err error
+		if dst, err = e.appendMember(dst, value, depth, func(dst []byte) []byte { return append(dst, key...) }); err != nil {
+			return dst, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return finishDocument(dst, start), nil
+}
+
+func (e encoder) appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
+	start, dst := bsoncore.AppendDocumentStart(dst)
+	i := 0
+	for it := l.Iterator(); it.HasNext() == types.True; i++ {
+		var err error
+		if dst, err = e.appendMember(dst, it.Next(), depth, func(dst []byte) []byte { return appendIndex(dst, i) }); err != nil {
+			return dst, fmt.Errorf("element %d: %w", i, err)
+		}
+	}
+	return finishDocument(dst, start), nil
+}
+
+// appendMember appends an element of a document: its type, which is known only after the
+// value is encoded, its name and its value.
+func (e encoder) appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
+	at := len(dst)
+	if at > maxState {
+		return dst, errOutgrown
+	}
+	dst = name(append(dst, 0))
+	e.charge(v)
+	e.meter.spend(0, len(dst)-at+1)
+	t, dst, err := e.appendCharged(append(dst, 0), v, depth+1)
+	if err != nil {
+		return dst, err
+	}
+	dst[at] = byte(t)
+	return dst, nil
+}
+
+func appendIndex(dst []byte, i int) []byte { return strconv.AppendInt(dst, int64(i), 10) }

@@ -1,0 +1,165 @@
+package projection
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/ext"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
+)
+
+// common is the environment of all expressions, except for the variable payload. It is
+// built once, because that takes longer than compiling all expressions of a projection.
+var common = sync.OnceValues(func() (*cel.Env, error) {
+	options, err := standardLibrary()
+	if err != nil {
+		return nil, err
+	}
+	options = append(options,
+		cel.Variable(varEvent, cel.MapType(cel.StringType, cel.DynType)),
+		cel.Variable(varMetadata, cel.DynType),
+		cel.Variable(varAggregateID, cel.StringType),
+		cel.Variable(varAggregateType, cel.StringType),
+		cel.Variable(varEventID, cel.IntType),
+		cel.Variable(varEventType, cel.StringType),
+		cel.Variable(varTimestamp, cel.TimestampType),
+		cel.Variable(varState, cel.MapType(cel.StringType, cel.DynType)),
+		cel.OptionalTypes(),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.ParserExpressionSizeLimit(maxExpression),
+		// Only with this name does CEL append to the result of a loop in place.
+		cel.EnableHiddenAccumulatorName(true),
+		// ExtendedValidations are not used, because they require that all values of a map
+		// literal have the same type.
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
+		ext.Strings(ext.StringsVersion(4), ext.StringsMaxPrecision(maxPrecision)),
+		ext.Math(),
+		ext.Lists(ext.ListsMaxRangeSize(10_000)),
+		ext.Sets(),
+		ext.Bindings(),
+		ext.TwoVarComprehensions(),
+		ext.Regex(),
+	)
+	return cel.NewCustomEnv(append(options, opaqueConversions()...)...)
+})
+
+// environment compiles the expressions of one event type. It is not safe for concurrent
+// use.
+type environment struct {
+	cel *cel.Env
+	// declared is nil for an event type without a schema.
+	declared *declaredTypes
+}
+
+// dynamic is the environment of event types without a schema: the type of payload is not
+// known.
+var dynamic = sync.OnceValues(func() (*environment, error) {
+	base, err := common()
+	if err != nil {
+		return nil, err
+	}
+	env, err := base.Extend(cel.Variable(varPayload, cel.DynType))
+	if err != nil {
+		return nil, err
+	}
+	// The first undeclared name makes CEL collect all names in the environment, without a
+	// lock against a concurrent compilation. So that happens before the environment is shared.
+	_, _ = env.Compile("undeclared")
+	return &environment{cel: env}, nil
+})
+
+// newEnvironment makes the environment of an event type; s is nil if it has no
+// schema.
+func newEnvironment(s *schema) (*environment, error) {
+	if s == nil {
+		return dynamic()
+	}
+	base, err := common()
+	if err != nil {
+		return nil, err
+	}
+	declared := &declaredTypes{Provider: base.CELTypeProvider(), documents: map[string]*schema{}}
+	s.collect(declared.documents)
+	env, err := base.Extend(cel.CustomTypeProvider(declared), cel.Variable(varPayload, s.celType))
+	return &environment{cel: env, declared: declared}, err
+}
+
+// declaredTypes tells CEL the fields of declared documents.
+type declaredTypes struct {
+	types.Provider
+	documents map[string]*schema
+	// missed are the suggestions for undeclared fields, by field, since compiling began.
+	missed map[string]string
+	// used are the declared fields that were looked up since then.
+	used fieldsUsed
+}
+
+// FindStructType is called by CEL to look up a type.
+func (d *declaredTypes) FindStructType(document string) (*types.Type, bool) {
+	if _, ok := d.documents[document]; ok {
+		return types.NewTypeTypeWithParam(types.NewObjectType(document)), true
+	}
+	return d.Provider.FindStructType(document)
+}
+
+// FindStructFieldType is called by CEL to check a field.
+func (d *declaredTypes) FindStructFieldType(document, field string) (*types.FieldType, bool) {
+	s, ok := d.documents[document]
+	if !ok {
+		return d.Provider.FindStructFieldType(document, field)
+	}
+	if f, ok := s.fields[field]; ok {
+		d.used.note(document, field)
+		// Without accessors, CEL reads the field like the entry of a map.
+		return &types.FieldType{Type: f.celType}, true
+	}
+	d.missed[field] = s.suggestion(field)
+	return nil, false
+}
+
+// FindStructFieldNames is called by CEL to list fields.
+func (d *declaredTypes) FindStructFieldNames(document string) ([]string, bool) {
+	if s, ok := d.documents[document]; ok {
+		return s.names(), true
+	}
+	return d.Provider.FindStructFieldNames(document)
+}
+
+// compile parses and checks a source.
+func (e *environment) compile(source string) (*cel.Ast, *cel.Issues) {
+	if e.declared != nil {
+		e.declared.missed, e.declared.used = map[string]string{}, fieldsUsed{}
+	}
+	return e.cel.Compile(source)
+}
+
+// clean removes what CEL says about containers, which projections do not have, and adds the
+// remedy for mistakes about declared events.
+func (e *environment) clean(message string) string {
+	message = strings.ReplaceAll(message, " (in container '')", "")
+	if strings.HasPrefix(message, "Syntax error: ") {
+		return syntaxError(message)
+	}
+	if name, ok := strings.CutPrefix(message, "undeclared reference to '"); ok {
+		return message + similar.Meant(strings.TrimSuffix(name, "'"), sortedKeys(variables))
+	}
+	if e.declared == nil {
+		return message
+	}
+	if field, ok := strings.CutPrefix(message, "undefined field '"); ok {
+		if suggestion, ok := e.declared.missed[strings.TrimSuffix(field, "'")]; ok {
+			return suggestion + " (the section events declares it)"
+		}
+	}
+	for name, s := range e.declared.documents {
+		if strings.Contains(message, "'_[_]'") && strings.Contains(message, "("+name+",") {
+			return fmt.Sprintf("%s (the section events declares %s, so write %s.field)", message, s.name, s.name)
+		}
+	}
+	return message
+}

@@ -1,0 +1,175 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+)
+
+// maxExpression bounds the source of one expression, in characters.
+const maxExpression = 16 << 10
+
+const (
+	// interruptCheck is the number of elements of loops after which an evaluation checks its
+	// context.
+	interruptCheck = 64
+	// smallFold is the size of an event and its state up to which no evaluation checks its
+	// context: even if each step of CEL read all of them, it would end in a second or two.
+	smallFold = 64 << 10
+)
+
+// expression is one compiled right-hand side; safe for concurrent use.
+type expression struct {
+	source  string
+	program cel.Program
+	// loops is set if the expression can loop.
+	loops bool
+	// checked and used are inputs of the definition.
+	checked *ast.AST
+	used    fieldsUsed
+}
+
+// resultKind says which results an expression may have.
+type resultKind uint8
+
+const (
+	anyValue resultKind = iota
+	boolValue
+	numberValue
+)
+
+// issue is a problem in an expression. Lines count from 1 and columns from 0, as in CEL.
+type issue struct {
+	line, column int
+	message      string
+}
+
+// compile compiles an expression, and checks its types as far as they are known. It returns
+// all problems.
+func compile(env *environment, source string, want resultKind) (*expression, []issue) {
+	checked, problems := env.compile(source)
+	if problems.Err() != nil {
+		var issues []issue
+		for _, e := range problems.Errors() {
+			issues = append(issues, issue{line: e.Location.Line(), column: e.Location.Column(), message: env.clean(e.Message)})
+			if strings.HasPrefix(e.Message, "Syntax error") {
+				break // the others are mostly consequences of the first
+			}
+		}
+		return nil, issues
+	}
+	if err := checkResult(checked.OutputType(), want); err != nil {
+		return nil, []issue{{line: 1, message: err.Error()}}
+	}
+	options := []cel.ProgramOption{
+		cel.EvalOptions(cel.OptOptimize),
+		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
+		cel.CustomDecoratorV2(metered), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
+		cel.CustomDecoratorV2(hashedKeys(checked.NativeRep())),
+	}
+	loops := canLoop(checked.NativeRep())
+	if loops {
+		options = append(options, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(interruptCheck))
+	}
+	program, err := env.cel.Program(checked, options...)
+	if err != nil {
+		return nil, []issue{{line: 1, message: err.Error()}}
+	}
+	x := &expression{source: source, program: program, loops: loops, checked: checked.NativeRep()}
+	if env.declared != nil {
+		x.used = env.declared.used
+	}
+	return x, nil
+}
+
+// checkResult refuses a type that can never be valid. dyn may be valid.
+func checkResult(t *cel.Type, want resultKind) error {
+	if want != boolValue && t.TypeName() == types.OptionalType.TypeName() {
+		t = t.Parameters()[0]
+	}
+	kind := t.Kind()
+	if kind == types.DynKind || kind == types.AnyKind || kind == types.TypeParamKind {
+		return nil
+	}
+	switch want {
+	case boolValue:
+		if kind != types.BoolKind {
+			return fmt.Errorf("gives %s, not bool", t)
+		}
+	case numberValue:
+		if kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind && !t.IsExactType(typeDecimal128) {
+			return fmt.Errorf("gives %s, not a number", t)
+		}
+	default:
+		if kind == types.DurationKind || kind == types.TypeKind {
+			return fmt.Errorf("gives %s, which cannot be stored as BSON", t)
+		}
+	}
+	return nil
+}
+
+// eval runs the expression. It unpacks an optional result; ok is false if that is empty.
+func (x *expression) eval(s *scope) (result ref.Val, ok bool, err error) {
+	var v ref.Val
+	if x.loops && s.large {
+		v, _, err = x.program.ContextEval(s.ctx, s)
+	} else {
+		v, _, err = x.program.Eval(s)
+	}
+	if limit := s.event.meter.exceeded; limit != nil {
+		return nil, false, limit
+	}
+	if errors.Is(err, interpreter.InterruptError{}) {
+		return nil, false, s.event.meter.late()
+	}
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	if optional, is := v.(*types.Optional); is {
+		if !optional.HasValue() {
+			return nil, false, nil
+		}
+		v = optional.GetValue()
+	}
+	return v, true, nil
+}
+
+// explain adds the remedy to common errors.
+func explain(err error) error {
+	text := err.Error()
+	if len(text) > maxErrorText {
+		// CEL's errors repeat the text that a function refuses.
+		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+		err = errors.New(text)
+	}
+	switch {
+	case strings.HasPrefix(text, "no such key"):
+		return fmt.Errorf("%w (if a field can be absent, read it as .?field, with .orValue(…) for a default)", err)
+	case strings.HasPrefix(text, "no such overload"):
+		return fmt.Errorf("%w (these types do not go together: convert one, or give a field that may be null or absent a default with .?field.orValue(…))", err)
+	case strings.Contains(text, "hash of unhashable type"):
+		return errKeyType
+	case strings.HasPrefix(text, "invalid qualifier type"):
+		return errIndexType
+	case strings.Contains(text, "cost limit exceeded"):
+		return fmt.Errorf("%w (an expression may take %d steps)", errCost, costLimit)
+	}
+	return err
+}
+
+// maxErrorText bounds the error of an evaluation, in bytes.
+const maxErrorText = 1 << 10
+
+// CEL's own errors about keys name types of Go.
+var (
+	errKeyType   = errors.New("a key of a map has a type that keys cannot have: convert an ObjectId, a UUID or a Decimal128 with string()")
+	errIndexType = errors.New("the value in the brackets has a type that keys and indexes cannot have: convert an ObjectId, a UUID or a Decimal128 with string()")
+)
+
+var errCost = errors.New("evaluation took too long")

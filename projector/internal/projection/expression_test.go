@@ -1,0 +1,208 @@
+package projection_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// TestExpressions checks the inputs and results of expressions.
+func TestExpressions(t *testing.T) {
+	t.Parallel()
+	const payload = `{"n":{"$numberInt":"3"},"l":{"$numberLong":"4"},"d":2.0,"s":"text","b":true,"z":null,
+		"id":{"$oid":"64b7f8a2c9e77a0001234567"},"uuid":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"},
+		"dec":{"$numberDecimal":"12.50"},"bin":{"$binary":{"base64":"AQI=","subType":"00"}},"at":{"$date":"2026-05-06T07:08:09.010Z"},
+		"doc":{"x":1,"y":{"z":[1,2,3]}},"list":[1,"a",{"k":1}],"re":{"$regularExpression":{"pattern":"a","options":""}}}`
+	tests := []struct{ expression, want string }{
+		{"payload.n * 2 + 1", `{"v":{"$numberLong":"7"}}`},
+		{"payload.n * payload.l", `{"v":{"$numberLong":"12"}}`},
+		{"payload.n < payload.d", `{"v":false}`},
+		{"payload.l == 4.0", `{"v":true}`},
+		{"payload.d * 2.0", `{"v":4.0}`},
+		{"payload.d * 2", `{"v":4.0}`},
+		{"2 * payload.d", `{"v":4.0}`},
+		{"payload.n * 10.5", `{"v":31.5}`},
+		{"payload.l - payload.d", `{"v":2.0}`},
+		{"payload.n / payload.d", `{"v":1.5}`},
+		{"payload.n / 2", `{"v":{"$numberLong":"1"}}`},
+		{"payload.n % 2u", `{"v":{"$numberLong":"1"}}`},
+		{"payload.d % 2", "error: no such overload"},
+		{"-payload.dec", `{"v":{"$numberDecimal":"-12.50"}}`},
+		{"payload.n - -payload.dec", `{"v":{"$numberDecimal":"15.50"}}`},
+		{"-payload.n + -payload.d", `{"v":-5.0}`},
+		{"-payload.s", "error: these types do not go together"},
+		{"payload.n + 2u", `{"v":{"$numberLong":"5"}}`},
+		{"2u * payload.d", `{"v":4.0}`},
+		{"2u + 3u", `{"v":{"$numberLong":"5"}}`},
+		{"eventId * 1.5", `{"v":13.5}`},
+		{"payload.n + 18446744073709551615u", "error: "},
+		{"9223372036854775807 * payload.n", "error: overflow"},
+		{"9223372036854775807 * payload.d", `{"v":1.8446744073709552e19}`},
+		{"payload.n <= payload.d && payload.d >= 2 && 2u < payload.n", `{"v":false}`},
+		{"payload.d == 2 && 2 == payload.d && payload.d != 3", `{"v":true}`},
+		{"payload.s < payload.n", "error: these types do not go together"},
+		{"payload.b < true", `{"v":false}`},
+		{"payload.at - duration('1h') < payload.at", `{"v":true}`},
+		{"int(payload.d) * 2", `{"v":{"$numberLong":"4"}}`},
+		{"payload.nothing", "error: no such key: nothing (if a field can be absent, read it as .?field"},
+		{"payload.?nothing.orValue('none')", `{"v":"none"}`},
+		{"payload.?doc.?nothing.?more.orValue(1)", `{"v":{"$numberLong":"1"}}`},
+		{"has(payload.doc.x) && !has(payload.doc.q)", `{"v":true}`},
+		{"payload.doc.y.z[1]", `{"v":{"$numberLong":"2"}}`},
+		{"payload.doc.y.z[3]", "error: index out of bounds: 3"},
+		{"payload.doc['x']", `{"v":{"$numberLong":"1"}}`},
+		{"payload.doc", `{"v":{"x":{"$numberInt":"1"},"y":{"z":[1,2,3]}}}`},
+		{"payload.list + [payload.n]", `{"v":[{"$numberLong":"1"},"a",{"k":{"$numberInt":"1"}},{"$numberLong":"3"}]}`},
+		{"payload.list", `{"v":[1,"a",{"k":1}]}`},
+		{"payload.list.filter(e, type(e) == int)", `{"v":[{"$numberLong":"1"}]}`},
+		{"size(payload.list) + size(payload.doc) + size(payload.s)", `{"v":{"$numberLong":"9"}}`},
+		{"'a' in payload.list && 'x' in payload.doc", `{"v":true}`},
+		{"payload.doc.map(k, k)", `{"v":["x","y"]}`},
+		{"payload.doc == {'y': {'z': [1, 2, 3]}, 'x': 1.0}", `{"v":true}`},
+		{"{'y': {'z': [1, 2, 3]}, 'x': 1.0} == payload.doc", `{"v":true}`},
+		{"payload.doc.y.z == [1, 2, 3] && [1, 2, 3] == payload.doc.y.z", `{"v":true}`},
+		{"payload.doc == payload.doc.y", `{"v":false}`},
+		{"payload.id", `{"v":{"$oid":"64b7f8a2c9e77a0001234567"}}`},
+		{"string(payload.id)", `{"v":"64b7f8a2c9e77a0001234567"}`},
+		{"payload.id == payload.id && payload.id != payload.uuid", `{"v":true}`},
+		{"payload.id == string(payload.id)", `{"v":false}`},
+		{"[payload.uuid]", `{"v":[{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}]}`},
+		{"string(payload.uuid)", `{"v":"00112233-4455-6677-8899-aabbccddeeff"}`},
+		{"payload.dec", `{"v":{"$numberDecimal":"12.50"}}`},
+		{"double(payload.dec) * 2.0", `{"v":25.0}`},
+		{"string(payload.dec)", `{"v":"12.50"}`},
+		{"payload.dec + 1", `{"v":{"$numberDecimal":"13.50"}}`},
+		{"payload.n * payload.dec", `{"v":{"$numberDecimal":"37.50"}}`},
+		{"payload.dec - 0.1", `{"v":{"$numberDecimal":"12.40"}}`},
+		{"payload.dec / 2", "error: a Decimal128 cannot be divided in an expression: convert it with double()"},
+		{"payload.dec > 12 && 12.75 > payload.dec && payload.dec <= payload.dec", `{"v":true}`},
+		{"payload.dec == 12.5 && 12.5 == payload.dec && payload.dec != 12 && 12 != payload.dec", `{"v":true}`},
+		{"payload.dec > payload.s", "error: no such overload"},
+		{"payload.dec + payload.s", "error: no such overload"},
+		{"payload.re", `{"v":{"$regularExpression":{"pattern":"a","options":""}}}`},
+		{"payload.bin", `{"v":{"$binary":{"base64":"AQI=","subType":"00"}}}`},
+		{"payload.bin + b'\\x03'", `{"v":{"$binary":{"base64":"AQID","subType":"00"}}}`},
+		{"payload.at", `{"v":{"$date":"2026-05-06T07:08:09.010Z"}}`},
+		{"payload.at + duration('1h')", `{"v":{"$date":"2026-05-06T08:08:09.010Z"}}`},
+		{"payload.at.getHours()", `{"v":{"$numberLong":"7"}}`},
+		{"payload.at < timestamp", `{"v":false}`},
+		{"string(payload.at)", `{"v":"2026-05-06T07:08:09.01Z"}`},
+		{"payload.z == null", `{"v":true}`},
+		{"payload.z", `{"v":null}`},
+		{"timestamp", `{"v":{"$date":"2026-01-02T03:04:05.006Z"}}`},
+		{"event.timestamp == timestamp && event.payload.n == 3 && event.eventId == eventId", `{"v":true}`},
+		{"aggregateId + '/' + string(eventId) + ' ' + eventType + ' ' + aggregateType", `{"v":"a-1/9 E Thing"}`},
+		{"size(metadata)", `{"v":{"$numberLong":"0"}}`},
+		{"state.status != 'shipped'", `{"v":true}`},
+		{"state.status == null && null == state.status", `{"v":true}`},
+		{"state['status'] == null", `{"v":true}`},
+		{"state.address.city == 'Berlin'", `{"v":false}`},
+		{"state.address.city", `{"v":null}`},
+		{"has(state.status) || has(state.address.city) || 'status' in state", `{"v":false}`},
+		{"has(state.old) && has(state.items)", `{"v":true}`},
+		{"state.?status.orValue('none') + state.?address.?city.orValue('none')", `{"v":"nonenone"}`},
+		{"state.?address.city.orValue('none')", `{"v":"none"}`},
+		{"state.address.?city.orValue('none')", `{"v":"none"}`},
+		{"payload.b ? state.status : state.old", `{"v":null}`},
+		{"(payload.b ? state.address : state).city", `{"v":null}`},
+		{"state.items[0].sku", `{"v":"a"}`},
+		{"state.items[0].price", `{"v":null}`},
+		{"state.items[7]", "error: index out of bounds: 7"},
+		{"state.old.deeper", "error: no such key: deeper"},
+		{"state[payload.nothing]", "error: no such key: nothing"},
+		{"state[payload.s]", `{"v":null}`},
+		{"state.status + 1", "error: these types do not go together"},
+		{"state.status > 1", "error: these types do not go together"},
+		{"state.old + 1", `{"v":{"$numberLong":"42"}}`},
+		{"has(state._id) || has(state.lastEventId) || has(state.lastUpdatedAt) || has(state.lastGeneration)", `{"v":false}`},
+		{"size(state)", `{"v":{"$numberLong":"2"}}`},
+		{"size(state.items)", `{"v":{"$numberLong":"2"}}`},
+		{"state.items.exists(i, i.sku == 'b')", `{"v":true}`},
+		{"state.map(k, k)", `{"v":["items","old"]}`},
+		{"1 / 0", "error: division by zero"},
+		{"payload.n / (payload.l - 4)", "error: division by zero"},
+		{"9223372036854775807 + payload.n", "error: overflow"},
+		{"payload.s + payload.n", "error: these types do not go together"},
+		{"payload.s.upperAscii().split('')", `{"v":["T","E","X","T"]}`},
+		{"math.greatest(payload.n, 7)", `{"v":{"$numberLong":"7"}}`},
+		{"lists.range(3)", `{"v":[{"$numberLong":"0"},{"$numberLong":"1"},{"$numberLong":"2"}]}`},
+		{"lists.range(9000).map(a, lists.range(9000).map(b, a * b).size()).size()", "error: evaluation took too long"},
+		{"lists.range(payload.l * 1000000)", "error: exceeds maximum allowed"},
+		{"sets.contains(payload.list, ['a'])", `{"v":true}`},
+		{"cel.bind(x, payload.n, x + x)", `{"v":{"$numberLong":"6"}}`},
+		{"payload.doc.transformMap(k, v, k == 'x', 5)", `{"v":{"x":{"$numberLong":"5"}}}`},
+		{"'%d of %s'.format([payload.n, payload.s])", `{"v":"3 of text"}`},
+		{"string(event.extra.more)", `{"v":"yes"}`},
+		{"payload.s.matches('^t.*t$')", `{"v":true}`},
+		{"optional.of(payload.n)", `{"v":{"$numberLong":"3"}}`},
+		{"[payload.?n]", "error: optional value inside another"},
+		{"timestamp('2026-01-01T00:00:00Z') - payload.at", "error: cannot be stored as BSON"},
+		{"NaN", "compile"},
+	}
+	state := projectiontest.Raw(t, `{"_id":"a-1","lastEventId":8,"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":2,"old":41,"items":[{"sku":"a"},{"sku":"b"}]}`)
+	for _, test := range tests {
+		t.Run(test.expression, func(t *testing.T) {
+			t.Parallel()
+			projections, err := projection.Parse("test.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {v: \""+
+				strings.ReplaceAll(test.expression, `\`, `\\`)+"\"}}}}]"))
+			if test.want == "compile" {
+				if err == nil {
+					t.Fatal("the expression compiled, want an error")
+				}
+				return
+			}
+			if err != nil {
+				if want, ok := strings.CutPrefix(test.want, "error: "); ok && strings.Contains(err.Error(), want) {
+					return
+				}
+				t.Fatal(err)
+			}
+			ev := projectiontest.Event(t, 9, "E", payload)
+			ev.Document = projectiontest.Raw(t, `{"extra":{"more":"yes"}}`)
+			f := projections[0].Fold(state, []*event.Event{ev})
+			if want, ok := strings.CutPrefix(test.want, "error: "); ok {
+				if f.Err == nil || !strings.Contains(f.Err.Error(), want) {
+					t.Fatalf("error is %v, want %s", f.Err, want)
+				}
+				return
+			}
+			if f.Err != nil {
+				t.Fatal(f.Err)
+			}
+			got, want := f.State().Lookup("v"), projectiontest.Raw(t, test.want).Lookup("v")
+			if !got.Equal(want) {
+				t.Errorf("got %s (%s), want %s (%s)", got, got.Type, want, want.Type)
+			}
+		})
+	}
+}
+
+// TestAbsentParts checks what expressions see of an event without the optional fields.
+func TestAbsentParts(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.On(t, `{set: {a: "size(payload) + size(metadata)", b: "aggregateType", c: "event.?timestamp", d: "has(event.timestamp)"}}`)
+	ev := &event.Event{Keys: event.Keys{AggregateID: "a", EventID: 1, EventType: "E"}}
+	f := p.Fold(nil, []*event.Event{ev})
+	if f.Err != nil || projectiontest.JSON(t, f.State()) != `{"a":0,"b":"","d":false}` {
+		t.Errorf("got %s, %v", projectiontest.JSON(t, f.State()), f.Err)
+	}
+	f = projectiontest.On(t, `{set: {a: timestamp}}`).Fold(nil, []*event.Event{ev})
+	if f.Err == nil || f.Err.Reason != projection.ReasonExpression {
+		t.Errorf("an absent timestamp gave %v", f.Err)
+	}
+}
+
+// TestPayloadCanBeAnyValue checks that a payload may be any value.
+func TestPayloadCanBeAnyValue(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.On(t, `{set: {a: payload}}`)
+	ev := projectiontest.Event(t, 1, "E", "")
+	ev.Payload = projectiontest.Raw(t, `{"v":[1,{"a":2}]}`).Lookup("v")
+	if f := p.Fold(nil, []*event.Event{ev}); f.Err != nil || projectiontest.JSON(t, f.State()) != `{"a":[1,{"a":2}]}` {
+		t.Errorf("got %s, %v", projectiontest.JSON(t, f.State()), f.Err)
+	}
+}

@@ -1,0 +1,200 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Fold is the result of folding consecutive events of one aggregate.
+type Fold struct {
+	// Kind is the kind of the write. There is a write even if only the watermark changes; 0
+	// if no event was folded.
+	Kind model.Kind
+	// Document and Update are as in [model.Write].
+	Document, Update bson.Raw
+	// Folded is the number of folded events.
+	Folded int
+	// Applied says for each folded event whether it was applied or ignored.
+	Applied []bool
+	// Err is why the event after the folded ones failed; nil if all were folded.
+	Err *Error
+
+	// Grown is by how many bytes the document has grown beyond the events.
+	Grown int
+
+	document *document
+	events   int // bytes
+}
+
+// Unbounded is the room of folds of which the process has few at a time.
+const Unbounded = math.MaxInt
+
+// stop reports whether the fold must end after an event, which has made the document that
+// large.
+func (f *Fold) stop(ctx context.Context, room int, ev *View, size int) bool {
+	f.events += len(ev.Document) + len(ev.Payload.Value)
+	f.Grown = size - len(f.document.loaded) - f.events
+	return f.Grown > room || ctx.Err() != nil
+}
+
+// State returns the own fields of the document after the fold; nil if there is none.
+func (f *Fold) State() State { return f.document.state() }
+
+// Fold folds events, in order, into a stored document with the engine's fields; nil if
+// there is none. It stops before the first event that fails.
+func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
+	views := make([]*View, len(events))
+	for i, ev := range events {
+		views[i] = NewView(ev)
+	}
+	f := p.foldInto(context.Background(), newDocument(loaded), views, nil, Unbounded)
+	if f.Folded > 0 {
+		f.Conclude()
+	}
+	return f
+}
+
+// FoldWithin folds events into a stored document until they make it grow by more than room
+// beyond them, or until ctx ends. The fold does not have its write yet: [Fold.Conclude]
+// determines it.
+func (p *Projection) FoldWithin(ctx context.Context, loaded bson.Raw, events []*View, room int) Fold {
+	return p.foldInto(ctx, newDocument(loaded), events, nil, room)
+}
+
+// foldInto folds into a document that may have been folded into before. The result does not
+// have the write yet. t records the evaluations of handlers, unless it is nil. The fold ends
+// after the first event that makes the document grow by more than room beyond the events, or
+// after which ctx has ended. It then has no error.
+func (p *Projection) foldInto(ctx context.Context, d *document, events []*View, t *trace, room int) Fold {
+	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
+	var reason Reason
+	var err error
+	if p.apply != nil {
+		reason, err = p.foldFunc(ctx, &f, events, room)
+	} else {
+		reason, err = p.foldHandlers(ctx, &f, events, t, room)
+	}
+	f.Folded = len(f.Applied)
+	if err != nil {
+		ev := events[f.Folded]
+		f.Err = &Error{Projection: p.name, AggregateID: ev.AggregateID, EventID: ev.EventID, EventType: ev.EventType, Reason: reason, Err: err}
+	}
+	return f
+}
+
+// Conclude determines the write.
+func (f *Fold) Conclude() {
+	d := f.document
+	switch {
+	case d.loaded != nil && d.exists:
+		f.Kind, f.Update = model.Update, d.update()
+	case d.loaded != nil:
+		f.Kind = model.Delete
+	case d.exists:
+		f.Kind, f.Document = model.Create, d.state()
+	case d.created:
+		f.Kind = model.Erase
+	default:
+		f.Kind = model.MoveWatermark
+	}
+}
+
+func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*View, t *trace, room int) (Reason, error) {
+	s := &scope{trace: t, ctx: ctx}
+	s.state.f = f.document
+	for _, ev := range events {
+		if !p.Concerns(ev.Event) {
+			f.Applied = append(f.Applied, false)
+			continue
+		}
+		s.event = ev
+		s.large = len(ev.Document)+len(ev.Payload.Value)+len(f.document.base)+f.document.touchedSize() > smallFold
+		what, reason, err := p.on.apply(s, f.document)
+		if err != nil {
+			return reason, err
+		}
+		f.Applied = append(f.Applied, what == outcomeApplied)
+		if f.stop(ctx, room, ev, f.document.touchedSize()) {
+			break
+		}
+	}
+	return "", nil
+}
+
+func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*View, room int) (Reason, error) {
+	before := f.document.state()
+	state := before
+	var err error
+	for _, ev := range events {
+		if !p.Concerns(ev.Event) {
+			f.Applied = append(f.Applied, false)
+			continue
+		}
+		var next State
+		if next, err = p.call(state, ev.Event); err != nil {
+			break
+		}
+		if next != nil && state == nil {
+			f.document.created = true
+		}
+		f.Applied = append(f.Applied, true)
+		state = next
+		if f.stop(ctx, room, ev, len(state)) {
+			break
+		}
+	}
+	if !same(before, state) {
+		f.document.replace(state)
+	}
+	if errors.Is(err, errOutgrown) {
+		return ReasonRejected, err
+	}
+	return ReasonFunction, err
+}
+
+// same reports whether two states are the same memory, so that nothing has changed.
+func same(a, b State) bool {
+	return a == nil && b == nil || a != nil && b != nil && len(a) == len(b) && &a[0] == &b[0]
+}
+
+// call calls the function and checks its result.
+func (p *Projection) call(state State, ev *event.Event) (next State, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			next, err = nil, fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	next, err = p.apply(state, ev)
+	if err != nil || same(state, next) {
+		return next, err
+	}
+	if next == nil {
+		if !p.deletes {
+			return nil, errors.New("the state is gone, but the projection does not declare Deletes")
+		}
+		return nil, nil
+	}
+	if len(next) > maxState {
+		return nil, errOutgrown
+	}
+	if err := next.Validate(); err != nil {
+		return nil, fmt.Errorf("the state is not a BSON document: %w", err)
+	}
+	for r := readFields(next); ; {
+		name, _, ok := r.next()
+		if !ok {
+			return next, nil
+		}
+		if err := updatable(string(name)); err != nil {
+			return nil, err
+		}
+	}
+}

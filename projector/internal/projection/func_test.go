@@ -1,0 +1,129 @@
+package projection_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// TestFunc checks the contract of projections in Go.
+func TestFunc(t *testing.T) {
+	t.Parallel()
+	apply := func(state projection.State, ev *event.Event) (projection.State, error) {
+		switch ev.EventType {
+		case "Keep":
+			return state, nil
+		case "Fail":
+			return nil, errors.New("no")
+		case "Panic":
+			panic("oh")
+		case "Delete":
+			return nil, nil
+		case "Dots":
+			return projectiontest.Raw(t, `{"a.b":1}`), nil
+		case "Malformed":
+			return projection.State{9, 0, 0, 0, 1}, nil
+		}
+		n, _ := state.Lookup("n").AsInt64OK()
+		return bson.Marshal(bson.D{{Key: "_id", Value: "mine"}, {Key: "n", Value: n + 1}})
+	}
+	forever, err := projection.New(projection.Declaration{Name: "go", Collection: "g", AggregateType: "Thing", Apply: apply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deletable, err := projection.New(projection.Declaration{Name: "go", Collection: "g", Deletes: true, Apply: apply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, before, events string
+		p                    *projection.Projection
+		kind                 model.Kind
+		written, failure     string
+	}{
+		{"created", "", "Up,Keep,Up", forever, model.Create, `{"n":2}`, ""},
+		{"changed", `{"n":{"$numberLong":"1"}}`, "Up", forever, model.Update, `{"$set":{"n":2}}`, ""},
+		{"kept", `{"n":1}`, "Keep", forever, model.Update, "nil", ""},
+		{"no change", "", "Keep", forever, model.MoveWatermark, "nil", ""},
+		{"failed", `{"n":1}`, "Up,Fail,Up", forever, model.Update, `{"$set":{"n":2}}`, "no"},
+		{"failed at once", `{"n":1}`, "Fail", forever, 0, "nil", "no"},
+		{"panicked", `{"n":1}`, "Panic", forever, 0, "nil", "panic: oh"},
+		{"deleted without permission", `{"n":1}`, "Delete", forever, 0, "nil", "does not declare Deletes"},
+		{"unusual field names", "", "Dots", forever, 0, "nil", `field "a.b" is not a valid field name`},
+		{"malformed", "", "Malformed", forever, 0, "nil", "not a BSON document"},
+		{"deleted", `{"n":1}`, "Delete", deletable, model.Delete, "nil", ""},
+		{"deleted and made", `{"n":1,"x":1}`, "Delete,Up", deletable, model.Update, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
+		{"made and deleted", "", "Up,Delete", deletable, model.Erase, "nil", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var before bson.Raw
+			if test.before != "" {
+				before = projectiontest.Raw(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":0,`, 1))
+			}
+			var events []*event.Event
+			for i, kind := range strings.Split(test.events, ",") {
+				events = append(events, projectiontest.Event(t, int64(i+1), kind, ""))
+			}
+			f := test.p.Fold(before, events)
+			if test.failure == "" && f.Err != nil || test.failure != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), test.failure) || f.Err.Reason != projection.ReasonFunction) {
+				t.Fatalf("error %v, want %q", f.Err, test.failure)
+			}
+			got := f.Update
+			if f.Kind == model.Create {
+				got = f.Document
+			}
+			if f.Kind != test.kind || normal(t, got) != normal(t, expectedRaw(t, test.written)) {
+				t.Errorf("got %d %s, want %d %s", f.Kind, projectiontest.JSON(t, got), test.kind, test.written)
+			}
+		})
+	}
+	if _, err := projection.New(projection.Declaration{Name: "a b", Collection: "watermarks"}); err == nil {
+		t.Error("a wrong declaration was taken")
+	}
+}
+
+// TestTyped checks that a function made by Typed has the same contract.
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	type counter struct {
+		N    int64  `bson:"n"`
+		Last string `bson:"last"`
+	}
+	p, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Deletes: true,
+		Apply: projection.Typed(func(c *counter, ev *event.Event) (*counter, error) {
+			switch {
+			case ev.EventType == "Delete":
+				return nil, nil
+			case ev.EventType == "Fail":
+				return nil, errors.New("no")
+			case c == nil:
+				return &counter{N: 1}, nil
+			}
+			c.N++
+			c.Last = ev.EventType
+			return c, nil
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	evs := []*event.Event{projectiontest.Event(t, 1, "Up", ""), projectiontest.Event(t, 2, "Up", ""), projectiontest.Event(t, 3, "Delete", ""), projectiontest.Event(t, 4, "Fail", "")}
+	if f := p.Fold(nil, evs[:2]); f.Err != nil || projectiontest.JSON(t, f.State()) != `{"n":2,"last":"Up"}` {
+		t.Errorf("%s, %v", projectiontest.JSON(t, f.State()), f.Err)
+	}
+	if f := p.Fold(projectiontest.Raw(t, `{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != model.Delete || f.Err == nil || f.Err.EventID != 4 {
+		t.Errorf("%+v", f)
+	}
+	if f := p.Fold(projectiontest.Raw(t, `{"_id":"a-1","lastEventId":1,"n":"text"}`), evs[:1]); f.Err == nil || f.Folded != 0 {
+		t.Errorf("%+v", f)
+	}
+}

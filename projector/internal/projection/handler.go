@@ -1,0 +1,135 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+
+	"cel.dev/cel-go/common/types"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// handler is the rule of a declared projection for one event type.
+type handler struct {
+	// when is nil if the handler always runs.
+	when       *expression
+	operations []operation
+	// delete excludes operations.
+	delete bool
+}
+
+// handlers are the rules of a declared projection, by event type.
+type handlers map[string]*handler
+
+// outcome is the effect of an event.
+type outcome uint8
+
+const (
+	outcomeIgnored outcome = iota
+	outcomeApplied
+)
+
+// apply folds one event into d. On an error, d is unchanged.
+func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, err error) {
+	h, ok := hs[s.event.EventType]
+	if !ok {
+		return outcomeIgnored, "", nil
+	}
+	m := &s.event.meter
+	m.begin(s.ctx)
+	d.meter = m
+	changing := false
+	defer func() {
+		m.end()
+		s.event.forget()
+		d.meter, d.large = nil, nil
+		if r := recover(); r != nil {
+			limit, ok := r.(limitError)
+			if !ok {
+				panic(r)
+			}
+			if changing {
+				d.undo()
+			}
+			what, reason, err = outcomeIgnored, ReasonExpression, fmt.Errorf("%s: %w", s.doing, limit.error)
+		}
+		if errors.Is(err, errSlow) || errors.Is(err, ErrBusy) {
+			// Another machine, or the same at another time, may be fast enough.
+			reason = ReasonUnavailable
+		}
+	}()
+	if h.when != nil {
+		holds, err := h.holds(s)
+		if err != nil || !holds {
+			return outcomeIgnored, ReasonExpression, err
+		}
+	}
+	if h.delete {
+		d.clear()
+		return outcomeApplied, "", nil
+	}
+	values, err := h.evaluate(s, m)
+	switch {
+	case errors.Is(err, errOutgrown):
+		return outcomeIgnored, ReasonRejected, err
+	case err != nil:
+		return outcomeIgnored, ReasonExpression, err
+	}
+	d.save()
+	changing = true
+	for i := range h.operations {
+		o := &h.operations[i]
+		if o.value != nil && !present(values[i]) {
+			continue
+		}
+		s.doing = o
+		if err := o.apply(d, values[i]); err != nil {
+			d.undo()
+			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
+		}
+	}
+	if d.outgrown() {
+		d.undo()
+		return outcomeIgnored, ReasonRejected, errOutgrown
+	}
+	return outcomeApplied, "", nil
+}
+
+func (h *handler) holds(s *scope) (bool, error) {
+	v, _, err := h.when.eval(s)
+	if s.trace != nil {
+		s.trace.note(wordWhen, h.when, s, v, err)
+	}
+	if err != nil {
+		return false, fmt.Errorf("when: %s: %w", h.when.source, err)
+	}
+	holds, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("when: %s: %w", h.when.source, errNotBool)
+	}
+	return bool(holds), nil
+}
+
+var errNotBool = errors.New("the result is not a bool")
+
+// evaluate returns the values of the operations; absent if an operation has no effect.
+func (h *handler) evaluate(s *scope, m *meter) ([]bson.RawValue, error) {
+	values := make([]bson.RawValue, len(h.operations))
+	for i := range h.operations {
+		o := &h.operations[i]
+		if o.value == nil {
+			continue
+		}
+		s.doing = o
+		v, ok, err := o.value.eval(s)
+		if err == nil && ok {
+			values[i], err = encodeValue(v, m)
+		}
+		if s.trace != nil {
+			s.trace.note(o.String(), o.value, s, v, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", o, o.value.source, err)
+		}
+	}
+	return values, nil
+}

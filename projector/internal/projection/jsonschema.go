@@ -1,0 +1,163 @@
+package projection
+
+import (
+	"slices"
+	"strings"
+)
+
+// SchemaID is the address of the published JSON Schema of a file of projections.
+const SchemaID = "https://raw.githubusercontent.com/penstock-cdc/penstock/main/docs/schema/projections.json"
+
+// object is a part of a JSON Schema.
+type object = map[string]any
+
+// wordHelp describes each word of a handler, for editors.
+var wordHelp = map[string]string{
+	wordWhen:   "An expression of type bool. The event acts if it is true; without it, the event always acts.",
+	"set":      "Fields and the values to store.",
+	"unset":    "A field to remove, or a list of them.",
+	"inc":      "Fields and the numbers to add. An absent field counts as 0.",
+	"push":     "Fields and the values to append to their arrays. An absent field counts as an empty array.",
+	"pull":     "Fields and the values to remove from their arrays, wherever an element equals the value.",
+	"addToSet": "Fields and the values to append to their arrays, unless an element equals the value.",
+	"min":      "Fields and the values to store where they are less than the present ones.",
+	"max":      "Fields and the values to store where they are greater than the present ones.",
+	wordDelete: "true removes the document. It stands alone, or with when.",
+}
+
+// keyHelp describes each key of a projection.
+var keyHelp = map[string]string{
+	"name":          "Names the projection in its watermarks, metrics and parked list. Never change it.",
+	"collection":    "The collection of the read models: one document an aggregate, its _id the aggregate's id.",
+	"aggregateType": "Other aggregates do not concern the projection. Leave it out to mean all.",
+	"on":            "What each type of event does. A type that is not listed changes nothing.",
+}
+
+// rootHelp describes each section of a file.
+var rootHelp = map[string]string{
+	"projections": "The projections of this file.",
+	"events":      "The JSON Schema of each event type's payload: names and types that expressions are checked against. projector infer writes it.",
+}
+
+// JSONSchema returns the JSON Schema (draft 7) of a file of projections, for editors. It
+// is built from the tables that the parser uses. It accepts every file that the parser
+// accepts, and more, because it does not check expressions.
+func JSONSchema() map[string]any {
+	return object{
+		"$schema":     "http://json-schema.org/draft-07/schema#",
+		"$id":         SchemaID,
+		"title":       "Penstock projections",
+		"description": "Read models, declared: what each event does to a document.",
+		"type":        "object", "additionalProperties": false,
+		"properties": properties(rootKeys, rootHelp, map[string]object{
+			"projections": {"type": "array", "items": refTo("projection")},
+			"events":      {"type": "object", "additionalProperties": refTo("payload")},
+		}),
+		"definitions": object{
+			"projection": object{
+				"type": "object", "additionalProperties": false,
+				"required": []string{"name", "collection", "on"},
+				"properties": properties(declarationKeys, keyHelp, map[string]object{
+					"name":          {"type": "string", "pattern": "^[A-Za-z0-9_.-]+$", "maxLength": maxName},
+					"collection":    {"type": "string", "minLength": 1, "not": object{"enum": slices.Compact(slices.Sorted(slices.Values(reserved)))}},
+					"aggregateType": {"type": "string", "minLength": 1},
+					"on": {
+						"type": "object", "minProperties": 1,
+						"propertyNames": object{"minLength": 1}, "additionalProperties": refTo("handler"),
+					},
+				}),
+			},
+			"handler":    handlerSchema(),
+			"expression": object{"description": "A CEL expression over payload, state, event and the event's fields. A text stands in quotes of its own: \"'paid'\".", "type": []string{"string", "number", "boolean"}, "minLength": 1},
+			"fields": object{
+				"type": "object", "minProperties": 1, "propertyNames": refTo("path"), "additionalProperties": refTo("expression"),
+			},
+			"path": object{
+				// A field may have a number as its name.
+				"type": []string{"string", "number", "boolean"}, "pattern": `^[^.$][^.]*(\.[^.$][^.]*)*$`,
+				"not": object{"type": "string", "pattern": `^(` + strings.Join([]string{fieldID, fieldLastEventID, fieldLastUpdatedAt, fieldLastGeneration}, "|") + `)(\.|$)`},
+			},
+			"payload": payloadSchema(),
+		},
+	}
+}
+
+func refTo(definition string) object { return object{"$ref": "#/definitions/" + definition} }
+
+// properties adds the help text of each key to its schema. The tests fail for a key
+// without a help text or a schema.
+func properties(keys []string, help map[string]string, schemas map[string]object) object {
+	all := object{}
+	for _, key := range keys {
+		described := object{"description": help[key]}
+		if s, isRef := schemas[key]["$ref"]; isRef {
+			// Draft 7 ignores the keywords beside a $ref.
+			described["allOf"] = []object{{"$ref": s}}
+		} else {
+			for k, v := range schemas[key] {
+				described[k] = v
+			}
+		}
+		all[key] = described
+	}
+	return all
+}
+
+func handlerSchema() object {
+	schemas := map[string]object{
+		wordWhen:        refTo("expression"),
+		string(opUnset): {"anyOf": []object{refTo("path"), {"type": "array", "minItems": 1, "items": refTo("path")}}},
+		wordDelete:      {"const": true},
+	}
+	for _, op := range operators {
+		schemas[string(op)] = refTo("fields")
+	}
+	return object{
+		"type": "object", "additionalProperties": false, "minProperties": 1,
+		"properties": properties(vocabulary, wordHelp, schemas),
+		"allOf": []object{
+			{"if": object{"required": []string{wordDelete}}, "then": object{"propertyNames": object{"enum": []string{wordWhen, wordDelete}}}},
+			{"if": object{"required": []string{wordWhen}}, "then": object{"minProperties": 2}},
+		},
+	}
+}
+
+// payloadHelp describes each keyword of a payload's schema.
+var payloadHelp = map[string]string{
+	"type":                 "The type of the value, or a list of types.",
+	"bsonType":             "The type of the value, for types that JSON does not have.",
+	"properties":           "The fields of the document. It has no others, unless additionalProperties is true.",
+	"required":             "Fields that are always there.",
+	"items":                "The schema of the elements of an array.",
+	"additionalProperties": "Whether a document may have fields that properties does not list.",
+	"title":                "A name, for people.",
+	"description":          "What the value means, for people.",
+	"$comment":             "A note, for people.",
+}
+
+func payloadSchema() object {
+	types := func(keyword string) object {
+		var words []any
+		for _, word := range sortedKeys(valueTypes[keyword]) {
+			words = append(words, word)
+		}
+		// YAML reads an unquoted null as null instead of a text.
+		words = append(words, nil)
+		return object{"anyOf": []object{{"enum": words}, {"type": "array", "items": object{"enum": words}}}}
+	}
+	return object{
+		"type": "object", "additionalProperties": false,
+		"properties": properties(slices.Concat(schemaKeywords, annotations), payloadHelp, map[string]object{
+			"type":       types("type"),
+			"bsonType":   types("bsonType"),
+			"properties": {"type": "object", "additionalProperties": refTo("payload")},
+			"items":      refTo("payload"),
+		}),
+		// The parser reads required and additionalProperties only beside properties.
+		"if": object{"required": []string{"properties"}},
+		"then": object{"properties": object{
+			"required": object{"type": "array"}, "additionalProperties": object{"type": "boolean"},
+		}},
+		"not": object{"required": []string{"type", "bsonType"}},
+	}
+}

@@ -1,0 +1,218 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The limits of one event in one projection. They hold for all expressions and operators of
+// its handler together, and depend only on the event and the document, so every process
+// and every replay reaches the same result.
+const (
+	// workLimit bounds the work. A unit takes about a nanosecond.
+	workLimit = 128 << 20
+	// memoryLimit bounds the bytes of all texts, lists and documents that are built.
+	memoryLimit = 64 << 20
+)
+
+// An event that exceeds one of these is large. Only one large event of the process is
+// evaluated at a time, so that many of them exhaust neither the memory nor the processors.
+const (
+	largeWork   = 8 << 20
+	largeMemory = 1 << 20
+)
+
+const (
+	// maxDuration bounds the time of an event's evaluation, in case its work was charged too
+	// low. Otherwise the limits are reached in less than a second.
+	maxDuration = 3 * time.Second
+	// FoldTime bounds the folding of a round, with the wait for large events of others. It is
+	// well below the 10 s of a call, so that the round can still write.
+	FoldTime = 4 * time.Second
+)
+
+// Units of work.
+const (
+	// fieldWork is the work to go from one element of a document to the next.
+	fieldWork = 16
+	// bytesPerWork is how many bytes are compared or copied in a unit.
+	bytesPerWork = 8
+)
+
+var (
+	errWork = fmt.Errorf("evaluation took too long (the expressions of an event may read, search and compare about %d MiB; look for a search or a loop within a loop, or keep large lists and texts out of the event)", workLimit>>20)
+	// errMemory names the sum of all values, because an expression may need several.
+	errMemory = fmt.Errorf("evaluation needs too much memory (the expressions of an event may build %d MiB; look for texts that are joined, replaced or split, and for values that are copied into many elements)", memoryLimit>>20)
+	errSlow   = errors.New("evaluation did not end in " + maxDuration.String())
+	// ErrBusy ends a fold that had no time left. It does not mean that the event is at fault.
+	ErrBusy = errors.New("no time was left for the evaluation in this attempt, because others took long")
+)
+
+// large has a token while a large event is evaluated.
+var large = make(chan struct{}, 1)
+
+// meter charges the work and the memory of one event's expressions before they are spent.
+// A charge above a limit panics with a [limitError]; CEL recovers it, and [handlers.apply]
+// outside of CEL. A nil meter charges nothing.
+type meter struct {
+	work, memory int
+	// free is set while nothing is charged.
+	free bool
+	// exceeded is the limit that was exceeded.
+	exceeded error
+	// done ends the wait for [large].
+	done <-chan struct{}
+	// large is set while the event holds [large]. began is when the evaluation began, without
+	// that wait, and look the work at which the time is looked at again.
+	large bool
+	began time.Time
+	look  int
+}
+
+// begin begins an event.
+func (m *meter) begin(ctx context.Context) { m.done, m.began = ctx.Done(), time.Now() }
+
+// late returns the error of an evaluation that its context has ended.
+func (m *meter) late() error {
+	if time.Since(m.began) > maxDuration {
+		return errSlow
+	}
+	return ErrBusy
+}
+
+type limitError struct{ error }
+
+// spend charges units of work and bytes of memory.
+func (m *meter) spend(work, memory int) {
+	if m == nil {
+		return
+	}
+	m.work += work
+	m.memory += memory
+	if m.work > largeWork || m.memory > largeMemory {
+		m.check()
+	}
+}
+
+// borrow charges work, and memory that is free again when the call returns.
+func (m *meter) borrow(work, memory int) {
+	if m == nil {
+		return
+	}
+	m.spend(work, memory)
+	m.memory -= memory
+}
+
+// check ends the evaluation if it exceeds a limit, and waits for its turn if it is large.
+func (m *meter) check() {
+	switch {
+	case m.free:
+		return
+	case m.exceeded != nil:
+	case m.work > workLimit:
+		m.exceeded = errWork
+	case m.memory > memoryLimit:
+		m.exceeded = errMemory
+	case !m.large:
+		select {
+		case large <- struct{}{}:
+			m.large, m.began, m.look = true, time.Now(), m.work+largeWork
+		case <-m.done:
+			m.exceeded = ErrBusy
+		}
+	case m.work > m.look:
+		m.look = m.work + largeWork
+		if time.Since(m.began) > maxDuration {
+			m.exceeded = errSlow
+		}
+	}
+	if m.exceeded != nil {
+		panic(limitError{m.exceeded})
+	}
+}
+
+// end ends the event. The meter is then ready for the next one.
+func (m *meter) end() {
+	if m.large {
+		<-large
+	}
+	*m = meter{}
+}
+
+// lookup finds a field in a document.
+func (m *meter) lookup(doc []byte, name string) (bson.RawValue, bool) {
+	r := readFields(doc)
+	for work := 0; ; {
+		key, value, ok := r.next()
+		work += passing(key, value)
+		if !ok || string(key) == name {
+			m.spend(work, 0)
+			return value, ok
+		}
+	}
+}
+
+// count counts the elements of a document or array.
+func (m *meter) count(doc []byte) int {
+	n, work := 0, 0
+	for r := readFields(doc); ; n++ {
+		name, value, ok := r.next()
+		if !ok {
+			m.spend(work, 0)
+			return n
+		}
+		work += passing(name, value)
+	}
+}
+
+// meteredFields is a [fieldReader] that charges each element.
+type meteredFields struct {
+	fieldReader
+	meter *meter
+}
+
+// fields reads a document at the expense of the meter.
+func (m *meter) fields(doc []byte) meteredFields { return meteredFields{readFields(doc), m} }
+
+func (r *meteredFields) next() (name []byte, value bson.RawValue, ok bool) {
+	if name, value, ok = r.fieldReader.next(); ok {
+		r.meter.spend(passing(name, value), 0)
+	}
+	return name, value, ok
+}
+
+// passing is the work to read past one element.
+func passing(name []byte, v bson.RawValue) int {
+	return fieldWork + scannedBytes(len(name), v)/bytesPerWork
+}
+
+// scannedBytes is how many bytes are read to find the end of an element. Names, and the two
+// texts of a regular expression, have no length in BSON.
+func scannedBytes(name int, v bson.RawValue) int {
+	if v.Type == bson.TypeRegex {
+		return name + len(v.Value)
+	}
+	return name
+}
+
+// hashed charges a lookup of a key in a map of Go.
+func (m *meter) hashed(key ref.Val) { m.spend(textSize(key)/bytesPerWork, 0) }
+
+// compared charges the comparison of two texts.
+func (m *meter) compared(a, b int) { m.spend(min(a, b)/bytesPerWork, 0) }
+
+// varMeter is the name of the meter among the variables. No expression can contain it.
+const varMeter = "@meter"
+
+// meterOf returns the meter of an evaluation.
+func meterOf(frame *interpreter.ExecutionFrame) *meter {
+	v, _ := frame.ResolveName(varMeter)
+	m, _ := v.(*meter)
+	return m
+}

@@ -1,0 +1,114 @@
+package projection
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"strconv"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The types of values for which CEL has no type. Expressions pass them on unchanged.
+// Apart from Decimal128, a value equals only the same value of the same type and has no
+// order. string() accepts those with a text form.
+var (
+	typeObjectID   = types.NewOpaqueType("bson.ObjectId")
+	typeUUID       = types.NewOpaqueType("bson.UUID")
+	typeDecimal128 = types.NewOpaqueType("bson.Decimal128")
+	typeOther      = types.NewOpaqueType("bson.Value")
+)
+
+// subtypeUUID is the binary subtype of a UUID: https://bsonspec.org/spec.html
+const subtypeUUID = 4
+
+// opaque is a value of one of these types.
+type opaque struct {
+	raw bson.RawValue
+}
+
+var _ ref.Val = opaque{}
+
+func (o opaque) Type() ref.Type {
+	switch o.raw.Type {
+	case bson.TypeObjectID:
+		return typeObjectID
+	case bson.TypeDecimal128:
+		return typeDecimal128
+	case bson.TypeBinary:
+		if subtype, _, ok := o.raw.BinaryOK(); ok && subtype == subtypeUUID {
+			return typeUUID
+		}
+	}
+	return typeOther
+}
+
+// Equal compares a Decimal128 with any number by value, and other values by their bytes.
+func (o opaque) Equal(other ref.Val) ref.Val {
+	if o.raw.Type == bson.TypeDecimal128 && isNumber(other) {
+		n := numberIn(o)
+		return types.Bool(!isNaN(o) && compareNumbers(n, numberIn(other)) == 0)
+	}
+	p, ok := other.(opaque)
+	return types.Bool(ok && o.raw.Type == p.raw.Type && bytes.Equal(o.raw.Value, p.raw.Value))
+}
+
+func (o opaque) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case types.TypeType:
+		return o.Type().(ref.Val)
+	case types.StringType:
+		if text, ok := o.text(); ok {
+			return types.String(text)
+		}
+	case types.DoubleType:
+		if d, ok := o.raw.Decimal128OK(); ok {
+			if f, err := strconv.ParseFloat(d.String(), 64); err == nil {
+				return types.Double(f)
+			}
+		}
+	case o.Type():
+		return o
+	}
+	return types.NewErr("type conversion error from '%s' to '%s'", o.Type(), t)
+}
+
+func (o opaque) ConvertToNative(t reflect.Type) (any, error) {
+	return nil, noNative(o, t)
+}
+
+// Value returns the BSON value itself.
+func (o opaque) Value() any { return o.raw }
+
+func (o opaque) text() (string, bool) {
+	if id, ok := o.raw.ObjectIDOK(); ok {
+		return id.Hex(), true
+	}
+	if d, ok := o.raw.Decimal128OK(); ok {
+		return d.String(), true
+	}
+	if subtype, data, ok := o.raw.BinaryOK(); ok && subtype == subtypeUUID && len(data) == 16 {
+		h := hex.EncodeToString(data)
+		return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:], true
+	}
+	return "", false
+}
+
+// opaqueConversions declares string() for ObjectIds, UUIDs and decimals, and double() for
+// decimals.
+func opaqueConversions() []cel.EnvOption {
+	convert := func(to ref.Type) cel.OverloadOpt {
+		return cel.UnaryBinding(func(v ref.Val) ref.Val { return v.ConvertToType(to) })
+	}
+	return []cel.EnvOption{
+		cel.Function("string",
+			cel.Overload("objectid_to_string", []*cel.Type{typeObjectID}, cel.StringType, convert(types.StringType)),
+			cel.Overload("uuid_to_string", []*cel.Type{typeUUID}, cel.StringType, convert(types.StringType)),
+			cel.Overload("decimal128_to_string", []*cel.Type{typeDecimal128}, cel.StringType, convert(types.StringType))),
+		cel.Function("double",
+			cel.Overload("decimal128_to_double", []*cel.Type{typeDecimal128}, cel.DoubleType, convert(types.DoubleType))),
+	}
+}

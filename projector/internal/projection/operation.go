@@ -1,0 +1,185 @@
+package projection
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// operator is a word of the vocabulary that changes fields.
+type operator string
+
+// The operators. Each works on the value at a path. An operation whose expression gives an
+// empty optional does nothing. All expressions see the state before the event. The paths of
+// a handler's operations do not overlap, so their order does not matter.
+const (
+	// opSet stores the value.
+	opSet operator = "set"
+	// opUnset removes the field. An absent field stays absent.
+	opUnset operator = "unset"
+	// opInc adds a number to a number; an absent one counts as 0. A Decimal128 with any
+	// number gives a Decimal128, otherwise a double with any number gives a double. Two
+	// integers give an int64, and an overflow is an error.
+	opInc operator = "inc"
+	// opPush appends the value to an array; an absent one counts as empty.
+	opPush operator = "push"
+	// opPull removes every element that equals the value. An absent array stays absent.
+	opPull operator = "pull"
+	// opAddToSet appends the value unless an element equals it.
+	opAddToSet operator = "addToSet"
+	// opMin stores the value if it is less than the present one, or if there is none.
+	opMin operator = "min"
+	// opMax stores the value if it is greater than the present one, or if there is none.
+	opMax operator = "max"
+)
+
+// operation is one operator with its path and, except for unset, its expression.
+type operation struct {
+	op    operator
+	path  fieldPath
+	value *expression
+}
+
+// String says which operation it is, for errors.
+func (o *operation) String() string { return string(o.op) + " " + o.path.String() }
+
+// apply carries the operation out on d.
+func (o *operation) apply(d *document, v bson.RawValue) error {
+	if o.op == opUnset || o.op == opPull {
+		if !d.exists || !d.reaches(o.path) {
+			return nil
+		}
+	}
+	field := d.touch(o.path[0])
+	if o.op == opPush && len(o.path) == 1 {
+		return d.push(field, v)
+	}
+	before := field.whole()
+	next, err := o.path.step(before, func(old bson.RawValue) (bson.RawValue, error) { return o.change(old, v, d.meter) })
+	if err != nil {
+		return err
+	}
+	if !sameBytes(before, next) {
+		field.replace(next)
+	}
+	if present(next) {
+		d.create()
+	}
+	return nil
+}
+
+// push appends to a top-level array without copying it.
+func (d *document) push(field *touched, v bson.RawValue) error {
+	switch {
+	case !present(field.value):
+		field.value = bson.RawValue{Type: bson.TypeArray, Value: emptyDocument}
+	case field.value.Type != bson.TypeArray:
+		return errNotArray(field.value)
+	}
+	field.pushed = append(field.pushed, v)
+	field.pushedSize += elementOverhead + len(v.Value)
+	d.create()
+	return nil
+}
+
+// reaches reports whether there is a value at p, or a value on the path that is not a
+// document.
+func (d *document) reaches(p fieldPath) bool {
+	var v bson.RawValue
+	if i := d.indexTouched(p[0]); i >= 0 {
+		v = d.touched[i].value
+	} else {
+		v, _ = lookup(d.base, p[0])
+	}
+	for _, name := range p[1:] {
+		if v.Type != bson.TypeEmbeddedDocument {
+			return false
+		}
+		v, _ = lookup(v.Value, name)
+	}
+	return present(v)
+}
+
+// change returns the value after the operator, given the one before.
+func (o *operation) change(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
+	switch o.op {
+	case opSet:
+		return v, nil
+	case opUnset:
+		return bson.RawValue{}, nil
+	case opInc:
+		return add(old, v)
+	case opPush:
+		if present(old) && old.Type != bson.TypeArray {
+			return old, errNotArray(old)
+		}
+		return arrayOf(old, []bson.RawValue{v}), nil
+	case opPull:
+		return pull(old, v, m)
+	case opAddToSet:
+		return addToSet(old, v, m)
+	case opMin, opMax:
+		return extreme(o.op, old, v)
+	}
+	return old, fmt.Errorf("unknown operator %s", o.op)
+}
+
+func errNotArray(v bson.RawValue) error {
+	return fmt.Errorf("the field is %s, not an array", typeName(v))
+}
+
+func pull(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
+	if old.Type != bson.TypeArray {
+		return old, errNotArray(old)
+	}
+	var kept []bson.RawValue
+	total := 0
+	for r := m.fields(old.Value); ; total++ {
+		_, element, ok := r.next()
+		if !ok {
+			break
+		}
+		if !equalValues(element, v, m) {
+			kept = append(kept, element)
+		}
+	}
+	if len(kept) == total {
+		return old, nil
+	}
+	return arrayOf(bson.RawValue{}, kept), nil
+}
+
+func addToSet(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
+	if !present(old) {
+		return arrayOf(old, []bson.RawValue{v}), nil
+	}
+	if old.Type != bson.TypeArray {
+		return old, errNotArray(old)
+	}
+	for r := m.fields(old.Value); ; {
+		_, element, ok := r.next()
+		if !ok {
+			return arrayOf(old, []bson.RawValue{v}), nil
+		}
+		if equalValues(element, v, m) {
+			return old, nil
+		}
+	}
+}
+
+func extreme(op operator, old, v bson.RawValue) (bson.RawValue, error) {
+	if !present(old) {
+		if _, err := compareValues(v, v); err != nil {
+			return old, fmt.Errorf("%s has no order", typeName(v))
+		}
+		return v, nil
+	}
+	c, err := compareValues(v, old)
+	if err != nil {
+		return old, err
+	}
+	if op == opMin && c < 0 || op == opMax && c > 0 {
+		return v, nil
+	}
+	return old, nil
+}

@@ -1,0 +1,210 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// State is a read model document as a projection sees it: its own fields without the
+// engine's (_id, lastEventId, lastUpdatedAt, lastGeneration). nil means that there is no
+// document; an empty document is not nil.
+type State = bson.Raw
+
+// Func is a projection in Go. It returns the state after ev, given the state before. It
+// must be pure: the same arguments give the same result, at any time and in any process,
+// and it changes neither argument. It can return state itself if nothing changes, a new
+// document, or nil for no document. Only a projection that declares Deletes can return nil
+// for a state that is not nil. The result can share memory with both arguments. An error or
+// a panic parks the aggregate in this projection.
+type Func func(state State, ev *event.Event) (State, error)
+
+// Typed makes a [Func] from a function on a struct, with the driver's codecs. It is more
+// convenient and slower. state is nil if there is no document; a nil result means no
+// document. T must not contain maps, because the order of their keys is random.
+func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
+	return func(state State, ev *event.Event) (State, error) {
+		var before *T
+		if state != nil {
+			before = new(T)
+			if err := bson.Unmarshal(state, before); err != nil {
+				return nil, fmt.Errorf("read state: %w", err)
+			}
+		}
+		after, err := apply(before, ev)
+		if err != nil || after == nil {
+			return nil, err
+		}
+		next, err := bson.Marshal(after)
+		if err != nil {
+			return nil, fmt.Errorf("encode state: %w", err)
+		}
+		return next, nil
+	}
+}
+
+// Declaration describes a projection in Go.
+type Declaration struct {
+	// Name names the projection in its watermarks, metrics and parked list. It is
+	// unique and never changes.
+	Name string
+	// Collection holds its read models. No two projections share one.
+	Collection string
+	// AggregateType restricts it to aggregates of one type; empty means all.
+	AggregateType string
+	// Deletes says that Apply may return nil for a state that was not nil.
+	Deletes bool
+	// Version names the present behaviour of Apply, in at most 64 characters. Change it
+	// whenever Apply would fold the same events to another read model: the read model is
+	// then rebuilt. Penstock cannot detect a change of the code by itself.
+	Version string
+	// Apply is the projection itself.
+	Apply Func
+}
+
+// Projection is one projection, compiled and checked: immutable and safe for
+// concurrent use. Make it with [New] or [Load].
+type Projection struct {
+	name          string
+	collection    string
+	aggregateType string
+	deletes       bool
+
+	// on is set for a declared projection, apply for one in Go.
+	on    handlers
+	apply Func
+
+	definition string
+}
+
+// New makes a projection of a Go function.
+func New(d Declaration) (*Projection, error) {
+	var problems []error
+	if err := checkName(d.Name); err != nil {
+		problems = append(problems, err)
+	}
+	if err := checkCollection(d.Collection); err != nil {
+		problems = append(problems, err)
+	}
+	if d.Apply == nil {
+		problems = append(problems, errors.New("its function Apply is nil"))
+	}
+	if len(d.Version) > maxVersion || !utf8.ValidString(d.Version) {
+		problems = append(problems, fmt.Errorf("its version %q is not a text of at most %d bytes", d.Version, maxVersion))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
+	}
+	return &Projection{
+		name: d.Name, collection: d.Collection, aggregateType: d.AggregateType, deletes: d.Deletes, apply: d.Apply,
+		definition: defineGo(d),
+	}, nil
+}
+
+// maxVersion bounds the version of a projection in Go.
+const maxVersion = 64
+
+// maxName bounds the name of a projection, which is part of labels and keys.
+const maxName = 64
+
+// checkName checks that a projection's name can be a metric's label, part of a log and a
+// command-line argument.
+func checkName(name string) error {
+	if name == "" {
+		return errors.New("the projection has no name")
+	}
+	for _, r := range name {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r)
+		if !letter || len(name) > maxName {
+			return fmt.Errorf("name %q is not valid: use 1 to %d letters, digits, dots, - and _", name, maxName)
+		}
+	}
+	return nil
+}
+
+// reserved are Penstock's own collections, and the usual name of the events collection,
+// because all stores may share a database.
+var reserved = append(mongox.OwnCollections(), "events")
+
+// underConstruction are the names of collections that hold a generation before it is live.
+var underConstruction = regexp.MustCompile(`\.(generation|promotion)-[0-9]+$`)
+
+// checkCollection checks a name against the server's rules:
+// https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-Restriction-on-Collection-Names
+func checkCollection(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the projection has no collection")
+	case slices.Contains(reserved, name):
+		return fmt.Errorf("collection %s is reserved: Penstock uses it itself", name)
+	case underConstruction.MatchString(name):
+		return fmt.Errorf("collection %s has the name of one that Penstock builds and then renames: it must not end in .generation-N or .promotion-N", name)
+	case len(name) > 200 || strings.HasPrefix(name, "system.") || strings.ContainsAny(name, "$\x00"):
+		return fmt.Errorf("collection %q is not a valid collection name: use at most 200 bytes, no $, and not system.…", name)
+	}
+	return nil
+}
+
+// CheckSet reports projections with the same name or the same collection in a set that runs
+// together.
+func CheckSet(projections []*Projection) error {
+	var problems []error
+	names, collections := map[string]bool{}, map[string]string{}
+	for _, p := range projections {
+		if names[p.name] {
+			problems = append(problems, fmt.Errorf("projection %s is declared twice", p.name))
+		}
+		names[p.name] = true
+		if other, taken := collections[p.collection]; taken && other != p.name {
+			problems = append(problems, fmt.Errorf("projections %s and %s share the collection %s", other, p.name, p.collection))
+		}
+		collections[p.collection] = p.name
+	}
+	if len(projections) == 0 {
+		problems = append(problems, errors.New("there is no projection"))
+	}
+	return errors.Join(problems...)
+}
+
+// Name is the projection's name.
+func (p *Projection) Name() string { return p.name }
+
+// Collection holds its read models.
+func (p *Projection) Collection() string { return p.collection }
+
+// AggregateType is the only type that concerns the projection; empty means all.
+func (p *Projection) AggregateType() string { return p.aggregateType }
+
+// Concerns reports whether the aggregate of ev is of the projection's type.
+func (p *Projection) Concerns(ev *event.Event) bool {
+	return p.aggregateType == "" || p.aggregateType == ev.AggregateType
+}
+
+// EventTypes are the event types that the projection handles, in order; nil for one in Go,
+// which may handle any.
+func (p *Projection) EventTypes() []string {
+	if p.InCode() {
+		return nil
+	}
+	return sortedKeys(p.on)
+}
+
+// Handles reports whether the projection has a rule for the type of ev.
+func (p *Projection) Handles(ev *event.Event) bool {
+	if !p.Concerns(ev) {
+		return false
+	}
+	_, listed := p.on[ev.EventType]
+	return listed || p.apply != nil
+}
+
+// Deletes reports whether the projection ever deletes a document.
+func (p *Projection) Deletes() bool { return p.deletes }

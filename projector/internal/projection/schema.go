@@ -1,0 +1,275 @@
+package projection
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
+)
+
+// maxSchemaDepth bounds the nesting of a schema, because an alias in YAML can refer to a
+// schema that contains the alias.
+const maxSchemaDepth = 32
+
+// schema is the declared shape of a value. Expressions are checked against it.
+type schema struct {
+	// name is the path to the value, such as payload.address. Messages use it as the
+	// type's name.
+	name string
+	// celType is the value's type in CEL.
+	celType *types.Type
+	// fields are the fields of a document, if all of them are declared; nil otherwise.
+	fields map[string]*schema
+	// required are the fields that are always there; nil if the schema does not say.
+	required []string
+	// element is the schema of an array's elements; nil otherwise.
+	element *schema
+}
+
+// schemaKeywords are the keywords of JSON Schema that describe names and types. The other
+// keywords describe values, and no expression can be checked against values. annotations
+// are allowed and ignored.
+var (
+	schemaKeywords = []string{"type", "bsonType", "properties", "items", "required", "additionalProperties"}
+	annotations    = []string{"title", "description", "$comment"}
+)
+
+// valueTypes are the CEL types for the words of type and bsonType. A number can be of any
+// kind, so its type is dynamic, as for values for which CEL has no type.
+var valueTypes = map[string]map[string]*types.Type{
+	"type": {
+		"string": types.StringType, "integer": types.IntType, "number": types.DynType,
+		"boolean": types.BoolType, "object": types.DynType, "array": types.DynType, "null": types.NullType,
+	},
+	"bsonType": {
+		"string": types.StringType, "int": types.IntType, "long": types.IntType, "double": types.DoubleType,
+		"decimal": typeDecimal128, "number": types.DynType, "bool": types.BoolType, "date": types.TimestampType,
+		"objectId": typeObjectID, "binData": types.DynType, "object": types.DynType, "array": types.DynType,
+		"null": types.NullType,
+	},
+}
+
+// events reads the section events, which declares the payloads of event types.
+func (p place) events(node *yaml.Node) {
+	entries, ok := p.entries(node)
+	if !ok {
+		p.problem(node, "events is a mapping of event types to the JSON Schema of their payload")
+		return
+	}
+	for _, e := range entries {
+		at := p.in("events")
+		at.eventType = e.key
+		if first, taken := p.declared[e.key]; taken {
+			at.problem(e.node, "the event type is already declared at %s", first)
+			continue
+		}
+		p.declared[e.key] = fmt.Sprintf("%s:%d", p.file, e.node.Line)
+		p.schemas[e.key] = at.schema(e.value, varPayload, 1)
+	}
+}
+
+// schema reads one schema. It reports problems and gives the parts with a problem a
+// dynamic type.
+func (p place) schema(node *yaml.Node, name string, depth int) *schema {
+	s := &schema{name: name, celType: types.DynType}
+	entries, ok := p.entries(node)
+	if !ok {
+		p.problem(node, "a schema is a mapping such as {type: string}")
+		return s
+	}
+	if depth > maxSchemaDepth {
+		p.problem(node, "the schema nests deeper than %d levels", maxSchemaDepth)
+		return s
+	}
+	var words []string
+	keys := map[string]entry{}
+	for _, e := range entries {
+		keys[e.key] = e
+		switch {
+		case e.key == "type" || e.key == "bsonType":
+			if words != nil {
+				p.problem(e.node, "type and bsonType exclude each other")
+				continue
+			}
+			words = p.typeWords(e)
+		case !slices.Contains(schemaKeywords, e.key) && !slices.Contains(annotations, e.key):
+			p.problem(e.node, "unknown keyword %s%s: expressions are checked against names and types only, so a schema takes %s", e.key, similar.Meant(e.key, schemaKeywords), strings.Join(schemaKeywords, ", "))
+		}
+	}
+	keyword := "type"
+	if _, ok := keys["bsonType"]; ok {
+		keyword = "bsonType"
+	}
+	nullable := slices.Contains(words, "null")
+	words = slices.DeleteFunc(words, func(w string) bool { return w == "null" })
+	if len(words) == 0 && !nullable {
+		words = p.impliedType(keys)
+	}
+	for _, key := range []struct{ keyword, word string }{{"properties", "object"}, {"required", "object"}, {"additionalProperties", "object"}, {"items", "array"}} {
+		if e, ok := keys[key.keyword]; ok && !slices.Contains(words, key.word) {
+			p.problem(e.node, "%s belongs to type: %s", key.keyword, key.word)
+		}
+	}
+	object, array := p.object(s, keys, depth), p.array(s, keys, depth)
+	switch {
+	case len(words) != 1:
+		// The value can have several types, or any.
+	case words[0] == "object":
+		s.celType = object
+	case words[0] == "array":
+		s.celType = array
+	default:
+		s.celType = valueTypes[keyword][words[0]]
+		if nullable {
+			s.celType = orNull(s.celType)
+		}
+	}
+	if len(words) != 1 || words[0] != "object" {
+		s.fields = nil
+	}
+	return s
+}
+
+// typeWords reads a type or a list of them.
+func (p place) typeWords(e entry) []string {
+	nodes := []*yaml.Node{e.value}
+	if e.value.Kind == yaml.SequenceNode {
+		nodes = e.value.Content
+	}
+	words := []string{}
+	for _, n := range nodes {
+		n = resolve(n)
+		word := n.Value
+		if n.Tag == "!!null" {
+			word = "null"
+		}
+		if valueTypes[e.key][word] == nil {
+			p.problem(n, "unknown %s %s: use one of %s, or a list of them", e.key, n.Value, strings.Join(sortedKeys(valueTypes[e.key]), ", "))
+			continue
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// impliedType returns the type that the keywords of a schema without a type imply.
+func (place) impliedType(keys map[string]entry) []string {
+	if _, ok := keys["properties"]; ok {
+		return []string{"object"}
+	}
+	if _, ok := keys["items"]; ok {
+		return []string{"array"}
+	}
+	return nil
+}
+
+// object returns the type of a document. A document can have any field if its schema has
+// no properties or allows additional ones.
+func (p place) object(s *schema, keys map[string]entry, depth int) *types.Type {
+	open := types.NewMapType(types.StringType, types.DynType)
+	properties, ok := keys["properties"]
+	if !ok {
+		return open
+	}
+	entries, ok := p.entries(properties.value)
+	if !ok {
+		p.problem(properties.value, "properties is a mapping of fields to their schemas")
+		return open
+	}
+	s.fields = make(map[string]*schema, len(entries))
+	for _, e := range entries {
+		s.fields[e.key] = p.schema(e.value, s.name+"."+e.key, depth+1)
+	}
+	if e, ok := keys["required"]; ok {
+		p.required(s, e)
+	}
+	if e, ok := keys["additionalProperties"]; ok {
+		switch {
+		case e.value.Tag != "!!bool":
+			p.problem(e.value, "additionalProperties is true or false")
+		case e.value.Value == "true":
+			s.fields = nil
+			return open
+		}
+	}
+	return types.NewObjectType(s.typeName())
+}
+
+// typeName returns the name of a document's type in CEL. It has slashes instead of dots,
+// so that CEL reads payload.address as a field and not as the name of a type.
+func (s *schema) typeName() string { return strings.ReplaceAll(s.name, ".", "/") }
+
+// required checks that the listed fields are declared. It does not restrict expressions,
+// which can use optional fields too.
+func (p place) required(s *schema, e entry) {
+	if e.value.Kind != yaml.SequenceNode {
+		p.problem(e.value, "required is a list of fields")
+		return
+	}
+	s.required = []string{}
+	for _, n := range e.value.Content {
+		s.required = append(s.required, n.Value)
+		if s.fields[n.Value] == nil {
+			p.problem(n, "required names %s, which properties does not have", n.Value)
+		}
+	}
+}
+
+func (p place) array(s *schema, keys map[string]entry, depth int) *types.Type {
+	e, ok := keys["items"]
+	if !ok {
+		return types.NewListType(types.DynType)
+	}
+	s.element = p.schema(e.value, s.name+"[]", depth+1)
+	return types.NewListType(s.element.celType)
+}
+
+// orNull returns the nullable variant of a type. CEL has one only for simple types; for
+// others the result is dynamic.
+func orNull(t *types.Type) *types.Type {
+	switch t {
+	case types.StringType, types.IntType, types.DoubleType, types.BoolType:
+		return types.NewNullableType(t)
+	}
+	return types.DynType
+}
+
+// collect adds the schemas of all documents with declared fields to documents, by type
+// name.
+func (s *schema) collect(documents map[string]*schema) {
+	if s == nil {
+		return
+	}
+	if s.fields != nil {
+		documents[s.typeName()] = s
+	}
+	for _, field := range s.fields {
+		field.collect(documents)
+	}
+	s.element.collect(documents)
+}
+
+// names returns the sorted names of the fields.
+func (s *schema) names() []string { return sortedKeys(s.fields) }
+
+// suggestion returns a message that names the most similar field, or all fields.
+func (s *schema) suggestion(field string) string {
+	best, least := "", len(field)/3+2
+	for _, name := range s.names() {
+		d := similar.Distance(strings.ToLower(field), strings.ToLower(name))
+		if len(field) >= 4 && strings.HasPrefix(strings.ToLower(name), strings.ToLower(field[:len(field)-1])) {
+			d = min(d, least-1)
+		}
+		if d < least {
+			best, least = name, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("%s has no field %s: did you mean %s?", s.name, field, best)
+	}
+	return fmt.Sprintf("%s has no field %s, only %s", s.name, field, strings.Join(s.names(), ", "))
+}

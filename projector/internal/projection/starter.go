@@ -1,0 +1,275 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Starter is a first file of projections for the added events, with its tests.
+type Starter struct {
+	// Projections is the content of the file of projections, and Tests that of its test
+	// file. Names are the names of the projections.
+	Projections, Tests []byte
+	Names              []string
+}
+
+// The fields that a starter's read models have besides those of payloads.
+const (
+	starterCount = "eventCount"
+	starterType  = "lastEventType"
+	starterTime  = "lastEventAt"
+)
+
+// maxStarterFields bounds the fields of one handler.
+const maxStarterFields = 30
+
+const starterComment = `A start, written by "projector init" from a sample of the event store: one projection
+for each type of aggregate. It counts the events and keeps the last value of each field.
+Change it to what your readers need; docs/projections.md and docs/cookbook.md say how.
+
+  projector check FILE          says what is wrong with the file
+  projector test .              runs the tests beside it
+  projector explain --aggregate ID --projections FILE
+                                says what each event of an aggregate does
+
+A right-hand side is an expression in CEL, so a text has quotes of its own: "'open'".
+payload.?name is an optional: if the event has no name, nothing is set.`
+
+// Starter writes a first file of projections. The tests refer to it by fileName. It fails
+// if nothing was added.
+func (i *Inference) Starter(fileName string) (Starter, error) {
+	if i.count == 0 {
+		return Starter{}, errors.New("write a first file of projections: no event was read")
+	}
+	var s Starter
+	root, projections := mapping(), &yaml.Node{Kind: yaml.SequenceNode}
+	cases := &yaml.Node{Kind: yaml.SequenceNode}
+	taken := map[string]bool{}
+	for _, aggregateType := range sortedKeys(i.types) {
+		p := i.starterFor(aggregateType, taken)
+		s.Names = append(s.Names, p.name)
+		projections.Content = append(projections.Content, p.declaration())
+		cases.Content = append(cases.Content, p.test())
+	}
+	key := scalar("projections")
+	key.HeadComment = starterComment
+	root.Content = append(root.Content, key, projections)
+	i.section(root)
+	var err error
+	if s.Projections, err = encodeYAML(root); err != nil {
+		return Starter{}, err
+	}
+	if _, err := Parse(fileName, s.Projections); err != nil {
+		return Starter{}, fmt.Errorf("write a first file of projections for these events: %w", err)
+	}
+	tests := mapping()
+	file := scalar("projections")
+	file.HeadComment = `The tests of ` + fileName + `: run "projector test .". Each says which events are given, and
+which documents are expected. A document may have other fields, unless exact: true.`
+	tests.Content = append(tests.Content, file, scalar(fileName), scalar("tests"), cases)
+	s.Tests, err = encodeYAML(tests)
+	return s, err
+}
+
+// starterProjection is the projection of one aggregate type.
+type starterProjection struct {
+	name, collection, aggregateType string
+	handlers                        []starterHandler
+}
+
+// starterHandler is the projection's handler for one event type.
+type starterHandler struct {
+	eventType string
+	timed     bool
+	fields    []starterField
+	// skipped are the payload's fields that the handler leaves out.
+	skipped []string
+}
+
+type starterField struct {
+	name string
+	word string
+}
+
+func (i *Inference) starterFor(aggregateType string, taken map[string]bool) starterProjection {
+	p := starterProjection{aggregateType: aggregateType}
+	base := starterName(aggregateType)
+	p.name = base
+	if !strings.HasSuffix(base, "s") {
+		p.name += "s"
+	}
+	for n := 2; taken[p.name] || taken[base]; n++ {
+		base = fmt.Sprintf("%s%d", starterName(aggregateType), n)
+		p.name = base + "s"
+	}
+	taken[p.name], taken[base] = true, true
+	p.collection = base + "ReadModels"
+	for _, eventType := range i.types[aggregateType] {
+		p.handlers = append(p.handlers, i.events[eventType].starterHandler(eventType, !i.timeless[eventType]))
+	}
+	return p
+}
+
+// starterName derives a name from an aggregate type: UserAccount becomes userAccount.
+func starterName(aggregateType string) string {
+	const most = 40
+	var b strings.Builder
+	for i, r := range aggregateType {
+		switch {
+		case i == 0 && r < unicode.MaxASCII:
+			b.WriteRune(unicode.ToLower(r))
+		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		}
+		if b.Len() == most {
+			break
+		}
+	}
+	if name := strings.TrimLeftFunc(b.String(), func(r rune) bool { return r < 'a' || r > 'z' }); name != "" {
+		return name
+	}
+	return "aggregate"
+}
+
+// selectable matches the field names that payload.?field can contain.
+var selectable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// celReserved are the words that CEL does not allow as field names in a path.
+var celReserved = []string{
+	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
+	"namespace", "null", "package", "return", "true", "var", "void", "while",
+}
+
+func (s *shape) starterHandler(eventType string, timed bool) starterHandler {
+	h := starterHandler{eventType: eventType, timed: timed}
+	if _, word := s.word(); word != "object" || s.open {
+		return h
+	}
+	for _, name := range sortedKeys(s.fields) {
+		_, word := s.fields[name].word()
+		switch {
+		case word == "array", len(h.fields) == maxStarterFields, s.fields[name].open,
+			!selectable.MatchString(name), slices.Contains(celReserved, name), engineOwned(name),
+			name == starterCount, name == starterType, name == starterTime:
+			h.skipped = append(h.skipped, name)
+		default:
+			h.fields = append(h.fields, starterField{name, word})
+		}
+	}
+	return h
+}
+
+func (p starterProjection) declaration() *yaml.Node {
+	n := mapping()
+	name := scalar(p.name)
+	name.LineComment = "names its watermarks, metrics and parked list; never change it"
+	n.Content = append(n.Content, scalar("name"), name, scalar("collection"), scalar(p.collection))
+	if p.aggregateType != "" {
+		n.Content = append(n.Content, scalar("aggregateType"), scalar(p.aggregateType))
+	}
+	on := mapping()
+	for _, h := range p.handlers {
+		eventType := scalar(h.eventType)
+		if len(h.skipped) > 0 {
+			eventType.HeadComment = "fields left out: " + strings.Join(h.skipped, ", ")
+		}
+		on.Content = append(on.Content, eventType, h.node())
+	}
+	key := scalar("on")
+	if p.aggregateType == "" {
+		key.HeadComment = "Without aggregateType, the projection concerns every aggregate of the store."
+	}
+	n.Content = append(n.Content, key, on)
+	return n
+}
+
+func (h starterHandler) node() *yaml.Node {
+	count, values := mapping(), mapping()
+	count.Style = yaml.FlowStyle
+	count.Content = append(count.Content, scalar(starterCount), scalar("1"))
+	values.Content = append(values.Content, scalar(starterType), scalar("eventType"))
+	if h.timed {
+		values.Content = append(values.Content, scalar(starterTime), scalar("timestamp"))
+	}
+	told := false
+	for _, f := range h.fields {
+		value := scalar("payload.?" + f.name)
+		if number := f.word == "integer" || f.word == "number" || f.word == "decimal"; number && !told {
+			value.LineComment = "a number: inc instead of set adds it up, max keeps the largest"
+			told = true
+		}
+		values.Content = append(values.Content, scalar(f.name), value)
+	}
+	n := mapping()
+	n.Content = append(n.Content, scalar("inc"), count, scalar("set"), values)
+	return n
+}
+
+// test returns a test case with one event of each type.
+func (p starterProjection) test() *yaml.Node {
+	given := &yaml.Node{Kind: yaml.SequenceNode}
+	document := map[string]*yaml.Node{}
+	for _, h := range p.handlers {
+		ev, payload := mapping(), mapping()
+		ev.Content = append(ev.Content, scalar("eventType"), scalar(h.eventType))
+		for _, f := range h.fields {
+			if value := f.sample(); value != nil {
+				payload.Content = append(payload.Content, scalar(f.name), value)
+				document[f.name] = value
+			}
+		}
+		if len(payload.Content) > 0 {
+			ev.Content = append(ev.Content, scalar("payload"), payload)
+		}
+		given.Content = append(given.Content, ev)
+	}
+	expected := mapping()
+	expected.Content = append(expected.Content,
+		scalar(starterCount), yamlNumber(fmt.Sprint(len(p.handlers))), scalar(starterType), scalar(p.handlers[len(p.handlers)-1].eventType))
+	for _, name := range sortedKeys(document) {
+		expected.Content = append(expected.Content, scalar(name), document[name])
+	}
+	aggregate, documents := mapping(), mapping()
+	aggregate.Content = append(aggregate.Content, scalar("one"), expected)
+	documents.Content = append(documents.Content, scalar(p.name), aggregate)
+	n := mapping()
+	n.Content = append(n.Content, scalar("name"), scalar("events of "+p.name+" are counted, and their last values kept"), scalar("aggregateId"), scalar("one"))
+	if p.aggregateType != "" {
+		n.Content = append(n.Content, scalar("aggregateType"), scalar(p.aggregateType))
+	}
+	n.Content = append(n.Content, scalar("given"), given, scalar("expect"), documents)
+	return n
+}
+
+// sample returns an invented value of the field's type; nil if the tests leave the field
+// out. Values of real events are not used, because they can be confidential.
+func (f starterField) sample() *yaml.Node {
+	switch f.word {
+	case "string":
+		return scalar("some " + f.name)
+	case "integer":
+		return yamlNumber("1")
+	case "number":
+		return yamlNumber("1.5")
+	case "boolean":
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"}
+	case "date":
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!timestamp", Value: "2026-01-31T12:00:00Z"}
+	}
+	return nil
+}
+
+// yamlNumber returns a YAML node with a number.
+func yamlNumber(text string) *yaml.Node {
+	tag := "!!int"
+	if strings.Contains(text, ".") {
+		tag = "!!float"
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
+}

@@ -1,0 +1,160 @@
+package projection_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// typed returns an event of an aggregate type.
+func typed(t *testing.T, aggregateType, eventType, payload string) *event.Event {
+	t.Helper()
+	ev := projectiontest.Event(t, 1, eventType, payload)
+	ev.AggregateType = aggregateType
+	return ev
+}
+
+// TestStarterIsAFileThatWorks checks the exact content of a first file, and that it folds
+// the events that it was made from.
+func TestStarterIsAFileThatWorks(t *testing.T) {
+	t.Parallel()
+	events := []*event.Event{
+		typed(t, "Order", "OrderPlaced", `{"customer":"Ada","total":{"$numberDecimal":"10.5"},"lines":[{"sku":"a"}],"address":{"city":"Bonn"},"eventCount":3,"in":1,"a-b":2}`),
+		typed(t, "Order", "OrderPaid", `{"cents":5,"at":{"$date":"2026-01-02T03:04:05Z"},"mixed":1}`),
+		typed(t, "Order", "OrderPaid", `{"mixed":"x"}`),
+		typed(t, "User", "UserRegistered", ``),
+	}
+	events[3].Timestamp = time.Time{}
+	var inference projection.Inference
+	for _, ev := range events {
+		inference.Add(ev)
+	}
+	starter, err := inference.Starter("first.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(starter.Projections), "projections:\n")
+	body, _, _ = strings.Cut(body, "# Inferred")
+	const want = `  - name: orders # names its watermarks, metrics and parked list; never change it
+    collection: orderReadModels
+    aggregateType: Order
+    on:
+      # fields left out: a-b, eventCount, in, lines
+      OrderPlaced:
+        inc: {eventCount: "1"}
+        set:
+          lastEventType: eventType
+          lastEventAt: timestamp
+          address: payload.?address
+          customer: payload.?customer
+          total: payload.?total # a number: inc instead of set adds it up, max keeps the largest
+      OrderPaid:
+        inc: {eventCount: "1"}
+        set:
+          lastEventType: eventType
+          lastEventAt: timestamp
+          at: payload.?at
+          cents: payload.?cents # a number: inc instead of set adds it up, max keeps the largest
+          mixed: payload.?mixed
+  - name: users # names its watermarks, metrics and parked list; never change it
+    collection: userReadModels
+    aggregateType: User
+    on:
+      UserRegistered:
+        inc: {eventCount: "1"}
+        set:
+          lastEventType: eventType
+`
+	if body != want {
+		t.Errorf("the projections are\n%s\nwant\n%s", body, want)
+	}
+	_, body, _ = strings.Cut(string(starter.Tests), "tests:\n")
+	const tests = `  - name: events of orders are counted, and their last values kept
+    aggregateId: one
+    aggregateType: Order
+    given:
+      - eventType: OrderPlaced
+        payload:
+          customer: some customer
+      - eventType: OrderPaid
+        payload:
+          at: 2026-01-31T12:00:00Z
+          cents: 1
+    expect:
+      orders:
+        one:
+          eventCount: 2
+          lastEventType: OrderPaid
+          at: 2026-01-31T12:00:00Z
+          cents: 1
+          customer: some customer
+  - name: events of users are counted, and their last values kept
+    aggregateId: one
+    aggregateType: User
+    given:
+      - eventType: UserRegistered
+    expect:
+      users:
+        one:
+          eventCount: 1
+          lastEventType: UserRegistered
+`
+	if body != tests {
+		t.Errorf("the tests are\n%s\nwant\n%s", body, tests)
+	}
+	projections, err := projection.Parse("first.yaml", starter.Projections)
+	if err != nil || len(projections) != 2 || projections[0].Name() != starter.Names[0] {
+		t.Fatalf("%d projections, %v", len(projections), err)
+	}
+	a := projections[0].Begin(nil, 0)
+	for i, ev := range events[:3] {
+		ev.EventID = int64(i + 1)
+		if err := a.Add([]*event.Event{ev}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const document = `{"eventCount":3,"lastEventType":"OrderPaid","lastEventAt":{"$date":"2026-01-02T03:04:05.006Z"},"address":{"city":"Bonn"},"customer":"Ada","total":{"$numberDecimal":"10.5"},"at":{"$date":"2026-01-02T03:04:05Z"},"cents":5,"mixed":"x"}`
+	if got := projectiontest.JSON(t, a.State()); got != projectiontest.JSON(t, projectiontest.Raw(t, document)) {
+		t.Errorf("the document is %s", got)
+	}
+}
+
+// TestStarterCompilesForAnyEvents checks that the file compiles for any events in the event
+// store.
+func TestStarterCompilesForAnyEvents(t *testing.T) {
+	t.Parallel()
+	var inference projection.Inference
+	if _, err := inference.Starter("first.yaml"); err == nil {
+		t.Error("no event gives a file")
+	}
+	fields := make([]string, 0, 200)
+	for i := range 200 {
+		fields = append(fields, fmt.Sprintf(`"field%d":%d`, i, i))
+	}
+	for i, ev := range []*event.Event{
+		typed(t, "", "E", `{"a":1}`), typed(t, "Übung", "E: #1", `{"a":null}`), typed(t, "événement", "- x", `{"a":{"b":{}}}`),
+		typed(t, "Order", "true", `{"a":[]}`), typed(t, "order", "null", `{"_id":1,"lastEventId":2,"$a":1,"a.b":2,"":3}`),
+		typed(t, "orders", "123", "{"+strings.Join(fields[:60], ",")+"}"), typed(t, "42", "E2", "{"+strings.Join(fields, ",")+"}"),
+		typed(t, strings.Repeat("x", 300), "E3", `{"a":{"$binary":{"base64":"AA==","subType":"00"}}}`), typed(t, "boss", "E4", ``), typed(t, "bos", "E5", ``),
+		typed(t, "T", "E6", ``), typed(t, "event", "E7", ``), typed(t, "projection", "E8", ``),
+	} {
+		if i == 10 {
+			ev.Payload = projectiontest.Raw(t, `{"a":"text"}`).Lookup("a")
+		}
+		inference.Add(ev)
+	}
+	starter, err := inference.Starter("first.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	projections, err := projection.Parse("first.yaml", starter.Projections)
+	if err != nil || len(projections) != len(starter.Names) || len(projections) != 13 {
+		t.Errorf("%d projections, %v", len(projections), err)
+	}
+}

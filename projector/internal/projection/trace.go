@@ -1,0 +1,221 @@
+package projection
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/common/ast"
+	celoperators "cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Evaluation is the evaluation of one expression of a handler.
+type Evaluation struct {
+	// Word is the word of the vocabulary with its path, such as "when" or "set email".
+	Word string `json:"word"`
+	// Expression is the source of the expression.
+	Expression string `json:"expression"`
+	// Inputs are the fields of the event and the state that the expression names.
+	Inputs []Input `json:"inputs,omitempty"`
+	// Result is the resulting value as Extended JSON. It is empty if the evaluation
+	// failed or returned an empty optional.
+	Result string `json:"result,omitempty"`
+	// Error is the error of the evaluation; empty if there was none.
+	Error string `json:"error,omitempty"`
+}
+
+// Input is a field that an expression names, such as payload.newEmail.
+type Input struct {
+	Path string `json:"path"`
+	// Value is Extended JSON; empty if the field is absent. A long value is cut.
+	Value string `json:"value,omitempty"`
+}
+
+// trace records the evaluations of handlers. The engine folds without a trace; only
+// explanations use one.
+type trace struct {
+	evaluations []Evaluation
+}
+
+// note records an evaluation in the scope s. v is nil if there is no result.
+func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error) {
+	// An explanation reads more than the evaluation. It must not change what the event
+	// spends.
+	m := s.event.meter
+	defer func() { s.event.meter = m }()
+	s.event.meter = meter{free: true}
+	apart := s.apart()
+	e := Evaluation{Word: word, Expression: x.source}
+	for _, path := range inputs(x.checked.Expr()) {
+		input := Input{Path: strings.Join(path, ".")}
+		if value, ok := apart.at(path); ok {
+			input.Value = showResult(value)
+		}
+		e.Inputs = append(e.Inputs, input)
+	}
+	switch {
+	case err != nil:
+		e.Error = err.Error()
+	case v != nil:
+		e.Result = showResult(v)
+	}
+	t.evaluations = append(t.evaluations, e)
+}
+
+// apart returns the scope without a meter, and without what the evaluations have looked up.
+func (s *scope) apart() *scope {
+	apart := &scope{event: NewView(s.event.Event)}
+	apart.event.meter.free = true
+	if d, ok := s.state.f.(*document); ok {
+		before := *d
+		before.meter, before.large = nil, nil
+		apart.state.f = &before
+	}
+	return apart
+}
+
+// at returns the value at a path; false if a field on the path is absent.
+func (s *scope) at(path []string) (ref.Val, bool) {
+	root, ok := s.ResolveName(path[0])
+	v, isValue := root.(ref.Val)
+	if !ok || !isValue {
+		return nil, false
+	}
+	for _, name := range path[1:] {
+		fields, ok := v.(traits.Mapper)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = fields.Find(types.String(name)); !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// maxShown bounds the text of a value in an explanation, in bytes.
+const maxShown = 1024
+
+func showResult(v ref.Val) string {
+	encoded, err := encodeValue(v, nil)
+	if err != nil {
+		return err.Error()
+	}
+	return show(encoded)
+}
+
+// show returns a value as Extended JSON, cut after maxShown bytes; empty for an absent
+// one.
+func show(v bson.RawValue) string {
+	if !present(v) {
+		return ""
+	}
+	const prefix, suffix = `{"v":`, `}`
+	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
+	if err != nil {
+		return err.Error()
+	}
+	text = text[len(prefix) : len(text)-len(suffix)]
+	if len(text) <= maxShown {
+		return string(text)
+	}
+	end := maxShown
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return string(text[:end]) + "…"
+}
+
+// inputs returns the longest field paths in an expression that start with a variable,
+// each once, in the order of the source.
+func inputs(e ast.Expr) [][]string {
+	w := inputWalk{seen: map[string]bool{}, bound: map[string]int{}}
+	w.visit(e)
+	return w.found
+}
+
+type inputWalk struct {
+	found [][]string
+	seen  map[string]bool
+	// bound counts, for each name, the enclosing comprehensions that bind it.
+	bound map[string]int
+}
+
+// variables are the variables of expressions.
+var variables = map[string]bool{
+	varEvent: true, varState: true, varPayload: true, varMetadata: true, varAggregateID: true,
+	varAggregateType: true, varEventID: true, varEventType: true, varTimestamp: true,
+}
+
+func (w *inputWalk) visit(e ast.Expr) {
+	if path, ok := pathOf(e); ok {
+		key := strings.Join(path, ".")
+		if variables[path[0]] && w.bound[path[0]] == 0 && !w.seen[key] {
+			w.seen[key] = true
+			w.found = append(w.found, path)
+		}
+		return
+	}
+	switch e.Kind() {
+	case ast.SelectKind:
+		w.visit(e.AsSelect().Operand())
+	case ast.CallKind:
+		call := e.AsCall()
+		if call.IsMemberFunction() {
+			w.visit(call.Target())
+		}
+		w.all(call.Args())
+	case ast.ListKind:
+		w.all(e.AsList().Elements())
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			w.visit(entry.AsMapEntry().Key())
+			w.visit(entry.AsMapEntry().Value())
+		}
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		w.all([]ast.Expr{c.IterRange(), c.AccuInit()})
+		names := []string{c.IterVar(), c.IterVar2(), c.AccuVar()}
+		for _, name := range names {
+			w.bound[name]++
+		}
+		w.all([]ast.Expr{c.LoopCondition(), c.LoopStep(), c.Result()})
+		for _, name := range names {
+			w.bound[name]--
+		}
+	}
+}
+
+func (w *inputWalk) all(expressions []ast.Expr) {
+	for _, e := range expressions {
+		w.visit(e)
+	}
+}
+
+// pathOf returns the path of an expression that only selects fields, such as
+// payload.address.?city.
+func pathOf(e ast.Expr) ([]string, bool) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		return []string{e.AsIdent()}, true
+	case ast.SelectKind:
+		path, ok := pathOf(e.AsSelect().Operand())
+		return append(path, e.AsSelect().FieldName()), ok
+	case ast.CallKind:
+		call := e.AsCall()
+		switch call.FunctionName() {
+		case celoperators.OptSelect, celoperators.Index, celoperators.OptIndex:
+			args := call.Args()
+			if len(args) != 2 || args[1].Kind() != ast.LiteralKind {
+				return nil, false
+			}
+			name, isText := args[1].AsLiteral().(types.String)
+			path, ok := pathOf(args[0])
+			return append(path, string(name)), ok && isText
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,168 @@
+package projection
+
+import (
+	"context"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// The variables of expressions. All except event and state are also fields of event.
+const (
+	varEvent         = "event"
+	varState         = "state"
+	varPayload       = "payload"
+	varMetadata      = "metadata"
+	varAggregateID   = "aggregateId"
+	varAggregateType = "aggregateType"
+	varEventID       = "eventId"
+	varEventType     = "eventType"
+	varTimestamp     = "timestamp"
+)
+
+// View is an event as expressions see it. It is made once and shared by all
+// projections of one call. It is not safe for concurrent use.
+type View struct {
+	mapValue
+	*event.Event
+	payload, metadata ref.Val
+	// meter charges the projection that folds the event.
+	meter meter
+}
+
+// NewView makes the view of an event, which must not change as long as the view is used.
+func NewView(ev *event.Event) *View {
+	v := &View{Event: ev}
+	v.f = v
+	return v
+}
+
+// forget drops what the evaluations of one projection have kept.
+func (v *View) forget() {
+	for _, value := range [2]*ref.Val{&v.payload, &v.metadata} {
+		if d, ok := (*value).(*documentValue); ok {
+			d.large = nil
+		} else {
+			*value = nil
+		}
+	}
+}
+
+// resolve returns a field of the contract. If the event lacks the field, aggregateType is
+// an empty text, payload and metadata are empty maps, and timestamp is absent.
+func (v *View) resolve(name string) (ref.Val, bool) {
+	switch name {
+	case varPayload:
+		if v.payload == nil {
+			v.payload = v.valueOrEmpty(v.Payload)
+		}
+		return v.payload, true
+	case varMetadata:
+		if v.metadata == nil {
+			v.metadata = v.valueOrEmpty(v.Metadata)
+		}
+		return v.metadata, true
+	case varAggregateID:
+		return types.String(v.AggregateID), true
+	case varAggregateType:
+		return types.String(v.AggregateType), true
+	case varEventID:
+		return types.Int(v.EventID), true
+	case varEventType:
+		return types.String(v.EventType), true
+	case varTimestamp:
+		if v.Timestamp.IsZero() {
+			return nil, false
+		}
+		return types.Timestamp{Time: v.Timestamp.UTC()}, true
+	}
+	return nil, false
+}
+
+func (v *View) valueOrEmpty(value bson.RawValue) ref.Val {
+	if !present(value) {
+		return newDocumentValue(emptyDocument, &v.meter)
+	}
+	return celValue(value, &v.meter)
+}
+
+// contract lists the names that resolve knows, sorted.
+var contract = []string{varAggregateID, varAggregateType, varEventID, varEventType, varMetadata, varPayload, varTimestamp}
+
+// find returns a field of the variable event. Fields of the contract have the contract's
+// names, even if the store uses others. Other fields have the store's names.
+func (v *View) find(name string) (ref.Val, bool) {
+	if value, ok := v.resolve(name); ok {
+		return value, true
+	}
+	value, ok := v.meter.lookup(v.Document, name)
+	if !ok {
+		return nil, false
+	}
+	return celValue(value, &v.meter), true
+}
+
+func (v *View) count() int {
+	n := 0
+	v.entries(func(string, ref.Val) bool { n++; return true })
+	return n
+}
+
+func (v *View) entries(visit func(name string, value ref.Val) bool) {
+	for _, name := range contract {
+		if value, ok := v.resolve(name); ok && !visit(name, value) {
+			return
+		}
+	}
+	for r := v.meter.fields(v.Document); ; {
+		name, value, ok := r.next()
+		if !ok {
+			return
+		}
+		if _, known := v.resolve(alias(name)); !known && !visit(alias(name), celValue(value, &v.meter)) {
+			return
+		}
+	}
+}
+
+// stateView is the variable state.
+type stateView struct {
+	mapValue
+}
+
+// scope resolves the variables of an expression.
+type scope struct {
+	// ctx ends the evaluation of loops if large is set, because the event and the state are
+	// larger than [smallFold].
+	ctx   context.Context //nolint:containedctx // CEL takes the scope and the context together
+	large bool
+	event *View
+	state stateView
+	// doing is the operation that is evaluated or carried out.
+	doing *operation
+	// trace is nil except in explanations.
+	trace *trace
+}
+
+var _ cel.Activation = (*scope)(nil)
+
+// ResolveName returns the value of a variable. CEL calls it for each variable that an
+// expression uses.
+func (s *scope) ResolveName(name string) (any, bool) {
+	switch name {
+	case varEvent:
+		return s.event, true
+	case varState:
+		return &s.state, true
+	case varMeter:
+		return &s.event.meter, true
+	}
+	return s.event.resolve(name)
+}
+
+// Parent returns nil: there is no outer scope.
+func (s *scope) Parent() cel.Activation { return nil }

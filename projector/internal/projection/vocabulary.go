@@ -1,0 +1,209 @@
+package projection
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
+)
+
+// The words of a handler besides the operators.
+const (
+	wordWhen   = "when"
+	wordDelete = "delete"
+)
+
+// operators are the operators that take a mapping of paths to expressions. unset takes
+// only paths.
+var operators = []operator{opSet, opInc, opPush, opPull, opAddToSet, opMin, opMax}
+
+// vocabulary lists all words, in the order of the documentation.
+var vocabulary = []string{wordWhen, "set", "unset", "inc", "push", "pull", "addToSet", "min", "max", wordDelete}
+
+// handlers reads the handlers of a projection, one for each event type.
+func (p place) handlers(node *yaml.Node, projection *Projection) {
+	entries, ok := p.entries(node)
+	if !ok || len(entries) == 0 {
+		p.problem(node, "on has no event type: write each event type as a key, and its words below it")
+		return
+	}
+	for _, e := range entries {
+		at := p
+		at.eventType = e.key
+		if e.key == "" {
+			at.problem(e.node, "an event type is not empty")
+			continue
+		}
+		if strings.Contains(e.key, "*") {
+			at.problem(e.node, "an event type is one name: * stands for no others, so write a key for each event type")
+			continue
+		}
+		at.adviseOnType(e.node, e.key)
+		h := at.handler(e)
+		projection.on[e.key] = h
+		projection.deletes = projection.deletes || h.delete
+	}
+}
+
+// handler reads the handler of one event type.
+func (p place) handler(e entry) *handler {
+	h := &handler{}
+	entries, ok := p.entries(e.value)
+	if !ok || len(entries) == 0 {
+		p.problem(e.node, "the event type does nothing: leave it out, or give it one of %s", strings.Join(vocabulary, ", "))
+		return h
+	}
+	acts := false
+	for _, e := range entries {
+		if e.key == wordWhen {
+			p.condition = e.value.Value
+		}
+	}
+	for _, e := range entries {
+		at := p.in(e.key)
+		acts = acts || e.key != wordWhen
+		switch {
+		case e.key == wordWhen:
+			h.when = at.expression(e.value, boolValue)
+		case e.key == wordDelete:
+			h.delete = true
+			if e.value.Tag != "!!bool" || e.value.Value != "true" {
+				at.problem(e.value, "delete is true or absent; a condition stands in when")
+			}
+			if i := slices.IndexFunc(entries, func(e entry) bool { return e.key != wordWhen && e.key != wordDelete }); i >= 0 {
+				at.problem(e.node, "delete stands alone or with when, not with %s", entries[i].key)
+			}
+		case e.key == string(opUnset):
+			h.operations = append(h.operations, at.unset(e.value)...)
+		case slices.Contains(operators, operator(e.key)):
+			h.operations = append(h.operations, at.operations(operator(e.key), e.value)...)
+		default:
+			p.problem(e.node, "unknown word %s%s; the vocabulary is %s", e.key, similar.Meant(e.key, vocabulary), strings.Join(vocabulary, ", "))
+		}
+	}
+	if !acts {
+		p.problem(e.node, "when alone does nothing; the vocabulary is %s", strings.Join(vocabulary, ", "))
+	}
+	p.disjoint(e.node, h.operations)
+	return h
+}
+
+// operations reads the paths and expressions of an operator.
+func (p place) operations(op operator, node *yaml.Node) []operation {
+	entries, ok := p.entries(node)
+	if !ok || len(entries) == 0 {
+		p.problem(node, "%s takes a mapping of fields to expressions", op)
+		return nil
+	}
+	want := anyValue
+	if op == opInc {
+		want = numberValue
+	}
+	var found []operation
+	for _, e := range entries {
+		at := p.in(fmt.Sprintf("%s %s", op, e.key))
+		path, err := parsePath(e.key)
+		if err != nil {
+			at.problem(e.node, "%v", err)
+		}
+		value := at.expression(e.value, want)
+		if err == nil && value != nil {
+			found = append(found, operation{op: op, path: path, value: value})
+		}
+	}
+	return found
+}
+
+// unset reads a path or a list of them.
+func (p place) unset(node *yaml.Node) []operation {
+	nodes := []*yaml.Node{node}
+	if node.Kind == yaml.SequenceNode {
+		nodes = node.Content
+	}
+	if len(nodes) == 0 {
+		p.problem(node, "unset takes a field or a list of fields")
+	}
+	var found []operation
+	for _, n := range nodes {
+		n = resolve(n)
+		if n.Kind != yaml.ScalarNode || empty(n) {
+			p.problem(n, "unset takes a field or a list of fields")
+			continue
+		}
+		path, err := parsePath(n.Value)
+		if err != nil {
+			p.problem(n, "%v", err)
+			continue
+		}
+		found = append(found, operation{op: opUnset, path: path})
+	}
+	return found
+}
+
+// disjoint reports operations that would overwrite each other.
+func (p place) disjoint(node *yaml.Node, operations []operation) {
+	for i := range operations {
+		for j := range i {
+			a, b := &operations[j], &operations[i]
+			if a.path.overlaps(b.path) {
+				p.problem(node, "%s and %s change the same value: the result would depend on their order, which is not defined", a, b)
+			}
+		}
+	}
+}
+
+// expression compiles a right-hand side. A number or boolean can be written without
+// quotes, because it means the same in CEL.
+func (p place) expression(node *yaml.Node, want resultKind) *expression {
+	switch {
+	case node.Kind != yaml.ScalarNode:
+		p.problem(node, "this takes a CEL expression in quotes, such as \"{'sku': payload.sku}\" for a document")
+		return nil
+	case empty(node) || strings.TrimSpace(node.Value) == "":
+		p.problem(node, "the expression is missing (for null, write \"null\" in quotes)")
+		return nil
+	case node.Tag == "!!timestamp":
+		p.problem(node, "a time is written \"timestamp('%s')\"", node.Value)
+		return nil
+	}
+	env, err := p.environment(p.eventType)
+	if err != nil {
+		p.problem(node, "make the environment of the expression: %v", err)
+		return nil
+	}
+	x, issues := compile(env, node.Value, want)
+	lines := strings.Split(node.Value, "\n")
+	for _, i := range issues {
+		problem := Problem{
+			File: p.file, Line: node.Line, Column: node.Column,
+			Projection: p.projection, EventType: p.eventType, Key: p.key, Message: i.message,
+		}
+		if at := i.line - 1; at >= 0 && at < len(lines) {
+			problem.Expression, problem.Caret = lines[at], i.column
+			if node.Style&yaml.LiteralStyle != 0 {
+				problem.Line += i.line
+			}
+		}
+		if isWord(node.Value) && !strings.Contains(i.message, "did you mean") {
+			problem.Message += fmt.Sprintf(" (a text stands in quotes of its own: \"'%s'\")", node.Value)
+		}
+		p.report(problem)
+	}
+	p.adviseOn(node, x)
+	return x
+}
+
+// isWord reports whether an expression is a single name, which is probably a text without
+// quotes.
+func isWord(source string) bool {
+	for i, r := range source {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return source != ""
+}
