@@ -236,8 +236,8 @@ var faultKinds = map[string]faultKind{
 			{"projector", "pause", "--yes", "--why", "simulation"},
 		}
 		c := commands[f.Way%len(commands)]
-		if slices.Contains(c, "cancel") {
-			w.cancelled()
+		if slices.Contains(c, "cancel") || slices.Contains(c, "rebuild") {
+			w.leavesUnbuilt()
 		}
 		_ = w.command(ctx, virtual.Kind(c[0]), c[1:]...)
 		if c[1] == "pause" {

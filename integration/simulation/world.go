@@ -68,8 +68,8 @@ type World struct {
 
 	mu sync.Mutex
 	// definition is the version of the projections that a projector starts with. unbuilt says
-	// that it was another one before, or that a build was cancelled: then the last definition
-	// may never have been built.
+	// that it was another one before, or that an operator has changed what is built: then the
+	// last definition may never become live by itself.
 	definition int
 	unbuilt    bool
 	// commands counts the commands that operators have run, and misused are those that do not
@@ -326,8 +326,9 @@ func (w *World) rollout(ctx context.Context, version int, over time.Duration) {
 	}
 }
 
-// cancelled notes that an operator cancels a build.
-func (w *World) cancelled() {
+// leavesUnbuilt notes that an operator cancels a build, or asks for one that parked aggregates
+// may prevent.
+func (w *World) leavesUnbuilt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unbuilt = true

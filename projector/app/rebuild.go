@@ -65,7 +65,7 @@ func (j rebuildJobs) State(ctx context.Context, id string) (rebuild.JobState, er
 	}
 	state := rebuild.JobState{
 		Done: found.State == job.Done, Failed: found.State == job.Failed || found.State == job.Cancelled,
-		Reason: found.Reason, Findings: verify.Wrong(found.Counts),
+		Reason: found.Reason, Findings: verify.Wrong(found.Counts), Undelivered: found.Counts[verify.CountUndelivered],
 	}
 	if found.State == job.Paused {
 		state.Reason = fmt.Sprintf("job %s is paused: resume it with projector jobs resume %s", id, id)

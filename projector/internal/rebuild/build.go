@@ -161,7 +161,9 @@ func (s *step) lacking(ctx context.Context, does func(generation.Registration) b
 }
 
 // verify starts the job that compares the new collection with the fold of its events, and
-// repairs it once if something is wrong.
+// repairs it once if something is wrong. While the topic does not deliver events, read models
+// fall behind after each repair: that says nothing against the generation, so it is repaired
+// until they no longer do.
 func (s *step) verify(ctx context.Context) error {
 	b := s.entry.Building
 	done, err := s.run(ctx, b.Jobs.Verify, JobSpec{ID: s.jobID(JobVerify, b.Round), Kind: JobVerify, Repair: b.Repairing},
@@ -174,6 +176,12 @@ func (s *step) verify(ctx context.Context) error {
 		return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
 			nextRound(b)
 			b.Repairing, b.Repaired = false, true
+		})
+	case done.Findings > 0 && done.Findings == done.Undelivered && b.Repaired:
+		return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
+			nextRound(b)
+			b.Repairing = true
+			b.Reason = fmt.Sprintf("%d read models are behind the event store although they were repaired: is the publisher running, and does the topic deliver?", done.Findings)
 		})
 	case done.Findings > 0 && b.Repaired:
 		return s.fail(ctx, fmt.Sprintf("%d read models differ from the fold of their events after a repair: see the findings of job %s", done.Findings, b.Jobs.Verify))
@@ -198,8 +206,7 @@ func (s *step) proven(ctx context.Context) error {
 		if parked > b.Allowed.Parked {
 			return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion, such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
 		}
-		if b.Parked > parked {
-			// These aggregates were healed after the verification, which had left them out.
+		if b.Parked > 0 {
 			return s.verifyAgain(ctx)
 		}
 	}
@@ -226,8 +233,8 @@ func (s *step) proven(ctx context.Context) error {
 	return nil
 }
 
-// heldBack records that n aggregates prevent the promotion, and why. It records the highest
-// number: if there are fewer later, the verification has left out the others.
+// heldBack records that n aggregates prevent the promotion, and why. When they no longer do,
+// the generation is verified again.
 func (s *step) heldBack(ctx context.Context, count func(b *generation.Build) *int64, n int64, reason string) error {
 	if *count(s.entry.Building) < n {
 		if err := s.change(ctx, func(b *generation.Build) { *count(b) = n }); err != nil {
@@ -237,8 +244,9 @@ func (s *step) heldBack(ctx context.Context, count func(b *generation.Build) *in
 	return s.wait(ctx, reason)
 }
 
-// verifyAgain verifies the generation again, after the aggregates that have prevented its
-// promotion were healed.
+// verifyAgain verifies a generation again that was held back. Aggregates that were healed
+// meanwhile were left out of the verification. And sweeps bring only the live generation up to
+// date with events that the topic did not deliver: readers would go back.
 func (s *step) verifyAgain(ctx context.Context) error {
 	return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
 		nextRound(b)
@@ -290,8 +298,7 @@ func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 	switch n := s.hold.found.Archived; {
 	case n > b.Allowed.Archived:
 		return true, s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Archived }, n, fmt.Sprintf("%d read models of collection %s have no events in the event store, such as %s, and the promotion would delete them: put their events back into the event store, or allow it with projector projections rebuild %s --allow-missing %d", n, b.Collection, s.hold.found.Example, s.entry.Name, n))
-	case b.Archived > n:
-		// The event store has their events again, after the verification.
+	case b.Archived > 0:
 		return true, s.verifyAgain(ctx)
 	}
 	return false, nil

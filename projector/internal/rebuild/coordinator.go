@@ -64,8 +64,9 @@ type JobState struct {
 	Done, Failed bool
 	// Reason says why it failed, or what it waits for.
 	Reason string
-	// Findings is how many read models a verification found wrong.
-	Findings int64
+	// Findings is how many read models a verification found wrong. Undelivered is how many of
+	// them lack only the latest events of their aggregates.
+	Findings, Undelivered int64
 }
 
 // Jobs are the jobs, which any number of pods work on.

@@ -5,8 +5,8 @@
 //	             shadow collection made,       all alive pods serve it,
 //	             job build done                job sweep done
 //	building ────────────────────▶ catching up ────────────────▶ verifying ◀─┐
-//	   │                              ▲   │                       │  │  │    │ repaired once,
-//	   │      a pod does not serve it └───┼───────────────────────┘  │  └────┘ or no longer parked
+//	   │                              ▲   │                       │  │  │    │ repaired once, only behind,
+//	   │      a pod does not serve it └───┼───────────────────────┘  │  └────┘ or held back before
 //	   │                                  │                          │ nothing found
 //	   │ a job fails, or is cancelled     │                          ▼
 //	   └──────────────▶ failed ◀──────────┴── still found ─────── promoting

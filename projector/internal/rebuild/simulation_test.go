@@ -260,7 +260,10 @@ func (w *simulation) put(t generation.Target, event int) bool {
 }
 
 // work lets one job do all of its work.
-func (w *simulation) work(findings int64) {
+func (w *simulation) work(findings int64) { w.workUndelivered(findings, 0) }
+
+// workUndelivered is work with findings of which some lack only the latest events.
+func (w *simulation) workUndelivered(findings, undelivered int64) {
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		state, spec := w.jobs[id], w.specs[id]
 		if state.Done || state.Failed {
@@ -282,7 +285,7 @@ func (w *simulation) work(findings int64) {
 				findings++
 			}
 		}
-		w.jobs[id] = rebuild.JobState{Done: true, Findings: findings}
+		w.jobs[id] = rebuild.JobState{Done: true, Findings: findings, Undelivered: undelivered}
 		return
 	}
 }

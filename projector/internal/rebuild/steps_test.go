@@ -161,6 +161,38 @@ func TestFindingsAreRepairedOnceAndThenFailTheBuild(t *testing.T) {
 	}
 }
 
+// Nothing is wrong with a generation whose events the topic does not deliver for a while.
+func TestUndeliveredEventsDelayTheBuildAndDoNotFailIt(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.settle(generation.Verifying)
+		for range 3 { // verify, repair, verify again
+			r.pass(time.Second)
+			r.workUndelivered(5, 5)
+		}
+		r.pass(time.Second)
+		if b := r.entry().Building; b.State != generation.Verifying || !b.Repairing {
+			t.Fatalf("the generation is %s (%s), repairing %t", b.State, b.Reason, b.Repairing)
+		}
+		r.workUndelivered(7, 7)
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Errorf("live is %+v", r.entry().Live)
+		}
+	})
+	inSimulation(t, func(r *run) {
+		r.settle(generation.Verifying)
+		for range 3 {
+			r.pass(time.Second)
+			r.workUndelivered(5, 4)
+		}
+		r.pass(time.Second)
+		if b := r.entry().Building; b.State != generation.Failed {
+			t.Errorf("the generation is %s although one read model is wrong", b.State)
+		}
+	})
+}
+
 func TestFailedJobFailsTheBuild(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
@@ -234,30 +266,33 @@ func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 	})
 }
 
-// An operator allows parked aggregates that have been healed meanwhile: these were in no
-// verification, so the generation is verified again.
-func TestHealedAggregatesAreVerifiedWhateverIsAllowed(t *testing.T) {
+// An operator allows parked aggregates after a while. Those that were healed were in no
+// verification. And the live generation may have been swept meanwhile, which the new one was
+// not. So the generation is verified again.
+func TestGenerationThatWasHeldBackIsVerifiedAgain(t *testing.T) {
 	t.Parallel()
-	inSimulation(t, func(r *run) {
-		b := r.verifyWithParked()
-		if b.Parked != 2 {
-			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
-		}
-		round := b.Round
-		r.parked = 1
-		r.allow(t, generation.Allowed{Parked: 2})
-		for range 10 {
-			r.pass(time.Second)
-			r.work(0)
-		}
-		if _, again := r.specs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
-			t.Errorf("the healed aggregate was not verified after round %d", round)
-		}
-		r.settle("")
-		if r.entry().Live.Generation != 2 {
-			t.Errorf("not promoted: %+v", r.entry().Building)
-		}
-	})
+	for name, parked := range map[string]int64{"healed": 1, "allowed": 2} {
+		inSimulation(t, func(r *run) {
+			b := r.verifyWithParked()
+			if b.Parked != 2 {
+				t.Fatalf("the generation is %s: %s", b.State, b.Reason)
+			}
+			round := b.Round
+			r.parked = parked
+			r.allow(t, generation.Allowed{Parked: 2})
+			for range 10 {
+				r.pass(time.Second)
+				r.work(0)
+			}
+			if _, again := r.specs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
+				t.Errorf("%s: not verified again after round %d", name, round)
+			}
+			r.settle("")
+			if r.entry().Live.Generation != 2 {
+				t.Errorf("%s: not promoted: %+v", name, r.entry().Building)
+			}
+		})
+	}
 }
 
 // A live read model whose events were archived cannot be folded again. When the event store

@@ -46,6 +46,9 @@ const (
 	CountUnknown = "unknown"
 	// CountRepaired counts the findings that were repaired.
 	CountRepaired = "repaired"
+	// CountUndelivered counts the findings that lack only the latest events of their
+	// aggregate, as if the topic had not delivered them.
+	CountUndelivered = "undelivered"
 )
 
 // Wrong returns the number of findings in a job's counts except those of kind Parked.
@@ -82,6 +85,7 @@ type Finding struct {
 	Repaired    bool   `bson:"repaired,omitempty" json:"repaired,omitempty"`
 	RepairError string `bson:"repairError,omitempty" json:"repairError,omitempty"`
 
-	// wrongContent is set if no writer must continue folding from the document.
-	wrongContent bool
+	// wrongContent is set if no writer must continue folding from the document, and
+	// undelivered if only the latest events are missing.
+	wrongContent, undelivered bool
 }

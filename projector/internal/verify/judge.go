@@ -145,7 +145,7 @@ func (j *judge) verdict() (finding, late *Finding) {
 	if j.whole != nil && j.whole.State() != nil {
 		f.Kind = Missing
 	}
-	if j.parkedAt > 0 {
+	if f.undelivered = j.parkedAt == 0; !f.undelivered {
 		f.Detail = fmt.Sprintf("the aggregate is parked at event %d, and the read model lacks events before it", j.parkedAt)
 	}
 	return nil, f

@@ -221,6 +221,9 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 	f.Job, f.At = p.job.ID, p.now().UTC()
 	f.ID = f.Job + "/" + f.AggregateID
 	part.counts[string(f.Kind)]++
+	if f.undelivered {
+		part.counts[CountUndelivered]++
+	}
 	switch {
 	case !p.params.Repair || f.Kind == Parked:
 	case f.Kind == Extra:
