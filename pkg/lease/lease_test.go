@@ -49,89 +49,86 @@ func change(ctx context.Context, c *mongotest.Collection, condition bson.E, set 
 	return changed, err
 }
 
-// The model of a lease is three variables. Processes take, renew and release at random
-// times; each request must match as the model says, and store what the model has.
+// request is a request of a process.
+type request struct {
+	what, who   string
+	wait, lasts time.Duration
+	// ago is how many takings ago the process took the lease.
+	ago int64
+}
+
+func drawRequest(rt *rapid.T) request {
+	seconds := func(name string, least, most int) time.Duration {
+		return time.Duration(rapid.IntRange(least, most).Draw(rt, name)) * time.Second
+	}
+	return request{
+		rapid.SampledFrom([]string{"take", "take", "own", "renew", "release", "alive"}).Draw(rt, "what"),
+		rapid.SampledFrom([]string{"$one", "two"}).Draw(rt, "who"),
+		seconds("wait", 0, 3), seconds("lasts", 1, 4), rapid.Int64Range(0, 1).Draw(rt, "ago"),
+	}
+}
+
+// model is a lease.
+type model struct {
+	holder string
+	epoch  int64
+	until  time.Time
+}
+
+// take changes the model by a request, and returns the request's condition and changes, and
+// whether the condition must hold.
+func (m *model) take(r request, f lease.Fields) (condition bson.E, set bson.D, holds bool) {
+	free, own := !m.until.After(time.Now()), m.epoch > 0 && r.ago == 0
+	switch r.what {
+	case "take":
+		condition, set, holds = f.Free(), f.Take(r.who, r.lasts), free
+	case "own":
+		condition, set, holds = f.FreeFor(r.who), f.Take(r.who, r.lasts), free || m.holder == r.who
+	case "renew":
+		condition, set, holds = f.Held(m.epoch-r.ago), bson.D{f.Renew(r.lasts)}, own
+	case "release":
+		condition, set, holds, r.lasts = f.Held(m.epoch-r.ago), bson.D{f.Release(0)}, own, 0
+	case "alive":
+		return f.Alive(), bson.D{{Key: "other", Value: "kept"}}, !free
+	}
+	if holds {
+		m.until = time.Now().Add(r.lasts)
+		if r.what == "take" || r.what == "own" {
+			m.holder, m.epoch = r.who, m.epoch+1
+		}
+	}
+	return condition, set, holds
+}
+
+// Processes take, renew and release at random times. Each request must match if it does in
+// the model, and store what the model has.
 func TestLeaseFollowsItsModel(t *testing.T) {
 	t.Parallel()
-	for name, fields := range map[string]lease.Fields{
-		"flat":           {Until: "until", Holder: "holder", Epoch: "epoch"},
-		"embedded":       {Until: "lease.until", Holder: "lease.holder", Epoch: "lease.epoch"},
-		"without fences": {Until: "until", Holder: "holder"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(rt *rapid.T) {
-				type request struct {
-					what, who   string
-					wait, lasts time.Duration
-					// epoch is how many takings ago the process took the lease.
-					ago int64
-				}
-				requests := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) request {
-					return request{
-						rapid.SampledFrom([]string{"take", "take", "own", "renew", "release", "alive"}).Draw(rt, "what"),
-						rapid.SampledFrom([]string{"$one", "two"}).Draw(rt, "who"),
-						time.Duration(rapid.IntRange(0, 3).Draw(rt, "wait")) * time.Second,
-						time.Duration(rapid.IntRange(1, 4).Draw(rt, "lasts")) * time.Second,
-						int64(rapid.IntRange(0, 1).Draw(rt, "ago")),
+	for _, parent := range []string{"", "lease."} {
+		f := lease.Fields{Until: parent + "until", Holder: parent + "holder", Epoch: parent + "epoch"}
+		rapid.Check(t, func(rt *rapid.T) {
+			requests := rapid.SliceOfN(rapid.Custom(drawRequest), 1, 15).Draw(rt, "requests")
+			synctest.Test(t, func(t *testing.T) {
+				c, m := newDocument(t), model{}
+				for i, r := range requests {
+					<-time.After(r.wait)
+					condition, set, holds := m.take(r, f)
+					got, err := change(t.Context(), c, condition, set...)
+					if err != nil || (got != nil) != holds {
+						t.Fatalf("request %d, %+v, gave %v, %v; want a match: %t", i, r, got, err, holds)
 					}
-				}), 1, 15).Draw(rt, "requests")
-				synctest.Test(t, func(t *testing.T) {
-					c := newDocument(t)
-					var holder string
-					var epoch int64
-					var until time.Time
-					for i, r := range requests {
-						<-time.After(r.wait)
-						now := time.Now()
-						free, last := !until.After(now), fields.Epoch == "" || r.ago == 0
-						held := bson.E{Key: "other", Value: "kept"}
-						if fields.Epoch != "" && epoch > 0 {
-							held = fields.Held(epoch - r.ago)
-						}
-						var matched bool
-						var condition bson.E
-						var set []bson.E
-						switch r.what {
-						case "take":
-							matched, condition, set = free, fields.Free(), fields.Take(r.who, r.lasts)
-						case "own":
-							matched, condition, set = free || holder == r.who, fields.FreeFor(r.who), fields.Take(r.who, r.lasts)
-						case "renew":
-							matched, condition, set = last || epoch == 0, held, []bson.E{fields.Renew(r.lasts)}
-						case "release":
-							matched, condition, set = last || epoch == 0, held, []bson.E{fields.Release(0)}
-						case "alive":
-							matched, condition, set = !free, fields.Alive(), []bson.E{{Key: "other", Value: "kept"}}
-						}
-						if matched && r.what != "alive" {
-							if until = now.Add(r.lasts); r.what == "release" {
-								until = now
-							}
-							if r.what == "take" || r.what == "own" {
-								holder, epoch = r.who, epoch+1
-							}
-						}
-						got, err := change(t.Context(), c, condition, set...)
-						if err != nil || (got != nil) != matched {
-							t.Fatalf("request %d, %+v, gave %v, %v; want a match: %t", i, r, got, err, matched)
-						}
-						if !matched {
-							continue
-						}
-						stored := func(path string) bson.RawValue { return got.Lookup(strings.Split(path, ".")...) }
-						end, _ := stored(fields.Until).TimeOK()
-						name, _ := stored(fields.Holder).StringValueOK()
-						n, _ := stored(fields.Epoch).Int64OK()
-						if !end.Equal(until) && !until.IsZero() || name != holder || n != epoch && fields.Epoch != "" {
-							t.Fatalf("request %d, %+v, stored %v; want %s, epoch %d, until %v", i, r, got, holder, epoch, until)
-						}
+					if !holds {
+						continue
 					}
-				})
-				if t.Failed() {
-					rt.FailNow()
+					stored := func(path string) bson.RawValue { return got.Lookup(strings.Split(path, ".")...) }
+					if stored(f.Holder).StringValue() != m.holder || stored(f.Epoch).Int64() != m.epoch || !stored(f.Until).Time().Equal(m.until) {
+						t.Fatalf("request %d, %+v, stored %v; want %+v", i, r, got, m)
+					}
 				}
 			})
+			if t.Failed() {
+				rt.FailNow()
+			}
 		})
 	}
 }

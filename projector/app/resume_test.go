@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -356,12 +357,14 @@ func (r run) play(t *testing.T) error {
 		}
 		<-time.After(time.Second)
 	}
-	return fmt.Errorf("not at rest: acknowledged %v, parked %v", w.acked, w.list.Keys())
+	return fmt.Errorf("not at rest: acknowledged %v", w.acked)
 }
 
 // resumes reports whether a marker is left that will be resumed.
 func (w *flakyStores) resumes() bool {
-	return slices.ContainsFunc(w.list.Keys(), func(key parktest.Key) bool { return w.list.Marker(key)["retryAt"] != nil })
+	return slices.ContainsFunc(slices.Collect(maps.Keys(w.histories)), func(id string) bool {
+		return w.list.Marker(model.Unit{Projection: "tally", AggregateID: id})["retryAt"] != nil
+	})
 }
 
 // compare compares every read model with its history, up to the poison event.
@@ -385,7 +388,7 @@ func (w *flakyStores) compare(r run) error {
 		if got != want.String() {
 			return fmt.Errorf("%s has %s, want %s", id, got, want.String())
 		}
-		marker := w.list.Marker(parktest.Key{Projection: "tally", AggregateID: id})
+		marker := w.list.Marker(model.Unit{Projection: "tally", AggregateID: id})
 		if poisoned := n < r.events; poisoned != (marker != nil) || poisoned && marker["head"] != history[len(history)-1].EventID {
 			return fmt.Errorf("marker of %s is %v", id, marker)
 		}
@@ -409,7 +412,7 @@ func TestLateFirstEventIsApplied(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(2 * time.Minute)
-		if m := w.list.Marker(parktest.Key{Projection: "tally", AggregateID: "a0"}); m["reason"] != "history" {
+		if m := w.list.Marker(model.Unit{Projection: "tally", AggregateID: "a0"}); m["reason"] != "history" {
 			t.Errorf("the marker is %v", m)
 		}
 		<-time.After(5 * time.Minute)

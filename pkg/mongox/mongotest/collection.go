@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -76,52 +77,79 @@ func (c *Collection) Documents() ([]bson.Raw, error) {
 	return documents, err
 }
 
-// request calls the hooks around send, and runs send outside of the bubble. The context of
-// send never ends: its channel would belong to the bubble.
-func (c *Collection) request(ctx context.Context, name string, send func(context.Context, clock) error) error {
-	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
-		return err
-	}
-	if c.Before != nil {
-		if err := c.Before(ctx, name); err != nil {
-			return err
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var err error
-	now := clock(bson.NewDateTimeFromTime(time.Now().Add(c.Ahead)))
-	c.server.outside(func() { err = send(context.WithoutCancel(ctx), now) })
-	if err == nil && c.After != nil {
-		err = c.After(name)
-	}
-	return err
-}
-
-// single is request for requests that return at most one document.
-func (c *Collection) single(ctx context.Context, name string, send func(context.Context, clock) *mongo.SingleResult) *mongo.SingleResult {
-	var result *mongo.SingleResult
-	err := c.request(ctx, name, func(ctx context.Context, now clock) error {
-		result = send(ctx, now)
-		if err := result.Err(); !errors.Is(err, mongo.ErrNoDocuments) {
+// Stored returns the document that matches; nil if there is none. It does not call the hooks,
+// and neither do Set and Remove.
+func (c *Collection) Stored(tb testing.TB, filter bson.D) (stored bson.M) {
+	tb.Helper()
+	c.must(tb, func(ctx context.Context, collection *mongo.Collection) error {
+		if err := collection.FindOne(ctx, filter).Decode(&stored); !errors.Is(err, mongo.ErrNoDocuments) {
 			return err
 		}
 		return nil
+	})
+	return stored
+}
+
+// Set sets fields of the document that matches, and creates it if there is none.
+func (c *Collection) Set(tb testing.TB, filter bson.D, fields any) {
+	tb.Helper()
+	c.must(tb, func(ctx context.Context, collection *mongo.Collection) error {
+		_, err := collection.UpdateOne(ctx, filter, bson.D{{Key: "$set", Value: fields}}, options.UpdateOne().SetUpsert(true))
+		return err
+	})
+}
+
+// Remove deletes the document that matches.
+func (c *Collection) Remove(tb testing.TB, filter bson.D) {
+	tb.Helper()
+	c.must(tb, func(ctx context.Context, collection *mongo.Collection) error {
+		_, err := collection.DeleteOne(ctx, filter)
+		return err
+	})
+}
+
+func (c *Collection) must(tb testing.TB, do func(context.Context, *mongo.Collection) error) {
+	tb.Helper()
+	if err := c.Direct(do); err != nil {
+		tb.Error(err)
+	}
+}
+
+// answer calls the hooks around send, and runs send outside of the bubble. The context of
+// send never ends: its channel would belong to the bubble.
+func answer[T any](ctx context.Context, c *Collection, name string, send func(context.Context, clock) (T, error)) (result T, err error) {
+	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
+		return result, err
+	}
+	if c.Before != nil {
+		if err := c.Before(ctx, name); err != nil {
+			return result, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return result, err
+	}
+	now := clock(bson.NewDateTimeFromTime(time.Now().Add(c.Ahead)))
+	c.server.outside(func() { result, err = send(context.WithoutCancel(ctx), now) })
+	if err == nil && c.After != nil {
+		err = c.After(name)
+	}
+	return result, err
+}
+
+// single is answer for requests that return at most one document.
+func (c *Collection) single(ctx context.Context, name string, send func(context.Context, clock) *mongo.SingleResult) *mongo.SingleResult {
+	result, err := answer(ctx, c, name, func(ctx context.Context, now clock) (*mongo.SingleResult, error) {
+		result := send(ctx, now)
+		if err := result.Err(); !errors.Is(err, mongo.ErrNoDocuments) {
+			return result, err
+		}
+		return result, nil
 	})
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
 	return result
-}
-
-// answer is request for requests that have a result.
-func answer[T any](ctx context.Context, c *Collection, name string, send func(context.Context, clock) (T, error)) (result T, err error) {
-	err = c.request(ctx, name, func(ctx context.Context, now clock) (err error) {
-		result, err = send(ctx, now)
-		return err
-	})
-	return result, err
 }
 
 // FindOne is [mongo.Collection.FindOne].
@@ -173,7 +201,7 @@ func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...option
 	})
 }
 
-// cursor is request for requests that return several documents.
+// cursor is answer for requests that return several documents.
 func (c *Collection) cursor(ctx context.Context, name string, send func(context.Context, clock) (*mongo.Cursor, error)) (*mongo.Cursor, error) {
 	documents, err := answer(ctx, c, name, func(ctx context.Context, now clock) (documents []any, err error) {
 		cursor, err := send(ctx, now)

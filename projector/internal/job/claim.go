@@ -62,7 +62,7 @@ func (s *Store) Claim(ctx context.Context, j Job, holder string, lasts time.Dura
 		if err != nil {
 			return Claim{}, false, fmt.Errorf("claim the planning of job %s: %w", j.ID, err)
 		}
-		return Claim{Job: claimed, Planning: true, Holder: holder, Epoch: claimed.Epoch}, ok, nil
+		return Claim{Job: claimed, Planning: true, Epoch: claimed.Epoch}, ok, nil
 	}
 	var r Range
 	ok, err := s.take(ctx, s.ranges, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}}, holder, lasts, &r)
@@ -72,7 +72,7 @@ func (s *Store) Claim(ctx context.Context, j Job, holder string, lasts time.Dura
 	case !ok:
 		return Claim{}, false, s.completeIfFinished(ctx, j)
 	}
-	c := Claim{Job: j, Range: r, Holder: holder, Epoch: r.Epoch}
+	c := Claim{Job: j, Range: r, Epoch: r.Epoch}
 	// The job may have been paused or cancelled since it was read.
 	switch err := s.check(ctx, c); {
 	case errors.Is(err, ErrPaused), errors.Is(err, ErrCancelled):

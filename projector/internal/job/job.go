@@ -125,9 +125,8 @@ type Claim struct {
 	// Planning says that the job is to be planned. Range is empty then.
 	Planning bool
 	Range    Range
-	// Holder has the lease, and Epoch is its fence.
-	Holder string
-	Epoch  int64
+	// Epoch is the fence of the lease.
+	Epoch int64
 }
 
 // Errors that end the work on a range.

@@ -141,12 +141,12 @@ func (m *memory) Claim(ctx context.Context, of job.Job, holder string, lease tim
 			return job.Claim{}, false, nil
 		}
 		j.Epoch, j.leaseUntil = j.Epoch+1, now.Add(lease)
-		return job.Claim{Job: j.Job, Planning: true, Holder: holder, Epoch: j.Epoch}, true, nil
+		return job.Claim{Job: j.Job, Planning: true, Epoch: j.Epoch}, true, nil
 	}
 	for _, r := range j.ranges {
 		if !r.Done && !r.LeaseUntil.After(now) {
 			r.Epoch, r.LeaseUntil, r.Holder = r.Epoch+1, now.Add(lease), holder
-			return job.Claim{Job: j.Job, Range: r.Range, Holder: holder, Epoch: r.Epoch}, true, nil
+			return job.Claim{Job: j.Job, Range: r.Range, Epoch: r.Epoch}, true, nil
 		}
 	}
 	j.completeIfFinished()

@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
 
@@ -68,22 +68,7 @@ func TestAdoptionAllowsOneTakeover(t *testing.T) {
 	}
 }
 
-// losing loses the answer to the first change.
-type losing struct {
-	*mongo.Collection
-	lost bool
-}
-
 var errLost = errors.New("connection lost")
-
-func (c *losing) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
-	result, err := c.Collection.UpdateOne(ctx, filter, update, opts...)
-	if err == nil && !c.lost {
-		c.lost = true
-		return nil, errLost
-	}
-	return result, err
-}
 
 // A takeover of several names can end after some of them, for example with its process. The
 // same code must finish it, and no other name.
@@ -98,7 +83,15 @@ func TestInterruptedAdoptionContinuesWithItsCode(t *testing.T) {
 	if refusal == nil {
 		t.Fatal("the names were not refused")
 	}
-	interrupted := ownership.Take(t.Context(), []ownership.Place{{Owners: &losing{Collection: c}, Names: adopted}}, refusal.Adoption, zerolog.Nop())
+	losing := server.Collection(c)
+	losing.After = func(request string) error {
+		if request != mongotest.UpdateOne {
+			return nil
+		}
+		losing.After = nil
+		return errLost
+	}
+	interrupted := ownership.Take(t.Context(), []ownership.Place{{Owners: losing, Names: adopted}}, refusal.Adoption, zerolog.Nop())
 	if !errors.Is(interrupted, errLost) {
 		t.Fatalf("interrupted with %v", interrupted)
 	}
@@ -137,33 +130,23 @@ func TestNameHasOneOwner(t *testing.T) {
 	}
 }
 
-// vanishing is a collection whose documents are gone when they are read, as after an election
-// that rolls the insert back.
-type vanishing struct {
-	*mongo.Collection
-	times int
-}
-
-func (v *vanishing) FindOne(ctx context.Context, filter any, o ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	if v.times > 0 {
-		v.times--
-		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
-	}
-	return v.Collection.FindOne(ctx, filter, o...)
-}
-
-func (v *vanishing) InsertOne(ctx context.Context, document any, o ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
-	if v.times > 0 {
-		return nil, mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}
-	}
-	return v.Collection.InsertOne(ctx, document, o...)
-}
-
+// A document can be gone when it is read, as after an election that rolls the insert back.
 func TestOwnerThatVanishesIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	for reads, want := range map[int]error{2: nil, 100: ownership.ErrUnsettled} {
 		// The first read looks for conflicts.
-		c := &vanishing{ownership.Owners(server.Database(t)), reads}
+		c := server.Collection(ownership.Owners(server.Database(t)))
+		left := reads
+		c.Before = func(_ context.Context, request string) error {
+			switch {
+			case left == 0:
+				return nil
+			case request == mongotest.InsertOne:
+				return mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}
+			}
+			left--
+			return mongo.ErrNoDocuments
+		}
 		err := ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names("orders", "users")}}, "", zerolog.Nop())
 		if !errors.Is(err, want) {
 			t.Errorf("%d reads without an owner: %v, want %v", reads, err, want)

@@ -72,8 +72,8 @@ func TestOneProcessAtATimeResumesAnAggregate(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		}
-		if head, err := s.Finish(t.Context(), second, 5, lease); head != 0 || err != nil || c.Marker(parktest.KeyOf(seven)) != nil {
-			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(parktest.KeyOf(seven)))
+		if head, err := s.Finish(t.Context(), second, 5, lease); head != 0 || err != nil || c.Marker(seven) != nil {
+			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(seven))
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestClaimLastsByTheServersClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)
 		c.Ahead = -2 * lease
-		c.Set(parktest.KeyOf(seven), "retryAt", bson.NewDateTimeFromTime(time.Now().Add(c.Ahead+lease)))
+		c.Change(seven, "retryAt", bson.NewDateTimeFromTime(time.Now().Add(c.Ahead+lease)))
 		<-time.After(lease - time.Millisecond)
 		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
 			t.Errorf("claimed during the claim of another process, %v", err)
@@ -101,7 +101,7 @@ func TestClockThatWasAheadDelaysNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)
 		ahead := claim(t, s)
-		c.Set(parktest.KeyOf(seven), "retryAt", bson.NewDateTimeFromTime(time.Now().Add(72*time.Hour)))
+		c.Change(seven, "retryAt", bson.NewDateTimeFromTime(time.Now().Add(72*time.Hour)))
 		if again := claim(t, s); again.AggregateID != "7" || again.Claim == ahead.Claim {
 			t.Errorf("claimed %+v", again)
 		}
@@ -124,8 +124,8 @@ func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
 		if head, err := s.Finish(t.Context(), claimed, 5, lease); head != 6 || err != nil {
 			t.Errorf("head %d, %v", head, err)
 		}
-		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != 0 || err != nil || c.Marker(parktest.KeyOf(seven)) != nil {
-			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(parktest.KeyOf(seven)))
+		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != 0 || err != nil || c.Marker(seven) != nil {
+			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(seven))
 		}
 		if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 7}}); !errors.Is(err, park.ErrNotParked) {
 			t.Errorf("error %v", err)
@@ -143,7 +143,7 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 			if err := s.Postpone(t.Context(), claimed, model.Failure{Reason: "unavailable", Error: "no primary", EventID: 4, Attempts: attempts}); err != nil {
 				t.Fatal(err)
 			}
-			m := c.Marker(parktest.KeyOf(seven))
+			m := c.Marker(seven)
 			if m["reason"] != "unavailable" || m["error"] != "no primary" || m["eventId"] != int64(4) || m["claim"] != nil {
 				t.Errorf("marker is %v", m)
 			}
@@ -200,7 +200,7 @@ func TestPermanentReasonEndsAClaim(t *testing.T) {
 		}
 		<-time.After(2 * lease)
 		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
-			t.Errorf("claimed %v, %v", c.Marker(parktest.KeyOf(seven)), err)
+			t.Errorf("claimed %v, %v", c.Marker(seven), err)
 		}
 	})
 }

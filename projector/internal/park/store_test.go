@@ -36,12 +36,24 @@ func parkOne(t *testing.T, s *park.Store, m model.Marker) {
 	}
 }
 
+// count counts the answered requests of one name.
+func count(c *parktest.Collection, name string) *int {
+	n := new(int)
+	c.After = func(request string) error {
+		if request == name {
+			*n++
+		}
+		return nil
+	}
+	return n
+}
+
 func TestMarkers(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection(t, &server)
 	s := park.NewStore(c, park.Options{})
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", Error: "no such key: " + strings.Repeat("ä", 5000), EventID: 3, Head: 5})
-	first := c.Marker(parktest.KeyOf(seven))
+	first := c.Marker(seven)
 	if first["reason"] != "expression" || first["eventId"] != int64(3) || first["head"] != int64(5) || first["messageId"] != "7/3" || first["parkedAt"] == nil || first["retryAt"] != nil {
 		t.Errorf("marker is %v", first)
 	}
@@ -49,11 +61,11 @@ func TestMarkers(t *testing.T) {
 		t.Errorf("error has %d bytes and ends with %q", len(text), text[len(text)-4:])
 	}
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "function", EventID: 3, Head: 4})
-	if m := c.Marker(parktest.KeyOf(seven)); m["reason"] != "expression" || m["head"] != int64(5) {
+	if m := c.Marker(seven); m["reason"] != "expression" || m["head"] != int64(5) {
 		t.Errorf("parked twice at the same event, the marker is %v", m)
 	}
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "rejected", EventID: 6, Head: 6})
-	if m := c.Marker(parktest.KeyOf(seven)); m["reason"] != "rejected" || m["eventId"] != int64(6) || m["head"] != int64(6) {
+	if m := c.Marker(seven); m["reason"] != "rejected" || m["eventId"] != int64(6) || m["head"] != int64(6) {
 		t.Errorf("parked at a later event, the marker is %v", m)
 	}
 }
@@ -101,7 +113,7 @@ func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 			for _, m := range test.order {
 				parkOne(t, s, m)
 			}
-			m := c.Marker(parktest.KeyOf(seven))
+			m := c.Marker(seven)
 			if m["reason"] != test.reason || m["head"] != int64(5) || (m["retryAt"] != nil) != (test.reason == "missing") || (m["attempts"] != nil) != (test.reason == "missing") {
 				t.Errorf("marker is %v", m)
 			}
@@ -119,6 +131,7 @@ func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 func TestParked(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection(t, &server)
+	queries := count(c, mongotest.Find)
 	s := park.NewStore(c, park.Options{})
 	keys := make([]model.Unit, 2500)
 	for i := range keys {
@@ -140,8 +153,8 @@ func TestParked(t *testing.T) {
 			t.Errorf("key %d is parked at %v, want %v", i, p, want)
 		}
 	}
-	if n := c.Requests(mongotest.Find); n != 3 {
-		t.Errorf("%d queries", n)
+	if *queries != 3 {
+		t.Errorf("%d queries", *queries)
 	}
 	trouble := errors.New("no primary")
 	c.Before = func(context.Context, string) error { return trouble }
@@ -155,6 +168,7 @@ func TestParked(t *testing.T) {
 func TestManyAggregatesAreParkedInFewRequests(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection(t, &server)
+	writes := count(c, mongotest.BulkWrite)
 	s := park.NewStore(c, park.Options{})
 	const n = 256
 	markers, heads := make([]model.Marker, n), make([]model.Head, n)
@@ -166,11 +180,11 @@ func TestManyAggregatesAreParkedInFewRequests(t *testing.T) {
 	if err := errors.Join(s.Park(t.Context(), markers), s.Advance(t.Context(), heads)); err != nil {
 		t.Fatal(err)
 	}
-	if n := c.Requests(mongotest.BulkWrite); n != 3 {
-		t.Errorf("%d requests", n)
+	if *writes != 3 {
+		t.Errorf("%d requests", *writes)
 	}
 	for i, h := range heads {
-		if m := c.Marker(parktest.KeyOf(h.Unit)); m["head"] != int64(4+i) {
+		if m := c.Marker(h.Unit); m["head"] != int64(4+i) {
 			t.Errorf("marker is %v", m)
 		}
 	}
@@ -191,7 +205,7 @@ func TestAdvanceMovesOnlyParkedAggregates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if head := c.Marker(parktest.KeyOf(seven))["head"]; head != int64(9) {
+	if head := c.Marker(seven)["head"]; head != int64(9) {
 		t.Errorf("head is %v", head)
 	}
 }
@@ -239,8 +253,8 @@ func TestCounts(t *testing.T) {
 		shows("2", "1")
 		second := seven
 		second.Generation = 2
-		c.Delete(parktest.KeyOf(second))
-		c.Delete(parktest.KeyOf(seven))
+		c.Delete(second)
+		c.Delete(seven)
 		<-time.After(time.Minute)
 		shows("0", "1")
 		stop()

@@ -63,28 +63,21 @@ func (p *pipeline) set(change func(*pipeline)) {
 	change(p)
 }
 
-// document returns the stored document of a projection; the empty one has the lease.
-func (p *pipeline) document(t *testing.T, projection string) bson.Raw {
-	t.Helper()
-	documents, err := p.state.Documents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range documents {
-		if name, _ := d.Lookup("_id", "projection").StringValueOK(); name == projection {
-			return d
-		}
-	}
-	return nil
-}
-
 // record returns the stored record of the projection orders.
 func (p *pipeline) record(t *testing.T) (s stored) {
 	t.Helper()
-	d := p.document(t, orders.Name)
-	s.generation, _ = d.Lookup("generation").Int64OK()
-	s.through, _ = d.Lookup("through").TimeOK()
+	d := p.state.Stored(t, bson.D{{Key: "_id.projection", Value: orders.Name}})
+	s.generation, _ = d["generation"].(int64)
+	if through, ok := d["through"].(bson.DateTime); ok {
+		s.through = through.Time()
+	}
 	return s
+}
+
+// leader returns the holder of the lease.
+func (p *pipeline) leader(t *testing.T) any {
+	t.Helper()
+	return p.state.Stored(t, bson.D{{Key: "holder", Value: bson.D{{Key: "$ne", Value: nil}}}})["holder"]
 }
 
 func (p *pipeline) sweeps() []string {
@@ -243,8 +236,8 @@ func TestAnotherProcessContinuesTheSweep(t *testing.T) {
 		pass(time.Minute)
 		first.stop()
 		pass(20 * time.Minute)
-		if len(p.sweeps()) != 1 || p.document(t, "").Lookup("holder").StringValue() != "two" {
-			t.Errorf("%d sweeps, the lease is with %s", len(p.sweeps()), p.document(t, "").Lookup("holder").StringValue())
+		if len(p.sweeps()) != 1 || p.leader(t) != "two" {
+			t.Errorf("%d sweeps, the lease is with %s", len(p.sweeps()), p.leader(t))
 		}
 		if n := testutil.CollectAndCount(second.registry, "penstock_projector_verified_through_timestamp_seconds"); n != 1 {
 			t.Errorf("%d verified", n)

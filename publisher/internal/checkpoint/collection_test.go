@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 // collection is the collection checkpoints of a database of its own, with faults.
 type collection struct {
 	*mongotest.Collection
+	tb testing.TB
 	mu sync.Mutex
 	// err is the error of every request; hang makes updates wait for their context.
 	err  error
@@ -44,7 +45,7 @@ var (
 
 func newCollection(t *testing.T) *collection {
 	t.Helper()
-	c := &collection{Collection: server.Collection(checkpoint.Checkpoints(server.Database(t)))}
+	c := &collection{tb: t, Collection: server.Collection(checkpoint.Checkpoints(server.Database(t)))}
 	c.Before, c.After = c.before, c.after
 	return c
 }
@@ -107,34 +108,16 @@ func (c *collection) order(err error, hang bool) {
 
 // stored returns the document events, and how many updates there were.
 func (c *collection) stored() (bson.M, int) {
-	found := bson.M{}
-	c.direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
-		err := checkpoints.FindOne(ctx, byStream).Decode(&found)
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			return nil
-		}
-		return err
-	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return found, c.updates
+	return c.Stored(c.tb, byStream), c.updates
 }
 
 // set changes fields of the stored document.
-func (c *collection) set(fields bson.D) {
-	c.direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
-		_, err := checkpoints.UpdateOne(ctx, byStream, bson.D{{Key: "$set", Value: fields}}, options.UpdateOne().SetUpsert(true))
-		return err
-	})
-}
+func (c *collection) set(fields bson.D) { c.Set(c.tb, byStream, fields) }
 
 // remove deletes the stored document.
-func (c *collection) remove() {
-	c.direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
-		_, err := checkpoints.DeleteOne(ctx, byStream)
-		return err
-	})
-}
+func (c *collection) remove() { c.Remove(c.tb, byStream) }
 
 // delayed is a collection whose updates, while on, time out and arrive later.
 type delayed struct {

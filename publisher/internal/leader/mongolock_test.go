@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -60,27 +59,8 @@ func (l *leases) after(request string) error {
 	return nil
 }
 
-// stored returns the only lease.
-func (l *leases) stored(t *testing.T) bson.M {
-	t.Helper()
-	found, err := l.Documents()
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%d leases: %v", len(found), err)
-	}
-	document := bson.M{}
-	if err := bson.Unmarshal(found[0], &document); err != nil {
-		t.Fatal(err)
-	}
-	return document
-}
-
-// change runs do on the collection without faults.
-func (l *leases) change(t *testing.T, do func(context.Context, *mongo.Collection) error) {
-	t.Helper()
-	if err := l.Direct(do); err != nil {
-		t.Fatal(err)
-	}
-}
+// theLease selects the lease of most tests.
+var theLease = bson.D{{Key: "_id", Value: "events"}}
 
 func record(holder string, renewed time.Time) resourcelock.LeaderElectionRecord {
 	return resourcelock.LeaderElectionRecord{
@@ -153,7 +133,7 @@ func TestMongoLockRoundTrip(t *testing.T) {
 	if bytes.Equal(first, second) || !bytes.Equal(second, third) {
 		t.Error("the raw bytes of the record did not change with a write, or changed without one")
 	}
-	document := collection.stored(t)
+	document := collection.Stored(t, theLease)
 	if document["holder"] != "a" || document["version"] != int64(2) ||
 		document["heartbeat"] != bson.NewDateTimeFromTime(now) ||
 		document["expiry"] != bson.NewDateTimeFromTime(now.Add(15*time.Second)) {
@@ -162,7 +142,7 @@ func TestMongoLockRoundTrip(t *testing.T) {
 	if err := lock.Update(t.Context(), record("", now)); err != nil {
 		t.Fatal(err)
 	}
-	document = collection.stored(t)
+	document = collection.Stored(t, theLease)
 	if document["holder"] != "" || document["expiry"] != bson.NewDateTimeFromTime(now) {
 		t.Errorf("released document is %v", document)
 	}
@@ -209,18 +189,12 @@ func TestMongoLockCompareAndSwap(t *testing.T) {
 	}
 
 	// A lease that was deleted and made anew is another one, at any version.
-	version := collection.stored(t)["version"]
-	collection.change(t, func(ctx context.Context, c *mongo.Collection) error {
-		_, err := c.DeleteOne(ctx, bson.D{{Key: "_id", Value: "events"}})
-		return err
-	})
+	version := collection.Stored(t, theLease)["version"]
+	collection.Remove(t, theLease)
 	if err := b.Create(t.Context(), record("b", now)); err != nil {
 		t.Fatal(err)
 	}
-	collection.change(t, func(ctx context.Context, c *mongo.Collection) error {
-		_, err := c.UpdateOne(ctx, bson.D{{Key: "_id", Value: "events"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "version", Value: version}}}})
-		return err
-	})
+	collection.Set(t, theLease, bson.D{{Key: "version", Value: version}})
 	if err := a.Update(t.Context(), record("a", now)); !apierrors.IsConflict(err) {
 		t.Errorf("update of a lease that was made anew returned %v, want Conflict", err)
 	}

@@ -1,7 +1,6 @@
 package term
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
@@ -27,6 +25,7 @@ func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 // document and with faults.
 type checkpointDocument struct {
 	*mongotest.Collection
+	tb    testing.TB
 	mu    sync.Mutex
 	fault func() error
 	// delay is how long an update takes.
@@ -37,7 +36,7 @@ type checkpointDocument struct {
 
 func newCheckpointDocument(tb testing.TB) *checkpointDocument {
 	tb.Helper()
-	c := &checkpointDocument{Collection: server.Collection(checkpoint.Checkpoints(server.Database(tb)))}
+	c := &checkpointDocument{tb: tb, Collection: server.Collection(checkpoint.Checkpoints(server.Database(tb)))}
 	c.Before = c.before
 	return c
 }
@@ -77,40 +76,18 @@ func (c *checkpointDocument) before(ctx context.Context, request string) error {
 	return nil
 }
 
-// set stores the document.
-func (c *checkpointDocument) set(t *testing.T, document bson.M) {
-	t.Helper()
-	if err := c.Direct(func(ctx context.Context, checkpoints *mongo.Collection) error {
-		_, err := checkpoints.InsertOne(ctx, document)
-		return err
-	}); err != nil {
-		t.Fatal(err)
+// field returns a field of the document, a subdocument as a map; nil if it has none of that
+// name.
+func (c *checkpointDocument) field(name string) any {
+	value := c.Stored(c.tb, bson.D{})[name]
+	if document, ok := value.(bson.D); ok {
+		fields := bson.M{}
+		for _, e := range document {
+			fields[e.Key] = e.Value
+		}
+		return fields
 	}
-}
-
-// stored returns the document, without faults; nil if there is none.
-func (c *checkpointDocument) stored() bson.M {
-	found, err := c.Documents()
-	switch {
-	case err != nil:
-		panic(fmt.Errorf("read the checkpoint: %w", err))
-	case len(found) == 0:
-		return nil
-	}
-	return asMap(found[0])
-}
-
-// field returns a field of the document; nil if it has none of that name.
-func (c *checkpointDocument) field(name string) any { return c.stored()[name] }
-
-func asMap(raw bson.Raw) bson.M {
-	m := bson.M{}
-	decoder := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(raw)))
-	decoder.DefaultDocumentM()
-	if err := decoder.Decode(&m); err != nil {
-		panic(err)
-	}
-	return m
+	return value
 }
 
 // quarantined is the collection quarantine of a database of its own.

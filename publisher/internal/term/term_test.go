@@ -213,7 +213,7 @@ func TestATermStopsCleanlyAndTheNextOneResumes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.checkpoint.field("token") == nil || s.checkpoint.field("recovery") != nil {
-			t.Errorf("checkpoint is %v", s.checkpoint.stored())
+			t.Errorf("checkpoint is %v", s.checkpoint.Stored(t, bson.D{}))
 		}
 		if got := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanBeginning)); got != 1 {
 			t.Errorf("%v scans", got)
@@ -282,7 +282,7 @@ func TestALostLeaseEndsATermAtOnce(t *testing.T) {
 			t.Errorf("ended after %v", took)
 		}
 		if s.checkpoint.field("token") != nil {
-			t.Errorf("saved %v, though nothing was accepted", s.checkpoint.stored())
+			t.Errorf("saved %v, though nothing was accepted", s.checkpoint.Stored(t, bson.D{}))
 		}
 	})
 }
