@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,41 +56,32 @@ func (s *Server) Run(m *testing.M, others ...*Server) int {
 	return status
 }
 
-// start builds and starts the stand-in, and connects to it.
+// untilEOF runs a program until standard input ends, so a test that is killed leaves no
+// server behind.
+const untilEOF = `sh -c '"$@" & cat >/dev/null; kill $!; wait' sh`
+
+// start builds and starts the stand-in, and connects to it. The go command caches what it
+// runs, so only the first package of a test run links the stand-in.
 func (s *Server) start() (stop func() error, err error) {
 	source, err := standInSource(".")
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "penstock-mongotest-")
+	server := exec.Command("go", "run", "-exec", untilEOF, "./cmd/mongoemu", "--address=127.0.0.1:0", fmt.Sprintf("--sharded=%t", s.Sharded))
+	server.Dir = source
+	stdin, err := server.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	remove := func() error { return os.RemoveAll(dir) }
-	binary := filepath.Join(dir, "mongoemu")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/mongoemu")
-	build.Dir = source
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("build the MongoDB stand-in: %w\n%s", err, out), remove())
-	}
-	// The server ends when its standard input does, so a test that is killed leaves no
-	// server behind.
-	server := exec.Command("sh", "-c", `"$@" & cat >/dev/null; kill $!; wait`, "sh", binary, "--address=127.0.0.1:0", fmt.Sprintf("--sharded=%t", s.Sharded))
-	stdin, err := server.StdinPipe()
-	if err != nil {
-		return nil, errors.Join(err, remove())
-	}
 	stdout, err := server.StdoutPipe()
 	if err != nil {
-		return nil, errors.Join(err, remove())
+		return nil, err
 	}
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start the MongoDB stand-in: %w", err), remove())
+		return nil, fmt.Errorf("start the MongoDB stand-in: %w", err)
 	}
-	end := func() error {
-		return errors.Join(stdin.Close(), ignoreExit(server.Wait()), remove())
-	}
+	end := func() error { return errors.Join(stdin.Close(), server.Wait()) }
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) || line == "" {
 		return nil, errors.Join(errors.New("the MongoDB stand-in did not start"), err, end())
@@ -107,15 +97,6 @@ func (s *Server) start() (stop func() error, err error) {
 		stopWorkers()
 		return errors.Join(s.client.Disconnect(context.Background()), end())
 	}, nil
-}
-
-// ignoreExit ignores the exit status of a server that was asked to end.
-func ignoreExit(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return nil
-	}
-	return err
 }
 
 // URI is the connection string.
