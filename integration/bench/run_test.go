@@ -15,7 +15,7 @@ import (
 // `make bench`. It checks no speed.
 func TestRowsRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds and runs the services")
+		t.Skip("it needs processes, and -short leaves them out: run make test-all")
 	}
 	binaries, err := harness.Build(t.Context(), t.TempDir())
 	if err != nil {

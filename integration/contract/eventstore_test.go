@@ -356,6 +356,9 @@ func TestSplitIsEven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && test.aggregates > 1000 {
+				t.Skip("it stores 100,000 events: run make test-all")
+			}
 			client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 			events := withIndex(t, client.Database("shop").Collection("events"), true)
 			var documents []any

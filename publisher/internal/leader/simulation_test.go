@@ -313,9 +313,9 @@ func TestTermsNeverOverlapInAnySimulatedFault(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			episodes := tc.episodes
-			if raceDetector {
-				// Its cost is ten times the work's. The races are those of a few episodes; the
-				// figures are taken without it, which make test does as well.
+			if raceDetector || testing.Short() {
+				// The race detector costs ten times the work. The races are those of a few
+				// episodes; make test-all takes the figures without it.
 				episodes /= 10
 			}
 			var sum tally
