@@ -25,6 +25,7 @@ const appliedProjections = countsProjection + `      Closed: {delete: true}
 // TestReadYourWrites checks GET /applied: after its answer an event is in the read model,
 // and the answer comes immediately if the event will never be there.
 func TestReadYourWrites(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	address, err := proc.FreeAddress()
 	if err != nil {

@@ -87,6 +87,7 @@ func (s *scenario) onTopic(prefix string) int {
 // Events of almost 16 MiB have up to 13 times that in JSON. Several of them at the same time
 // must not stop the publisher.
 func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("uploads 93 MB")
@@ -112,6 +113,7 @@ func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
 // key gets several times the events that may be in flight. Nobody else waits, and nothing is
 // quarantined.
 func TestBlockedKeyDoesNotStopThePublisher(t *testing.T) {
+	needsProcesses(t)
 	// It measures how long events take, so only its own scenarios run meanwhile.
 	const backlog, passing = 3000, 100
 	for _, condition := range []string{"com.microsoft:server-busy", "amqp:internal-error"} {
@@ -148,6 +150,7 @@ func TestBlockedKeyDoesNotStopThePublisher(t *testing.T) {
 // A projector reads events by claim check that are larger than any message. Those of many
 // sessions at the same time must not exhaust its memory.
 func TestLargestEventsDoNotStopTheProjector(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	const aggregates, size = 24, 12_000_000
 	if suite.kind != harness.KindEmbedded {

@@ -71,6 +71,7 @@ projections:
 // TestAuthorGoesFromAFailingTestToAGreenOne checks that the commands for authors need no
 // settings and no server, and checks their exit codes and outputs.
 func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
+	needsProcesses(t)
 	t.Parallel()
 	a := author{t, t.TempDir()}
 	a.projector(0, []string{"schema"}, `"$schema": "http://json-schema.org/draft-07/schema#"`, `"addToSet"`)
@@ -114,6 +115,7 @@ func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
 // TestTestCommandWatches checks that the command runs again when a file has changed, and
 // exits cleanly when it is interrupted.
 func TestTestCommandWatches(t *testing.T) {
+	needsProcesses(t)
 	t.Parallel()
 	a := author{t, t.TempDir()}
 	a.write("counters_test.yaml", authorsTest)

@@ -17,6 +17,7 @@ import (
 // and falls to zero when all messages are settled. A dropped connection does not fail a
 // count.
 func TestBacklogRisesAndFalls(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: a policy and latency that other brokers are not told")
 	}

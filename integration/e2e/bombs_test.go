@@ -65,6 +65,7 @@ func growing() workload.Event {
 // gigabytes, and small ones that make large read models. A projector with the memory of the chart parks their aggregates, and the
 // neighbours' events are applied as fast as always.
 func TestBombsParkOnlyTheirAggregates(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	const each = 3
 	var on strings.Builder

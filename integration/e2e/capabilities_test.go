@@ -4,8 +4,6 @@ import "time"
 
 // Faults that only some backends can inject. A test requests one with [capability].
 type (
-	// throttler is a broker that refuses requests for a while on demand.
-	throttler interface{ Throttle(d time.Duration) }
 	// linkDetacher is a broker that ends its links with a condition on demand.
 	linkDetacher interface{ DetachLinks(condition string) error }
 	// linkRefuser is a broker that ends its links and refuses new ones for a while on
@@ -66,12 +64,6 @@ type (
 	readForbidder interface {
 		ForbidReading()
 		HealStore()
-	}
-	// renameHolder is a store of read models that renames collections late on demand, even
-	// if the clients have gone.
-	renameHolder interface {
-		HoldRenames(n int, d time.Duration)
-		RenamesToHold() int
 	}
 	// eventLoser is a broker that loses and expires certain events on demand.
 	eventLoser interface {

@@ -303,6 +303,33 @@ func definitionChangesAgainAndRollsBack(t *testing.T) {
 	})
 }
 
+// TestCorrectedDefinitionAppliesWhatIsParked checks that aggregates that no definition could
+// apply so far are applied by a corrected one, and leave the parked list.
+func TestCorrectedDefinitionAppliesWhatIsParked(t *testing.T) {
+	scene(t, correctedDefinitionAppliesWhatIsParked)
+}
+
+func correctedDefinitionAppliesWhatIsParked(t *testing.T) {
+	t.Helper()
+	wrong := strings.ReplaceAll(tally("tallies", "tallies", 1), "payload.n", "payload.misspelt")
+	s := newTallies(t, wrong, "PENSTOCK_FAILURE_LIMIT=1")
+	s.start(1, 1)
+	s.store(1)
+	parked := func(n int64) {
+		s.await(fmt.Sprintf("%d aggregates parked", n), func() bool {
+			found, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
+			return err == nil && found == n
+		})
+	}
+	parked(tallied)
+	s.declare(tally("tallies", "tallies", 1), "PENSTOCK_FAILURE_LIMIT=1")
+	s.startProjector(1)
+	s.live("tallies", 2)
+	parked(0)
+	s.store(1)
+	s.complete("tallies", 1)
+}
+
 // TestChangedProjectionIsRefusedUntilTheCommand checks PENSTOCK_ON_CHANGE=refuse. A changed
 // projection ends the projector with the difference. The command that the error names
 // starts the rebuild.

@@ -16,6 +16,7 @@ const dataDir = "../../../shared/data"
 // Real histories: long aggregates beside short ones, and hundreds of them at the same time.
 // The leader and a projector are killed meanwhile.
 func TestPublicEventLogs(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	for _, log := range []struct {
 		file string

@@ -10,6 +10,7 @@
 //
 // With the build tag simulation, on the stand-ins, a scenario that needs no real processes
 // (see scene) runs in virtual time instead: in one process and over a network in memory.
+// With -short, the others are skipped (see needsProcesses).
 //
 // PENSTOCK_TEST_BACKEND selects the servers: embedded (the stand-ins, the default),
 // containers or external; docs/stand-ins.md has the details. If the backend cannot inject a

@@ -25,6 +25,7 @@ projections:
 // TestExamplesWorkTogether runs the example of a writer and the example of a projector in
 // one pipeline. The projection in Go and the declared one both get the written events.
 func TestExamplesWorkTogether(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir,

@@ -79,6 +79,7 @@ func (s *scenario) export() string {
 // about real aggregates, by the definition of the catalog, and that neither writes
 // anything.
 func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
 	s.start(1, 1)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -260,74 +258,4 @@ func (s *tallies) settled() {
 			s.t.Errorf("the verification of %s is %s: %s %v", r.Projection, r.State, r.Reason, r.Findings)
 		}
 	}
-}
-
-// TestProjectorsKilledDuringBuildAndVerification kills a projector that works on a range of
-// a build, and one that works on a range of the verification. Others take over the ranges,
-// both jobs end, and each job has counted every aggregate once.
-func TestProjectorsKilledDuringBuildAndVerification(t *testing.T) {
-	scene(t, projectorsKilledDuringBuildAndVerification)
-}
-
-func projectorsKilledDuringBuildAndVerification(t *testing.T) {
-	t.Helper()
-	const slow = "PENSTOCK_REFOLD_RATE=10"
-	s := newTallies(t, tally("tallies", "tallies", 1), slow)
-	s.start(1, 3)
-	s.store(4)
-	s.complete("tallies", 1)
-	end := s.watch("tallies")
-	s.declare(tally("tallies", "tallies", 2), slow)
-	s.startProjector(3)
-	for i, kind := range []string{"build", "verify"} {
-		killed := s.killWorker("tallies.2." + kind)
-		t.Logf("killed %s during the %s", killed, kind)
-		s.startProjector(4 + i)
-	}
-	s.live("tallies", 2)
-	s.complete("tallies", 2)
-	end()
-	for _, kind := range []string{"build", "verify"} {
-		jobs, err := s.Jobs(t.Context(), "--kind="+kind)
-		if err != nil || len(jobs) != 1 || jobs[0].State != "done" || jobs[0].Counts["aggregates"] != tallied {
-			t.Errorf("jobs of kind %s: %+v, %v", kind, jobs, err)
-		}
-	}
-}
-
-// killWorker waits until a projector has done a part of a range of a job, kills that
-// projector, and returns its name.
-func (s *tallies) killWorker(job string) string {
-	s.t.Helper()
-	var victim *harness.Process
-	s.await("a projector works on "+job, func() bool {
-		victim = s.worker(s.t.Context(), job)
-		return victim != nil
-	})
-	victim.Kill()
-	return victim.Name
-}
-
-// worker returns the running projector that holds a range of a job whose id has that
-// prefix; nil if there is none.
-func (s *tallies) worker(ctx context.Context, job string) *harness.Process {
-	s.t.Helper()
-	var held struct{ Holder string }
-	err := s.state.Collection("job_ranges").FindOne(ctx, bson.D{
-		{Key: "job", Value: bson.Regex{Pattern: "^" + regexp.QuoteMeta(job)}}, {Key: "done", Value: false},
-		{Key: "holder", Value: bson.D{{Key: "$gt", Value: ""}}}, {Key: "leaseUntil", Value: bson.D{{Key: "$gt", Value: time.Now()}}},
-	}).Decode(&held)
-	if err != nil {
-		return nil
-	}
-	for _, process := range s.Running() {
-		log, err := os.ReadFile(process.Log)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if strings.HasPrefix(process.Name, "projector") && bytes.Contains(log, []byte(`"pod":"`+held.Holder+`"`)) {
-			return process
-		}
-	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 // The projector writes the section events from the event store. With that section, it
 // refuses a projection that uses a field that no event has.
 func TestInferredSchemaRefusesAnUnknownField(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings a stand-in of its own: the event store holds a few events only")
 	}

@@ -19,6 +19,7 @@ import (
 // projector writes for the events of a store, passes the check and fills read models. The
 // command never overwrites a file.
 func TestInitWritesProjectionsThatRun(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	opened := func(id string, eventID int64, eventType string, payload bson.D) workload.Event {
 		return workload.Event{AggregateID: id, AggregateType: "Account", EventID: eventID, EventType: eventType, Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Payload: payload}

@@ -18,6 +18,7 @@ import (
 // event in the dead-letter queue. Both services report their numbers with the rights of
 // docs/install.md: a publisher may only send, a projector may only listen.
 func TestQuarantineAndDeadLettersAreCounted(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: policies that other brokers are not told")
 	}

@@ -96,6 +96,15 @@ func inParallel(t *testing.T) {
 	}
 }
 
+// needsProcesses skips a test that only processes can run, if -short leaves these out. Tests
+// that take a second or less need not call it.
+func needsProcesses(t *testing.T) {
+	t.Helper()
+	if testing.Short() && suite.kind == harness.KindEmbedded {
+		t.Skip("it needs processes, and -short leaves them out: run make test-all")
+	}
+}
+
 // settleTimeout bounds the wait for a condition, and the time without any new right read
 // model. A projector that is killed in a transaction leaves it open. Others cannot write
 // the same documents until the server ends the transaction, by default after 60 s. The

@@ -348,6 +348,7 @@ func adoption(t *testing.T, process *harness.Process, setting string) string {
 // messages in it loses no event. Both services refuse the new namespace until they are told
 // to adopt it. The read models and other subscribers then get the lost events.
 func TestPublishingContinuesInAnotherNamespace(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: two namespaces")
 	}
@@ -462,6 +463,7 @@ func streamIsReset(t *testing.T) {
 // TestKeysOfServiceBusAreRotated checks that the page's steps lose nothing and need no
 // pause: switch to the secondary key, restart, and only then regenerate the primary key.
 func TestKeysOfServiceBusAreRotated(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: keys that are regenerated")
 	}

@@ -21,6 +21,7 @@ import (
 // compare only the cluster's name. Then the publisher scans the copy, because its oplog does
 // not have the resume token.
 func TestMongoDBIsRestoredToAnotherCluster(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	type refusal struct{ process, setting, says string }
 	for name, copied := range map[string]struct {

@@ -152,6 +152,7 @@ projections:
 // TestLargeReadModelsFitIntoMemory checks that a projector's memory depends on its
 // configuration and not on the size of its read models.
 func TestLargeReadModelsFitIntoMemory(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	const aggregates, each, size = 150, 3, 1 << 20
 	// The read models alone have this size. The Go heap is limited to 96 MiB below. The

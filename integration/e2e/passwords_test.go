@@ -68,6 +68,7 @@ func (b withUsers) reconnectServices(t *testing.T) {
 // TestPasswordOfMongoDBIsRotated checks that the page's steps lose nothing: a second user,
 // the restart of all pods, one after the other, and the removal of the first user.
 func TestPasswordOfMongoDBIsRotated(t *testing.T) {
+	needsProcesses(t)
 	s, b := newScenarioWithUsers(t)
 	newProcedure(s).says("add a second user with the same roles")
 	b.set(t, "first", "old")
@@ -94,6 +95,7 @@ func TestPasswordOfMongoDBIsRotated(t *testing.T) {
 // changed report it, go on trying for PENSTOCK_FATAL_AFTER, and then end, the leader and the
 // standby: a restarted container has the new password.
 func TestPublishersEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
+	needsProcesses(t)
 	s, b := newScenarioWithUsers(t)
 	b.set(t, "publisher", "old")
 	b.set(t, "projector", "other")
@@ -123,6 +125,7 @@ func TestPublishersEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
 // changed report it and go on trying. However long that lasts, they park and dead-letter
 // nothing, and projectors with the new password continue.
 func TestProjectorsParkNothingIfTheirPasswordIsWrong(t *testing.T) {
+	needsProcesses(t)
 	const parkAfter = 2 * time.Second
 	s, b := newScenarioWithUsers(t, "PENSTOCK_PARK_AFTER="+parkAfter.String())
 	b.set(t, "publisher", "other")
@@ -169,6 +172,7 @@ func TestProjectorsParkNothingIfTheirPasswordIsWrong(t *testing.T) {
 // changed go on trying for PENSTOCK_FATAL_AFTER, and then end, although nobody can settle the
 // events that they have received: a restarted container has the new password.
 func TestProjectorsEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
+	needsProcesses(t)
 	s, b := newScenarioWithUsers(t, "PENSTOCK_FATAL_AFTER=5s", "PENSTOCK_DRAIN_TIMEOUT=5s")
 	b.set(t, "publisher", "other")
 	b.set(t, "projector", "old")

@@ -21,6 +21,7 @@ import (
 // Two releases share one MongoDB and one namespace. If their names collide, the second
 // refuses to start and says why. With other names, it does not disturb the first.
 func TestTwoPipelinesSideBySide(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own, with two topics")
 	}

@@ -15,6 +15,7 @@ import (
 // start, change nothing, and print a remedy for each problem. An init container delays a
 // start only for problems that do not pass by themselves.
 func TestPreflightNamesWhatIsMissing(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.insert(counted("a", 1, one))

@@ -16,6 +16,7 @@ import (
 // While MongoDB answers pings late, clients that ask /readyz again and again must not take
 // the connections that the leader needs to renew its lease.
 func TestProbesDoNotTakeTheLease(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	s := newScenario(t, shop.New(200, 73))
 	store := capability[pingDelayer](s, "delay pings")

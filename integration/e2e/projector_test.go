@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
@@ -30,19 +28,6 @@ func projectorKilledUnderLoad(t *testing.T) {
 	}
 	s.awaitHeldUpdates()
 	s.invariants()
-}
-
-func TestEverythingRestarted(t *testing.T) { scene(t, everythingRestarted) }
-
-func everythingRestarted(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.New(events, 12))
-	s.start(2, 2)
-	s.load(4 * time.Second)
-	s.awaitPublished(0.5)
-	s.Kill()
-	s.start(2, 2)
-	s.checkTerms("published", s.invariants().Epochs, 2)
 }
 
 // loseLocks runs a publisher and two projectors under load, and repeatedly removes the
@@ -81,25 +66,6 @@ func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
 	}
 }
 
-func TestBrokerThrottles(t *testing.T) { scene(t, brokerThrottles) }
-
-func brokerThrottles(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.New(events, 14))
-	broker := capability[throttler](s, "throttle on request")
-	s.start(1, 2)
-	s.load(3 * time.Second)
-	s.awaitPublished(0.3)
-	// The rest of the load is stored while the broker refuses sends.
-	broker.Throttle(5 * time.Second)
-	s.release()
-	s.await("a send that is refused", func() bool {
-		broker.Throttle(5 * time.Second)
-		return s.metric("publisher", "penstock_publisher_throttled_total") > 0
-	})
-	s.invariants()
-}
-
 // An ended link returns its error for all later calls, while its connection stays open. The
 // error is no reason to stop, or to give up an event that did not cause it.
 func TestBrokerDetachesLinks(t *testing.T) { scene(t, brokerDetachesLinks) }
@@ -120,74 +86,4 @@ func brokerDetachesLinks(t *testing.T) {
 		}
 	}
 	s.checkTerms("published", s.invariants().Epochs, 1)
-}
-
-// A poison event stops its aggregate in its projection, and no other.
-func TestPoisonEvent(t *testing.T) { scene(t, poisonEvent) }
-
-func poisonEvent(t *testing.T) {
-	t.Helper()
-	w := shop.New(events, 16)
-	// The order's quantity becomes a string, which no expression can multiply.
-	poisoned, at := "", int64(0)
-	for i := range w.Events {
-		if ev := &w.Events[i]; ev.EventType == "ItemAddedToOrderEvent" && ev.EventID == 3 && poisoned == "" {
-			ev.Payload = bson.D{{Key: "sku", Value: "x"}, {Key: "quantity", Value: "two"}, {Key: "priceCents", Value: int64(1)}}
-			poisoned, at = ev.AggregateID, ev.EventID
-		}
-	}
-	s := newScenario(t, w)
-	s.until[poisoned], s.deadLettered = at-1, 1
-	s.start(1, 2)
-	s.load(2 * time.Second)
-	s.invariants()
-
-	var marker struct {
-		ID struct {
-			Projection  string `bson:"projection"`
-			AggregateID string `bson:"aggregateId"`
-		} `bson:"_id"`
-		EventID int64 `bson:"eventId"`
-		Head    int64 `bson:"head"`
-	}
-	last := int64(0)
-	for _, ev := range w.Events {
-		if ev.AggregateID == poisoned {
-			last = ev.EventID
-		}
-	}
-	s.await("the marker at the aggregate's last event", func() bool {
-		return s.state.Collection("parked").FindOne(t.Context(), bson.D{}).Decode(&marker) == nil && marker.Head == last
-	})
-	if marker.ID.Projection != "orders" || marker.ID.AggregateID != poisoned || marker.EventID != at {
-		t.Errorf("parked %+v, not orders/%s at %d", marker, poisoned, at)
-	}
-	if n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{}); err != nil || n != 1 {
-		t.Errorf("%d aggregates are parked (%v), not 1", n, err)
-	}
-}
-
-// A document that is no event is quarantined if the publisher sees it first, and otherwise
-// dead-lettered. It stops no aggregate.
-func TestDocumentThatBreaksTheContract(t *testing.T) { scene(t, documentThatBreaksTheContract) }
-
-func documentThatBreaksTheContract(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.New(events/2, 17))
-	s.start(1, 1)
-	s.load(time.Second)
-	s.awaitPublished(0.3)
-	if _, err := s.events.InsertOne(t.Context(), bson.D{
-		{Key: "_id", Value: "broken"}, {Key: "aggregateId", Value: "user-00001"}, {Key: "eventId", Value: "seven"}, {Key: "eventType", Value: "Broken"},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	s.await("the document in the quarantine", func() bool {
-		n, err := s.state.Collection("quarantine").CountDocuments(t.Context(), bson.D{})
-		return err == nil && n == 1
-	})
-	if _, err := s.events.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "broken"}}); err != nil {
-		t.Fatal(err)
-	}
-	s.invariants()
 }

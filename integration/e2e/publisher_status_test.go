@@ -23,6 +23,7 @@ import (
 // each subscription of the topic and of its dead-letter queue. If the credentials lack the
 // right, it says which one.
 func TestStatusCountsTheSubscriptions(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: policies, and the administration API of the stand-in")
 	}

@@ -12,6 +12,7 @@ import (
 // behind the lost events. Read models find a lost event when a later one of its aggregate
 // arrives, and republish brings the others, also to other subscribers.
 func TestPromotionThatLosesTheLastSeconds(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_RECONCILE=off")
 	alias := capability[promoter](s, "point the alias to another namespace")

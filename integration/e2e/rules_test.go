@@ -15,6 +15,7 @@ import (
 // CloudEvents source, they can also select by CloudEvents attributes. docs/subscribers.md
 // has these rules.
 func TestRulesOfOtherSubscriptionsSelectEvents(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: subscriptions with rules")
 	}

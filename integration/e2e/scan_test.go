@@ -16,6 +16,7 @@ import (
 // continues the scan at its position, and also finds the events that were stored before
 // that position meanwhile.
 func TestScanContinuesAfterTheOplogIsLost(t *testing.T) {
+	needsProcesses(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: the broker must be slow, and the oplog is lost when the test says so")
 	}

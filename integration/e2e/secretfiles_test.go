@@ -19,6 +19,7 @@ import (
 // earlier user and the earlier key are gone. A secret that the server does not accept changes
 // nothing.
 func TestSecretsInFilesAreRotatedWithoutARestart(t *testing.T) {
+	needsProcesses(t)
 	const events = 1500
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: users of MongoDB and keys of Service Bus")

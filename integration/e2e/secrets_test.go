@@ -13,6 +13,7 @@ import (
 // TestSecretsAreNotPrinted runs the pipeline with a secret in every variable that may hold
 // one, at the log level trace and through an outage. No log, page or command may show one.
 func TestSecretsAreNotPrinted(t *testing.T) {
+	needsProcesses(t)
 	s, b := newScenarioWithUsers(t)
 	const (
 		password = "hunter2-password"

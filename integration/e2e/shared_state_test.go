@@ -95,6 +95,7 @@ func (s *sharing) belongings() (catalog bson.Raw, uuid []byte, jobs int64) {
 // projection, the other's catalog entry, jobs and collections stay unchanged. A third
 // pipeline with a projection of the same name is refused.
 func TestRebuildTouchesNoOtherPipeline(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own, with three topics")

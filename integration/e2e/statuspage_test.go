@@ -90,6 +90,7 @@ func (s *scenario) statusPage(p *harness.Process) (d statusData) {
 // Both services show the stages of the events under load, the problems, and the state that
 // all pods share. The pages work in a browser behind a proxy that adds a path prefix.
 func TestStatusPages(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	w := shop.New(1500, 11)
 	s := newScenario(t, w)

@@ -36,6 +36,7 @@ func (p *printed) all() []string {
 // projections is printed and replaces no projector, and that the projectors use the folder
 // when it is correct again.
 func TestDemoKeepsItsProjectorsIfTheFolderIsInvalid(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	backend, err := harness.StartEmbedded(harness.EmbeddedOptions{})
 	if err != nil {

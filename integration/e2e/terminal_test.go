@@ -96,6 +96,7 @@ func (s *scenario) asks(program, effect string, run func(ctx context.Context, ar
 }
 
 func TestPublisherAsksAtATerminal(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)
@@ -103,6 +104,7 @@ func TestPublisherAsksAtATerminal(t *testing.T) {
 }
 
 func TestProjectorAsksAtATerminal(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)

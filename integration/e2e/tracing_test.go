@@ -145,6 +145,7 @@ func (s *traced) checkBatches(name, batch string) {
 // An event has one trace from its insert to its read model, with either receiver. Batches
 // link to it. A rebuild makes no spans.
 func TestEventsAreTraced(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	for n, receiver := range []string{"amqp", "sdk"} {
 		t.Run(receiver, func(t *testing.T) {
@@ -280,6 +281,7 @@ func (s *traced) checkRebuild() {
 // A message that is delivered again is processed in the same trace, with a span for each
 // delivery.
 func TestRedeliveryStaysInTheTrace(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	for n, receiver := range []string{"amqp", "sdk"} {
 		t.Run(receiver, func(t *testing.T) {
@@ -319,6 +321,7 @@ func TestRedeliveryStaysInTheTrace(t *testing.T) {
 
 // Log lines about one event name its trace.
 func TestLogLinesNameTheTrace(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	s := newTraced(t, 65, "amqp")
 	s.start(1, 1)
@@ -359,6 +362,7 @@ func TestLogLinesNameTheTrace(t *testing.T) {
 // If the collector cannot be reached, that costs one line of the log, and does not delay
 // the end.
 func TestUnreachableCollectorDelaysNothing(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	s := newScenario(t, shop.New(events/4, 66))
 	address := "http://127.0.0.1:1"

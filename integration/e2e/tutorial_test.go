@@ -31,6 +31,7 @@ const tutorialTimeout = 6 * time.Minute
 // what is printed with what the page shows. Only two things differ from a reader's machine:
 // git clones the present tree, and the shop is smaller.
 func TestTutorialRunsAsWritten(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("the demo runs on the stand-ins only")

@@ -58,6 +58,7 @@ func (p *tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Both services and both receivers reach Service Bus over WebSockets, on the one port that
 // the network allows, directly and through a proxy.
 func TestAMQPOverWebSockets(t *testing.T) {
+	needsProcesses(t)
 	inParallel(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: a broker with a certificate")

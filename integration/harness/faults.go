@@ -9,9 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// Throttle makes the broker refuse all requests with server-busy for d. Only stand-ins can
-// inject this fault and the others of this file.
-func (e *Embedded) Throttle(d time.Duration) { e.Broker.Throttle(d) }
+// Only stand-ins can inject the faults of this file.
 
 // Promote replaces the broker by another one with the same entities and without messages, at
 // the same address. So does a failover of an alias of Service Bus (Geo-Disaster Recovery):
@@ -141,15 +139,6 @@ func (e *Embedded) HoldWrites(command, collection string, n int) {
 
 // WritesToHold returns how many calls of HoldWrites still wait for some of their commands.
 func (e *Embedded) WritesToHold() int { return e.Mongo.PendingFaults() }
-
-// HoldRenames delays each of the projectors' next n renames of collections by d. The server
-// then carries them out, even if their client has gone.
-func (e *Embedded) HoldRenames(n int, d time.Duration) {
-	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"renameCollection"}, AppName: projectorApp, Times: n, Block: d})
-}
-
-// RenamesToHold returns how many calls of HoldRenames still wait for some of their renames.
-func (e *Embedded) RenamesToHold() int { return e.Mongo.PendingFaults() }
 
 // LoseHistory removes all entries of the event store's oplog except the newest.
 func (e *Embedded) LoseHistory() { e.Mongo.TruncateOplog(1) }
