@@ -40,29 +40,37 @@ build: ## Build the services, the sandbox and the stand-ins into bin/
 
 # The tests of single packages.
 UNIT = $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|containers|simulation)$$')
+# Tests need no debug information, and make lint vets them.
+LEAN = -vet=off -ldflags='-s -w'
+# Many tests wait, so more of them run at once than there are cores.
+CORES := $(or $(shell grep -c ^processor /proc/cpuinfo 2>/dev/null),2)
+WIDE   = -p $(shell echo $$((2 * $(CORES)))) -parallel $(shell echo $$((4 * $(CORES))))
 # A bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
-VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=0 go test -count 1 -tags simulation -ldflags=-checklinkname=0
+VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=0 go test -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
 
 .PHONY: test
-test: test-projections ## Run the tests in minutes: unit and property tests, the end-to-end scenarios (in virtual time if they need no real processes), 30 random histories
-	@echo "=== unit and property tests"
-	CGO_ENABLED=0 go test -timeout 10m $(UNIT)
-	@echo "=== end-to-end scenarios"
-	@# Those with processes wait more than they work: four at a time, on two cores too.
-	$(VIRTUAL) -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
-	@echo "=== random histories 1 to 30"
-	$(VIRTUAL) -timeout 15m ./integration/simulation
+test: ## Run the tests in minutes: unit and property tests, the end-to-end scenarios that need no processes (in virtual time), 30 random histories
+	@echo "=== 1 of 4: the tests of the projections in this repository (seconds)"
+	@$(MAKE) --no-print-directory test-projections
+	@echo "=== 2 of 4: unit and property tests (a minute, and three more for the first build; unchanged packages are cached)"
+	@CGO_ENABLED=0 go test -short $(LEAN) $(WIDE) -timeout 10m $(UNIT)
+	@echo "=== 3 of 4: end-to-end scenarios in virtual time (a minute)"
+	@$(VIRTUAL) -short -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
+	@echo "=== 4 of 4: random histories 1 to 30 (a minute)"
+	@$(VIRTUAL) -timeout 15m ./integration/simulation
 
 .PHONY: test-all
-test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), every scenario as processes, random histories 31 to 100 (half an hour)
-	@echo "=== unit and property tests$(if $(RACE), under the race detector)"
+test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), every scenario as processes, random histories 31 to 300 (half an hour)
+	@echo "=== unit and property tests, the long ones too$(if $(RACE), (under the race detector)) (8 minutes)"
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
-	$(GO_TEST) $(RACE) -timeout 10m $(UNIT)
-	$(GO_TEST) -timeout 10m -run Election -v ./publisher/internal/leader
-	@echo "=== end-to-end scenarios as processes"
-	CGO_ENABLED=0 go test -count 1 -parallel 4 -timeout 25m ./integration/e2e
-	@echo "=== random histories 31 to 100"
-	SEEDS=31..100 $(VIRTUAL) -timeout 90m ./integration/simulation
+	@$(GO_TEST) $(RACE) $(LEAN) -timeout 10m $(UNIT)
+	@echo "=== elections, with the figures that the race detector would spoil (a minute)"
+	@CGO_ENABLED=0 go test $(LEAN) -timeout 10m -run 'Election|TermsNeverOverlap' -v ./publisher/internal/leader
+	@echo "=== all end-to-end scenarios, as processes (10 minutes)"
+	@# They wait more than they work: four at a time, on two cores too.
+	@CGO_ENABLED=0 go test -count 1 $(LEAN) -parallel 4 -timeout 25m ./integration/e2e
+	@echo "=== random histories 31 to 300 (10 minutes)"
+	@SEEDS=31..300 $(VIRTUAL) -timeout 90m ./integration/simulation
 
 .PHONY: simulate
 simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2)
