@@ -107,6 +107,12 @@ var faultKinds = map[string]faultKind{
 		w.mongo.InterruptStreams([]int32{0, 10107, 189, 91, 13435, 43, 237, 234}[f.Way%8])
 	}},
 	"lose the oplog": {server: mongodb, run: func(_ context.Context, w *World, f Fault) { w.mongo.TruncateOplog(1 + f.Way) }},
+	// The server's clock is set, or a new primary has another one. Nothing compares the clocks
+	// of two processes: leases end by the server's clock, and are trusted by the time that has
+	// passed.
+	"set the clock": {later: true, server: mongodb, run: func(_ context.Context, w *World, f Fault) {
+		w.ahead.Store(int64(time.Duration(f.Way-8) * 35 * time.Second))
+	}},
 	"slow MongoDB": {server: mongodb, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		w.mongo.SetLatency(time.Duration(f.Way) * 100 * time.Millisecond)
 		wait(ctx, f.For)

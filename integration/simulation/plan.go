@@ -31,7 +31,7 @@ type Plan struct {
 	Duplicates time.Duration
 	// Partitioned makes the topic partitioned.
 	Partitioned bool
-	// ClockOffset is how far the clock of MongoDB is ahead of the processes' clocks.
+	// ClockOffset is how far the clock of MongoDB is ahead of the processes' clocks at first.
 	ClockOffset time.Duration
 	// Writers is how many write at the same time, Aggregates how many aggregates each of them
 	// has, and Pause the mean time between two of its writes.

@@ -54,6 +54,8 @@ type World struct {
 	mongo   *mongoemu.Server
 	bus     *sbemu.Server
 	kube    *apiServer
+	// ahead is how far the clock of MongoDB is ahead of the processes' clocks.
+	ahead atomic.Int64
 	// client reaches MongoDB over a link without faults. Writers, observers and validators
 	// use it.
 	client  *mongo.Client
@@ -85,10 +87,11 @@ type World struct {
 // newWorld starts the servers of a plan. folder is for the files of projections.
 func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*World, error) {
 	w := &World{plan: p, folder: folder, network: virtual.NewNetwork(p.Seed), history: history, definition: 1}
+	w.ahead.Store(int64(p.ClockOffset))
 	var err error
 	w.mongo, err = mongoemu.New(mongoemu.Config{
 		Listener: w.network.Listen(mongodb),
-		Now:      func() time.Time { return time.Now().Add(p.ClockOffset) },
+		Now:      func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
 	})
 	if err != nil {
 		return nil, err
