@@ -21,10 +21,15 @@ type faultKind struct {
 	// later says that [Plan.more] draws the kind. All new kinds are such: seeds then keep the
 	// other faults of their plans.
 	later bool
+	// reconciled says that the kind needs reconciliation, or heals as it does.
+	reconciled bool
 	// run strikes, waits while the fault lasts, and ends it. ctx ends when the faults of the
 	// history are over.
 	run func(ctx context.Context, w *World, f Fault)
 }
+
+// removal is the kind of fault that removes the projection tally and brings it back.
+const removal = "remove a projection"
 
 // faultKinds are all kinds by name. A new kind, with later, needs nothing else: plans draw it.
 var faultKinds = map[string]faultKind{
@@ -106,7 +111,25 @@ var faultKinds = map[string]faultKind{
 	"interrupt streams": {server: mongodb, run: func(_ context.Context, w *World, f Fault) {
 		w.mongo.InterruptStreams([]int32{0, 10107, 189, 91, 13435, 43, 237, 234}[f.Way%8])
 	}},
-	"lose the oplog": {server: mongodb, run: func(_ context.Context, w *World, f Fault) { w.mongo.TruncateOplog(1 + f.Way) }},
+	"lose the oplog": {server: mongodb, run: func(ctx context.Context, w *World, f Fault) {
+		if f.Process%2 == 0 {
+			w.mongo.TruncateOplog(1 + f.Way)
+			return
+		}
+		// The publishers lose their place, and writers write while they scan slowly.
+		each := func(do func(h *virtual.Host)) {
+			for _, p := range w.publishers {
+				do(p.host())
+			}
+		}
+		each(func(h *virtual.Host) { h.Hold(mongodb, virtual.ToClient) })
+		wait(ctx, 5*time.Second)
+		w.mongo.TruncateOplog(1 + f.Way)
+		w.mongo.InterruptStreams(0)
+		each(func(h *virtual.Host) { h.Heal(mongodb); h.Slow(mongodb, time.Second) })
+		wait(ctx, 20*time.Second)
+		each(func(h *virtual.Host) { h.Heal(mongodb) })
+	}},
 	// The server's clock is set, or a new primary has another one. Nothing compares the clocks
 	// of two processes: leases end by the server's clock, and are trusted by the time that has
 	// passed.
@@ -158,17 +181,17 @@ var faultKinds = map[string]faultKind{
 			}
 		}
 	}},
-	"lose messages": {server: servicebus, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
-		_ = w.bus.LoseMessages(topic, everyNth(3+f.Way))
+	"lose messages": {server: servicebus, reconciled: true, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
+		_ = w.bus.LoseMessages(topic, w.losing(everyNth(3+f.Way)))
 		wait(ctx, f.For)
 		_ = w.bus.LoseMessages(topic, nil)
 	}},
-	"expire messages": {server: servicebus, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
-		_ = w.bus.ExpireMessages(topic, everyNth(3+f.Way))
+	"expire messages": {server: servicebus, reconciled: true, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
+		_ = w.bus.ExpireMessages(topic, w.losing(everyNth(3+f.Way)))
 		wait(ctx, f.For)
 		_ = w.bus.ExpireMessages(topic, nil)
 	}},
-	"change definition": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+	"change definition": {reconciled: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		w.rollout(ctx, 1+f.Way%3, f.For)
 	}},
 	// A, B and A again, or two changes in a row, each before the last one is built.
@@ -184,7 +207,7 @@ var faultKinds = map[string]faultKind{
 		}
 		w.rollout(ctx, 1+(f.Way+1)%definitions, f.For/4)
 	}},
-	"remove a projection": {later: true, longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+	removal: {later: true, longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		w.mu.Lock()
 		version := w.definition
 		w.mu.Unlock()
@@ -242,6 +265,10 @@ var faultKinds = map[string]faultKind{
 			{"projector", "pause", "--yes", "--why", "simulation"},
 		}
 		c := commands[f.Way%len(commands)]
+		heals := slices.ContainsFunc(c, func(word string) bool { return slices.Contains([]string{"--repair", "rebuild", "cancel"}, word) })
+		if heals && !w.plan.Reconcile {
+			return
+		}
 		if slices.Contains(c, "cancel") || slices.Contains(c, "rebuild") {
 			w.leavesUnbuilt()
 		}

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 )
 
 // observer reads what the pipeline stores, like an application and like an operator, while
@@ -18,6 +19,10 @@ type observer struct {
 	mu sync.Mutex
 	// saved are the positions of the checkpoint, each with the time of its reading.
 	saved []saved
+	// epoch is that of the last position.
+	epoch int64
+	// back describes positions of the checkpoint that went back.
+	back []string
 	// findings describe what a reader must never see.
 	findings []string
 	// seen are the read models of the last read.
@@ -48,15 +53,21 @@ func (o *observer) run(ctx context.Context) {
 func (o *observer) readCheckpoint(ctx context.Context) {
 	var found struct {
 		Token       bson.Raw       `bson:"token"`
+		Epoch       int64          `bson:"epoch"`
 		ClusterTime bson.Timestamp `bson:"clusterTime"`
 		Recovery    bson.Raw       `bson:"recovery"`
 	}
-	err := o.world.client.Database(stateDatabase).Collection("checkpoints").FindOne(ctx, bson.D{}).Decode(&found)
+	err := o.world.client.Database(stateDatabase).Collection("checkpoints", options.Collection().SetReadConcern(readconcern.Majority())).FindOne(ctx, bson.D{}).Decode(&found)
 	if err != nil || found.Recovery != nil || found.Token == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if n := len(o.saved); n > 0 && o.epoch == found.Epoch && found.ClusterTime.Before(o.saved[n-1].at) {
+		o.back = append(o.back, fmt.Sprintf("at %v: the checkpoint of epoch %d went back from %v to %v",
+			time.Since(o.world.history.began), o.epoch, o.saved[n-1].at, found.ClusterTime))
+	}
+	o.epoch = found.Epoch
 	if n := len(o.saved); n == 0 || !o.saved[n-1].at.Equal(found.ClusterTime) {
 		o.saved = append(o.saved, saved{time.Now(), found.ClusterTime})
 	}

@@ -39,7 +39,11 @@ type Plan struct {
 	Pause               time.Duration
 	// Poison, Unreadable and Large are how many such events each writer writes.
 	Poison, Unreadable, Large int
-	Faults                    []Fault
+	// Reconcile says that the projectors compare the read models with the event store every
+	// minute. Without it, what live events leave wrong stays wrong, and no fault needs it or
+	// heals.
+	Reconcile bool
+	Faults    []Fault
 }
 
 // Settle is the virtual time in which every read model must equal the fold of its events
@@ -76,9 +80,9 @@ func (f Fault) String() string {
 
 // String describes the plan in one line, without its faults.
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, duplicates %v, partitioned %v, clock %+v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, duplicates %v, partitioned %v, clock %+v, reconciled %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Duplicates, p.Partitioned, p.ClockOffset,
-		p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults))
+		p.Reconcile, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults))
 }
 
 // NewPlan draws a plan from a seed.
@@ -127,6 +131,14 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		p.Faults = append(p.Faults, f)
 	}
 	p.more(rand.New(rand.NewPCG(seed, 0x6d6f7265)))
+	// From a source of its own, so that the rest of a seed's plan does not depend on it.
+	p.Reconcile = rand.New(rand.NewPCG(seed, 0x7265636f6e63696c)).IntN(3) > 0
+	if !p.Reconcile {
+		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
+			kind := faultKinds[f.Kind]
+			return kind.reconciled || kind.later
+		})
+	}
 	return p
 }
 

@@ -21,6 +21,7 @@ type outcome struct {
 	world   *World
 	watched *observer
 	asks    *reader
+	settles *settlements
 	// written are the acknowledged events, and unreadable those without an id.
 	written, unreadable []commit
 	// events are the readable events of each aggregate, in order.
@@ -43,6 +44,12 @@ var promises = []promise{
 	{"G3, G8: read models equal the fold of the event store", checkReadModels},
 	{"G4: at most one instance leads", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.world.history.overlaps(), nil
+	}},
+	{"G4: the checkpoint of a term never goes back", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.watched.back, nil
+	}},
+	{"G3, G6: a message is settled only when its event is applied or listed", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.settles.findings, nil
 	}},
 	{"G5, G6: every event that is not applied is listed", checkListed},
 	{"G8: readers see whole read models of one version, which never go back", func(_ context.Context, o *outcome) ([]string, error) {

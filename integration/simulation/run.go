@@ -39,6 +39,7 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 		writers = append(writers, newWriter(w, i))
 	}
 	asks := &reader{world: w, writers: writers, random: rand.New(rand.NewPCG(p.Seed, 0x726561646572))}
+	settles := &settlements{world: w}
 	var beside sync.WaitGroup
 	observing, stopObserving := context.WithCancel(ctx)
 	defer stopObserving()
@@ -47,6 +48,7 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	}
 	beside.Go(func() { watched.run(observing) })
 	beside.Go(func() { asks.run(observing) })
+	beside.Go(func() { settles.run(observing) })
 
 	striking, stopFaults := context.WithCancel(ctx)
 	defer stopFaults()
@@ -69,7 +71,7 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	faults.Wait()
 
 	result := &Result{Plan: p, History: history}
-	o := &outcome{world: w, watched: watched, asks: asks, version: kept(w.definition)}
+	o := &outcome{world: w, watched: watched, asks: asks, settles: settles, version: kept(w.definition)}
 	for _, writes := range writers {
 		o.written = append(o.written, writes.written...)
 		o.unreadable = append(o.unreadable, writes.unreadable...)

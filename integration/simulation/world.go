@@ -80,13 +80,15 @@ type World struct {
 	misused  []string
 	// skips are the spans of the event store that operators have skipped.
 	skips []skip
+	// lost are the ids of the messages that the broker has lost.
+	lost map[string]bool
 	// changing is held by the fault that changes the definition.
 	changing sync.Mutex
 }
 
 // newWorld starts the servers of a plan. folder is for the files of projections.
 func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*World, error) {
-	w := &World{plan: p, folder: folder, network: virtual.NewNetwork(p.Seed), history: history, definition: 1}
+	w := &World{plan: p, folder: folder, network: virtual.NewNetwork(p.Seed), history: history, definition: 1, lost: make(map[string]bool)}
 	w.ahead.Store(int64(p.ClockOffset))
 	var err error
 	w.mongo, err = mongoemu.New(mongoemu.Config{
@@ -174,9 +176,12 @@ func (w *World) environ(version int) []string {
 		"PENSTOCK_PROJECTIONS=" + w.projections(version),
 		"PENSTOCK_QUERY_ADDRESS=:8081",
 		"PENSTOCK_RECEIVER=" + p.Receiver,
-		"PENSTOCK_RECONCILE=1m",
+		"PENSTOCK_RECONCILE=off",
 		"PENSTOCK_WHO=operator",
 		"PENSTOCK_SESSION_MODE=aggregate",
+	}
+	if p.Reconcile {
+		env = append(env, "PENSTOCK_RECONCILE=1m")
 	}
 	if p.Buckets > 0 {
 		env = append(env, "PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", p.Buckets))
@@ -335,6 +340,19 @@ func (w *World) leavesUnbuilt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unbuilt = true
+}
+
+// losing notes the ids that selects selects: their messages reach nobody.
+func (w *World) losing(selects func(string) bool) func(string) bool {
+	return func(id string) bool {
+		if !selects(id) {
+			return false
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.lost[id] = true
+		return true
+	}
 }
 
 // command runs a command of an operator. If it fails, the error has what it has printed.
