@@ -7,11 +7,14 @@ type Mutation struct {
 	// File is the path from the top of the repository. Old occurs in it once, and New takes
 	// its place.
 	File, Old, New string
+	// Found is the seed of a history that has found the defect. It runs first; 0 means that
+	// none is known. A plan that changes may find nothing any more.
+	Found int
 	// Seeds is how many histories must be enough to find the defect; 0 means 40.
 	Seeds int
-	// Blind says why histories do not find the defect, and what finds it instead; empty if
-	// they do.
-	Blind string
+	// Blind says why histories do not find the defect; empty if they do. Test is then the
+	// package and the name of the test that finds it instead.
+	Blind, Test string
 }
 
 // Table has all defects, by service and in the order in which an event meets them.
@@ -30,10 +33,12 @@ var Table = []Mutation{
 		New:  "g.renewed = time.Now().Add(g.config.RequestTimeout)",
 	},
 	{
-		Name: "a leader that stops releases its lease before its work has ended",
-		File: "publisher/internal/leader/guard.go",
-		Old:  "if working != nil {",
-		New:  "if false {",
+		Name:  "a leader that stops releases its lease before its work has ended",
+		File:  "publisher/internal/leader/guard.go",
+		Old:   "if working != nil {",
+		New:   "if false {",
+		Blind: "the elector releases while work runs only if it has lost contact, and the work then ends at once unless MongoDB hangs at the instant at which the API server is back",
+		Test:  "publisher/internal/leader TestGuardReleasesAfterTheWork",
 	},
 	{
 		Name: "a candidate takes the lease without comparing its version",
@@ -61,12 +66,36 @@ var Table = []Mutation{
 		New:  "if w.first == none {",
 	},
 	{
-		Name: "the first position is stored only with the first acknowledged event",
-		File: "publisher/internal/term/term.go",
-		Old:  "if err := claim.Save(ctx, from); err != nil {",
-		New:  "if err := error(nil); err != nil {",
+		Name:  "the first position is stored only with the first acknowledged event",
+		File:  "publisher/internal/term/term.go",
+		Old:   "if err := claim.Save(ctx, from); err != nil {",
+		New:   "if err := error(nil); err != nil {",
+		Blind: "every history begins with PENSTOCK_START=beginning, where the next term scans from the beginning again",
+		Test:  "publisher/internal/term TestAStartPointIsSavedBeforeTheFirstEvent",
+	},
+	{
+		Name:  "a term forgets how many events the topic has refused before it",
+		File:  "publisher/internal/term/term.go",
+		Old:   "for range refused {",
+		New:   "for range refused - refused {",
+		Blind: "no history has a topic that refuses for good",
+		Test:  "publisher/internal/term TestRestartsDoNotFillTheQuarantine",
+	},
+	{
+		Name: "the checkpoint is not confirmed by a majority",
+		File: "publisher/internal/checkpoint/store.go",
+		Old:  "SetWriteConcern(writeconcern.Majority()).",
+		New:  "SetWriteConcern(writeconcern.W1()).",
 	},
 	// The change stream and the scan.
+	{
+		Name:  "a collection that was replaced ends what the stream has of the former one",
+		File:  "publisher/internal/term/collection.go",
+		Old:   "if from.Scan.Active() {\n\t\t\treturn t.otherScan(ctx, from)\n\t\t}",
+		New:   "return t.begin(ctx, scanCreated)",
+		Blind: "no history replaces the event store's collection",
+		Test:  "publisher/internal/term TestNothingIsLostInRotations",
+	},
 	{
 		Name: "a lost history is not scanned: the stream continues where it is now",
 		File: "publisher/internal/term/scan.go",
@@ -109,7 +138,22 @@ var Table = []Mutation{
 		File:  "publisher/internal/publish/failure.go",
 		Old:   "return w.quarantine(ctx, 0, reason)",
 		New:   "w.settle(w.batch, false, true)\n\t\t\treturn true",
-		Blind: "no history has an event that the topic refuses for good; publish/model_test.go has",
+		Blind: "no history has an event that the topic refuses for good",
+		Test:  "publisher/internal/publish TestOrderUnderFaults",
+	},
+	{
+		Name: "internal errors of the topic count as refusals of an event",
+		File: "publisher/internal/publish/failure.go",
+		Old:  "if fault == FaultBatch || fault == FaultMixed {",
+		New:  "if fault == FaultBatch || fault == FaultMixed || fault == FaultTransient {",
+	},
+	{
+		Name:  "republishing by time overtakes the leader",
+		File:  "publisher/app/command_republish.go",
+		Old:   "case !read.Position.Scan.Active() && position.At != nil && position.At.Unix() > int64(now.T):",
+		New:   "case now.T > 0:",
+		Blind: "operators republish single aggregates only",
+		Test:  "publisher/app TestRepublishAwaitsTheLeader",
 	},
 	{
 		Name: "a message id lacks the aggregate",
@@ -170,11 +214,10 @@ var Table = []Mutation{
 		New:  "\t\treturn model.Applied\n\t}\n\treturn model.Applied\n}",
 	},
 	{
-		Name:  "a write whose reply was lost is applied again without looking",
-		File:  "projector/internal/engine/track.go",
-		Old:   "\tdefault:\n\t\tu.attempted = max(",
-		New:   "\tdefault:\n\t\tu.settleRun()\n\t\tu.attempted = max(",
-		Blind: "",
+		Name: "a write whose reply was lost counts as applied",
+		File: "projector/internal/engine/track.go",
+		Old:  "\tdefault:\n\t\tu.attempted = max(",
+		New:  "\tdefault:\n\t\tif u.settleRun(); u.finished() {\n\t\t\treturn\n\t\t}\n\t\tt.active = append(t.active, u)\n\t\treturn\n\t\tu.attempted = max(",
 	},
 	{
 		Name: "a delete leaves no watermark",
@@ -203,7 +246,29 @@ var Table = []Mutation{
 		New:   "document(\"$set\").int(fieldLastEventID, o.To).time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
 		Seeds: 80,
 	},
+	{
+		Name: "read models are not confirmed by a majority",
+		File: "projector/internal/readmodel/database.go",
+		Old:  "SetReadPreference(readpref.Primary()).\n\t\tSetWriteConcern(writeconcern.Majority()))",
+		New:  "SetReadPreference(readpref.Primary()).\n\t\tSetWriteConcern(writeconcern.W1()))",
+	},
+	{
+		Name:  "the transactions of a process that was killed stay open",
+		File:  "projector/internal/readmodel/sessions.go",
+		Old:   "err := killSessions(ctx, s.db, ids)",
+		New:   "err := ctx.Err()",
+		Blind: "the server aborts them within the time that a history has to settle",
+		Test:  "projector/internal/readmodel TestTransactionOfAKilledProcessIsEnded",
+	},
 	// Parking.
+	{
+		Name:  "an aggregate whose missing event has come waits for its next attempt",
+		File:  "projector/internal/park/marker.go",
+		Old:   "if h.Passed > 0 {",
+		New:   "if h.Passed < 0 {",
+		Blind: "no event reaches the event store after a later one of its aggregate",
+		Test:  "projector/internal/park TestAggregateThatHasPassedItsEventIsDue",
+	},
 	{
 		Name: "a poison event is skipped instead of parking its aggregate",
 		File: "projector/internal/engine/parking.go",
@@ -263,7 +328,8 @@ var Table = []Mutation{
 		File:  "projector/internal/rebuild/build.go",
 		Old:   "\tcase done.Findings > 0:\n\t\treturn s.enter(ctx, generation.Verifying",
 		New:   "\tcase done.Findings > 1<<40:\n\t\treturn s.enter(ctx, generation.Verifying",
-		Blind: "a build leaves nothing wrong unless another guard fails too; rebuild/model_test.go drops this check alone",
+		Blind: "a build leaves nothing wrong unless another guard fails too",
+		Test:  "projector/internal/rebuild TestFindingsAreRepairedOnceAndThenFailTheBuild",
 	},
 	{
 		Name:  "the sweep of a new generation leaves out what is behind",
@@ -271,15 +337,57 @@ var Table = []Mutation{
 		Old:   "return s.enter(ctx, generation.CatchingUp, nil)",
 		New:   "return s.enter(ctx, generation.Verifying, nextRound)",
 		Blind: "the verification finds what the sweep has left out, and repairs it",
+		Test:  "projector/internal/rebuild TestRebuildSurvivesAnyCrashOrSuspension",
 	},
 	{
 		Name:  "a coordinator that was suspended keeps the collection that it has renamed",
 		File:  "projector/internal/rebuild/promote.go",
 		Old:   "if now != own {",
 		New:   "if now == \"never\" {",
-		Blind: "two renames would have to be delayed across a takeover; rebuild/model_test.go finds it",
+		Blind: "two renames would have to be delayed across a takeover",
+		Test:  "projector/internal/rebuild TestRebuildSurvivesAnyCrashOrSuspension",
+	},
+	{
+		Name:  "a promotion deletes the documents of an application",
+		File:  "projector/internal/rebuild/build.go",
+		Old:   "if found.Unmanaged != nil {",
+		New:   "if found.Unmanaged != nil && found.Archived < 0 {",
+		Blind: "no application writes into a collection of read models",
+		Test:  "projector/app TestPromotionKeepsTheDocumentsOfAnApplication",
+	},
+	{
+		Name:  "a promotion deletes read models whose events are archived",
+		File:  "projector/internal/rebuild/build.go",
+		Old:   "case n > b.Allowed.Archived:",
+		New:   "case n > b.Allowed.Archived+1<<40:",
+		Blind: "no history removes events from the event store",
+		Test:  "projector/internal/rebuild TestReadModelsWithoutEventsPreventThePromotion",
+	},
+	{
+		Name:  "a projection takes a collection that the drop of another one still deletes",
+		File:  "projector/internal/rebuild/build.go",
+		Old:   "case slices.Contains(other.Dropping, b.Collection):",
+		New:   "case slices.Contains(other.Dropping, b.Collection+b.Collection):",
+		Blind: "no projection takes the collection of another one",
+		Test:  "projector/app TestTakeoverWaitsForAnOpenDrop",
+	},
+	{
+		Name:  "generations of a lost catalog begin at 1 again",
+		File:  "projector/internal/generation/change.go",
+		Old:   "number, what := found.Adoptable, WhatAdopted",
+		New:   "number, what := min(found.Adoptable, 1), WhatAdopted",
+		Blind: "no history loses the state database",
+		Test:  "projector/app TestReadModelsAreAdoptedAfterTheLossOfTheState",
 	},
 	// What heals.
+	{
+		Name:  "a sweep does not end while one read model cannot be read",
+		File:  "projector/internal/refold/group.go",
+		Old:   "if *unread++; *unread > maxUnread ||",
+		New:   "if *unread++; *unread > 0 ||",
+		Blind: "no history has a read model that stays unreadable",
+		Test:  "projector/internal/refold TestDocumentsThatCannotBeReadHoldNoRange",
+	},
 	{
 		Name: "nothing reconciles read models with the event store",
 		File: "projector/internal/reconcile/reconciler.go",
