@@ -131,13 +131,13 @@ var (
 	breach = regexp.MustCompile(`(?m)^\s+(G\d.*):$`)
 )
 
-// histories runs histories until one fails, and returns what it prints. An error says that
-// one has failed.
-func histories(t *testing.T, program string, first, last int) (string, error) {
+// histories runs histories, each of them some times, until one fails, and returns what it
+// prints. An error says that one has failed.
+func histories(t *testing.T, program string, first, last, times int) (string, error) {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), program, "-test.run", "TestHistories", "-test.failfast", "-test.timeout", "0")
 	run.Dir = ".."
-	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d..%d", first, last), "GOGC=400", "TMPDIR="+t.TempDir())
+	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d..%d", first, last), fmt.Sprintf("TIMES=%d", times), "GOGC=400", "TMPDIR="+t.TempDir())
 	out, err := run.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -153,7 +153,7 @@ func hunt(t *testing.T, m Mutation, program string, sound func() string) {
 	began := time.Now()
 	search := func(first, last int) bool {
 		for first <= last {
-			out, err := histories(t, program, first, last)
+			out, err := histories(t, program, first, last, 1)
 			if err == nil {
 				return false
 			}
@@ -165,7 +165,8 @@ func hunt(t *testing.T, m Mutation, program string, sound func() string) {
 			for _, f := range failed {
 				n, _ := strconv.Atoi(f[1])
 				first = max(first, n+1)
-				if _, err := histories(t, sound(), n, n); err != nil {
+				// One that fails rarely without the defect would be taken for found.
+				if _, err := histories(t, sound(), n, n, 3); err != nil {
 					t.Logf("seed %d fails without the defect too", n)
 					continue
 				}
