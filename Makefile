@@ -191,6 +191,10 @@ test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, o
 	@CGO_ENABLED=0 go test -run '^$$' $(KUBE) >/dev/null
 	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -p 1 -parallel 4 -timeout 25m -v $(KUBE)
 
+.PHONY: test-containers
+test-containers: ## Run the end-to-end scenarios over containers of the stand-ins, or with PENSTOCK_TEST_ACCEPT_EULA=Y of MongoDB and Microsoft's Service Bus emulator (RUN=regexp; needs a Docker engine, or Linux and root to start one)
+	@hack/test-containers.sh .cache/containers -v $(if $(RUN),-run '$(RUN)')
+
 .PHONY: cluster-needs
 cluster-needs:
 	@[ "$$(uname)" = Linux ] && [ "$$(id -u)" = 0 ] && command -v nft ip curl >/dev/null || { \

@@ -16,16 +16,18 @@ import (
 )
 
 // attackPublisher starts a publisher with the chart's memory limit, and ten neighbours whose
-// events must reach the topic in time. Meanwhile it runs attack, until over reports its end.
-func attackPublisher(t *testing.T, env []string, what string, attack func(s *scenario) error, over func(s *scenario) bool) *scenario {
+// events must reach the topic in time. Meanwhile it runs the attack that prepare returns,
+// until over reports its end. prepare may skip the test.
+func attackPublisher(t *testing.T, env []string, what string, prepare func(s *scenario) (attack func() error), over func(s *scenario) bool) *scenario {
 	t.Helper()
 	s := newScenario(t, &workload.Workload{Projections: []byte("projections: []\n")})
 	s.SetEnv(append([]string{publisherGoMem}, env...)...)
 	publisher := s.startPublisher(0)
 	s.ready()
+	attack := prepare(s)
 	n := s.startNeighboursUpTo(s.topicWatermarks, "Test", "Happened")
 	attacked := make(chan error, 1)
-	n.work.Go(func() { attacked <- attack(s) })
+	n.work.Go(func() { attacked <- attack() })
 	n.while(what, func() bool {
 		select {
 		case err := <-attacked:
@@ -99,13 +101,15 @@ func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
 		control, control, control, control,
 		crammed(size, bson.TypeRegex, []byte{0, 0}), crammed(size, bson.TypeObjectID, make([]byte, 12)),
 	}
-	attackPublisher(t, nil, "the large events on the topic", func(s *scenario) error {
-		for i, bomb := range bombs {
-			if _, err := s.events.InsertOne(t.Context(), stored(fmt.Sprint("bomb-", i), 1, bomb)); err != nil {
-				return err
+	attackPublisher(t, nil, "the large events on the topic", func(s *scenario) func() error {
+		return func() error {
+			for i, bomb := range bombs {
+				if _, err := s.events.InsertOne(t.Context(), stored(fmt.Sprint("bomb-", i), 1, bomb)); err != nil {
+					return err
+				}
 			}
+			return nil
 		}
-		return nil
 	}, func(s *scenario) bool { return s.onTopic("bomb-") == len(bombs) })
 }
 
@@ -122,23 +126,25 @@ func TestBlockedKeyDoesNotStopThePublisher(t *testing.T) {
 			var blocking atomic.Bool
 			blocking.Store(true)
 			env := []string{"PENSTOCK_MAX_INFLIGHT_EVENTS=500"}
-			s := attackPublisher(t, env, "the blocked events on the topic", func(s *scenario) error {
+			s := attackPublisher(t, env, "the blocked events on the topic", func(s *scenario) func() error {
 				broker := capability[messageRefuser](s, "refuse events")
 				broker.RefuseMessages(func(aggregateID string, _ int64) bool { return aggregateID == "blocked" && blocking.Load() }, condition)
-				events := make([]any, backlog)
-				for i := range events {
-					events[i] = stored("blocked", int64(i+1), bson.D{})
+				return func() error {
+					events := make([]any, backlog)
+					for i := range events {
+						events[i] = stored("blocked", int64(i+1), bson.D{})
+					}
+					if _, err := s.events.InsertMany(t.Context(), events); err != nil {
+						return err
+					}
+					before := s.onTopic("neighbour-")
+					s.await("events of the neighbours behind the blocked ones", func() bool { return s.onTopic("neighbour-") > before+passing })
+					if s.onTopic("blocked") > 0 || s.metric("publisher", "penstock_publisher_spilled_events") == 0 {
+						t.Error("the key is not blocked, or all of its events are in memory")
+					}
+					blocking.Store(false)
+					return nil
 				}
-				if _, err := s.events.InsertMany(t.Context(), events); err != nil {
-					return err
-				}
-				before := s.onTopic("neighbour-")
-				s.await("events of the neighbours behind the blocked ones", func() bool { return s.onTopic("neighbour-") > before+passing })
-				if s.onTopic("blocked") > 0 || s.metric("publisher", "penstock_publisher_spilled_events") == 0 {
-					t.Error("the key is not blocked, or all of its events are in memory")
-				}
-				blocking.Store(false)
-				return nil
 			}, func(s *scenario) bool { return s.onTopic("blocked") == backlog })
 			if n, err := s.state.Collection("quarantine").CountDocuments(t.Context(), bson.D{}); err != nil || n > 0 {
 				t.Errorf("%d events are in the quarantine: %v", n, err)

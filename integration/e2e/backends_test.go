@@ -25,9 +25,8 @@ type backend interface {
 type backends interface {
 	// Open opens a backend for a pipeline of that many events.
 	Open(ctx context.Context, o harness.TopicOptions, events int) (backend, error)
-	// MaxConnections bounds the connections of all open backends together; 0 means no
-	// bound.
-	MaxConnections() int
+	// Scenarios is how many scenarios can run at the same time; 0 means any number.
+	Scenarios() int
 	Close() error
 }
 
@@ -38,7 +37,7 @@ func openBackends(ctx context.Context, kind harness.Kind, getenv func(string) st
 		if err != nil {
 			return nil, err
 		}
-		return sharedBackends{started}, nil
+		return containerBackends{started}, nil
 	case harness.KindExternal:
 		options, err := harness.LoadExternal(getenv)
 		if err != nil {
@@ -79,20 +78,23 @@ func open(t *testing.T, o harness.TopicOptions, events int) (backend, error) {
 	return suite.backends.Open(t.Context(), o, events)
 }
 
-func (embeddedBackends) MaxConnections() int { return 0 }
+func (embeddedBackends) Scenarios() int { return 0 }
 
 func (embeddedBackends) Close() error { return nil }
 
-// namespace is a set of servers that scenarios share, with a topic for each scenario.
-type namespace interface {
-	Open(ctx context.Context, o harness.TopicOptions) (*harness.ExternalBackend, error)
-	MaxConnections() int
-	Close() error
-}
-
 // sharedBackends opens backends on the same servers for all scenarios.
-type sharedBackends struct{ namespace }
+type sharedBackends struct{ *harness.External }
 
 func (b sharedBackends) Open(ctx context.Context, o harness.TopicOptions, _ int) (backend, error) {
-	return b.namespace.Open(ctx, o)
+	return b.External.Open(ctx, o)
+}
+
+// Scenarios returns 1 if the namespace has only enough connections for one scenario.
+func (b sharedBackends) Scenarios() int { return min(b.MaxConnections(), 1) }
+
+// containerBackends opens backends in containers.
+type containerBackends struct{ *containers.Containers }
+
+func (b containerBackends) Open(ctx context.Context, o harness.TopicOptions, _ int) (backend, error) {
+	return b.Containers.Open(ctx, o)
 }

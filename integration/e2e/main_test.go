@@ -87,11 +87,11 @@ func prepare(ctx context.Context) (func() error, error) {
 	return closeSuite, nil
 }
 
-// inParallel lets the test run in parallel, unless the backend has only enough connections
+// inParallel lets the test run in parallel, unless the backends have only enough connections
 // for one test.
 func inParallel(t *testing.T) {
 	t.Helper()
-	if suite.backends.MaxConnections() == 0 {
+	if suite.backends.Scenarios() != 1 {
 		t.Parallel()
 	}
 }

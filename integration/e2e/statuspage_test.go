@@ -94,6 +94,9 @@ func TestStatusPages(t *testing.T) {
 	inParallel(t)
 	w := shop.New(1500, 11)
 	s := newScenario(t, w)
+	if s.backend.MaxConnections() > 0 {
+		t.Skip("the broker has no connections left with which projectors could count its messages")
+	}
 	s.start(1, 2)
 	s.load(20 * time.Second)
 	ctx := t.Context()

@@ -63,7 +63,7 @@ func (s *scenario) asks(program, effect string, run func(ctx context.Context, ar
 	} {
 		screen, status := s.atTerminal(program, no.typed, pause...)
 		before, after, asked := strings.Cut(screen, "Continue? [y/N] ")
-		if !asked || status != 1 || !strings.HasPrefix(before, question) || !strings.HasPrefix(after, no.echo) || !strings.HasSuffix(after, unchanged) {
+		if !asked || status != 1 || !strings.Contains(before, question) || !strings.HasPrefix(after, no.echo) || !strings.HasSuffix(after, unchanged) {
 			s.t.Errorf("%s: status %d, the screen shows\n%s", no.name, status, screen)
 		}
 	}

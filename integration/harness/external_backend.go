@@ -87,7 +87,9 @@ func (b *ExternalBackend) Backlog() (Backlog, error) {
 
 // Close implements [Backend]: it deletes the topic and drops the databases.
 func (b *ExternalBackend) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	// A projector that was killed in a transaction leaves it open. The drop of a database
+	// waits until the server ends the transaction, by default after 60 s.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*requestTimeout)
 	defer cancel()
 	errs := []error{b.bus.Close(ctx), deleteTopic(ctx, b.external.admin, b.name)}
 	databases := b.Databases()

@@ -46,6 +46,36 @@ type Config struct {
 	// AcceptTimeout is how long an accept of the next available session waits if the client
 	// sets no timeout, default [DefaultAcceptTimeout].
 	AcceptTimeout time.Duration
+
+	// Limits bound the whole namespace. The zero value has no bounds.
+	Limits Limits
+}
+
+// Limits are bounds of a whole namespace. A zero field is no bound.
+type Limits struct {
+	// Connections is how many connections may be open at the same time. A further one is
+	// closed with amqp:resource-limit-exceeded.
+	Connections int
+
+	// Entities is how many queues and topics there may be.
+	Entities int
+
+	// TTL is the longest time to live of messages. It replaces longer ones.
+	TTL time.Duration
+
+	// DuplicateDetectionWindow is the longest one.
+	DuplicateDetectionWindow time.Duration
+
+	// Unpartitioned refuses partitioned entities.
+	Unpartitioned bool
+}
+
+// EmulatorLimits returns the documented limits of Microsoft's Service Bus emulator
+// (https://learn.microsoft.com/azure/service-bus-messaging/overview-emulator#usage-quotas).
+func EmulatorLimits() Limits {
+	return Limits{
+		Connections: 10, Entities: 50, TTL: time.Hour, DuplicateDetectionWindow: 5 * time.Minute, Unpartitioned: true,
+	}
 }
 
 // TLS declares addresses with a certificate. SDKs that connect without

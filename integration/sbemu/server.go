@@ -52,7 +52,10 @@ func New(cfg Config) (*Server, error) {
 		cfg.Policies = []Policy{{Name: DefaultPolicy, Key: DefaultKey, Manage: true}}
 	}
 
-	s := &Server{cfg: cfg, namespace: broker.NewNamespace()}
+	s := &Server{cfg: cfg, namespace: broker.NewLimitedNamespace(broker.Limits{
+		Entities: cfg.Limits.Entities, TTL: cfg.Limits.TTL,
+		DuplicateDetectionWindow: cfg.Limits.DuplicateDetectionWindow, Unpartitioned: cfg.Limits.Unpartitioned,
+	})}
 
 	for _, t := range cfg.Topics {
 		if err := s.CreateTopic(t); err != nil {
@@ -66,7 +69,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 
-	opts := front.Options{Namespace: s.namespace, AcceptTimeout: cfg.AcceptTimeout, Policies: s.policies}
+	opts := front.Options{Namespace: s.namespace, AcceptTimeout: cfg.AcceptTimeout, Policies: s.policies, MaxConnections: cfg.Limits.Connections}
 	keys := []access.Policy{}
 	for _, p := range cfg.Policies {
 		keys = append(keys, access.Policy{Name: p.Name, Key: p.Key, Rights: p.rights()})

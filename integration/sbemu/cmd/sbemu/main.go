@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("declare namespace: %w", err)
 	}
 
-	return serve(ctx, srv, o.ControlAddress, stdout)
+	return serve(ctx, srv, o, stdout)
 }
 
 // parse reads the flags and the environment. done means that it has printed the help or the

@@ -15,7 +15,7 @@ import (
 
 const description = `A stand-in for Azure Service Bus, in memory, for development and tests. It prints the connection ` +
 	`string to use (with UseDevelopmentEmulator=true, so plain AMQP) and stops on SIGTERM. ` +
-	`Without --topic and --queue it has a topic "events" with duplicate detection over 10 minutes and a ` +
+	`Without --topic, --queue and --config it has a topic "events" with duplicate detection over 10 minutes and a ` +
 	`session subscription "projector" with locks of 30 s. Entities are declared as NAME:key=value:key=value…; ` +
 	`for example: --topic events:dedup=10m:subscription=projector:sessions=true:lock=30s`
 
@@ -23,6 +23,9 @@ const description = `A stand-in for Azure Service Bus, in memory, for developmen
 type options struct {
 	Address        string   `help:"Where to listen for AMQP." env:"SBEMU_ADDRESS" default:"127.0.0.1:5672"`
 	ControlAddress string   `help:"Where to serve the control API for faults and inspection, empty: nowhere (see package integration/sbemu/control)." env:"SBEMU_CONTROL_ADDRESS"`
+	HTTPAddress    string   `help:"Where to serve the administration API and /health without TLS, empty: nowhere. Microsoft's emulator uses port 5300." env:"SBEMU_HTTP_ADDRESS"`
+	Config         string   `help:"File with entities, in the form of Config.json of Microsoft's emulator." env:"SBEMU_CONFIG" placeholder:"FILE"`
+	As             string   `help:"Whose limits to have: azure (no limits of the namespace), or emulator (10 connections, 50 queues and topics, messages of an hour, duplicates over 5 minutes, no partitions)." env:"SBEMU_AS" enum:"azure,emulator" default:"azure"`
 	Topic          []string `help:"A topic: NAME with dedup=DURATION partitioned=BOOL max-message=BYTES max-batch=BYTES ttl=DURATION record=COUNT disabled=BOOL, then for each subscription subscription=NAME with sessions=BOOL lock=DURATION max-deliveries=COUNT ttl=DURATION dead-letter-expired=BOOL disabled=BOOL; at the very end filter=SQL selects messages for the last subscription." placeholder:"SPEC" sep:"none"`
 	Queue          []string `help:"A queue: NAME with the keys of topics and of subscriptions." placeholder:"SPEC" sep:"none"`
 	TLSAddress     string   `help:"Where to listen for AMQP over TLS, empty: nowhere. SDKs want port 5671." env:"SBEMU_TLS_ADDRESS"`
@@ -33,6 +36,9 @@ type options struct {
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
+
+// asEmulator is the value of --as for the limits of Microsoft's emulator.
+const asEmulator = "emulator"
 
 // Validate returns every problem of the flags at once.
 func (o *options) Validate() error {
@@ -48,9 +54,23 @@ func (o *options) config() (sbemu.Config, error) {
 		errs []error
 	)
 
-	if len(o.Topic)+len(o.Queue) == 0 {
+	switch {
+	case o.Config != "":
+		var err error
+
+		cfg, err = readEmulatorFile(o.Config, o.Record)
+		errs = append(errs, err)
+	case len(o.Topic)+len(o.Queue) == 0:
 		cfg = sbemu.Default()
 		cfg.Topics[0].Record = o.Record
+
+		if o.As == asEmulator {
+			cfg.Topics[0].DuplicateDetectionWindow = sbemu.EmulatorLimits().DuplicateDetectionWindow
+		}
+	}
+
+	if o.As == asEmulator {
+		cfg.Limits = sbemu.EmulatorLimits()
 	}
 
 	cfg.Address = o.Address

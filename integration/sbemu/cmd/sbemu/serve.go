@@ -14,23 +14,33 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/control"
 )
 
-// serve starts the server, and its control API if controlAddress is set. It prints how to
-// reach them, and closes both when ctx ends.
-func serve(ctx context.Context, srv *sbemu.Server, controlAddress string, stdout io.Writer) (err error) {
+// serve starts the server, and those of its APIs that have an address. It prints how to
+// reach them, and closes all when ctx ends.
+func serve(ctx context.Context, srv *sbemu.Server, o options, stdout io.Writer) (err error) {
 	defer func() { err = errors.Join(err, srv.Close()) }()
 
 	if err := srv.Start(); err != nil {
 		return explain(err, "--address, --tls-address or --admin-address")
 	}
 
-	if controlAddress != "" {
-		address, stop, err := serveHTTP(ctx, controlAddress, control.NewHandler(srv))
+	for _, api := range []struct {
+		name, address, flag string
+		handler             http.Handler
+	}{
+		{"control", o.ControlAddress, "--control-address", control.NewHandler(srv)},
+		{"administration", o.HTTPAddress, "--http-address", emulatorHandler(srv)},
+	} {
+		if api.address == "" {
+			continue
+		}
+
+		address, stop, err := serveHTTP(ctx, api.address, api.handler)
 		if err != nil {
-			return explain(err, "--control-address")
+			return explain(err, api.flag)
 		}
 		defer stop()
 
-		fmt.Fprintf(stdout, "control: http://%s\n", address)
+		fmt.Fprintf(stdout, "%s: http://%s\n", api.name, address)
 	}
 
 	// This line is the last one: a caller that waits for it can use everything printed

@@ -12,21 +12,36 @@ import (
 
 // Namespace holds the entities. Their names are not case-sensitive.
 type Namespace struct {
+	limits Limits
+
 	mu     sync.RWMutex
 	byName map[string]*Destination
 	order  []*Destination
 }
 
-// NewNamespace returns a namespace without entities.
-func NewNamespace() *Namespace {
-	return &Namespace{byName: make(map[string]*Destination)}
+// NewNamespace returns a namespace without entities and without limits.
+func NewNamespace() *Namespace { return NewLimitedNamespace(Limits{}) }
+
+// NewLimitedNamespace returns a namespace without entities.
+func NewLimitedNamespace(l Limits) *Namespace {
+	return &Namespace{limits: l, byName: make(map[string]*Destination)}
 }
 
 // CreateTopic adds a topic with its subscriptions.
-func (n *Namespace) CreateTopic(cfg TopicConfig) error { return n.add(newTopic(cfg, n.forward)) }
+func (n *Namespace) CreateTopic(cfg TopicConfig) error {
+	if err := n.limits.apply(cfg.Name, &cfg.IntakeConfig); err != nil {
+		return err
+	}
+
+	return n.add(newTopic(cfg, n.forward))
+}
 
 // CreateQueue adds a queue.
 func (n *Namespace) CreateQueue(cfg StandaloneConfig) error {
+	if err := n.limits.apply(cfg.Name, &cfg.IntakeConfig); err != nil {
+		return err
+	}
+
 	return n.add(newStandalone(cfg, n.forward))
 }
 
@@ -37,6 +52,10 @@ func (n *Namespace) add(d *Destination) error {
 	key := strings.ToLower(d.path)
 	if n.byName[key] != nil {
 		return fmt.Errorf("entity %q exists already", d.path)
+	}
+
+	if most := n.limits.Entities; most > 0 && len(n.order) >= most {
+		return fmt.Errorf("create %q: a namespace has up to %d queues and topics", d.path, most)
 	}
 
 	n.byName[key] = d

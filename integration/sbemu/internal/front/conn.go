@@ -58,6 +58,10 @@ type conn struct {
 	names   map[string]*outgoing // receiving links by name
 	senders map[*incoming]struct{}
 
+	// surplus is set if the connection exceeds the limit. It is closed with the reason
+	// after the handshake.
+	surplus bool
+
 	// State of the idleness watch.
 	watcher       *time.Timer
 	links         int
@@ -103,6 +107,10 @@ func (c *conn) run() {
 		defer close(written)
 		c.write()
 	}()
+
+	if c.surplus {
+		c.closeWith(wire.Errorf(broker.CondResourceLimit, "ConnectionsQuotaExceeded for namespace: up to %d connections may be open.", c.srv.opts.MaxConnections))
+	}
 
 	err := c.read()
 	c.delay.close()

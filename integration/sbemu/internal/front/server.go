@@ -25,6 +25,10 @@ type Options struct {
 	// AcceptTimeout is how long an accept of the next available session waits if the
 	// client sets no timeout.
 	AcceptTimeout time.Duration
+
+	// MaxConnections is how many connections may be open at the same time; zero means any
+	// number.
+	MaxConnections int
 }
 
 // Server serves a namespace over AMQP.
@@ -123,10 +127,24 @@ func (s *Server) accept(nc net.Conn) *conn {
 	}
 
 	c := newConn(s, nc, s.nextConn.Add(1))
+	c.surplus = s.opts.MaxConnections > 0 && s.counted() >= s.opts.MaxConnections
 	s.conns[c] = struct{}{}
 	s.group.Add(1)
 
 	return c
+}
+
+// counted returns how many connections count for the limit. The caller holds the lock.
+func (s *Server) counted() int {
+	n := 0
+
+	for c := range s.conns {
+		if !c.surplus {
+			n++
+		}
+	}
+
+	return n
 }
 
 func (s *Server) serveConn(c *conn) {
