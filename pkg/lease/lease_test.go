@@ -111,7 +111,7 @@ func TestLeaseFollowsItsModel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, m := newDocument(t), model{}
 				for i, r := range requests {
-					<-time.After(r.wait)
+					pass(r.wait)
 					condition, set, holds := m.take(r, f)
 					got, err := change(t.Context(), c, condition, set...)
 					if err != nil || (got != nil) != holds {
