@@ -1,3 +1,3 @@
 // Package obs makes the logger, the metrics registry and the metrics handler of a process,
-// and redirects client-go's klog to the logger.
+// redirects client-go's klog to the logger, and has values that expire for gauges.
 package obs

@@ -1,10 +1,11 @@
 package backlog
 
 import (
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // The results of a count, as values of a metric's label.
@@ -19,13 +20,8 @@ const (
 type metrics struct {
 	counts *prometheus.CounterVec
 	limit  prometheus.Gauge
-	// fresh is how long a count is reported.
-	fresh time.Duration
-
-	mu       sync.Mutex
-	sessions int
-	// at is the start of that count; zero before the first one.
-	at time.Time
+	// sessions is the last count, with the time of its start.
+	sessions obs.Expiring[int]
 }
 
 var (
@@ -47,7 +43,7 @@ func newMetrics(o *Options) *metrics {
 			Name: "penstock_projector_backlog_sessions_limit",
 			Help: "Number of sessions with messages at which counting stops (PENSTOCK_BACKLOG_LIMIT).",
 		}),
-		fresh: max(staleAfter*o.Interval, minFresh),
+		sessions: obs.Expiring[int]{After: max(staleAfter*o.Interval, minFresh)},
 	}
 	for _, result := range []string{resultOK, resultBusy, resultFailed} {
 		m.counts.WithLabelValues(result)
@@ -62,9 +58,7 @@ func newMetrics(o *Options) *metrics {
 // counted records a successful count. at is its start.
 func (m *metrics) counted(sessions int, at time.Time) {
 	m.counts.WithLabelValues(resultOK).Inc()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sessions, m.at = sessions, at
+	m.sessions.Set(sessions, at)
 }
 
 // Describe implements [prometheus.Collector].
@@ -75,15 +69,12 @@ func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (m *metrics) Collect(values chan<- prometheus.Metric) {
-	m.mu.Lock()
-	sessions, at := m.sessions, m.at
-	m.mu.Unlock()
+	sessions, at, fresh := m.sessions.Get()
 	if at.IsZero() {
 		return
 	}
-	age := time.Since(at)
-	values <- prometheus.MustNewConstMetric(descAge, prometheus.GaugeValue, age.Seconds())
-	if age <= m.fresh {
+	values <- prometheus.MustNewConstMetric(descAge, prometheus.GaugeValue, time.Since(at).Seconds())
+	if fresh {
 		values <- prometheus.MustNewConstMetric(descSessions, prometheus.GaugeValue, float64(sessions))
 	}
 }

@@ -54,7 +54,12 @@ func (c *Counter) Run(ctx context.Context) error {
 
 // Messages returns the last count by reason, which the caller must not change; nil if it is
 // stale.
-func (c *Counter) Messages() map[string]int { return c.metrics.last() }
+func (c *Counter) Messages() map[string]int {
+	if messages, _, fresh := c.metrics.messages.Get(); fresh {
+		return messages
+	}
+	return nil
+}
 
 // look counts once, and returns the wait until the next count.
 func (c *Counter) look(ctx context.Context) time.Duration {
@@ -67,7 +72,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	case ctx.Err() != nil:
 		return 0 // Run ends and does not use it.
 	case err == nil:
-		c.metrics.counted(messages, start)
+		c.metrics.messages.Set(messages, start)
 		if c.failing {
 			o.Logger.Info().Any("messages", messages).Msg("dead letters counted again")
 		}

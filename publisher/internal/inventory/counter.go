@@ -110,14 +110,14 @@ func (c *Counter) Run(ctx context.Context) {
 
 // Quarantined returns the last count of the quarantine; false if it is stale.
 func (c *Counter) Quarantined() (int64, bool) {
-	n, ok := c.metrics.quarantine.get()
+	n, _, ok := c.metrics.quarantine.Get()
 	return int64(n), ok
 }
 
 // Oplog returns the last runway; false if it is stale or cannot be read.
 func (c *Counter) Oplog() (Runway, bool) {
-	left, ok := c.metrics.runway.get()
-	complete, _ := c.metrics.complete.get()
+	left, _, ok := c.metrics.runway.Get()
+	complete, _, _ := c.metrics.complete.Get()
 	return Runway{Left: time.Duration(left * float64(time.Second)), Complete: complete == 1}, ok
 }
 

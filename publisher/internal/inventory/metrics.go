@@ -1,10 +1,11 @@
 package inventory
 
 import (
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // QuarantineLimit is the largest number of records that is counted.
@@ -12,33 +13,18 @@ const QuarantineLimit = 10_000
 
 // reading is a gauge whose value expires.
 type reading struct {
+	obs.Expiring[float64]
 	description *prometheus.Desc
-	fresh       time.Duration
-
-	mu    sync.Mutex
-	value float64
-	at    time.Time
 }
 
-func (r *reading) set(value float64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.value, r.at = value, time.Now()
-}
-
-// get returns the value; false if there is none that is fresh.
-func (r *reading) get() (float64, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.value, !r.at.IsZero() && time.Since(r.at) <= r.fresh
-}
+func (r *reading) set(value float64) { r.Set(value, time.Now()) }
 
 // Describe implements [prometheus.Collector].
 func (r *reading) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- r.description }
 
 // Collect implements [prometheus.Collector].
 func (r *reading) Collect(values chan<- prometheus.Metric) {
-	if value, ok := r.get(); ok {
+	if value, _, fresh := r.Get(); fresh {
 		values <- prometheus.MustNewConstMetric(r.description, prometheus.GaugeValue, value)
 	}
 }
@@ -47,7 +33,8 @@ type metrics struct{ quarantine, size, most, runway, complete *reading }
 
 func newMetrics(o *Options) *metrics {
 	gauge := func(name, help string) *reading {
-		r := &reading{description: prometheus.NewDesc(name, help, nil, nil), fresh: staleAfter * o.Interval}
+		r := &reading{description: prometheus.NewDesc(name, help, nil, nil)}
+		r.After = staleAfter * o.Interval
 		if o.Registerer != nil {
 			o.Registerer.MustRegister(r)
 		}
