@@ -1,2 +1,3 @@
-// Package yamlplace finds the line of a mistake in a YAML file, and says what to do about it.
+// Package yamlplace reads YAML files. It finds the line of a mistake in a file, and says what
+// to do about it.
 package yamlplace

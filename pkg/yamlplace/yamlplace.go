@@ -2,9 +2,15 @@ package yamlplace
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"iter"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Mistake is the reason why a file is not YAML.
@@ -20,9 +26,59 @@ type Mistake struct {
 // block for many mistakes.
 var prefix = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
-// Find returns the mistake behind err, the error of parse for data. It calls parse for some
-// beginnings of data: about 17 times for a file of 100,000 lines.
-func Find(data []byte, err error, parse func([]byte) error) Mistake {
+// Documents iterates over the YAML documents of a file. If the file is not YAML, it ends with
+// the mistake.
+func Documents(data []byte) iter.Seq2[*yaml.Node, *Mistake] {
+	return func(yield func(*yaml.Node, *Mistake) bool) {
+		for document, err := range decode(data) {
+			var mistake *Mistake
+			if err != nil {
+				mistake = find(data, err)
+			}
+			if !yield(document, mistake) {
+				return
+			}
+		}
+	}
+}
+
+// decode iterates over the documents in data. It ends after the first error.
+func decode(data []byte) iter.Seq2[*yaml.Node, error] {
+	return func(yield func(*yaml.Node, error) bool) {
+		decoder := yaml.NewDecoder(bytes.NewReader(data))
+		for {
+			document := new(yaml.Node)
+			err := decoder.Decode(document)
+			if errors.Is(err, io.EOF) || !yield(document, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Resolve returns the node to which an alias refers, or the node itself.
+func Resolve(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+// List returns the elements of a list, or the node itself if it is no list.
+func List(node *yaml.Node) []*yaml.Node {
+	nodes := []*yaml.Node{node}
+	if node.Kind == yaml.SequenceNode {
+		nodes = slices.Clone(node.Content)
+	}
+	for i, n := range nodes {
+		nodes[i] = Resolve(n)
+	}
+	return nodes
+}
+
+// find returns the mistake behind err, the first error in data. It decodes some beginnings
+// of data: about 17 times for a file of 100,000 lines.
+func find(data []byte, err error) *Mistake {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	// All beginnings with the mistake fail like the whole. Others can fail in another way,
 	// because they end within a text or a bracket.
@@ -33,8 +89,12 @@ func Find(data []byte, err error, parse func([]byte) error) Mistake {
 		ends[i] = end
 	}
 	at := sort.Search(len(lines)-1, func(i int) bool {
-		e := parse(data[:ends[i]])
-		return e != nil && e.Error() == err.Error()
+		for _, e := range decode(data[:ends[i]]) {
+			if e != nil {
+				return e.Error() == err.Error()
+			}
+		}
+		return false
 	})
 	line := string(lines[at])
 	text := strings.TrimLeft(line, " \t")
@@ -43,7 +103,7 @@ func Find(data []byte, err error, parse func([]byte) error) Mistake {
 	if r := remedy(message, indentation); r != "" {
 		message += " (" + r + ")"
 	}
-	return Mistake{Line: at + 1, Column: len(indentation) + 1, Message: message}
+	return &Mistake{Line: at + 1, Column: len(indentation) + 1, Message: message}
 }
 
 // remedy says what to do about an error of the parser; empty if the error says enough.

@@ -4,17 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
 func TestFindNamesTheLineAndTheRemedy(t *testing.T) {
 	t.Parallel()
-	parse := func(data []byte) error {
-		var node yaml.Node
-		return yaml.Unmarshal(data, &node)
-	}
 	for name, test := range map[string]struct {
 		text         string
 		line, column int
@@ -34,12 +28,12 @@ func TestFindNamesTheLineAndTheRemedy(t *testing.T) {
 		"the only line":      {"]", 1, 1, ""},
 		"below a block text": {"a: |\n  x: y: z\n  \tq\n b: 1\n   c\nd: 1\n", 4, 2, ""},
 	} {
-		data := []byte(test.text)
-		err := parse(data)
-		if err == nil {
+		var got *yamlplace.Mistake
+		for _, got = range yamlplace.Documents([]byte(test.text)) {
+		}
+		if got == nil {
 			t.Fatalf("%s: the text is YAML", name)
 		}
-		got := yamlplace.Find(data, err, parse)
 		if got.Line != test.line || got.Column != test.column || !strings.Contains(got.Message, test.remedy) || strings.HasPrefix(got.Message, "yaml:") {
 			t.Errorf("%s: %d:%d: %s, not %d:%d with %q", name, got.Line, got.Column, got.Message, test.line, test.column, test.remedy)
 		}

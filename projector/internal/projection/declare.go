@@ -1,10 +1,8 @@
 package projection
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -122,15 +120,8 @@ func (l *loader) lineAt(file string, line, column int) (text string, caret int) 
 func (l *loader) parse(file string, data []byte) {
 	at := place{loader: l, file: file}
 	l.lines[file] = strings.Split(string(data), "\n")
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var document yaml.Node
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			m := yamlplace.Find(data, err, readable)
+	for document, m := range yamlplace.Documents(data) {
+		if m != nil {
 			problem := Problem{File: file, Line: m.Line, Column: m.Column, Message: "not YAML: " + m.Message}
 			problem.Expression, problem.Caret = l.lineAt(file, m.Line, m.Column)
 			l.report(problem)
@@ -138,19 +129,6 @@ func (l *loader) parse(file string, data []byte) {
 		}
 		if len(document.Content) > 0 {
 			at.root(document.Content[0])
-		}
-	}
-}
-
-// readable returns the first error of the YAML documents in data.
-func readable(data []byte) error {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var document yaml.Node
-		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
 		}
 	}
 }
@@ -169,7 +147,7 @@ func (p place) entries(node *yaml.Node) ([]entry, bool) {
 	var found []entry
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], resolve(node.Content[i+1])
+		key, value := node.Content[i], yamlplace.Resolve(node.Content[i+1])
 		switch {
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Tag == "!!null":
 			p.problem(key, "a key is a plain word")
@@ -181,14 +159,6 @@ func (p place) entries(node *yaml.Node) ([]entry, bool) {
 		}
 	}
 	return found, true
-}
-
-// resolve follows an alias to its node.
-func resolve(node *yaml.Node) *yaml.Node {
-	if node.Kind == yaml.AliasNode {
-		return node.Alias
-	}
-	return node
 }
 
 func empty(node *yaml.Node) bool {
@@ -227,7 +197,7 @@ func (p place) projections(node *yaml.Node) {
 		return
 	}
 	for _, item := range node.Content {
-		p.declaration(resolve(item))
+		p.declaration(yamlplace.Resolve(item))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
 // maxSchemaDepth bounds the nesting of a schema, because an alias in YAML can refer to a
@@ -136,13 +137,8 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 
 // typeWords reads a type or a list of them.
 func (p place) typeWords(e entry) []string {
-	nodes := []*yaml.Node{e.value}
-	if e.value.Kind == yaml.SequenceNode {
-		nodes = e.value.Content
-	}
 	words := []string{}
-	for _, n := range nodes {
-		n = resolve(n)
+	for _, n := range yamlplace.List(e.value) {
 		word := n.Value
 		if n.Tag == "!!null" {
 			word = "null"

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
 // The words of a handler besides the operators.
@@ -119,16 +120,12 @@ func (p place) operations(op operator, node *yaml.Node) []operation {
 
 // unset reads a path or a list of them.
 func (p place) unset(node *yaml.Node) []operation {
-	nodes := []*yaml.Node{node}
-	if node.Kind == yaml.SequenceNode {
-		nodes = node.Content
-	}
+	nodes := yamlplace.List(node)
 	if len(nodes) == 0 {
 		p.problem(node, "unset takes a field or a list of fields")
 	}
 	var found []operation
 	for _, n := range nodes {
-		n = resolve(n)
 		if n.Kind != yaml.ScalarNode || empty(n) {
 			p.problem(n, "unset takes a field or a list of fields")
 			continue

@@ -1,10 +1,8 @@
 package testcase
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,25 +109,20 @@ func (f *File) problem(node *yaml.Node, name, format string, args ...any) {
 
 func (f *File) parse(data []byte) {
 	f.lines = strings.Split(string(data), "\n")
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var document yaml.Node
-	err := decoder.Decode(&document)
-	switch {
-	case errors.Is(err, io.EOF):
-		f.problem(nil, "", "the file has no tests: it starts with tests:")
-		return
-	case err != nil:
-		m := yamlplace.Find(data, err, func(data []byte) error {
-			var node yaml.Node
-			if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&node); err != nil && !errors.Is(err, io.EOF) {
-				return err
-			}
-			return nil
-		})
-		f.problem(&yaml.Node{Line: m.Line, Column: m.Column}, "", "not YAML: %s", m.Message)
+	for document, mistake := range yamlplace.Documents(data) {
+		if mistake != nil {
+			f.problem(&yaml.Node{Line: mistake.Line, Column: mistake.Column}, "", "not YAML: %s", mistake.Message)
+		} else {
+			f.root(document.Content[0])
+		}
 		return
 	}
-	keys := f.mapping(document.Content[0], "", "a test file", fileKeys)
+	f.problem(nil, "", "the file has no tests: it starts with tests:")
+}
+
+// root reads the first YAML document of the file.
+func (f *File) root(root *yaml.Node) {
+	keys := f.mapping(root, "", "a test file", fileKeys)
 	if keys == nil {
 		return
 	}
@@ -142,12 +135,12 @@ func (f *File) parse(data []byte) {
 	}
 	tests := keys["tests"]
 	if tests == nil || tests.Kind != yaml.SequenceNode || len(tests.Content) == 0 {
-		f.problem(document.Content[0], "", "tests is a list of cases: each starts with a dash and has a name")
+		f.problem(root, "", "tests is a list of cases: each starts with a dash and has a name")
 		return
 	}
 	names := map[string]int{}
 	for _, node := range tests.Content {
-		c := f.testCase(resolve(node))
+		c := f.testCase(yamlplace.Resolve(node))
 		if c == nil {
 			continue
 		}
@@ -186,12 +179,7 @@ func (f *File) projections(node *yaml.Node) {
 		f.Projections = []string{folder}
 		return
 	}
-	nodes := []*yaml.Node{node}
-	if node.Kind == yaml.SequenceNode {
-		nodes = node.Content
-	}
-	for _, n := range nodes {
-		n = resolve(n)
+	for _, n := range yamlplace.List(node) {
 		if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == "!!null" {
 			f.problem(n, "", "projections is a file or folder, or a list of them, as seen from this file")
 			continue
@@ -235,7 +223,7 @@ func (f *File) testCase(node *yaml.Node) *Case {
 		return c
 	}
 	for _, n := range steps.Content {
-		n = resolve(n)
+		n = yamlplace.Resolve(n)
 		if k := f.mapping(n, c.Name, "a step", stepKeys); k != nil {
 			c.Steps = append(c.Steps, r.step(n, k))
 		}

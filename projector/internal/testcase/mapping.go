@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
 // mapping returns the values of a mapping by key, and reports problems. If the node is
@@ -22,7 +23,7 @@ func (f *File) mapping(node *yaml.Node, name, what string, known []string) map[s
 	}
 	found := map[string]*yaml.Node{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := keyAt(node, i), resolve(node.Content[i+1])
+		key, value := keyAt(node, i), yamlplace.Resolve(node.Content[i+1])
 		switch {
 		case !f.plainKey(key, name):
 		case found[key.Value] != nil:
@@ -39,7 +40,7 @@ func (f *File) mapping(node *yaml.Node, name, what string, known []string) map[s
 // keyAt returns a key of a mapping. If the key is an alias, keyAt returns the node to which
 // the alias refers, at the place of the alias.
 func keyAt(mapping *yaml.Node, i int) *yaml.Node {
-	key := *resolve(mapping.Content[i])
+	key := *yamlplace.Resolve(mapping.Content[i])
 	key.Line, key.Column = mapping.Content[i].Line, mapping.Content[i].Column
 	return &key
 }
@@ -55,12 +56,4 @@ func (f *File) plainKey(key *yaml.Node, name string) bool {
 		return false
 	}
 	return true
-}
-
-// resolve returns the node to which an alias refers, or the node itself.
-func resolve(node *yaml.Node) *yaml.Node {
-	if node.Kind == yaml.AliasNode {
-		return node.Alias
-	}
-	return node
 }

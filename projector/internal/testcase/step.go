@@ -6,6 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
 // Event is a given event.
@@ -67,7 +69,7 @@ func (r *caseReader) step(node *yaml.Node, keys map[string]*yaml.Node) Step {
 			given = &yaml.Node{}
 		}
 		for _, n := range given.Content {
-			if ev, ok := r.event(resolve(n)); ok {
+			if ev, ok := r.event(yamlplace.Resolve(n)); ok {
 				s.Given = append(s.Given, ev)
 			}
 		}
@@ -239,7 +241,7 @@ func (r *caseReader) pairs(node *yaml.Node, what string) func(yield func(key, va
 	}
 	return func(yield func(key, value *yaml.Node) bool) {
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			if !yield(keyAt(node, i), resolve(node.Content[i+1])) {
+			if !yield(keyAt(node, i), yamlplace.Resolve(node.Content[i+1])) {
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
 // maxDepth bounds the nesting of a value, because an alias in YAML can refer to a value
@@ -24,7 +25,7 @@ func (r *caseReader) value(node *yaml.Node) bson.RawValue {
 }
 
 func (r *caseReader) plain(node *yaml.Node, depth int) any {
-	node = resolve(node)
+	node = yamlplace.Resolve(node)
 	if depth > maxDepth {
 		r.problem(node, r.name, "the value nests deeper than %d levels", maxDepth)
 		return nil
