@@ -40,23 +40,30 @@ type Availability struct {
 	options AvailabilityOptions
 	gauge   prometheus.Gauge
 	served  atomic.Bool // the topic let the process connect once
-	refused atomic.Bool // some of the refusals last
-	failing atomic.Bool // some of the failures last
+	lasting atomic.Bool // some of the refusals or failures last
 
 	mu sync.Mutex
 	// connecting are the refusals since the last connection was opened. sending are those
 	// since the last send was accepted. everything are the refusals of events since the
 	// topic last accepted one, although connections are open.
-	connecting, sending, everything refusals
+	connecting, sending, everything streak
 	// unconnected are the failed attempts to connect since a connection was last open, and
 	// unsent the failed sends since the topic last accepted one.
-	unconnected, unsent refusals
+	unconnected, unsent streak
 }
 
-// refusals are consecutive refusals of one kind. The zero value is none.
-type refusals struct {
+// streak are consecutive refusals or failures of one kind. The zero value is none.
+type streak struct {
 	since time.Time
 	err   error
+}
+
+// add adds a refusal or failure.
+func (s *streak) add(err error) {
+	if s.since.IsZero() {
+		s.since = time.Now()
+	}
+	s.err = err
 }
 
 // NewAvailability makes an Availability for a process whose topic has not answered yet.
@@ -74,14 +81,12 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 // send.
 func (a *Availability) Connected() {
 	a.served.Store(true)
-	a.accepts(&a.connecting)
-	a.works(&a.unconnected)
+	a.accepts(&a.connecting, &a.unconnected)
 }
 
 // Accepted says that the topic has accepted a send.
 func (a *Availability) Accepted() {
-	a.accepts(&a.sending, &a.everything)
-	a.works(&a.unconnected, &a.unsent)
+	a.accepts(&a.sending, &a.everything, &a.unconnected, &a.unsent)
 }
 
 // ConnectFailed notes an attempt to connect that failed while no connection was open.
@@ -97,16 +102,12 @@ func (a *Availability) NoneWaits() { a.end(&a.everything) }
 // TermEnded says that this process no longer publishes, so it no longer knows whether the
 // topic works, or accepts events.
 func (a *Availability) TermEnded() {
-	a.end(&a.everything)
-	a.works(&a.unconnected, &a.unsent)
+	a.end(&a.everything, &a.unconnected, &a.unsent)
 }
 
 // Failing returns since when no connection could be opened or, if one is open, no send was
 // accepted, and the last error. The error is nil if the topic works.
 func (a *Availability) Failing() (since time.Time, err error) {
-	if !a.failing.Load() {
-		return time.Time{}, nil
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -118,26 +119,11 @@ func (a *Availability) Failing() (since time.Time, err error) {
 	return time.Time{}, nil
 }
 
-func (a *Availability) fails(r *refusals, err error) {
+func (a *Availability) fails(s *streak, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.failing.Store(true)
-	if r.since.IsZero() {
-		r.since = time.Now()
-	}
-	r.err = err
-}
-
-func (a *Availability) works(ended ...*refusals) {
-	if !a.failing.Load() {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, r := range ended {
-		*r = refusals{}
-	}
-	a.failing.Store(!a.unconnected.since.IsZero() || !a.unsent.since.IsZero())
+	a.lasting.Store(true)
+	s.add(err)
 }
 
 // Refused notes that the topic has refused a send. The error is nil if the caller should
@@ -157,64 +143,71 @@ func (a *Availability) EverythingRefused(err error) error {
 // Err is nil unless the topic refuses the process at present. Then it says why, and what to
 // do. It is a readiness check.
 func (a *Availability) Err() error {
-	if !a.refused.Load() {
-		return nil
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, r := range []refusals{a.connecting, a.sending, a.everything} {
-		if !r.since.IsZero() {
-			return fmt.Errorf("the topic has refused this publisher for %s: %w", duration.Text(time.Since(r.since)), a.options.Explain(r.err))
+	if s := a.refused(); s != nil {
+		return fmt.Errorf("the topic has refused this publisher for %s: %w", duration.Text(time.Since(s.since)), a.options.Explain(s.err))
+	}
+	return nil
+}
+
+// refused returns the refusals that last, of the first kind that has some; nil if there are
+// none. The caller holds the mutex.
+func (a *Availability) refused() *streak {
+	for _, s := range []*streak{&a.connecting, &a.sending, &a.everything} {
+		if !s.since.IsZero() {
+			return s
 		}
 	}
 	return nil
 }
 
-func (a *Availability) refuse(r *refusals, err error) error {
+func (a *Availability) refuse(s *streak, err error) error {
 	if !a.served.Load() {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := time.Now()
-	if r.since.IsZero() {
-		if !a.refused.Swap(true) {
-			a.gauge.Set(1)
-			logged := a.options.Logger.Error().Err(a.options.Explain(err))
-			if r != &a.everything {
-				logged.Stringer("endsAfter", a.options.FatalAfter)
-			}
-			logged.Msg("topic refuses this publisher; retrying")
+	if a.refused() == nil {
+		a.gauge.Set(1)
+		logged := a.options.Logger.Error().Err(a.options.Explain(err))
+		if s != &a.everything {
+			logged.Stringer("endsAfter", a.options.FatalAfter)
 		}
-		r.since = now
+		logged.Msg("topic refuses this publisher; retrying")
 	}
-	r.err = err
-	if lasted := now.Sub(r.since); lasted >= a.options.FatalAfter {
+	a.lasting.Store(true)
+	s.add(err)
+	if lasted := time.Since(s.since); lasted >= a.options.FatalAfter {
 		return fmt.Errorf("refused for %s: %w", duration.Text(lasted), err)
 	}
 	return nil
 }
 
-// accepts ends refusals, and logs that the topic accepts the publisher if none is left.
-func (a *Availability) accepts(ended ...*refusals) {
+// accepts ends refusals and failures, and logs that the topic accepts the publisher if no
+// refusals are left.
+func (a *Availability) accepts(ended ...*streak) {
 	if a.end(ended...) {
 		a.options.Logger.Info().Msg("topic accepts this publisher again")
 	}
 }
 
-// end ends refusals, and reports whether they were the last.
-func (a *Availability) end(ended ...*refusals) (last bool) {
-	if !a.refused.Load() {
+// end ends refusals and failures, and reports whether the last refusals have ended.
+func (a *Availability) end(ended ...*streak) (last bool) {
+	if !a.lasting.Load() {
 		return false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, r := range ended {
-		*r = refusals{}
+	was := a.refused()
+	for _, s := range ended {
+		*s = streak{}
 	}
-	last = a.connecting.since.IsZero() && a.sending.since.IsZero() && a.everything.since.IsZero() && a.refused.Swap(false)
-	if last {
-		a.gauge.Set(0)
+	refused := a.refused() != nil
+	a.lasting.Store(refused || !a.unconnected.since.IsZero() || !a.unsent.since.IsZero())
+	if was == nil || refused {
+		return false
 	}
-	return last
+	a.gauge.Set(0)
+	return true
 }
