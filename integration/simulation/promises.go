@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,11 +155,8 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 }
 
 func splitMessageID(id string) (aggregate string, event int64, ok bool) {
-	aggregate, number, ok := strings.Cut(id, "/")
-	if !ok {
-		return "", 0, false
-	}
-	_, err := fmt.Sscan(number, &event)
+	aggregate, number, _ := strings.Cut(id, "/")
+	event, err := strconv.ParseInt(number, 10, 64)
 	return aggregate, event, err == nil
 }
 
