@@ -19,14 +19,14 @@ import (
 )
 
 // The tests of this file run whole rebuilds, over the wire protocol. Each covers a fault of
-// other systems that rebuild read models. ARCHITECTURE.md lists the faults with all their
+// other systems that rebuild read models. docs/comparison.md lists the faults with all their
 // tests.
 
-// TestTestsNamedInTheArchitectureExist checks that the list names existing tests.
-func TestTestsNamedInTheArchitectureExist(t *testing.T) {
+// TestTestsNamedInTheComparisonExist checks that the list names existing tests.
+func TestTestsNamedInTheComparisonExist(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS(filepath.Join("..", ".."))
-	text, err := fs.ReadFile(root, "ARCHITECTURE.md")
+	text, err := fs.ReadFile(root, "docs/comparison.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestTestsNamedInTheArchitectureExist(t *testing.T) {
 		missing[strings.Trim(name, "`")] = true
 	}
 	if len(missing) < 20 {
-		t.Errorf("the architecture names %d tests", len(missing))
+		t.Errorf("the comparison names %d tests", len(missing))
 	}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	for _, module := range []string{"pkg", "publisher", "projector", "integration/e2e"} {
@@ -54,7 +54,7 @@ func TestTestsNamedInTheArchitectureExist(t *testing.T) {
 		}
 	}
 	for name := range missing {
-		t.Errorf("ARCHITECTURE.md names %s, which does not exist", name)
+		t.Errorf("docs/comparison.md names %s, which does not exist", name)
 	}
 }
 
