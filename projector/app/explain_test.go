@@ -83,10 +83,10 @@ event 3  Added  left out: the condition is false
 event 4  Shipped  left out: the projection has no handler for the event type
 
 event 5  Added  parks the aggregate
-  when: payload.quantity > 0  =>  fails: no such overload (these types do not go together: convert one, or give a field that may be null or absent a default with .?field.orValue(…))
+  when: payload.quantity > 0  =>  fails: > does not take string and int: convert the text with int(…), double(…) or timestamp(…)
       payload.quantity = "x"
 
-the aggregate is parked at event 5 (Added), reason expression: when: payload.quantity > 0: no such overload (these types do not go together: convert one, or give a field that may be null or absent a default with .?field.orValue(…))
+the aggregate is parked at event 5 (Added), reason expression: when: payload.quantity > 0: > does not take string and int: convert the text with int(…), double(…) or timestamp(…)
 events that wait behind it in the event store: 1; after a correction, "projector parked retry" applies them
 
 the document after event 4:

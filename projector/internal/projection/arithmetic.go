@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/decls"
@@ -49,10 +48,10 @@ var replacements = []replacement{
 	{celop.Multiply, multiplyValues, sameType, true, true},
 	{celop.Divide, divideValues, sameType, true, false},
 	{celop.Modulo, moduloValues, sameType, false, false},
-	{celop.Less, comparison(func(c int) bool { return c < 0 }), boolType, true, true},
-	{celop.LessEquals, comparison(func(c int) bool { return c <= 0 }), boolType, true, true},
-	{celop.Greater, comparison(func(c int) bool { return c > 0 }), boolType, true, true},
-	{celop.GreaterEquals, comparison(func(c int) bool { return c >= 0 }), boolType, true, true},
+	{celop.Less, comparison(celop.Less, func(c int) bool { return c < 0 }), boolType, true, true},
+	{celop.LessEquals, comparison(celop.LessEquals, func(c int) bool { return c <= 0 }), boolType, true, true},
+	{celop.Greater, comparison(celop.Greater, func(c int) bool { return c > 0 }), boolType, true, true},
+	{celop.GreaterEquals, comparison(celop.GreaterEquals, func(c int) bool { return c >= 0 }), boolType, true, true},
 }
 
 // standardLibrary returns CEL's standard library with the replaced operators.
@@ -163,7 +162,7 @@ func addValues(a, b ref.Val) ref.Val {
 		return computed(addDecimals(numberIn(a), numberIn(b)))
 	}
 	if adder, ok := a.(traits.Adder); ok {
-		return adder.Add(b)
+		return checked(celop.Add, a, b, adder.Add(b))
 	}
 	return noOverload(celop.Add, a, b)
 }
@@ -174,7 +173,7 @@ func subtractValues(a, b ref.Val) ref.Val {
 		return computed(subtractDecimals(numberIn(a), numberIn(b)))
 	}
 	if subtractor, ok := a.(traits.Subtractor); ok {
-		return subtractor.Subtract(b)
+		return checked(celop.Subtract, a, b, subtractor.Subtract(b))
 	}
 	return noOverload(celop.Subtract, a, b)
 }
@@ -185,7 +184,7 @@ func multiplyValues(a, b ref.Val) ref.Val {
 		return computed(multiplyDecimals(numberIn(a), numberIn(b)))
 	}
 	if multiplier, ok := a.(traits.Multiplier); ok {
-		return multiplier.Multiply(b)
+		return checked(celop.Multiply, a, b, multiplier.Multiply(b))
 	}
 	return noOverload(celop.Multiply, a, b)
 }
@@ -196,7 +195,7 @@ func divideValues(a, b ref.Val) ref.Val {
 		return types.WrapErr(errDecimalDivision)
 	}
 	if divider, ok := a.(traits.Divider); ok {
-		return divider.Divide(b)
+		return checked(celop.Divide, a, b, divider.Divide(b))
 	}
 	return noOverload(celop.Divide, a, b)
 }
@@ -207,7 +206,7 @@ func moduloValues(a, b ref.Val) ref.Val {
 		return types.WrapErr(errDecimalDivision)
 	}
 	if modder, ok := a.(traits.Modder); ok {
-		return modder.Modulo(b)
+		return checked(celop.Modulo, a, b, modder.Modulo(b))
 	}
 	return noOverload(celop.Modulo, a, b)
 }
@@ -219,14 +218,14 @@ func negateValue(a ref.Val) ref.Val {
 	if negater, ok := a.(traits.Negater); ok {
 		return negater.Negate()
 	}
-	return types.NewErr("no such overload: - of %s", a.Type().TypeName())
+	return noOverload(celop.Negate, a)
 }
 
 var errDecimalDivision = errors.New("a Decimal128 cannot be divided in an expression: convert it with double()")
 
 // comparison returns an operator that compares two values and passes the result
 // (negative, 0 or positive) to holds.
-func comparison(holds func(int) bool) func(a, b ref.Val) ref.Val {
+func comparison(operator string, holds func(int) bool) func(a, b ref.Val) ref.Val {
 	return func(a, b ref.Val) ref.Val {
 		switch numbers := isNumber(a) && isNumber(b); {
 		case numbers && (isDecimal(a) || a.Type() != b.Type()):
@@ -236,17 +235,17 @@ func comparison(holds func(int) bool) func(a, b ref.Val) ref.Val {
 			return types.Bool(holds(compareNumbers(numberIn(a), numberIn(b))))
 		case isDecimal(a) || isDecimal(b):
 			if !numbers {
-				return noOverload("comparison", a, b)
+				return noOverload(operator, a, b)
 			}
 		}
 		comparer, ok := a.(traits.Comparer)
 		if !ok {
-			return noOverload("comparison", a, b)
+			return noOverload(operator, a, b)
 		}
 		result := comparer.Compare(b)
 		c, ok := result.(types.Int)
 		if !ok {
-			return result
+			return checked(operator, a, b, result)
 		}
 		return types.Bool(holds(int(c)))
 	}
@@ -336,13 +335,4 @@ func computed(d bson.Decimal128, err error) ref.Val {
 		return types.WrapErr(err)
 	}
 	return opaque{decimalValue(d)}
-}
-
-func noOverload(operator string, a, b ref.Val) ref.Val {
-	for _, v := range [2]ref.Val{a, b} {
-		if types.IsUnknownOrError(v) {
-			return v
-		}
-	}
-	return types.NewErr("no such overload: %s of %s and %s", strings.Trim(operator, "_"), a.Type().TypeName(), b.Type().TypeName())
 }

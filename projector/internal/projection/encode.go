@@ -112,6 +112,8 @@ func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []b
 			raw = arrayOf(v.raw, v.more)
 		}
 		return bson.TypeArray, append(dst, raw.Value...), nil
+	case types.Duration:
+		return 0, dst, errDuration
 	case *types.Optional:
 		return 0, dst, fmt.Errorf("optional value inside another: use .orValue() or [?…]")
 	case traits.Mapper:

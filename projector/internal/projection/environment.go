@@ -8,8 +8,6 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
-
-	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 // common is the environment of all expressions, except for the variable payload. It is
@@ -146,10 +144,10 @@ func (e *environment) clean(message string) string {
 		return syntaxError(message)
 	}
 	if name, ok := strings.CutPrefix(message, "undeclared reference to '"); ok {
-		return message + similar.Meant(strings.TrimSuffix(name, "'"), sortedKeys(variables))
+		return e.undeclared(strings.TrimSuffix(name, "'"))
 	}
 	if e.declared == nil {
-		return message
+		return plain(message)
 	}
 	if field, ok := strings.CutPrefix(message, "undefined field '"); ok {
 		if suggestion, ok := e.declared.missed[strings.TrimSuffix(field, "'")]; ok {
@@ -161,5 +159,5 @@ func (e *environment) clean(message string) string {
 			return fmt.Sprintf("%s (the section events declares %s, so write %s.field)", message, s.name, s.name)
 		}
 	}
-	return message
+	return plain(message)
 }

@@ -119,7 +119,7 @@ func contains(within, v ref.Val, m *meter) ref.Val {
 		}
 		return types.False
 	}
-	return noOverload("in", v, within)
+	return noOverload(celop.In, v, within)
 }
 
 // equality is == or != by [sameValue].

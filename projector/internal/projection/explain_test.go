@@ -98,7 +98,7 @@ func TestExplainReportsTheExpressionsThatRan(t *testing.T) {
 		got := a.Explain(ev)
 		if got.Outcome == projection.Failed {
 			last := got.Evaluations[len(got.Evaluations)-1]
-			if last.Word != "when" || !strings.Contains(last.Error, "no such overload") || got.Err == nil || got.Err.Reason != projection.ReasonExpression {
+			if last.Word != "when" || !strings.Contains(last.Error, "> does not take string and int") || got.Err == nil || got.Err.Reason != projection.ReasonExpression {
 				t.Errorf("the failing event: %+v, %v", last, got.Err)
 			}
 			got.Evaluations, got.Err = nil, nil

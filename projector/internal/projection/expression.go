@@ -57,6 +57,9 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	if problems.Err() != nil {
 		var issues []issue
 		for _, e := range problems.Errors() {
+			if strings.Contains(e.Message, "!error!") {
+				continue // a consequence of another one
+			}
 			issues = append(issues, issue{line: e.Location.Line(), column: e.Location.Column(), message: env.clean(e.Message)})
 			if strings.HasPrefix(e.Message, "Syntax error") {
 				break // the others are mostly consequences of the first
@@ -88,6 +91,8 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	return x, nil
 }
 
+var errDuration = errors.New("a duration cannot be stored as BSON: store a number of a unit, such as (timestamp - state.since).getSeconds(), or .getHours() for whole hours")
+
 // checkResult refuses a type that can never be valid. dyn may be valid.
 func checkResult(t *cel.Type, want resultKind) error {
 	if want != boolValue && t.TypeName() == types.OptionalType.TypeName() {
@@ -100,14 +105,17 @@ func checkResult(t *cel.Type, want resultKind) error {
 	switch want {
 	case boolValue:
 		if kind != types.BoolKind {
-			return fmt.Errorf("gives %s, not bool", t)
+			return fmt.Errorf("gives %s, not bool", plainType(t.String()))
 		}
 	case numberValue:
 		if kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind && !t.IsExactType(typeDecimal128) {
-			return fmt.Errorf("gives %s, not a number", t)
+			return fmt.Errorf("gives %s, not a number", plainType(t.String()))
 		}
 	default:
-		if kind == types.DurationKind || kind == types.TypeKind {
+		if kind == types.DurationKind {
+			return errDuration
+		}
+		if kind == types.TypeKind {
 			return fmt.Errorf("gives %s, which cannot be stored as BSON", t)
 		}
 	}
@@ -148,28 +156,16 @@ func explain(err error) error {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
 		err = errors.New(text)
 	}
-	switch {
-	case strings.HasPrefix(text, "no such key"):
-		return fmt.Errorf("%w (if a field can be absent, read it as .?field, with .orValue(…) for a default)", err)
-	case strings.HasPrefix(text, "no such overload"):
-		return fmt.Errorf("%w (these types do not go together: convert one, or give a field that may be null or absent a default with .?field.orValue(…))", err)
-	case strings.Contains(text, "hash of unhashable type"):
-		return errKeyType
-	case strings.HasPrefix(text, "invalid qualifier type"):
-		return errIndexType
-	case strings.Contains(text, "cost limit exceeded"):
+	if strings.Contains(text, "cost limit exceeded") {
 		return fmt.Errorf("%w (an expression may take %d steps)", errCost, costLimit)
+	}
+	if said := plain(text); said != text {
+		return errors.New(said)
 	}
 	return err
 }
 
 // maxErrorText bounds the error of an evaluation, in bytes.
 const maxErrorText = 1 << 10
-
-// CEL's own errors about keys name types of Go.
-var (
-	errKeyType   = errors.New("a key of a map has a type that keys cannot have: convert an ObjectId, a UUID or a Decimal128 with string()")
-	errIndexType = errors.New("the value in the brackets has a type that keys and indexes cannot have: convert an ObjectId, a UUID or a Decimal128 with string()")
-)
 
 var errCost = errors.New("evaluation took too long")

@@ -62,14 +62,14 @@ const mapInsert = "cel.@mapInsert"
 func insertEntries(args ...ref.Val) ref.Val {
 	target, ok := args[0].(traits.Mapper)
 	if !ok {
-		return noOverload("insert", args[0], args[1])
+		return noOverload(mapInsert, args[0], args[1])
 	}
 	if len(args) > 2 {
 		return types.InsertMapKeyValue(target, args[1], args[2])
 	}
 	from, ok := args[1].(traits.Mapper)
 	if !ok {
-		return noOverload("insert", target, args[1])
+		return noOverload(mapInsert, target, args[1])
 	}
 	for _, e := range sortedEntries(from, nil) {
 		next := types.InsertMapKeyValue(target, e.key, e.value)
@@ -209,7 +209,7 @@ func (c *meteredCall) run(a, b ref.Val) ref.Val {
 	}
 	switch {
 	case c.impl.OperandTrait != 0 && !a.Type().HasTrait(c.impl.OperandTrait):
-		return types.NewErr("no such overload: %s", c.call.Function())
+		return noOverload(c.call.Function(), a)
 	case c.pattern != nil:
 		if text, ok := a.(types.String); ok {
 			return types.Bool(c.pattern.MatchString(string(text)))

@@ -31,7 +31,7 @@ func parsePath(text string) (fieldPath, error) {
 		}
 	}
 	if engineOwned(parts[0]) {
-		return nil, fmt.Errorf("field %s belongs to the engine", parts[0])
+		return nil, fmt.Errorf("field %s belongs to Penstock, which writes it by itself: _id is the aggregateId, lastEventId the eventId. Store another value under another name", parts[0])
 	}
 	if len(parts) > maxDepth {
 		return nil, fmt.Errorf("field path %q is deeper than %d levels", text, maxDepth)

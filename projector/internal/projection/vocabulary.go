@@ -184,7 +184,7 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 				problem.Line += i.line
 			}
 		}
-		if isWord(node.Value) && !strings.Contains(i.message, "did you mean") {
+		if isWord(node.Value) && strings.HasPrefix(i.message, "undeclared") && !strings.Contains(i.message, "did you mean") {
 			problem.Message += fmt.Sprintf(" (a text stands in quotes of its own: \"'%s'\")", node.Value)
 		}
 		p.report(problem)
