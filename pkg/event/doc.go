@@ -14,11 +14,20 @@
 // absent. An event that breaks these rules is a [ContractError] with a [Reason]. The error
 // is permanent.
 //
-// An [Encoder] makes the message of an event. The MessageId is "<aggregateId>/<eventId>".
-// The session key is the aggregate's or its bucket's. The body is the whole document, in
-// relaxed Extended JSON or in BSON. Relaxed Extended JSON does not distinguish the widths
-// of integers, so [DecodeBody] gives every integer 64 bits. [Canonical] does the same for
-// an event from the event store, so an event is the same from both sources.
+// An [Encoder] makes the message of an event. The MessageId is "<aggregateId>/<eventId>",
+// because event ids repeat across aggregates: with the event id alone, duplicate detection
+// would drop events of other aggregates. SessionId and PartitionKey are the session key: the
+// aggregate id, or a bucket of its hash ([SessionKeys]). Buckets are for many short-lived
+// aggregates, because a session costs several round trips from its accept to its release. An
+// id that is longer than Service Bus allows is replaced by its hash ([MessageID]).
+//
+// The body is the whole document, in relaxed Extended JSON or in BSON. A document that
+// Extended JSON cannot represent exactly is sent as BSON in both cases, so a consumer must
+// look at the content type. There is one exception. Relaxed Extended JSON does not
+// distinguish the widths of integers, because plain numbers are readable for every consumer.
+// So [DecodeBody] gives every integer 64 bits, and gives all NaN values one form. [Canonical]
+// does the same for an event from the event store, after a gap, by a claim check or in a
+// rebuild. So a replay gives the same bytes as the live read model.
 //
 // Both codecs work on bytes, without reflection, because each event passes both. The
 // driver's take much longer: for an event of 436 bytes, in BenchmarkEncode and

@@ -115,7 +115,8 @@ func (n *namesakes) add(i id, owner kind) {
 // for each event of the newer one, and is nil if there is none.
 //
 // The older aggregate is the one whose first event has the older _id if both are ObjectIds,
-// and the older timestamp otherwise. If these are equal, it is the one with the string.
+// and the older timestamp otherwise. If these are equal, it is the one with the string. This
+// follows from the event store alone, so both services agree without a record.
 //
 // If all ids of the store have one type, Strangers asks for nothing but their types, once a
 // minute. Otherwise it asks once for each id that can have a namesake.

@@ -37,6 +37,20 @@
 // and for clocks of different speed. [Hold] renews a lease while work runs, and ends the
 // context of the work with the trust.
 //
+// # Who uses it
+//
+//	lease of                             fields                        what fences its holder
+//	a range of a job, its planning       leaseUntil, holder, epoch     the epoch, and the trust ends the work
+//	  (job_ranges, jobs)
+//	the coordinator of a projection      coordinator.until, .pod,      the epoch, in each write of the entry
+//	  (projections)                        .epoch
+//	the registration of a pod            until                         the trust: without it, the pod settles
+//	  (projectors)                                                       nothing
+//	the reconciler (reconciliations)     until, holder                 nothing: each step repeats without harm
+//	a parked aggregate (parked)          retryAt, claim                the id of the claim, and the watermark
+//	the sessions for transactions        renewedAt ([Trust] alone)     the trust: without it, the process renews
+//	  (transaction_sessions)                                             before it begins a transaction
+//
 // # What is not here
 //
 // The publisher's lock in MongoDB is the same lock as a Lease of Kubernetes, by client-go:

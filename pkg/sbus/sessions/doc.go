@@ -61,4 +61,9 @@
 // through the management node after a link has ended; they are delivered again. A peer that
 // sends nothing for a minute, not even the empty frames that the connection requests,
 // counts as dead.
+//
+// The package has not run against Azure yet. Several receivers of a connection share one claim
+// and one management link. The SDK for Go does not do that, but Microsoft's other SDKs do.
+// Package contract of the module integration runs the same tests on this package and on the
+// SDK's receiver, over the stand-in. With PENSTOCK_RECEIVER=sdk a projector uses the SDK's.
 package sessions

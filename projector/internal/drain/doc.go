@@ -65,8 +65,9 @@
 //
 // # Two receivers
 //
-// A [Receiver] comes from package sessions ([DialAMQP]) or from azservicebus
-// ([Subscription]). The correctness of draining depends on neither:
+// A [Receiver] comes from package sessions ([DialAMQP]) or, with PENSTOCK_RECEIVER=sdk, from
+// azservicebus ([Subscription]). Sending, administration, counting sessions and reading dead
+// letters use azservicebus in both cases. The correctness of draining depends on neither:
 //
 //   - The result of a settlement affects only metrics and whether the session is lost.
 //     The broker delivers a message that was not settled again, and its event is then a

@@ -33,13 +33,15 @@ const (
 
 // sessions are the logical sessions in which this process runs its transactions. If a
 // process dies within a transaction, the server keeps the transaction, and its locks on
-// documents and collections, for transactionLifetimeLimitSeconds: a minute or more. So each
-// session is recorded before its first transaction, and the record has a lease. When the
-// lease has expired, the other processes kill the sessions, which aborts the transactions.
-// A process that was only suspended then repeats its transaction.
+// documents and collections, for transactionLifetimeLimitSeconds and up to half as long again:
+// 60 to 90 s by default. So each session is recorded before its first transaction, and the
+// record has a lease. When the lease has expired, the other processes kill the sessions, which
+// aborts the transactions. A process that was only suspended then repeats its transaction.
+// Until then the aggregates of the transaction wait; others do not (sidewatermark.go).
 //
 // A user may kill its own sessions without a further right. So the record names the user,
-// and only processes of that user act on it.
+// and only processes of that user act on it. If the server refuses killSessions, as the tiers
+// Free and Flex of Atlas do, the aggregates wait until the server aborts the transaction.
 type sessions struct {
 	db      *mongo.Database
 	records *mongo.Collection

@@ -46,9 +46,13 @@
 //     reached is logged once, with the remedy.
 //   - An elector runs once, so every term has its own.
 //
+// A simulation in virtual time shows that terms never overlap with these corrections, and that
+// they do overlap without them (simulation_test.go).
+//
 // # Limits of a lease
 //
 // A process that is frozen (a paused virtual machine, a suspended laptop) detects the end
 // of its term only when it continues. The epoch that package checkpoint claims fences its
-// writes.
+// writes. What it still sends can only repeat events that its successor publishes too,
+// because the successor begins at the saved position.
 package leader

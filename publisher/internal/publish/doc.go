@@ -52,8 +52,14 @@
 // such events, all later ones join them.
 // A loader reads them again, of many lanes at once, when the lanes move. A lane that fails
 // holds only those of its next send, and a lane without an answer none. So a key that is busy
-// or blocked slows down no other. A spilled event is not acknowledged, so the checkpoint does
-// not pass it.
+// or blocked slows down no other. About 130,000 events can be spilled; then reading stops.
+//
+// The checkpoint waits for the oldest event that is not acknowledged, while later ones are
+// published: penstock_publisher_checkpoint_age_seconds and penstock_publisher_delayed_seconds
+// grow. A restart publishes everything after that event again, in order, or scans the event
+// store if the oplog no longer reaches back that far. If two reads of the event store, five
+// seconds apart, both miss a spilled event, it goes to the quarantine as lost. If it was changed
+// and breaks the contract now, it goes there with the reason for that.
 //
 // # Failures
 //

@@ -9,6 +9,9 @@
 //   - [Window] counts while events are read, and holds unreadable ones back until it
 //     has decided.
 //
+// The limit is PENSTOCK_UNREADABLE_LIMIT, half of the events by default. The error names the
+// configured fields and the fields that the documents have.
+//
 // An event that is in the quarantine already counts for neither: it was judged before, and a
 // restart or a scan must not judge it otherwise. A scan reads in the order of the index,
 // where unreadable events can be neighbours, such as all ids of one type. So if the window
@@ -26,7 +29,7 @@
 //
 // An event is released early only when so many readable ones have followed that no window
 // with it can trip. So if the window trips, none of its unreadable events has been
-// released, except those that exceeded the hold time or the space. The checkpoint never
-// passes a held event, so a process that restarts reads the same events again and trips
-// again.
+// released, except those that exceeded the hold time or the space. If few events arrive,
+// these can be the events of half a window of aggregates. The checkpoint never passes a held
+// event, so a process that restarts reads the same events again and trips again.
 package readable

@@ -17,6 +17,9 @@
 //	lease lost          everything ends immediately; one last save is tried, which is
 //	                    harmless because of the fence
 //	fenced              everything ends immediately
+//	process dies        the lease expires; the next leader claims the next epoch and
+//	                    publishes everything after the saved position again, in order;
+//	                    the guards of the read models ignore what they have applied
 //	stream cannot       as with a stop, and the process exits with the explanation
 //	continue
 //	other pipeline      as with a stop, and the process exits with the explanation: the
@@ -54,14 +57,35 @@
 //	none                 PENSTOCK_START, whose position is saved before the first event
 //	                     is read: a crash before the first save loses nothing
 //
-// A position belongs to one collection, whose UUID the checkpoint records. If another
-// collection has the name, at the start of a term or while the stream runs, the term scans
-// that collection from its beginning. If no collection has the name, the term waits for
-// one.
+// A position belongs to one collection, whose UUID the checkpoint records. If that collection
+// was renamed, dropped or replaced, the change stream still has what was inserted into it
+// before, also for a process that was stopped or behind. So the term follows the stream to
+// the invalidate where the collection ended, and publishes all of it. No change stream has the
+// documents that the collection with the name holds now. So the term then scans that
+// collection from its beginning, and saves its UUID together with the scan. The stream after
+// that scan starts at the invalidate. If the name has changed hands more than once, the term
+// follows the stream to the next of these ends first. If no collection has the name, the term
+// waits for one, and penstock_publisher_source_missing is 1.
+//
+// Two things cannot be read any more: the events that the oplog has lost, and the part of a
+// collection that was not yet scanned when it lost its name. An error in the log says so.
 //
 // If the oplog no longer has the changes after the position, the event store is scanned
 // from its beginning. The stream then starts at the operation time that was noted before
 // the scan.
+//
+// # Events that the topic refuses
+//
+// The share of events that go to the quarantine as refused or lost is bounded by
+// PENSTOCK_QUARANTINE_SHARE. A new term also counts the events that went there since an hour
+// before the checkpoint. Otherwise each restart would put more events of a topic with a wrong
+// setting there.
+//
+// # While a process waits for a term
+//
+// Every process, also a standby, compares its pipeline with the checkpoint every 10 s. So a
+// standby that MongoDB refuses, or whose checkpoint belongs to another pipeline, ends like a
+// leader, also if it cannot renew its lease in the same MongoDB.
 //
 // # A scan that outlives the oplog
 //

@@ -39,7 +39,9 @@
 // [Options.Silence]. If only the connection of the stream is dead, TCP keep-alive closes
 // it, or the request ends after [Options.CatchUp], which doubles each time that it was too
 // short. The first batches are small and grow while the server fills them. The liveness
-// probe gets heartbeats as long as the server answers pings.
+// probe gets heartbeats as long as the server answers pings. Meanwhile
+// penstock_publisher_stream_caught_up is 0, and the lag is measured from the cluster time of
+// the position.
 //
 // # Silence
 //
