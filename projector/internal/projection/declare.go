@@ -26,6 +26,8 @@ type loader struct {
 	environments map[string]*environment
 	// lines are the lines of each file, to show them with a problem.
 	lines map[string][]string
+	// stored is the semantics of the stored definition that is compiled; 0 for files.
+	stored int
 	// advising says whether advice is collected.
 	advising bool
 	// empty says that a folder has no file of projections.

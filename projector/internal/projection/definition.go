@@ -13,10 +13,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// semantics is the version of the meaning of declarations. Raise it when a change makes the
-// same declaration fold the same events to another result: every read model is then
-// rebuilt.
-const semantics = 1
+// The versions of the meaning of declarations. Raise both when a change makes the same
+// declaration fold the same events to another result: every read model is then rebuilt.
+const (
+	// plainSemantics is that of definitions that all versions of Penstock can compile.
+	plainSemantics = 1
+	// richSemantics is that of definitions with something that the first versions do not
+	// know ([Projection.rich]). Those refuse it, so they do not fold by a part of it.
+	richSemantics = 2
+)
 
 // ErrInCode says that the projection of a definition is written in Go. Only a program with
 // its code can run it.
@@ -48,8 +53,8 @@ func Compile(definition string) (*Projection, error) {
 	if err := json.Unmarshal([]byte(definition), &d); err != nil {
 		return nil, fmt.Errorf("read the stored definition: %w", err)
 	}
-	if d.Semantics != semantics {
-		return nil, fmt.Errorf("projection %s is stored with semantics %d, and this version of Penstock has %d: run the version that stored it, or change nothing until all pods have the same version", d.Name, d.Semantics, semantics)
+	if d.Semantics < plainSemantics || d.Semantics > richSemantics {
+		return nil, fmt.Errorf("projection %s is stored with semantics %d, and this version of Penstock has %d: run the version that stored it, or change nothing until all pods have the same version", d.Name, d.Semantics, richSemantics)
 	}
 	if d.Go {
 		return nil, fmt.Errorf("compile projection %s: %w", d.Name, ErrInCode)
@@ -89,6 +94,7 @@ func (d storedDefinition) compile() (*Projection, error) {
 		return nil, err
 	}
 	l := newLoader()
+	l.stored = d.Semantics
 	place{loader: l, file: "the definition"}.root(node)
 	found, err := l.result(d.Name)
 	if err != nil {
@@ -137,7 +143,7 @@ func yamlNode(v any) *yaml.Node {
 // defineGo is the definition of a projection in Go.
 func defineGo(d Declaration) string {
 	return canonicalJSON(map[string]any{
-		"semantics": semantics, "go": true, "name": d.Name, "collection": d.Collection,
+		"semantics": plainSemantics, "go": true, "name": d.Name, "collection": d.Collection,
 		"aggregateType": d.AggregateType, "deletes": d.Deletes, "version": d.Version,
 	})
 }
@@ -145,8 +151,12 @@ func defineGo(d Declaration) string {
 // define is the definition of a declared projection that compiled.
 func (l *loader) define(p *Projection) (string, error) {
 	on, events := map[string]any{}, map[string]any{}
+	semantics, name := plainSemantics, plainName
+	if p.rich() {
+		semantics, name = richSemantics, quotedName
+	}
 	for eventType, h := range p.on {
-		described, payload, err := l.describe(eventType, h)
+		described, payload, err := l.describe(eventType, h, name)
 		if err != nil {
 			return "", err
 		}
@@ -165,9 +175,21 @@ func (l *loader) define(p *Projection) (string, error) {
 	return canonicalJSON(definition), nil
 }
 
+// rich reports whether the projection has something that the first versions of Penstock do
+// not know.
+func (p *Projection) rich() bool {
+	for _, h := range p.on {
+		if h.computed {
+			return true
+		}
+	}
+	return false
+}
+
 // describe returns a handler in canonical form, and the schema of the event type's
-// payload if the handler depends on it: as far as its expressions ask for fields.
-func (l *loader) describe(eventType string, h *handler) (described map[string]any, payload any, err error) {
+// payload if the handler depends on it: as far as its expressions ask for fields. name
+// writes the names in paths.
+func (l *loader) describe(eventType string, h *handler, name func(string) string) (described map[string]any, payload any, err error) {
 	env, err := l.environment(eventType)
 	if err != nil {
 		return nil, nil, err
@@ -198,7 +220,7 @@ func (l *loader) describe(eventType string, h *handler) (described map[string]an
 		o := &h.operations[i]
 		if o.op == opUnset {
 			paths, _ := described[string(opUnset)].([]string)
-			paths = append(paths, o.path.String())
+			paths = append(paths, o.path.text(name, source))
 			slices.Sort(paths)
 			described[string(opUnset)] = paths
 			continue
@@ -208,7 +230,7 @@ func (l *loader) describe(eventType string, h *handler) (described map[string]an
 			values = map[string]any{}
 			described[string(o.op)] = values
 		}
-		values[o.path.String()] = source(o.value)
+		values[o.path.text(name, source)] = source(o.value)
 	}
 	if depends {
 		payload = l.schemas[eventType].describe(used)

@@ -211,7 +211,7 @@ func TestDefinitionOfGo(t *testing.T) {
 
 func TestCompileRefusesUnknownDefinitions(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "{}", `{"semantics":2,"name":"p","collection":"c","on":{}}`, `{"semantics":1,"name":"p","collection":"c","on":{"E":{"set":{"a":"b +"}}}}`} {
+	for _, text := range []string{"", "{}", `{"semantics":3,"name":"p","collection":"c","on":{}}`, `{"semantics":1,"name":"p","collection":"c","on":{"E":{"set":{"a":"b +"}}}}`} {
 		if _, err := projection.Compile(text); err == nil {
 			t.Errorf("compiled %q", text)
 		}

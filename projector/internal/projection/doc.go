@@ -22,8 +22,8 @@
 // The words of a handler are when, set, unset, inc, push, pull, addToSet, min, max and
 // delete, and no others. Each operator takes a mapping of field paths to expressions, unset
 // takes a list of paths, delete takes true. A path names a field, or with dots a field
-// inside of documents. It cannot name an element of an array, and two operations of one
-// handler must not change the same value. The comment of each operator's constant says what
+// inside of documents. An expression in brackets gives a field's name, or with a = the id of
+// elements of an array. Two operations of one handler must not change the same value. The comment of each operator's constant says what
 // it does with absent fields and with values of other types. A handler is applied
 // completely or not at all.
 //

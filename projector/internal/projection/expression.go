@@ -42,6 +42,9 @@ const (
 	anyValue resultKind = iota
 	boolValue
 	numberValue
+	// nameValue is the name of a field, and idValue the id of an element.
+	nameValue
+	idValue
 )
 
 // issue is a problem in an expression. Lines count from 1 and columns from 0, as in CEL.
@@ -110,6 +113,14 @@ func checkResult(t *cel.Type, want resultKind) error {
 	case numberValue:
 		if kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind && !t.IsExactType(typeDecimal128) {
 			return fmt.Errorf("gives %s, not a number", plainType(t.String()))
+		}
+	case nameValue:
+		if kind != types.StringKind && kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind {
+			return fmt.Errorf("gives %s, and a field is named by a text or a whole number: convert it with string()", plainType(t.String()))
+		}
+	case idValue:
+		if kind == types.ListKind || kind == types.MapKind || kind == types.StructKind || kind == types.NullTypeKind || kind == types.DurationKind || kind == types.TypeKind {
+			return fmt.Errorf("gives %s, and the id of an element is a text, a number or another single value", plainType(t.String()))
 		}
 	default:
 		if kind == types.DurationKind {

@@ -3,6 +3,8 @@ package projection
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"cel.dev/cel-go/common/types"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -13,6 +15,8 @@ type handler struct {
 	// when is nil if the handler always runs.
 	when       *expression
 	operations []operation
+	// computed is set if an operation has a computed path.
+	computed bool
 	// delete excludes operations.
 	delete bool
 }
@@ -68,6 +72,10 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 		return outcomeApplied, "", nil
 	}
 	values, err := h.evaluate(s, m)
+	var paths []fieldPath
+	if err == nil && h.computed {
+		paths, err = h.resolve(s)
+	}
 	switch {
 	case errors.Is(err, errOutgrown):
 		return outcomeIgnored, ReasonRejected, err
@@ -82,7 +90,14 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 			continue
 		}
 		s.doing = o
-		if err := o.apply(d, values[i]); err != nil {
+		path := o.path
+		if h.computed {
+			path = paths[i]
+		}
+		if path == nil {
+			continue
+		}
+		if err := o.apply(d, path, values[i]); err != nil {
 			d.undo()
 			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
 		}
@@ -92,6 +107,33 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 		return outcomeIgnored, ReasonRejected, errOutgrown
 	}
 	return outcomeApplied, "", nil
+}
+
+// arrange sorts the operations if one has a computed path: those that lead to the same
+// value are then carried out in the same order in each process.
+func (h *handler) arrange() {
+	h.computed = slices.ContainsFunc(h.operations, func(o operation) bool { return o.path.computed() })
+	if h.computed {
+		slices.SortFunc(h.operations, func(a, b operation) int { return strings.Compare(a.canonical(), b.canonical()) })
+	}
+}
+
+// resolve returns the paths of the operations for one event; nil for those without effect.
+func (h *handler) resolve(s *scope) ([]fieldPath, error) {
+	paths := make([]fieldPath, len(h.operations))
+	for i := range h.operations {
+		o := &h.operations[i]
+		paths[i] = o.path
+		if !o.path.computed() {
+			continue
+		}
+		s.doing = o
+		var err error
+		if paths[i], err = o.path.resolve(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", o, err)
+		}
+	}
+	return paths, nil
 }
 
 func (h *handler) holds(s *scope) (bool, error) {

@@ -8,6 +8,11 @@ import (
 // SchemaID is the address of the published JSON Schema of a file of projections.
 const SchemaID = "https://raw.githubusercontent.com/penstock-cdc/penstock/main/docs/schema/projections.json"
 
+// pathPattern matches the path of a field. Expressions in brackets are not checked.
+const pathPattern = "^" + namePattern + `(\.` + namePattern + `|\[[\s\S]*\])*$`
+
+const namePattern = "([^.$\\[\\]()`][^.\\[\\]()`]*|`[^.$`][^.`]*`)"
+
 // object is a part of a JSON Schema.
 type object = map[string]any
 
@@ -74,8 +79,8 @@ func JSONSchema() map[string]any {
 			},
 			"path": object{
 				// A field may have a number as its name.
-				"type": []string{"string", "number", "boolean"}, "pattern": `^[^.$][^.]*(\.[^.$][^.]*)*$`,
-				"not": object{"type": "string", "pattern": `^(` + strings.Join([]string{fieldID, fieldLastEventID, fieldLastUpdatedAt, fieldLastGeneration}, "|") + `)(\.|$)`},
+				"type": []string{"string", "number", "boolean"}, "pattern": pathPattern,
+				"not": object{"type": "string", "pattern": `^(` + strings.Join([]string{fieldID, fieldLastEventID, fieldLastUpdatedAt, fieldLastGeneration}, "|") + `)([.\[]|$)`},
 			},
 			"payload": payloadSchema(),
 		},

@@ -43,19 +43,39 @@ type operation struct {
 // String says which operation it is, for errors.
 func (o *operation) String() string { return string(o.op) + " " + o.path.String() }
 
-// apply carries the operation out on d.
-func (o *operation) apply(d *document, v bson.RawValue) error {
+// commutes reports whether two operations whose computed paths can be equal may do so: the
+// sum of two numbers does not depend on their order.
+func (o *operation) commutes(other *operation) bool {
+	if o.op != opInc || other.op != opInc || len(o.path) != len(other.path) {
+		return false
+	}
+	for i, s := range o.path {
+		// A name that is declared in both paths is the same in both.
+		if t := other.path[i]; s.element != t.element || s.element && s.name != t.name {
+			return false
+		}
+	}
+	return o.canonical() != other.canonical()
+}
+
+// canonical returns the operator and the path, without unnecessary spaces.
+func (o *operation) canonical() string {
+	return string(o.op) + " " + o.path.text(quotedName, func(x *expression) string { return collapse(x.source) })
+}
+
+// apply carries the operation out on d, at the path for the event.
+func (o *operation) apply(d *document, path fieldPath, v bson.RawValue) error {
 	if o.op == opUnset || o.op == opPull {
-		if !d.exists || !d.reaches(o.path) {
+		if !d.exists || !d.reaches(path) {
 			return nil
 		}
 	}
-	field := d.touch(o.path[0])
-	if o.op == opPush && len(o.path) == 1 {
+	field := d.touch(path[0].name)
+	if o.op == opPush && len(path) == 1 {
 		return d.push(field, v)
 	}
 	before := field.whole()
-	next, err := o.path.step(before, func(old bson.RawValue) (bson.RawValue, error) { return o.change(old, v, d.meter) })
+	next, err := path.step(before, func(old bson.RawValue) (bson.RawValue, error) { return o.change(old, v, d.meter) }, d.meter)
 	if err != nil {
 		return err
 	}
@@ -83,19 +103,22 @@ func (d *document) push(field *touched, v bson.RawValue) error {
 }
 
 // reaches reports whether there is a value at p, or a value on the path that is not a
-// document.
+// document. It does not look into arrays.
 func (d *document) reaches(p fieldPath) bool {
 	var v bson.RawValue
-	if i := d.indexTouched(p[0]); i >= 0 {
+	if i := d.indexTouched(p[0].name); i >= 0 {
 		v = d.touched[i].value
 	} else {
-		v, _ = lookup(d.base, p[0])
+		v, _ = lookup(d.base, p[0].name)
 	}
-	for _, name := range p[1:] {
+	for _, s := range p[1:] {
+		if s.element {
+			break
+		}
 		if v.Type != bson.TypeEmbeddedDocument {
 			return false
 		}
-		v, _ = lookup(v.Value, name)
+		v, _ = lookup(v.Value, s.name)
 	}
 	return present(v)
 }
@@ -129,6 +152,9 @@ func errNotArray(v bson.RawValue) error {
 }
 
 func pull(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
+	if !present(old) {
+		return old, nil
+	}
 	if old.Type != bson.TypeArray {
 		return old, errNotArray(old)
 	}

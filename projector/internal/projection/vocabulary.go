@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
@@ -89,6 +91,7 @@ func (p place) handler(e entry) *handler {
 		p.problem(e.node, "when alone does nothing; the vocabulary is %s", strings.Join(vocabulary, ", "))
 	}
 	p.disjoint(e.node, h.operations)
+	h.arrange()
 	return h
 }
 
@@ -106,12 +109,9 @@ func (p place) operations(op operator, node *yaml.Node) []operation {
 	var found []operation
 	for _, e := range entries {
 		at := p.in(fmt.Sprintf("%s %s", op, e.key))
-		path, err := parsePath(e.key)
-		if err != nil {
-			at.problem(e.node, "%v", err)
-		}
+		path, ok := at.path(op, e.node)
 		value := at.expression(e.value, want)
-		if err == nil && value != nil {
+		if ok && value != nil {
 			found = append(found, operation{op: op, path: path, value: value})
 		}
 	}
@@ -130,14 +130,59 @@ func (p place) unset(node *yaml.Node) []operation {
 			p.problem(n, "unset takes a field or a list of fields")
 			continue
 		}
-		path, err := parsePath(n.Value)
-		if err != nil {
-			p.problem(n, "%v", err)
-			continue
+		if path, ok := p.path(opUnset, n); ok {
+			found = append(found, operation{op: opUnset, path: path})
 		}
-		found = append(found, operation{op: opUnset, path: path})
 	}
 	return found
+}
+
+// path reads the path of an operation, and compiles the expressions in it.
+func (p place) path(op operator, node *yaml.Node) (path fieldPath, ok bool) {
+	split := splitPath
+	if p.stored == plainSemantics {
+		split = literalPath
+	}
+	parts, err := split(node.Value)
+	if err == nil {
+		err = checkPath(node.Value, parts)
+	}
+	if last := len(parts) - 1; err == nil && op != opSet && op != opUnset && parts[last].at > 0 && parts[last].name != "" {
+		err = fmt.Errorf("%s changes a whole element: name its field, such as %s.quantity, or use set or unset", op, node.Value)
+	}
+	if err != nil {
+		p.problem(node, "%v", err)
+		return nil, false
+	}
+	ok = true
+	for _, part := range parts {
+		step := pathStep{name: part.name}
+		if part.at > 0 {
+			step.element = part.name != ""
+			step.key = p.bracket(node, part)
+			ok = ok && step.key != nil
+		}
+		path = append(path, step)
+	}
+	return path, ok
+}
+
+// bracket compiles an expression in the brackets of a path.
+func (p place) bracket(node *yaml.Node, part pathPart) *expression {
+	within := *node
+	within.Value, within.Column = part.expression, node.Column+part.at
+	if part.name != "" {
+		return p.expression(&within, idValue)
+	}
+	x := p.expression(&within, nameValue)
+	if x == nil || x.checked.Expr().Kind() != ast.LiteralKind {
+		return x
+	}
+	if _, number := x.checked.Expr().AsLiteral().(types.Int); number {
+		p.problem(node, "[%s] is the name of a field, not the position of an element: select an element by a field, such as [id=payload.id]; if the field is named so, write ['%[1]s']", part.expression)
+		return nil
+	}
+	return x
 }
 
 // disjoint reports operations that would overwrite each other.
@@ -145,7 +190,12 @@ func (p place) disjoint(node *yaml.Node, operations []operation) {
 	for i := range operations {
 		for j := range i {
 			a, b := &operations[j], &operations[i]
-			if a.path.overlaps(b.path) {
+			switch {
+			case !a.path.overlaps(b.path):
+			case a.commutes(b):
+			case a.path.computed() || b.path.computed():
+				p.problem(node, "%s and %s can change the same value: the result would depend on their order, which is not defined. Name different fields", a, b)
+			default:
 				p.problem(node, "%s and %s change the same value: the result would depend on their order, which is not defined", a, b)
 			}
 		}
