@@ -16,6 +16,8 @@
 //	           ▼
 //	         promises G1 to G8, each a validator over the history
 //
+// A history has one or two pipelines, each a [World], on the same servers.
+//
 // One seed is one [Plan]. A plan is data: it prints as text, and [Shrink] removes faults from
 // it while it still fails. Most failures repeat with their seed, though not all: goroutines
 // that are ready at the same virtual instant run in any order.

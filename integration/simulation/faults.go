@@ -21,6 +21,8 @@ type faultKind struct {
 	// later says that [Plan.more] draws the kind. All new kinds are such: seeds then keep the
 	// other faults of their plans.
 	later bool
+	// wide says that the kind concerns more than the processes of one pipeline.
+	wide bool
 	// reconciled says that the kind needs reconciliation, or heals as it does.
 	reconciled bool
 	// run strikes, waits while the fault lasts, and ends it. ctx ends when the faults of the
@@ -68,7 +70,7 @@ var faultKinds = map[string]faultKind{
 		})
 	}},
 	// All processes lose a server, as at its restart or failover.
-	"outage": {longest: 2 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
+	"outage": {wide: true, longest: 2 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
 		w.outage(ctx, f, f.For, func() {
 			if f.Server == mongodb {
 				w.mongo.KillCursors()
@@ -87,7 +89,7 @@ var faultKinds = map[string]faultKind{
 		w.outage(ctx, f, time.Duration(f.Process)*2*time.Second, func() { _ = w.mongo.Failover() })
 	}},
 	// What is durable stays; connections, cursors, open transactions and locks are gone.
-	"restart": {later: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+	"restart": {later: true, wide: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		if f.Server = mongodb; f.Way%4 < 2 {
 			f.Server = servicebus
 		}
@@ -96,10 +98,7 @@ var faultKinds = map[string]faultKind{
 				_ = w.mongo.Failover()
 				return
 			}
-			sessions, _ := w.bus.Sessions(subscriptionPath)
-			for _, s := range sessions {
-				_ = w.bus.LoseSessionLock(subscriptionPath, s.ID)
-			}
+			w.loseSessionLocks(1)
 		})
 	}},
 	"slow link": {longest: time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
@@ -157,39 +156,34 @@ var faultKinds = map[string]faultKind{
 	"refuse API requests": {server: kubernetes, run: func(_ context.Context, w *World, f Fault) {
 		w.kube.refuse(1+f.Process*4, []int{500, 503, 429, 409, 403}[f.Way%5])
 	}},
-	"delete the lease": {run: func(ctx context.Context, w *World, _ Fault) {
+	"delete the lease": {wide: true, run: func(ctx context.Context, w *World, _ Fault) {
 		w.history.deletedLease()
 		w.kube.deleteLeases()
-		_, _ = w.client.Database(stateDatabase).Collection("leader_leases").DeleteMany(ctx, bson.D{})
+		_, _ = w.state("leader_leases").DeleteMany(ctx, bson.D{})
 	}},
 	"throttle": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) { w.bus.Throttle(f.For) }},
 	"refuse links": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) {
 		w.bus.RefuseLinks(f.For, []string{"amqp:internal-error", "com.microsoft:server-busy", "amqp:not-found", "com.microsoft:timeout"}[f.Way%4])
 	}},
 	"refuse sends": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
-		w.bus.RefuseSends(topic, 1+f.Process*4, []string{"amqp:internal-error", "com.microsoft:server-busy", "com.microsoft:timeout", "amqp:resource-limit-exceeded"}[f.Way%4])
+		w.bus.RefuseSends(w.topic(), 1+f.Process*4, []string{"amqp:internal-error", "com.microsoft:server-busy", "com.microsoft:timeout", "amqp:resource-limit-exceeded"}[f.Way%4])
 	}},
 	"detach links": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
-		entity := []string{topic, subscriptionPath, subscriptionPath + "/$management"}[f.Way%3]
+		entity := []string{w.topic(), w.subscription(), w.subscription() + "/$management"}[f.Way%3]
 		_ = w.bus.DetachLinks(entity, "amqp:link:detach-forced")
 	}},
 	"lose session locks": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
-		sessions, _ := w.bus.Sessions(subscriptionPath)
-		for i, s := range sessions {
-			if i%(1+f.Way) == 0 {
-				_ = w.bus.LoseSessionLock(subscriptionPath, s.ID)
-			}
-		}
+		w.loseSessionLocks(1 + f.Way)
 	}},
 	"lose messages": {server: servicebus, reconciled: true, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
-		_ = w.bus.LoseMessages(topic, w.losing(everyNth(3+f.Way)))
+		_ = w.bus.LoseMessages(w.topic(), w.losing(everyNth(3+f.Way)))
 		wait(ctx, f.For)
-		_ = w.bus.LoseMessages(topic, nil)
+		_ = w.bus.LoseMessages(w.topic(), nil)
 	}},
 	"expire messages": {server: servicebus, reconciled: true, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
-		_ = w.bus.ExpireMessages(topic, w.losing(everyNth(3+f.Way)))
+		_ = w.bus.ExpireMessages(w.topic(), w.losing(everyNth(3+f.Way)))
 		wait(ctx, f.For)
-		_ = w.bus.ExpireMessages(topic, nil)
+		_ = w.bus.ExpireMessages(w.topic(), nil)
 	}},
 	"change definition": {reconciled: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		w.rollout(ctx, 1+f.Way%3, f.For)
@@ -217,7 +211,7 @@ var faultKinds = map[string]faultKind{
 		w.rollout(ctx, version+definitions, f.For/4)
 		wait(ctx, f.For)
 		if f.Way%2 == 0 {
-			_ = w.command(ctx, virtual.Projector, "projections", "drop", "tally", "--yes", "--why", "simulation")
+			_ = w.command(ctx, virtual.Projector, "projections", "drop", w.named("tally"), "--yes", "--why", "simulation")
 		}
 		w.rollout(context.WithoutCancel(ctx), version, 0)
 	}},
@@ -257,10 +251,10 @@ var faultKinds = map[string]faultKind{
 			{"projector", "verify", "--repair", "--yes", "--why", "simulation"},
 			{"projector", "parked", "retry", "--yes", "--why", "simulation"},
 			{"projector", "status"},
-			{"projector", "projections", "rebuild", "ledger", "--yes", "--why", "simulation"},
+			{"projector", "projections", "rebuild", w.named("ledger"), "--yes", "--why", "simulation"},
 			{"publisher", "status"},
 			{"publisher", "republish", "--aggregate", "a0", "--yes", "--why", "simulation"},
-			{"projector", "projections", "cancel", "ledger", "--yes", "--why", "simulation"},
+			{"projector", "projections", "cancel", w.named("ledger"), "--yes", "--why", "simulation"},
 			{"publisher", "pause", "--yes", "--why", "simulation"},
 			{"projector", "pause", "--yes", "--why", "simulation"},
 		}
@@ -278,6 +272,16 @@ var faultKinds = map[string]faultKind{
 			_ = w.command(context.WithoutCancel(ctx), virtual.Kind(c[0]), "resume", "--yes", "--why", "simulation")
 		}
 	}},
+}
+
+// loseSessionLocks takes the lock of one of n sessions of the subscription.
+func (w *World) loseSessionLocks(n int) {
+	sessions, _ := w.bus.Sessions(w.subscription())
+	for i, s := range sessions {
+		if i%n == 0 {
+			_ = w.bus.LoseSessionLock(w.subscription(), s.ID)
+		}
+	}
 }
 
 // everyNth selects one of n message ids, always the same ones.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +22,19 @@ type History struct {
 	terms []term
 	// deleted are the times at which the lease was deleted.
 	deleted []time.Time
+	// beside is the history of the second pipeline; nil if there is none.
+	beside *History
+}
+
+// of returns the history of the first or the second pipeline.
+func (h *History) of(pipeline int) *History {
+	if pipeline == 0 {
+		return h
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.beside = &History{began: h.began}
+	return h.beside
 }
 
 // line is an entry of the timeline.
@@ -51,11 +65,14 @@ func (h *History) ended(who string, status int) {
 	h.endTerm(who)
 }
 
-// deletedLease records that the lease is about to be deleted.
+// deletedLease records that the lease of each pipeline is about to be deleted.
 func (h *History) deletedLease() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.deleted = append(h.deleted, time.Now())
+	if h.beside != nil {
+		h.beside.deletedLease()
+	}
 }
 
 // endTerm ends the term of an instance, if it leads. The caller holds the lock.
@@ -95,8 +112,15 @@ func (h *History) overlaps() []string {
 func (h *History) WriteTo(w io.Writer) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	lines := h.lines
+	if h.beside != nil {
+		h.beside.mu.Lock()
+		defer h.beside.mu.Unlock()
+		lines = slices.Concat(lines, h.beside.lines)
+		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	}
 	var b bytes.Buffer
-	for _, l := range h.lines {
+	for _, l := range lines {
 		fmt.Fprintf(&b, "%10.3fs  %-16s %s\n", l.at.Seconds(), l.who, l.text)
 	}
 	return b.WriteTo(w)

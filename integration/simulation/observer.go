@@ -8,7 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 )
 
 // observer reads what the pipeline stores, like an application and like an operator, while
@@ -57,7 +56,7 @@ func (o *observer) readCheckpoint(ctx context.Context) {
 		ClusterTime bson.Timestamp `bson:"clusterTime"`
 		Recovery    bson.Raw       `bson:"recovery"`
 	}
-	err := o.world.client.Database(stateDatabase).Collection("checkpoints", options.Collection().SetReadConcern(readconcern.Majority())).FindOne(ctx, bson.D{}).Decode(&found)
+	err := o.world.state("checkpoints").FindOne(ctx, bson.D{{Key: "_id", Value: o.world.named("events")}}).Decode(&found)
 	if err != nil || found.Recovery != nil || found.Token == nil {
 		return
 	}
@@ -84,7 +83,7 @@ type model struct {
 // back.
 func (o *observer) readModels(ctx context.Context) {
 	fields := bson.D{{Key: "version", Value: 1}, {Key: "lastEventId", Value: 1}}
-	cursor, err := o.world.client.Database(modelsDatabase).Collection("ledger").Find(ctx, bson.D{}, options.Find().SetProjection(fields).SetBatchSize(10000))
+	cursor, err := o.world.models("ledger").Find(ctx, bson.D{}, options.Find().SetProjection(fields).SetBatchSize(10000))
 	if err != nil {
 		return
 	}

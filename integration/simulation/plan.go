@@ -44,6 +44,17 @@ type Plan struct {
 	// heals.
 	Reconcile bool
 	Faults    []Fault
+	// Beside is a second pipeline with the same servers; nil if there is none. Only the faults
+	// of the first one concern the servers as a whole.
+	Beside *Plan
+}
+
+// pipelines returns the plan of each pipeline.
+func (p *Plan) pipelines() []*Plan {
+	if p.Beside == nil {
+		return []*Plan{p}
+	}
+	return []*Plan{p, p.Beside}
 }
 
 // Settle is the virtual time in which every read model must equal the fold of its events
@@ -80,9 +91,13 @@ func (f Fault) String() string {
 
 // String describes the plan in one line, without its faults.
 func (p *Plan) String() string {
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, duplicates %v, partitioned %v, clock %+v, reconciled %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults",
+	var beside string
+	if p.Beside != nil {
+		beside = fmt.Sprintf("; beside it, %s", p.Beside)
+	}
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, duplicates %v, partitioned %v, clock %+v, reconciled %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Duplicates, p.Partitioned, p.ClockOffset,
-		p.Reconcile, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults))
+		p.Reconcile, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -139,7 +154,34 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 			return kind.reconciled || kind.later
 		})
 	}
+	p.Beside = neighbour(p)
 	return p
+}
+
+// neighbour draws the pipeline beside another one; most have none.
+func neighbour(p *Plan) *Plan {
+	r := rand.New(rand.NewPCG(p.Seed, 0x626573696465))
+	if r.IntN(6) > 0 {
+		return nil
+	}
+	n := *p
+	n.Seed, n.Faults = r.Uint64(), nil
+	n.Publishers, n.Projectors = 1+r.IntN(2), 1+r.IntN(2)
+	n.Election, n.Buckets, n.Receiver = pick(r, electionMongoDB, electionKubernetes), pick(r, 0, 3), pick(r, "amqp", "sdk")
+	n.Writers, n.Aggregates, n.Pause = 1, 5+r.IntN(10), time.Duration(200+r.IntN(800))*time.Millisecond
+	n.Poison, n.Unreadable, n.Large = r.IntN(2), r.IntN(2), 0
+	kinds := slices.DeleteFunc(slices.Sorted(maps.Keys(faultKinds)), func(name string) bool {
+		kind := faultKinds[name]
+		return kind.server != "" || kind.wide || !p.Reconcile && (kind.reconciled || kind.later)
+	})
+	for at := time.Duration(0); at < p.Length; at += time.Duration(r.ExpFloat64() * float64(time.Minute)) {
+		name := kinds[r.IntN(len(kinds))]
+		n.Faults = append(n.Faults, Fault{
+			At: at, Kind: name, Process: r.IntN(6), Way: r.IntN(16), Server: pick(r, mongodb, servicebus),
+			For: time.Duration(float64(faultKinds[name].longest) * r.Float64() * r.Float64()),
+		})
+	}
+	return &n
 }
 
 // more adds what was added to plans later. It draws from a source of its own, so that a seed

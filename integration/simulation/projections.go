@@ -18,16 +18,16 @@ func multiplier(version int) int64 { return []int64{31, 37, 41}[kept(version)-1]
 // kept returns the version with the projection tally.
 func kept(version int) int { return (version-1)%definitions + 1 }
 
-// projectionsFile returns a version of the projections. Nothing in them is idempotent:
+// projectionsFile returns a version of the projections of a pipeline. Nothing in them is idempotent:
 // ledger counts, appends and chains, so that an event that is lost, repeated or out of order
 // shows. tally folds the same events in another way, can fold the poison event, and is
 // the same in every version.
-func projectionsFile(version int) string {
+func projectionsFile(prefix string, version int) string {
 	ledger, tally, _ := strings.Cut(projectionsTemplate, "  - name: tally")
 	if version <= definitions {
 		ledger += "  - name: tally" + tally
 	}
-	return strings.NewReplacer("VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version))).Replace(ledger)
+	return strings.NewReplacer("name: ", "name: "+prefix, "collection: ", "collection: "+prefix, "VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version))).Replace(ledger)
 }
 
 const projectionsTemplate = `projections:

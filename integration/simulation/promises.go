@@ -17,9 +17,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// outcome is what a history has left behind, as the validators need it.
+// outcome is what a history has left behind in one pipeline, as the validators need it.
 type outcome struct {
 	world   *World
+	writers []*writer
 	watched *observer
 	asks    *reader
 	settles *settlements
@@ -95,7 +96,8 @@ func (o *outcome) settled(ctx context.Context) (bool, error) {
 // checkBuilds finds the builds that have not ended. Until then, a promotion may change what
 // verify reads.
 func checkBuilds(ctx context.Context, o *outcome) ([]string, error) {
-	n, err := o.world.client.Database(stateDatabase).Collection("projections").CountDocuments(ctx, bson.D{
+	n, err := o.world.state("projections").CountDocuments(ctx, bson.D{
+		{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{o.world.named("ledger"), o.world.named("tally")}}}},
 		{Key: "building", Value: bson.D{{Key: "$ne", Value: nil}}},
 		{Key: "building.state", Value: bson.D{{Key: "$ne", Value: "failed"}}},
 	})
@@ -109,7 +111,7 @@ func checkBuilds(ctx context.Context, o *outcome) ([]string, error) {
 }
 
 func checkTopic(_ context.Context, o *outcome) ([]string, error) {
-	messages, err := o.world.bus.Accepted(topic)
+	messages, err := o.world.bus.Accepted(o.world.topic())
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +163,7 @@ func splitMessageID(id string) (aggregate string, event int64, ok bool) {
 }
 
 func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
-	messages, err := o.world.bus.Accepted(topic)
+	messages, err := o.world.bus.Accepted(o.world.topic())
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +208,7 @@ func checkReadModels(ctx context.Context, o *outcome) ([]string, error) {
 
 // compare compares the read models of a collection with the fold of every aggregate.
 func (o *outcome) compare(ctx context.Context, collection string, fold func(int, []storedEvent) expected) ([]string, error) {
-	cursor, err := o.world.client.Database(modelsDatabase).Collection(collection).Find(ctx, bson.D{}, options.Find().SetBatchSize(10000))
+	cursor, err := o.world.models(collection).Find(ctx, bson.D{}, options.Find().SetBatchSize(10000))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", collection, err)
 	}
@@ -250,7 +252,6 @@ func (o *outcome) compare(ctx context.Context, collection string, fold func(int,
 
 // checkListed compares the parked list and the quarantine with what cannot be applied.
 func checkListed(ctx context.Context, o *outcome) ([]string, error) {
-	state := o.world.client.Database(stateDatabase)
 	var parked []struct {
 		Unit struct {
 			Projection string `bson:"projection"`
@@ -260,7 +261,7 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 		Reason string `bson:"reason"`
 		Error  string `bson:"error"`
 	}
-	cursor, err := state.Collection("parked").Find(ctx, bson.D{})
+	cursor, err := o.world.state("parked").Find(ctx, bson.D{})
 	if err == nil {
 		err = cursor.All(ctx, &parked)
 	}
@@ -270,12 +271,15 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 	due := make(map[string]int64)
 	for id, events := range o.events {
 		if e := foldLedger(o.version, events); e.parked > 0 {
-			due["ledger/"+id] = e.parked
+			due[o.world.named("ledger/"+id)] = e.parked
 		}
 	}
 	var findings []string
 	listed := make(map[string]bool) // by more than one generation during a rebuild
 	for _, m := range parked {
+		if !o.world.owns(m.Unit.Projection) {
+			continue
+		}
 		key := m.Unit.Projection + "/" + m.Unit.Aggregate
 		listed[key] = true
 		if due[key] != m.Event {
@@ -287,7 +291,7 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 			findings = append(findings, fmt.Sprintf("%s cannot apply event %d and is not parked", key, event))
 		}
 	}
-	n, err := state.Collection("quarantine").CountDocuments(ctx, bson.D{})
+	n, err := o.world.state("quarantine").CountDocuments(ctx, bson.D{{Key: "_id.stream", Value: o.world.named("events")}})
 	if err != nil {
 		return nil, fmt.Errorf("count the quarantine: %w", err)
 	}

@@ -31,7 +31,7 @@ type reader struct {
 
 // run asks until ctx ends.
 func (r *reader) run(ctx context.Context) {
-	host := r.world.network.NewHost("reader")
+	host := r.world.network.NewHost(r.world.named("reader"))
 	for ctx.Err() == nil {
 		wait(ctx, time.Duration(r.random.Int64N(int64(4*time.Second))))
 		projector := r.world.projectors[r.random.IntN(len(r.world.projectors))]
@@ -47,7 +47,7 @@ func (r *reader) run(ctx context.Context) {
 func (r *reader) ask(ctx context.Context, client *http.Client, address string, of commit) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	query := url.Values{"projection": {"tally"}, "aggregateId": {of.aggregate}, "eventId": {fmt.Sprint(of.event)}, "timeout": {"5s"}}
+	query := url.Values{"projection": {r.world.named("tally")}, "aggregateId": {of.aggregate}, "eventId": {fmt.Sprint(of.event)}, "timeout": {"5s"}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/applied?"+query.Encode(), nil)
 	if err != nil {
 		return
@@ -70,7 +70,7 @@ func (r *reader) ask(ctx context.Context, client *http.Client, address string, o
 		return
 	}
 	var found model
-	err = r.world.client.Database(modelsDatabase).Collection("tally").FindOne(ctx, bson.D{{Key: "_id", Value: of.aggregate}},
+	err = r.world.models("tally").FindOne(ctx, bson.D{{Key: "_id", Value: of.aggregate}},
 		options.FindOne().SetProjection(bson.D{{Key: "lastEventId", Value: 1}})).Decode(&found)
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -21,7 +22,7 @@ type Result struct {
 	// the virtual time.
 	Events, Answers int
 	Virtual         time.Duration
-	// Settled is how long the pipeline needed after the last fault.
+	// Settled is how long the pipelines needed after the last fault.
 	Settled time.Duration
 }
 
@@ -29,101 +30,177 @@ type Result struct {
 // what happens, also if Run does not return. folder is for files.
 func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result, error) {
 	history.began = time.Now()
-	w, err := newWorld(ctx, p, history, folder)
+	servers, err := newServers(p, folder)
 	if err != nil {
-		return nil, fmt.Errorf("start the world: %w", err)
+		return nil, fmt.Errorf("start the servers: %w", err)
 	}
-	watched := &observer{world: w}
-	var writers []*writer
-	for i := range p.Writers {
-		writers = append(writers, newWriter(w, i))
+	var outcomes []*outcome
+	for i, plan := range p.pipelines() {
+		w, err := newWorld(ctx, servers, plan, history.of(i), prefixes[i])
+		if err != nil {
+			return nil, fmt.Errorf("start the world: %w", err)
+		}
+		outcomes = append(outcomes, newOutcome(w))
 	}
-	asks := &reader{world: w, writers: writers, random: rand.New(rand.NewPCG(p.Seed, 0x726561646572))}
-	settles := &settlements{world: w}
-	var beside sync.WaitGroup
+	// each does something for all pipelines at once.
+	each := func(do func(*outcome)) {
+		var all sync.WaitGroup
+		for _, o := range outcomes {
+			all.Go(func() { do(o) })
+		}
+		all.Wait()
+	}
 	observing, stopObserving := context.WithCancel(ctx)
 	defer stopObserving()
-	for _, process := range w.processes() {
-		w.start(process)
+	var beside sync.WaitGroup
+	for _, o := range outcomes {
+		beside.Go(func() { o.observe(observing) })
 	}
-	beside.Go(func() { watched.run(observing) })
-	beside.Go(func() { asks.run(observing) })
-	beside.Go(func() { settles.run(observing) })
-
 	striking, stopFaults := context.WithCancel(ctx)
 	defer stopFaults()
 	var faults sync.WaitGroup
-	for _, f := range p.Faults {
-		faults.Go(func() {
-			wait(striking, f.At)
-			if striking.Err() == nil {
-				w.history.add("fault", "%s", f.String())
-				faultKinds[f.Kind].run(striking, w, f)
-			}
-		})
+	for _, o := range outcomes {
+		faults.Go(func() { o.world.strike(striking) })
 	}
-	var writing sync.WaitGroup
-	for _, writes := range writers {
-		writing.Go(func() { writes.run(ctx) })
-	}
-	writing.Wait()
+	each(func(o *outcome) { o.write(ctx) })
 	stopFaults()
 	faults.Wait()
 
+	servers.mongo.ClearFaults()
+	servers.bus.ClearFaults()
+	each(func(o *outcome) { o.world.settle(ctx) })
 	result := &Result{Plan: p, History: history}
-	o := &outcome{world: w, watched: watched, asks: asks, settles: settles, version: kept(w.definition)}
-	for _, writes := range writers {
-		o.written = append(o.written, writes.written...)
-		o.unreadable = append(o.unreadable, writes.unreadable...)
-	}
-	result.Events = len(o.written)
-	w.settle(ctx)
-	if err := o.load(ctx); err != nil {
-		return nil, err
-	}
 	calm := time.Now()
-	for time.Since(calm) < Settle {
-		settled, err := o.settled(ctx)
+	failures := make(chan error, len(outcomes))
+	each(func(o *outcome) { failures <- o.await(ctx, calm.Add(Settle)) })
+	for range outcomes {
+		if err := <-failures; err != nil {
+			return nil, err
+		}
+	}
+	result.Settled = time.Since(calm)
+	history.add("world", "settled after %v", result.Settled)
+	for _, o := range outcomes {
+		breaches, err := o.breaches(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if settled {
-			break
+		result.Breaches = append(result.Breaches, breaches...)
+	}
+	stopObserving()
+	beside.Wait()
+	for _, o := range outcomes {
+		result.Events += len(o.written)
+		result.Answers += o.asks.answered
+	}
+	each(func(o *outcome) { failures <- o.world.end() })
+	for range outcomes {
+		err = errors.Join(err, <-failures)
+	}
+	result.Virtual = time.Since(history.began)
+	return result, errors.Join(err, servers.close(ctx))
+}
+
+func newOutcome(w *World) *outcome {
+	o := &outcome{world: w, watched: &observer{world: w}, settles: &settlements{world: w}}
+	for i := range w.plan.Writers {
+		o.writers = append(o.writers, newWriter(w, i))
+	}
+	o.asks = &reader{world: w, writers: o.writers, random: rand.New(rand.NewPCG(w.plan.Seed, 0x726561646572))}
+	return o
+}
+
+// observe starts the processes, and observes until ctx ends.
+func (o *outcome) observe(ctx context.Context) {
+	for _, process := range o.world.processes() {
+		o.world.start(process)
+	}
+	var all sync.WaitGroup
+	for _, run := range []func(context.Context){o.watched.run, o.asks.run, o.settles.run} {
+		all.Go(func() { run(ctx) })
+	}
+	all.Wait()
+}
+
+// strike lets the faults of the plan strike. ctx ends them.
+func (w *World) strike(ctx context.Context) {
+	var faults sync.WaitGroup
+	for _, f := range w.plan.Faults {
+		faults.Go(func() {
+			wait(ctx, f.At)
+			if ctx.Err() == nil {
+				w.history.add(w.named("fault"), "%s", f.String())
+				faultKinds[f.Kind].run(ctx, w, f)
+			}
+		})
+	}
+	faults.Wait()
+}
+
+// write lets all writers write.
+func (o *outcome) write(ctx context.Context) {
+	var writing sync.WaitGroup
+	for _, w := range o.writers {
+		writing.Go(func() { w.run(ctx) })
+	}
+	writing.Wait()
+	for _, w := range o.writers {
+		o.written = append(o.written, w.written...)
+		o.unreadable = append(o.unreadable, w.unreadable...)
+	}
+}
+
+// await waits until the pipeline has nothing left to do.
+func (o *outcome) await(ctx context.Context, until time.Time) error {
+	o.version = kept(o.world.definition)
+	if err := o.load(ctx); err != nil {
+		return err
+	}
+	for time.Now().Before(until) {
+		if settled, err := o.settled(ctx); settled || err != nil {
+			return err
 		}
 		wait(ctx, 2*time.Second)
 	}
-	result.Settled = time.Since(calm)
-	w.history.add("world", "settled after %v", result.Settled)
+	return nil
+}
+
+// breaches checks all promises.
+func (o *outcome) breaches(ctx context.Context) ([]string, error) {
+	var breaches []string
 	for _, promise := range promises {
 		findings, err := promise.check(ctx, o)
 		if err != nil {
 			return nil, fmt.Errorf("check %s: %w", promise.name, err)
 		}
 		if len(findings) > 0 {
-			result.Breaches = append(result.Breaches, promise.name+":\n    "+strings.Join(findings[:min(len(findings), 8)], "\n    "))
+			name := promise.name
+			if o.world.prefix != "" {
+				name += ", in the second pipeline"
+			}
+			breaches = append(breaches, name+":\n    "+strings.Join(findings[:min(len(findings), 8)], "\n    "))
 		}
 	}
-	stopObserving()
-	beside.Wait()
-	result.Answers = asks.answered
-	if len(w.misused) > 0 {
-		return nil, fmt.Errorf("operators have used commands or flags that do not exist: %s", strings.Join(w.misused, "; "))
-	}
+	return breaches, nil
+}
+
+// end ends the processes.
+func (w *World) end() error {
 	w.closing.Store(true)
 	for _, process := range w.processes() {
 		w.stop(process)
 	}
 	w.ending.Wait()
-	result.Virtual = time.Since(history.began)
-	return result, w.close(ctx)
+	if len(w.misused) > 0 {
+		return fmt.Errorf("operators have used commands or flags that do not exist: %s", strings.Join(w.misused, "; "))
+	}
+	return nil
 }
 
 // settle ends every fault: all links are healed, all processes run with the last definition,
 // and nothing is paused.
 func (w *World) settle(ctx context.Context) {
 	w.history.add("world", "all faults are over")
-	w.mongo.ClearFaults()
-	w.bus.ClearFaults()
 	for _, process := range w.processes() {
 		for _, server := range virtual.Servers {
 			process.host().Heal(server)
@@ -143,6 +220,6 @@ func (w *World) settle(ctx context.Context) {
 		// A generation whose build was cancelled is built only on demand, and one with parked
 		// aggregates is promoted only on demand. Otherwise no rebuild may mend what live events
 		// have left wrong.
-		_ = w.command(ctx, virtual.Projector, "projections", "rebuild", "ledger", "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
+		_ = w.command(ctx, virtual.Projector, "projections", "rebuild", w.named("ledger"), "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
 	}
 }

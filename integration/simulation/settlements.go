@@ -52,12 +52,12 @@ func (s *settlements) look(ctx context.Context) {
 			Aggregate  string `bson:"aggregateId"`
 		} `bson:"_id"`
 	}
-	cursor, err := s.world.client.Database(stateDatabase).Collection("parked").Find(ctx, bson.D{})
+	cursor, err := s.world.state("parked").Find(ctx, bson.D{})
 	if err != nil || cursor.All(ctx, &parked) != nil {
 		return
 	}
 	var models []model
-	cursor, err = s.world.client.Database(modelsDatabase).Collection("tally").Find(ctx, bson.D{},
+	cursor, err = s.world.models("tally").Find(ctx, bson.D{},
 		options.Find().SetProjection(bson.D{{Key: "lastEventId", Value: 1}}).SetBatchSize(10000))
 	if err != nil || cursor.All(ctx, &models) != nil {
 		return
@@ -68,7 +68,7 @@ func (s *settlements) look(ctx context.Context) {
 		return
 	}
 	for _, m := range parked {
-		if m.Unit.Projection == "tally" {
+		if m.Unit.Projection == s.world.named("tally") {
 			delete(settled, m.Unit.Aggregate)
 		}
 	}
@@ -86,12 +86,12 @@ func (s *settlements) look(ctx context.Context) {
 
 // settled returns the last event of each aggregate whose message is settled.
 func (s *settlements) settled() map[string]int64 {
-	accepted, err := s.world.bus.Accepted(topic)
+	accepted, err := s.world.bus.Accepted(s.world.topic())
 	if err != nil {
 		return nil
 	}
 	unsettled := make(map[string]bool)
-	for _, queue := range []string{subscriptionPath, subscriptionPath + "/$DeadLetterQueue"} {
+	for _, queue := range []string{s.world.subscription(), s.world.subscription() + "/$DeadLetterQueue"} {
 		messages, err := s.world.bus.Messages(queue, 0, math.MaxInt)
 		if err != nil {
 			return nil

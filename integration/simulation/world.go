@@ -25,15 +25,13 @@ import (
 
 // Names of the servers, and of what is on them.
 const (
-	mongodb          = virtual.MongoDB
-	servicebus       = virtual.ServiceBus
-	kubernetes       = virtual.Kubernetes
-	topic            = "events"
-	subscription     = "projector"
-	subscriptionPath = topic + "/Subscriptions/" + subscription
-	eventsDatabase   = "shop"
-	modelsDatabase   = "readmodels"
-	stateDatabase    = "penstock"
+	mongodb        = virtual.MongoDB
+	servicebus     = virtual.ServiceBus
+	kubernetes     = virtual.Kubernetes
+	subscription   = "projector"
+	eventsDatabase = "shop"
+	modelsDatabase = "readmodels"
+	stateDatabase  = "penstock"
 )
 
 // mostProjectors is how many projectors run at most.
@@ -45,10 +43,9 @@ const (
 	electionKubernetes = "kubernetes"
 )
 
-// World is a pipeline with its servers, writers and operators. It lives in one bubble of
+// servers are the servers that the pipelines of a history share. They live in one bubble of
 // testing/synctest.
-type World struct {
-	plan    *Plan
+type servers struct {
 	folder  string
 	network *virtual.Network
 	mongo   *mongoemu.Server
@@ -58,7 +55,17 @@ type World struct {
 	ahead atomic.Int64
 	// client reaches MongoDB over a link without faults. Writers, observers and validators
 	// use it.
-	client  *mongo.Client
+	client *mongo.Client
+}
+
+// World is a pipeline with its processes, its operators and the servers. Two pipelines share
+// the servers and all databases; their aggregates have the same ids.
+type World struct {
+	*servers
+	plan *Plan
+	// prefix begins the names of what two pipelines must not share: the event store's
+	// collection, the topic, the stream, the projections. It is empty for the first one.
+	prefix  string
 	history *History
 
 	publishers, projectors []*process
@@ -86,50 +93,57 @@ type World struct {
 	changing sync.Mutex
 }
 
-// newWorld starts the servers of a plan. folder is for the files of projections.
-func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*World, error) {
-	w := &World{plan: p, folder: folder, network: virtual.NewNetwork(p.Seed), history: history, definition: 1, lost: make(map[string]bool)}
-	w.ahead.Store(int64(p.ClockOffset))
+// newServers starts the servers of a plan. folder is for files.
+func newServers(p *Plan, folder string) (*servers, error) {
+	s := &servers{folder: folder, network: virtual.NewNetwork(p.Seed)}
+	s.ahead.Store(int64(p.ClockOffset))
 	var err error
-	w.mongo, err = mongoemu.New(mongoemu.Config{
-		Listener: w.network.Listen(mongodb),
-		Now:      func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
+	s.mongo, err = mongoemu.New(mongoemu.Config{
+		Listener: s.network.Listen(mongodb),
+		Now:      func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := w.mongo.Start(); err != nil {
+	if err := s.mongo.Start(); err != nil {
 		return nil, err
 	}
-	w.bus, err = sbemu.New(sbemu.Config{
-		Listener: w.network.Listen(servicebus),
-		Topics: []sbemu.Topic{{
-			Name: topic, DuplicateDetectionWindow: p.Duplicates, Partitioned: p.Partitioned, Record: 1 << 20,
+	var topics []sbemu.Topic
+	for i, p := range p.pipelines() {
+		topics = append(topics, sbemu.Topic{
+			Name: prefixes[i] + "events", DuplicateDetectionWindow: p.Duplicates, Partitioned: p.Partitioned, Record: 1 << 20,
 			Subscriptions: []sbemu.Subscription{{Name: subscription, RequiresSession: true, LockDuration: p.Lock}},
-		}},
-	})
+		})
+	}
+	s.bus, err = sbemu.New(sbemu.Config{Listener: s.network.Listen(servicebus), Topics: topics})
 	if err != nil {
 		return nil, err
 	}
-	if err := w.bus.Start(); err != nil {
+	if err := s.bus.Start(); err != nil {
 		return nil, err
 	}
-	w.kube = newAPIServer(w.network.Listen(kubernetes))
-	if err := os.WriteFile(w.kubeconfig(), []byte(kubeconfig), 0o600); err != nil {
+	s.kube = newAPIServer(s.network.Listen(kubernetes))
+	if err := os.WriteFile(s.kubeconfig(), []byte(kubeconfig), 0o600); err != nil {
 		return nil, err
 	}
 	// A failover may roll back what weaker reads return.
-	w.client, err = mongo.Connect(options.Client().ApplyURI(w.mongo.URI()).SetReadConcern(readconcern.Majority()).
-		SetDialer(w.network.NewHost("observer").Dialer(mongodb)))
-	if err != nil {
-		return nil, err
-	}
+	s.client, err = mongo.Connect(options.Client().ApplyURI(s.mongo.URI()).SetReadConcern(readconcern.Majority()).
+		SetDialer(s.network.NewHost("observer").Dialer(mongodb)))
+	return s, err
+}
+
+// prefixes are those of the pipelines.
+var prefixes = []string{"", "second-"}
+
+// newWorld prepares one pipeline of the servers.
+func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix string) (*World, error) {
+	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, lost: make(map[string]bool)}
 	index := mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true)}
 	if _, err := w.events().Indexes().CreateOne(ctx, index); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
 	for version := 1; version <= 2*definitions; version++ {
-		if err := os.WriteFile(w.projections(version), []byte(projectionsFile(version)), 0o600); err != nil {
+		if err := os.WriteFile(w.projections(version), []byte(projectionsFile(prefix, version)), 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -143,21 +157,42 @@ func newWorld(ctx context.Context, p *Plan, history *History, folder string) (*W
 	return w, nil
 }
 
+// named is the name of something that belongs to this pipeline alone.
+func (w *World) named(name string) string { return w.prefix + name }
+
+// owns reports whether a projection is one of this pipeline.
+func (w *World) owns(projection string) bool {
+	return projection == w.named("ledger") || projection == w.named("tally")
+}
+
+func (w *World) topic() string { return w.named("events") }
+
+func (w *World) subscription() string { return w.topic() + "/Subscriptions/" + subscription }
+
+func (w *World) state(collection string) *mongo.Collection {
+	return w.client.Database(stateDatabase).Collection(collection)
+}
+
+// models is the collection of a projection.
+func (w *World) models(projection string) *mongo.Collection {
+	return w.client.Database(modelsDatabase).Collection(w.named(projection))
+}
+
 func (w *World) events() *mongo.Collection {
-	return w.client.Database(eventsDatabase).Collection("events")
+	return w.client.Database(eventsDatabase).Collection(w.named("events"))
 }
 
 // projections is the path of a version of the projections.
 func (w *World) projections(version int) string {
-	return filepath.Join(w.folder, fmt.Sprintf("projections-%d.yaml", version))
+	return filepath.Join(w.folder, fmt.Sprintf("%sprojections-%d.yaml", w.prefix, version))
 }
 
 // kubeconfig is the path of the file with the API server's address.
-func (w *World) kubeconfig() string { return filepath.Join(w.folder, "kubeconfig.yaml") }
+func (s *servers) kubeconfig() string { return filepath.Join(s.folder, "kubeconfig.yaml") }
 
 // close ends the servers.
-func (w *World) close(ctx context.Context) error {
-	return errors.Join(w.client.Disconnect(ctx), w.bus.Close(), w.kube.close(), w.mongo.Close())
+func (s *servers) close(ctx context.Context) error {
+	return errors.Join(s.client.Disconnect(ctx), s.bus.Close(), s.kube.close(), s.mongo.Close())
 }
 
 // environ is the environment of every process and command.
@@ -166,9 +201,11 @@ func (w *World) environ(version int) []string {
 	env := []string{
 		"MONGODB_URI=" + w.mongo.URI(),
 		"AZURE_SERVICEBUS_CONNECTION_STRING=" + w.bus.ConnectionString(),
-		"AZURE_SERVICEBUS_TOPIC_NAME=" + topic,
+		"AZURE_SERVICEBUS_TOPIC_NAME=" + w.topic(),
 		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME=" + subscription,
 		"PENSTOCK_EVENTS_DATABASE=" + eventsDatabase,
+		"PENSTOCK_EVENTS_COLLECTION=" + w.named("events"),
+		"PENSTOCK_STREAM=" + w.named("events"),
 		"PENSTOCK_STATE_DATABASE=" + stateDatabase,
 		"PENSTOCK_READMODELS_DATABASE=" + modelsDatabase,
 		"PENSTOCK_ELECTION=" + p.Election,
@@ -239,7 +276,7 @@ func (w *World) start(p *process) {
 		return
 	}
 	p.instances++
-	name := fmt.Sprintf("%s-%d-%d", p.kind, p.number, p.instances)
+	name := w.named(fmt.Sprintf("%s-%d-%d", p.kind, p.number, p.instances))
 	w.mu.Lock()
 	version := w.definition
 	w.mu.Unlock()
@@ -360,7 +397,7 @@ func (w *World) command(ctx context.Context, program virtual.Kind, args ...strin
 	w.mu.Lock()
 	version := w.definition
 	w.commands++
-	name := fmt.Sprintf("operator-%d", w.commands)
+	name := w.named(fmt.Sprintf("operator-%d", w.commands))
 	w.mu.Unlock()
 	var out lockedBuffer
 	p := virtual.Start(w.network, virtual.Spec{Kind: program, Name: name, Args: args, Env: w.environ(version), Stdout: &out, Stderr: &out})
@@ -403,7 +440,7 @@ func (w *World) skipping(ctx context.Context, move func()) {
 		Recovery    bson.Raw       `bson:"recovery"`
 	}) {
 		for ctx.Err() == nil {
-			err := w.client.Database(stateDatabase).Collection("checkpoints").FindOne(ctx, bson.D{}).Decode(&found)
+			err := w.state("checkpoints").FindOne(ctx, bson.D{{Key: "_id", Value: w.named("events")}}).Decode(&found)
 			if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
 				break
 			}
