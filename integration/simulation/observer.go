@@ -22,16 +22,32 @@ type observer struct {
 	epoch int64
 	// back describes positions of the checkpoint that went back.
 	back []string
+	// generations are the definitions of each projection by their numbers, and live is the
+	// number that readers saw last.
+	generations map[generation]string
+	live        map[string]int64
+	// reused describes generations that went back, or got another definition.
+	reused []string
 	// findings describe what a reader must never see.
 	findings []string
 	// seen are the read models of the last read.
 	seen map[string]int64
 }
 
+// generation is a number of a projection's definition.
+type generation struct {
+	projection string
+	number     int64
+}
+
 // saved is a position of the checkpoint that was stored at a time.
 type saved struct {
 	read time.Time
 	at   bson.Timestamp
+}
+
+func newObserver(w *World) *observer {
+	return &observer{world: w, generations: make(map[generation]string), live: make(map[string]int64)}
 }
 
 // run reads until ctx ends.
@@ -44,7 +60,53 @@ func (o *observer) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			o.readCheckpoint(ctx)
+			o.readCatalog(ctx)
 			o.readModels(ctx)
+		}
+	}
+}
+
+// readCatalog reads the generations of each projection. A number must have one definition for
+// ever, and the live one must never be a lower one.
+func (o *observer) readCatalog(ctx context.Context) {
+	type definition struct {
+		Number int64  `bson:"generation"`
+		Hash   string `bson:"hash"`
+	}
+	var entries []struct {
+		Name     string      `bson:"_id"`
+		Live     *definition `bson:"live"`
+		Building *definition `bson:"building"`
+	}
+	fields := bson.D{{Key: "live.generation", Value: 1}, {Key: "live.hash", Value: 1}, {Key: "building.generation", Value: 1}, {Key: "building.hash", Value: 1}}
+	cursor, err := o.world.state("projections").Find(ctx, bson.D{}, options.Find().SetProjection(fields))
+	if err != nil || cursor.All(ctx, &entries) != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	find := func(format string, args ...any) {
+		o.reused = append(o.reused, fmt.Sprintf("at %v: ", time.Since(o.world.history.began))+fmt.Sprintf(format, args...))
+	}
+	for _, e := range entries {
+		if !o.world.owns(e.Name) {
+			continue
+		}
+		for _, d := range []*definition{e.Live, e.Building} {
+			if d == nil {
+				continue
+			}
+			g := generation{e.Name, d.Number}
+			if before, ok := o.generations[g]; ok && before != d.Hash {
+				find("generation %d of %s had the definition %.8s and has %.8s", d.Number, e.Name, before, d.Hash)
+			}
+			o.generations[g] = d.Hash
+		}
+		if e.Live != nil {
+			if e.Live.Number < o.live[e.Name] {
+				find("the live generation of %s went back from %d to %d", e.Name, o.live[e.Name], e.Live.Number)
+			}
+			o.live[e.Name] = e.Live.Number
 		}
 	}
 }

@@ -61,6 +61,9 @@ var promises = []promise{
 		return o.asks.findings, nil
 	}},
 	{"G8: every rebuild ends", checkBuilds},
+	{"G8: a generation has one definition, and the live one only rises", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.watched.reused, nil
+	}},
 	{"G8: the command verify finds what an independent fold finds", checkVerify},
 }
 

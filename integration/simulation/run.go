@@ -102,7 +102,7 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 }
 
 func newOutcome(w *World) *outcome {
-	o := &outcome{world: w, watched: &observer{world: w}, settles: &settlements{world: w}}
+	o := &outcome{world: w, watched: newObserver(w), settles: &settlements{world: w}}
 	for i := range w.plan.Writers {
 		o.writers = append(o.writers, newWriter(w, i))
 	}

@@ -292,6 +292,18 @@ var Table = []Mutation{
 	},
 	// Generations.
 	{
+		Name: "a projector acts on the catalog of another pipeline",
+		File: "projector/internal/generation/catalog.go",
+		Old:  "filter = bson.D{{Key: \"pipeline\", Value: c.pipeline}}",
+		New:  "filter = bson.D{}",
+	},
+	{
+		Name: "a build takes the number of the one that it supersedes",
+		File: "projector/internal/generation/change.go",
+		Old:  "\tnext.Generations = max(next.Generations, used) + 1\n",
+		New:  "\tif e.Building == nil {\n\t\tnext.Generations = max(next.Generations, used) + 1\n\t}\n",
+	},
+	{
 		Name:  "a new generation is verified although a pod does not fold into it yet",
 		File:  "projector/internal/rebuild/build.go",
 		Old:   "return s.wait(ctx, \"pods that do not serve the generation yet: \"+strings.Join(behind, \", \"))",
