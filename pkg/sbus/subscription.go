@@ -7,4 +7,7 @@ type Subscription struct {
 	Topic, Name string
 	// NewClient makes the SDK's client of a connection. Its own retries should be off.
 	NewClient func() (*azservicebus.Client, error)
+	// Changed returns a channel that is closed when clients that are made later have another
+	// key ([Namespace.Changed]); nil if the key of a connection does not matter.
+	Changed func() <-chan struct{}
 }

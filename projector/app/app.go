@@ -291,7 +291,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	try := func(ctx context.Context, n *sbus.Namespace) error { return trySubscription(ctx, n, c.ServiceBus) }
 	group.Go(func() error { namespace.Follow(ctx, try, p.logger); return nil })
-	subscription := sbus.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient}
+	subscription := sbus.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient, Changed: namespace.Changed}
 	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Dial: namespace.Dialer(), Logger: p.logger})
 	if c.ServiceBus.Receiver == config.ReceiverSDK {
 		dial = drain.DialSDK(subscription)

@@ -312,6 +312,32 @@ func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 	})
 }
 
+func TestConnectionWithAnOldKeyIsReplacedBeforeTheNextAccept(t *testing.T) {
+	t.Parallel()
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
+		broker := newBroker(2*time.Millisecond, time.Minute)
+		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots, o.Connections = 16, 2 })
+		for round := range 3 {
+			for i := range 40 {
+				id := fmt.Sprintf("%d-%d", round, i)
+				broker.send(id, id, 1, 2, 3)
+			}
+			s.settled(t, 31*time.Second)
+			broker.mu.Lock()
+			broker.key++
+			broker.mu.Unlock()
+		}
+		pause(t.Context(), 2*time.Minute)
+		broker.mu.Lock()
+		if broker.refused > 0 || broker.dialled < 6 || broker.open > 2 {
+			t.Errorf("%d accepts refused, %d connections made for 4 keys, %d open", broker.refused, broker.dialled, broker.open)
+		}
+		broker.mu.Unlock()
+		s.end(t)
+	})
+}
+
 func TestRefusalEndsOnlyAStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

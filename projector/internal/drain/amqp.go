@@ -17,6 +17,9 @@ func DialAMQP(o sessions.Options) func() (Connection, error) {
 
 type amqpConnection struct{ *sessions.Connection }
 
+// Expired is false: each claim of the connection is signed with the present key.
+func (c amqpConnection) Expired() bool { return false }
+
 func (c amqpConnection) Accept(ctx context.Context, wait time.Duration) (Accepted, error) {
 	s, err := c.Connection.Accept(ctx, wait)
 	if errors.Is(err, sessions.ErrNoSession) {

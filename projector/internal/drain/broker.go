@@ -16,6 +16,9 @@ type Connection interface {
 	// It asks the broker to wait for at most wait; the error is then [ErrNoSession]. The
 	// deadline of ctx is later than that. The caller can cancel the accept by ctx.
 	Accept(ctx context.Context, wait time.Duration) (Accepted, error)
+	// Expired reports whether the key of the connection has changed. Its sessions work on, but
+	// the broker may refuse the next accept.
+	Expired() bool
 	// Close also closes the sessions that are still open.
 	Close(ctx context.Context) error
 }

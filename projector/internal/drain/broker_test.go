@@ -36,6 +36,9 @@ type fakeBroker struct {
 	mostWait int
 	dialled  int
 	released int
+	// key is the one that connections must have been made with, and refused counts the accepts
+	// of others.
+	key, refused int
 	// out is the size of the delivered and unsettled messages in bytes, and mostOut its
 	// maximum.
 	out, mostOut int
@@ -261,12 +264,19 @@ func (b *fakeBroker) Dial() (drain.Connection, error) {
 	defer b.mu.Unlock()
 	b.dialled++
 	b.open++
-	return &fakeConnection{broker: b}, nil
+	return &fakeConnection{broker: b, key: b.key}, nil
 }
 
 type fakeConnection struct {
 	broker *fakeBroker
+	key    int
 	closed bool
+}
+
+func (c *fakeConnection) Expired() bool {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	return c.key != c.broker.key
 }
 
 func (c *fakeConnection) Close(context.Context) error {
@@ -285,6 +295,10 @@ func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.
 	b.waiting++
 	b.mostWait = max(b.mostWait, b.waiting)
 	fail := b.acceptErr
+	if c.key != b.key {
+		b.refused++
+		fail = func() error { return &azservicebus.Error{Code: azservicebus.CodeUnauthorizedAccess} }
+	}
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()

@@ -12,8 +12,8 @@ import (
 // strikesOut is how many consecutive failures replace a connection.
 const strikesOut = 2
 
-// pool spreads accepts and sessions over connections. If a connection does not work, the
-// pool replaces it once, for all its users.
+// pool spreads accepts and sessions over connections. If a connection does not work, or its
+// key has changed, the pool replaces it once, for all its users.
 type pool struct {
 	dial    func() (Connection, error)
 	metrics *metrics
@@ -44,6 +44,10 @@ func (p *pool) take() (*pooled, error) {
 	defer p.mu.Unlock()
 	best := -1
 	for i, c := range p.conns {
+		if c != nil && c.Expired() {
+			p.retire(c)
+			c = nil
+		}
 		if c == nil {
 			fresh, err := p.dial()
 			if err != nil {
@@ -81,12 +85,7 @@ func (p *pool) failed(c *pooled, hung bool) {
 	if c.retired || !hung && c.strikes < strikesOut {
 		return
 	}
-	c.retired = true
-	for i := range p.conns {
-		if p.conns[i] == c {
-			p.conns[i] = nil
-		}
-	}
+	p.retire(c)
 	p.metrics.reconnects.Inc()
 	p.log.Warn().Bool("hung", hung).Msg("connection to the broker replaced")
 }
@@ -104,6 +103,19 @@ func (p *pool) release(c *pooled) {
 	defer p.mu.Unlock()
 	c.users--
 	if c.users == 0 && c.retired {
+		p.closing.Go(func() { p.close(c) })
+	}
+}
+
+// retire takes c out of the pool. It is closed when nobody uses it. The caller holds the lock.
+func (p *pool) retire(c *pooled) {
+	c.retired = true
+	for i := range p.conns {
+		if p.conns[i] == c {
+			p.conns[i] = nil
+		}
+	}
+	if c.users == 0 {
 		p.closing.Go(func() { p.close(c) })
 	}
 }

@@ -15,16 +15,22 @@ import (
 // azservicebus. The function makes no request: Accept does.
 func DialSDK(s sbus.Subscription) func() (Connection, error) {
 	return func() (Connection, error) {
+		var changed <-chan struct{}
+		if s.Changed != nil {
+			changed = s.Changed()
+		}
 		client, err := s.NewClient()
 		if err != nil {
 			return nil, err
 		}
-		return &clientConnection{client: client, topic: s.Topic, subscription: s.Name}, nil
+		return &clientConnection{client: client, changed: changed, topic: s.Topic, subscription: s.Name}, nil
 	}
 }
 
 type clientConnection struct {
-	client              *azservicebus.Client
+	client *azservicebus.Client
+	// changed is closed when the client has an old key.
+	changed             <-chan struct{}
 	topic, subscription string
 }
 
@@ -37,6 +43,15 @@ func (c *clientConnection) Accept(ctx context.Context, wait time.Duration) (Acce
 		return Accepted{}, err
 	}
 	return Accepted{Receiver: r, SessionID: r.SessionID(), LockedUntil: r.LockedUntil()}, nil
+}
+
+func (c *clientConnection) Expired() bool {
+	select {
+	case <-c.changed:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *clientConnection) Close(ctx context.Context) error { return c.client.Close(ctx) }
