@@ -151,8 +151,10 @@ func (p place) entries(node *yaml.Node) ([]entry, bool) {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], yamlplace.Resolve(node.Content[i+1])
 		switch {
-		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Tag == "!!null":
-			p.problem(key, "a key is a plain word")
+		case key.Tag == "!!merge":
+			p.problem(key, "<< does not merge: a rule for several event types has a key that names them, such as OrderShipped | OrderDelivered:. To repeat a whole value, name it with &name and write *name")
+		case key.Kind != yaml.ScalarNode || key.Tag == "!!null":
+			p.problem(key, "a key is a plain word; for several event types, it is A | B")
 		case seen[key.Value]:
 			p.problem(key, "%s is there twice", key.Value)
 		default:

@@ -155,14 +155,21 @@ func (l *loader) define(p *Projection) (string, error) {
 	if p.rich() {
 		semantics, name = richSemantics, quotedName
 	}
-	for eventType, h := range p.on {
-		described, payload, err := l.describe(eventType, h, name)
+	for eventType, rules := range p.on {
+		d, err := l.describer(eventType, name)
 		if err != nil {
 			return "", err
 		}
+		described := make([]any, len(rules))
+		for i, h := range rules {
+			described[i] = d.describe(h)
+		}
 		on[eventType] = described
-		if payload != nil {
-			events[eventType] = payload
+		if len(rules) == 1 {
+			on[eventType] = described[0]
+		}
+		if d.depends {
+			events[eventType] = l.schemas[eventType].describe(d.used)
 		}
 	}
 	definition := map[string]any{"semantics": semantics, "name": p.name, "collection": p.collection, "on": on}
@@ -178,49 +185,60 @@ func (l *loader) define(p *Projection) (string, error) {
 // rich reports whether the projection has something that the first versions of Penstock do
 // not know.
 func (p *Projection) rich() bool {
-	for _, h := range p.on {
-		if h.computed {
+	for _, rules := range p.on {
+		if len(rules) > 1 || slices.ContainsFunc(rules, func(h *handler) bool { return h.computed }) {
 			return true
 		}
 	}
 	return false
 }
 
-// describe returns a handler in canonical form, and the schema of the event type's
-// payload if the handler depends on it: as far as its expressions ask for fields. name
-// writes the names in paths.
-func (l *loader) describe(eventType string, h *handler, name func(string) string) (described map[string]any, payload any, err error) {
+// describer writes the rules of an event type in canonical form.
+type describer struct {
+	env, untyped *environment
+	// name writes the names in paths.
+	name func(string) string
+	// depends is set if the rules depend on the schema of the event type's payload, and used
+	// are the fields that they ask for.
+	depends bool
+	used    fieldsUsed
+}
+
+func (l *loader) describer(eventType string, name func(string) string) (*describer, error) {
 	env, err := l.environment(eventType)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	untyped, err := dynamic()
-	if err != nil {
-		return nil, nil, err
+	return &describer{env: env, untyped: untyped, name: name, used: fieldsUsed{}}, err
+}
+
+// source returns an expression in canonical form.
+func (d *describer) source(x *expression) string {
+	text := canonicalSource(d.env, x)
+	if d.env.declared != nil {
+		d.used.add(x.used)
+		plain, issues := compile(d.untyped, x.source, anyValue)
+		d.depends = d.depends || issues != nil || !sameProgram(plain.checked, x.checked)
 	}
-	described = map[string]any{}
-	used := fieldsUsed{}
-	depends := false
-	source := func(x *expression) string {
-		text := canonicalSource(env, x)
-		if env.declared != nil {
-			used.add(x.used)
-			plain, issues := compile(untyped, x.source, anyValue)
-			depends = depends || issues != nil || !sameProgram(plain.checked, x.checked)
-		}
-		return text
-	}
+	return text
+}
+
+// describe returns a rule in canonical form.
+func (d *describer) describe(h *handler) map[string]any {
+	described := map[string]any{}
 	if h.when != nil {
-		described[wordWhen] = source(h.when)
+		described[wordWhen] = d.source(h.when)
 	}
 	if h.delete {
 		described[wordDelete] = true
 	}
 	for i := range h.operations {
 		o := &h.operations[i]
+		path := o.path.text(d.name, d.source)
 		if o.op == opUnset {
 			paths, _ := described[string(opUnset)].([]string)
-			paths = append(paths, o.path.text(name, source))
+			paths = append(paths, path)
 			slices.Sort(paths)
 			described[string(opUnset)] = paths
 			continue
@@ -230,12 +248,9 @@ func (l *loader) describe(eventType string, h *handler, name func(string) string
 			values = map[string]any{}
 			described[string(o.op)] = values
 		}
-		values[o.path.text(name, source)] = source(o.value)
+		values[path] = d.source(o.value)
 	}
-	if depends {
-		payload = l.schemas[eventType].describe(used)
-	}
-	return described, payload, nil
+	return described
 }
 
 // canonicalJSON writes a value with sorted keys and without spaces.

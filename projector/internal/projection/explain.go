@@ -71,6 +71,15 @@ func (a *Accumulator) Explain(ev *event.Event) Step {
 	return s
 }
 
+// refused reports whether no rule held.
+func refused(rules []*handler, evaluated []Evaluation) bool {
+	if rules[len(rules)-1].when == nil || len(evaluated) != len(rules) {
+		return false
+	}
+	last := evaluated[len(evaluated)-1]
+	return last.Word == wordWhen && last.Result == "false"
+}
+
 // whyNot says why an event that was folded has changed nothing; empty if its handler ran.
 func (p *Projection) whyNot(ev *event.Event, evaluated []Evaluation) string {
 	switch {
@@ -80,7 +89,7 @@ func (p *Projection) whyNot(ev *event.Event, evaluated []Evaluation) string {
 		return fmt.Sprintf("the aggregate type is %s, and the projection takes %s", ev.AggregateType, p.aggregateType)
 	case !p.Handles(ev):
 		return "the projection has no handler for the event type"
-	case p.apply == nil && p.on[ev.EventType].when != nil && evaluated[0].Result == "false":
+	case p.apply == nil && refused(p.on[ev.EventType], evaluated):
 		return "the condition is false"
 	}
 	return ""

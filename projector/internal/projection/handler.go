@@ -10,9 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// handler is the rule of a declared projection for one event type.
+// handler is a rule of a declared projection for one event type.
 type handler struct {
-	// when is nil if the handler always runs.
+	// when is nil if the rule always holds.
 	when       *expression
 	operations []operation
 	// computed is set if an operation has a computed path.
@@ -21,8 +21,9 @@ type handler struct {
 	delete bool
 }
 
-// handlers are the rules of a declared projection, by event type.
-type handlers map[string]*handler
+// handlers are the rules of a declared projection, by event type. The first one whose
+// condition holds is applied.
+type handlers map[string][]*handler
 
 // outcome is the effect of an event.
 type outcome uint8
@@ -34,7 +35,7 @@ const (
 
 // apply folds one event into d. On an error, d is unchanged.
 func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, err error) {
-	h, ok := hs[s.event.EventType]
+	rules, ok := hs[s.event.EventType]
 	if !ok {
 		return outcomeIgnored, "", nil
 	}
@@ -61,11 +62,9 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 			reason = ReasonUnavailable
 		}
 	}()
-	if h.when != nil {
-		holds, err := h.holds(s)
-		if err != nil || !holds {
-			return outcomeIgnored, ReasonExpression, err
-		}
+	h, err := choose(rules, s)
+	if h == nil {
+		return outcomeIgnored, ReasonExpression, err
 	}
 	if h.delete {
 		d.clear()
@@ -136,7 +135,24 @@ func (h *handler) resolve(s *scope) ([]fieldPath, error) {
 	return paths, nil
 }
 
+// choose returns the first rule that holds; nil if none does.
+func choose(rules []*handler, s *scope) (*handler, error) {
+	for _, h := range rules {
+		holds, err := h.holds(s)
+		if err != nil {
+			return nil, err
+		}
+		if holds {
+			return h, nil
+		}
+	}
+	return nil, nil
+}
+
 func (h *handler) holds(s *scope) (bool, error) {
+	if h.when == nil {
+		return true, nil
+	}
 	v, _, err := h.when.eval(s)
 	if s.trace != nil {
 		s.trace.note(wordWhen, h.when, s, v, err)

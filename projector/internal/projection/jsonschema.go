@@ -35,7 +35,7 @@ var keyHelp = map[string]string{
 	"name":          "Names the projection in its watermarks, metrics and parked list. Never change it.",
 	"collection":    "The collection of the read models: one document an aggregate, its _id the aggregate's id.",
 	"aggregateType": "Other aggregates do not concern the projection. Leave it out to mean all.",
-	"on":            "What each type of event does. A type that is not listed changes nothing.",
+	"on":            "What each type of event does. A key can name several types: A | B. A type that is not listed changes nothing.",
 }
 
 // rootHelp describes each section of a file.
@@ -68,9 +68,13 @@ func JSONSchema() map[string]any {
 					"aggregateType": {"type": "string", "minLength": 1},
 					"on": {
 						"type": "object", "minProperties": 1,
-						"propertyNames": object{"minLength": 1}, "additionalProperties": refTo("handler"),
+						"propertyNames": object{"minLength": 1}, "additionalProperties": refTo("rules"),
 					},
 				}),
+			},
+			"rules": object{
+				"description": "A rule, or a list of rules: the first one whose when is true acts.",
+				"anyOf":       []object{refTo("handler"), {"type": "array", "minItems": 1, "items": refTo("handler")}},
 			},
 			"handler":    handlerSchema(),
 			"expression": object{"description": "A CEL expression over payload, state, event and the event's fields. A text stands in quotes of its own: \"'paid'\".", "type": []string{"string", "number", "boolean"}, "minLength": 1},

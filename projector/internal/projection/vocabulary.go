@@ -33,25 +33,66 @@ func (p place) handlers(node *yaml.Node, projection *Projection) {
 		p.problem(node, "on has no event type: write each event type as a key, and its words below it")
 		return
 	}
+	lines := map[string]int{}
 	for _, e := range entries {
-		at := p
-		at.eventType = e.key
-		if e.key == "" {
-			at.problem(e.node, "an event type is not empty")
-			continue
+		for _, eventType := range p.eventTypes(e.key) {
+			at := p
+			at.eventType = eventType
+			if eventType == "" {
+				at.problem(e.node, "an event type is not empty")
+				continue
+			}
+			if strings.Contains(eventType, "*") {
+				at.problem(e.node, "an event type is one name: * stands for no others, so name each event type: A | B")
+				continue
+			}
+			if line, taken := lines[eventType]; taken {
+				at.problem(e.node, "%s has rules in line %d: write all of them there, as a list", eventType, line)
+				continue
+			}
+			lines[eventType] = e.node.Line
+			at.adviseOnType(e.node, eventType)
+			projection.on[eventType] = at.rules(e)
+			projection.deletes = projection.deletes || slices.ContainsFunc(projection.on[eventType], func(h *handler) bool { return h.delete })
 		}
-		if strings.Contains(e.key, "*") {
-			at.problem(e.node, "an event type is one name: * stands for no others, so write a key for each event type")
-			continue
-		}
-		at.adviseOnType(e.node, e.key)
-		h := at.handler(e)
-		projection.on[e.key] = h
-		projection.deletes = projection.deletes || h.delete
 	}
 }
 
-// handler reads the handler of one event type.
+// eventTypes returns the event types that a key names. A comma does not separate them, because
+// the names of .NET types contain it.
+func (p place) eventTypes(key string) []string {
+	if p.stored != 0 {
+		return []string{key}
+	}
+	return strings.Split(key, " | ")
+}
+
+// rules reads the rules of one event type: one, or a list of them.
+func (p place) rules(e entry) []*handler {
+	if e.value.Kind != yaml.SequenceNode || len(e.value.Content) == 0 {
+		return []*handler{p.handler(e)}
+	}
+	var rules []*handler
+	for i, node := range yamlplace.List(e.value) {
+		rules = append(rules, p.handler(entry{key: e.key, node: node, value: node}))
+		if i+1 < len(e.value.Content) && !hasKey(node, wordWhen) {
+			p.problem(node, "no event comes to the rules after this one, because it has no when: write it last")
+		}
+	}
+	return rules
+}
+
+// hasKey reports whether a mapping has a key.
+func hasKey(node *yaml.Node, key string) bool {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
+}
+
+// handler reads one rule of an event type.
 func (p place) handler(e entry) *handler {
 	h := &handler{}
 	entries, ok := p.entries(e.value)
