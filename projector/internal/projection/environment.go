@@ -2,10 +2,14 @@ package projection
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	celop "cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
 )
@@ -34,7 +38,7 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 		cel.EnableHiddenAccumulatorName(true),
 		// ExtendedValidations are not used, because they require that all values of a map
 		// literal have the same type.
-		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
+		cel.ASTValidators(cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(), literalValidator{}),
 		ext.Strings(ext.StringsVersion(4), ext.StringsMaxPrecision(maxPrecision)),
 		ext.Math(),
 		ext.Lists(ext.ListsMaxRangeSize(10_000)),
@@ -43,7 +47,8 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 		ext.TwoVarComprehensions(),
 		ext.Regex(),
 	)
-	return cel.NewCustomEnv(append(options, opaqueConversions()...)...)
+	options = append(options, opaqueConversions()...)
+	return cel.NewCustomEnv(append(options, timeFunctions()...)...)
 })
 
 // environment compiles the expressions of one event type. It is not safe for concurrent
@@ -133,7 +138,40 @@ func (e *environment) compile(source string) (*cel.Ast, *cel.Issues) {
 	if e.declared != nil {
 		e.declared.missed, e.declared.used = map[string]string{}, fieldsUsed{}
 	}
-	return e.cel.Compile(source)
+	compiled, issues := e.cel.Compile(source)
+	if !slices.ContainsFunc(issues.Errors(), func(err *cel.Error) bool { return oneIsNull.MatchString(err.Message) }) {
+		return compiled, issues
+	}
+	// A choice between null and a text has no type in CEL.
+	parsed, unparsed := e.cel.Parse(source)
+	if unparsed.Err() != nil {
+		return nil, unparsed
+	}
+	looseNulls(parsed.NativeRep())
+	compiled, again := e.cel.Check(parsed)
+	if again.Err() != nil {
+		return nil, issues
+	}
+	return compiled, again
+}
+
+// oneIsNull is CEL's message for a choice between null and another value.
+var oneIsNull = regexp.MustCompile(`^found no matching overload for '_\?_:_' applied to '\(.*(, null, .*|, null)\)'$`)
+
+// looseNulls writes null as dyn(null) in all choices.
+func looseNulls(parsed *ast.AST) {
+	factory, id := ast.NewExprFactory(), ast.MaxID(parsed)
+	ast.PreOrderVisit(parsed.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != celop.Conditional {
+			return
+		}
+		for _, value := range e.AsCall().Args()[1:] {
+			if value.Kind() == ast.LiteralKind && value.AsLiteral() == types.NullValue {
+				value.SetKindCase(factory.NewCall(value.ID(), "dyn", factory.NewLiteral(id, types.NullValue)))
+				id++
+			}
+		}
+	}))
 }
 
 // clean removes what CEL says about containers, which projections do not have, and adds the

@@ -94,7 +94,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	return x, nil
 }
 
-var errDuration = errors.New("a duration cannot be stored as BSON: store a number of a unit, such as (timestamp - state.since).getSeconds(), or .getHours() for whole hours")
+var errDuration = errors.New("a duration cannot be stored as BSON: store a number of a unit, such as (timestamp - state.since).getSeconds(), or .total('hours') with a fraction")
 
 // checkResult refuses a type that can never be valid. dyn may be valid.
 func checkResult(t *cel.Type, want resultKind) error {

@@ -87,6 +87,7 @@ var prices = map[string]price{
 	"getDayOfYear": {charge: zoned, always: true}, "getFullYear": {charge: zoned, always: true}, "getHours": {charge: zoned, always: true},
 	"getMilliseconds": {charge: zoned, always: true}, "getMinutes": {charge: zoned, always: true}, "getMonth": {charge: zoned, always: true},
 	"getSeconds": {charge: zoned, always: true},
+	"plus":       {charge: calendar, always: true}, "startOf": {charge: calendar, always: true}, "strftime": {charge: formattedTime, always: true},
 }
 
 // textSize is the size in bytes of a text, or of a value that CEL does not know; 0 for any
@@ -366,4 +367,15 @@ func zoned(m *meter, _, zone, _ ref.Val) {
 	if zone != nil {
 		m.spend(zoneWork+textSize(zone), zoneMemory+textSize(zone))
 	}
+}
+
+// calendar is the price of a function that computes by the clocks of a zone. Its last argument
+// may be the zone.
+func calendar(m *meter, _, _, _ ref.Val) { m.spend(zoneWork, zoneMemory) }
+
+// formattedTime is the price of strftime.
+func formattedTime(m *meter, t, format, _ ref.Val) {
+	const perByte, workPerByte = 2, 100 // %Y has two bytes and becomes four
+	calendar(m, t, nil, nil)
+	m.spend(textSize(format)*workPerByte, textSize(format)*perByte)
 }

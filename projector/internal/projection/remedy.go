@@ -38,8 +38,11 @@ var otherNames = func() map[string]string {
 		{"parseFloat toFloat toDouble float number", "write double(x)"},
 		{"date datetime toDate parseDate", "write timestamp('2026-01-31T12:00:00Z'), or timestamp(text)"},
 		{"getYear year", "write time.getFullYear()"},
-		{"month", "write time.getMonth(), which is 0 in January"},
+		{"month", "write time.strftime('%Y-%m'), or time.getMonth(), which is 0 in January"},
 		{"day", "write time.getDate() for the day of the month"},
+		{"addDays addMonths addYears dateAdd", "write timestamp.plus(1, 'month', 'Europe/Berlin'), with day, week, month, quarter or year"},
+		{"truncate trunc dateTrunc startOfDay startOfMonth", "write timestamp.startOf('month', 'Europe/Berlin'), or math.trunc(x) of a number"},
+		{"dateToString toIsoString toISOString isoformat formatTime", "write timestamp.strftime('%Y-%m-%d', 'Europe/Berlin'), or string(timestamp)"},
 		{"includes", "write x in list, or text.contains('…')"},
 		{"some any", "write list.exists(e, e.price > 10)"},
 		{"every", "write list.all(e, e.price > 10)"},
@@ -83,7 +86,6 @@ var celMessages = []struct {
 }{
 	{regexp.MustCompile(`^reserved identifier: if$`), "there is no if: write condition ? a : b"},
 	{regexp.MustCompile(`^invalid timestamp argument$`), "the time is not valid: write timestamp('2026-01-31T12:00:00Z'), with a time of day and Z or an offset such as +01:00"},
-	{regexp.MustCompile(`^invalid duration argument$`), "the duration is not valid: write duration('36h30m'), with the units h, m, s and ms; a day is 24h"},
 	{regexp.MustCompile(`^(?s)(invalid RFC 3339 timestamp .*)$`), "$1 (write a time as 2026-01-31T12:00:00Z, with a time of day and Z or an offset such as +01:00)"},
 	{regexp.MustCompile(`^expression of type '(.*)' cannot be range of a comprehension.*$`), "a loop runs over a list or a map, and not over $1"},
 	{regexp.MustCompile(`^got '(?:types\.)?Null', expected iterable type$`), "the loop runs over null: give a list that may be null or absent a default, such as payload.?lines.orValue([])"},
@@ -225,6 +227,10 @@ func remedy(name string, operands []string) string {
 		return "it searches a text for a text. An element of a list is found by x in list"
 	case name == "join":
 		return "it joins texts. Convert other elements, as in list.map(e, string(e)).join(', ')"
+	case name == "format" && has("timestamp"):
+		return "write timestamp.strftime('%Y-%m-%d', 'Europe/Berlin')"
+	case name == "duration":
+		return "write duration(90, 'minutes') or duration('90m')"
 	case name == "format":
 		return "its argument is a list, as in '%s of %d'.format([name, count])"
 	case name == "+" && has("map"):
@@ -234,11 +240,11 @@ func remedy(name string, operands []string) string {
 	case name == "+" && has("string"):
 		return "convert the other value with string(…)"
 	case (name == "+" || name == "-") && has("timestamp"):
-		return "add a duration, such as duration('90m')"
+		return "add a duration, such as duration('90m') or duration(3, 'days'); for months, write timestamp.plus(1, 'month')"
 	case comparing && has("timestamp"):
 		return "write the time as timestamp('2026-01-31T12:00:00Z'), or convert a text with timestamp(…)"
 	case has("duration"):
-		return "convert the duration to a number of a unit, such as .getSeconds()"
+		return "convert the duration to a number of a unit, such as .total('hours')"
 	case name == "%":
 		return "it takes ints: convert with int(…)"
 	case (name == "/" || strings.HasPrefix(name, "math.")) && has("Decimal128"):
