@@ -16,6 +16,9 @@
 // at the front of the queue, the healer does not see those behind them. The sweeps of
 // package reconcile fold their events nevertheless.
 //
+// Nothing is sent to the topic to repair a read model: a message cannot be sent to one
+// subscription only, and it would arrive after the later events of its aggregate.
+//
 // # What is counted
 //
 // A [Counter] peeks at the queue: peeking needs only the right to listen, locks nothing

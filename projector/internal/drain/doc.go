@@ -38,6 +38,8 @@
 //	  └── predecessor ─┴──▶ gap ──────▶ repairing ─────┘      longer than GapTimeout
 //	                        Hold       200 ms .. 5 s
 //
+// ParkAfter is PENSTOCK_PARK_AFTER, and GapTimeout is PENSTOCK_GAP_TIMEOUT.
+//
 // The consequences are:
 //
 //   - Lanes in trouble have separate calls, beside the calls of healthy lanes. After a

@@ -44,12 +44,23 @@
 // replaced leaves its units pending ([model.ErrSuperseded]), and so does a track that waits
 // for the lock for longer than a second ([ErrPaused]). Neither parks an aggregate.
 //
+// # Several projections, large documents
+//
+// The projections of a batch load, fold and write concurrently, and each collection has
+// queues of its own. So a collection that is slow or cannot be read or written delays no
+// other, and the writes of the others stay. An event is done when all projections have
+// applied it.
+//
+// Documents are loaded page by page within PENSTOCK_LOAD_BYTES, over all sessions of the
+// process. If the documents of a batch do not fit, each page is written and released before
+// the next one is loaded.
+//
 // # Sessions
 //
 // A [Session] is the engine for the events of one session of the topic. As long as the
 // process holds it, the session's aggregates have no other regular writer, so:
 //
-//   - A document that was just written is kept, within a number of bytes, and the next
+//   - A document that was just written is kept, within PENSTOCK_KEEP_BYTES, and the next
 //     events are folded into it without a load.
 //   - In a strict sequence, an aggregate is assumed to be new if its event 1 arrives. If
 //     one was not new, the next 256 are loaded.
@@ -73,7 +84,9 @@
 //	                              written, what comes after it is acknowledged
 //
 // [Park] ends the waiting of the middle two: a held unit is parked as missing, a
-// pending one as unavailable. Both are resumed by themselves from the event store.
+// pending one as unavailable. Both are resumed by themselves from the event store. A unit
+// that violates a unique index is pending first, because the other document may release the
+// value.
 // An expression that fails, an operator that does not fit and a document that MongoDB
 // refuses park a unit until an operator has it retried. Parking concerns one
 // projection alone. If most events of one type fail, the [Judge] calls the projection

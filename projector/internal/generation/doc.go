@@ -30,6 +30,12 @@
 // A projection can have a live and a building generation at the same time. During its
 // first build it has no live one.
 //
+// # Definitions
+//
+// The canonical text of a declaration identifies a definition, and definitions are compared
+// by its hash (package projection). The catalog keeps the text. Every pod compiles the live
+// definition and the one that is being built from the catalog, whatever its own file says.
+//
 // # Decisions
 //
 // [Decide] is a pure function. Every pod calls it regularly with the same catalog and

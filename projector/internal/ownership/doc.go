@@ -23,5 +23,7 @@
 // A suspended pod of a former owner of a collection can continue in the middle of a write.
 // Its documents must count as those of an older generation. So [Numbers] has the highest
 // generation numbers that each projection has used for each collection, and a projection
-// that takes a collection over begins above them.
+// that takes a collection over begins above them. The numbers are in the database of the read
+// models. So they hold after a projection was renamed, after the state database was lost or
+// restored, and between pipelines with separate state databases.
 package ownership

@@ -16,7 +16,8 @@
 //	                                                           verifying  live
 //
 // The state is in the catalog. Each step first checks what exists, and can be repeated. So
-// a coordinator that is killed at any point leaves nothing that stops its successor.
+// a coordinator that is killed at any point leaves nothing that stops its successor. A model
+// test kills and stops coordinators and pods between any two operations (model_test.go).
 //
 // # A late coordinator
 //
@@ -31,8 +32,18 @@
 // another projection has become live in the same collection with a higher number, the
 // build starts again. If the collection has documents that no projector has written, the
 // promotion waits. It also waits if the event store has no events of some read models, which
-// the new generation cannot have. What has changed in the layout of the live collection is
-// copied.
+// the new generation cannot have (--allow-missing). Documents that are written between this
+// check and the rename, within seconds, are not found.
+//
+// What has changed in the layout of the live collection is copied. An index is then built on
+// a full collection, which may take longer than the coordinator's lease. So the copy runs
+// beside the steps that renew the lease. If it took longer than a minute, the layouts are
+// compared again before the promotion.
+//
+// Projections that exchange their collections wait for each other in a circle. When all of
+// them are verified, the first by name takes the collection of the next one, whose old
+// generation ends there. A collection that a command is deleting is not replaced before the
+// command has ended.
 //
 //	shadow ──rename──▶ shadow.promotion-<epoch> ──rename, dropTarget──▶ the readers' name
 //

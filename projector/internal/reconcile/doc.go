@@ -16,7 +16,14 @@
 // this package stores when the next sweep is due and the time through which the read
 // models are verified: every event that was stored before the start of a finished sweep
 // is in its read model, or its aggregate is parked. A sweep gives events in flight time
-// to arrive, so that it does not repeat the work of the stream.
+// to arrive, so that it does not repeat the work of the stream. It also removes documents of
+// older generations: see package refold.
+//
+// If ids only increase, an event that the topic skipped below the watermark leaves no gap in
+// the ids. So the sweep is then a verification with repair. Two kinds of events still cannot
+// be found: an event that was deleted from the event store, and an event that was inserted
+// below its aggregate's last event after a fold had passed it and that changes no field of
+// the read model.
 //
 // Between sweeps, the holder of the lease heals the dead-letter queue: see package
 // deadletter.

@@ -25,5 +25,8 @@
 // writer, so the write of one of them is stale.
 //
 // If an aggregate is stuck again, its next attempt is due later, after waits that double.
-// So many aggregates that lack an event cause little load, and none is forgotten.
+// So many aggregates that lack an event cause little load, and none is forgotten. A read model
+// that conflicts with another one on a unique value is retried as unavailable, because the
+// other one may lack the event that releases the value. It is parked as rejected only after
+// several attempts.
 package resume

@@ -43,6 +43,13 @@
 //
 // A repair folds the aggregate from the event store again and writes with the same guards
 // as every writer. A document with wrong content is first set aside, so that no writer
-// continues from it: see readmodel.Repairer. After a repair the aggregate is checked
-// again, and the finding records whether its read model is right now.
+// continues from it: see readmodel.Repairer. If a live writer replaces the document before
+// the repair does, the repair continues from the new document and folds no event twice.
+// After a repair the aggregate is checked again, and the finding records whether its read
+// model is right now.
+//
+// # How it is tested
+//
+// In a property test live writers work between every two steps of a verification, and the
+// verification reports no finding.
 package verify
