@@ -87,6 +87,73 @@ func TestPagesNameCommandsThatExist(t *testing.T) {
 	}
 }
 
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	path    = regexp.MustCompile("`((?:pkg|publisher|projector|integration)/[a-zA-Z0-9_/.-]+)`")
+)
+
+// anchorsOf returns the anchors of a page's headings, as GitHub makes them.
+func anchorsOf(page string) []string {
+	var anchors []string
+	for _, found := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		text := dropped.ReplaceAllString(strings.ToLower(found[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(text, " ", "-"))
+	}
+	return anchors
+}
+
+// TestPagesLinkToWhatExists checks the links between pages, with their anchors, and the files
+// that ARCHITECTURE.md names: a reader finds each mechanism by them.
+func TestPagesLinkToWhatExists(t *testing.T) {
+	t.Parallel()
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "charts/penstock/*.md", "integration/*/README.md", "integration/examples/*/README.md"} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	links := 0
+	for _, page := range pages {
+		for _, found := range link.FindAllStringSubmatch(inline.ReplaceAllString(fenced.ReplaceAllString(read(page), ""), ""), -1) {
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, ":") {
+				continue // another site
+			}
+			links++
+			name := page
+			if target != "" {
+				name = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(name); err != nil {
+				t.Errorf("%s links to %s: %v", page, found[1], err)
+			} else if anchor != "" && !slices.Contains(anchorsOf(read(name)), anchor) {
+				t.Errorf("%s links to %s, which has no such heading", page, found[1])
+			}
+		}
+	}
+	files := path.FindAllStringSubmatch(read("../../ARCHITECTURE.md"), -1)
+	for _, found := range files {
+		if _, err := os.Stat("../../" + found[1]); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s: %v", found[1], err)
+		}
+	}
+	if links < 100 || len(files) < 60 {
+		t.Errorf("the pages have %d links, and ARCHITECTURE.md names %d files: are they still written in the same way?", links, len(files))
+	}
+}
+
 // TestEveryAlertHasACommandThatHelps checks that every entry of the runbook has a command
 // to begin with. charts/verify.sh compares the entries with the alerts.
 func TestEveryAlertHasACommandThatHelps(t *testing.T) {
