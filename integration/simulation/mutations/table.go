@@ -120,8 +120,8 @@ var Table = []Mutation{
 	{
 		Name: "events of one aggregate are sent at the same time",
 		File: "publisher/internal/publish/lane.go",
-		Old:  "if ln.sending == 0 && !ln.offered {",
-		New:  "if !ln.offered {",
+		Old:  "if ln.state == laneEmpty {",
+		New:  "if ln.state == laneEmpty || ln.state == laneSending {",
 	},
 	{
 		Name: "events that come back from a failed send are sent in reverse order",
@@ -131,23 +131,23 @@ var Table = []Mutation{
 	},
 	{
 		Name: "a failed send counts as accepted",
-		File: "publisher/internal/publish/failure.go",
-		Old:  "\td := w.d\n\tif fault == FaultFatal {",
-		New:  "\tif fault == FaultDisconnected {\n\t\tw.published(len(w.batch))\n\t\treturn true\n\t}\n\td := w.d\n\tif fault == FaultFatal {",
+		File: "publisher/internal/publish/retry.go",
+		Old:  "\td := w.d\n\tswitch f.fault {",
+		New:  "\tif f.fault == FaultDisconnected {\n\t\tw.published(len(w.batch))\n\t\treturn nil\n\t}\n\td := w.d\n\tswitch f.fault {",
 	},
 	{
 		Name:  "an event that the topic refuses twice is not quarantined but dropped",
-		File:  "publisher/internal/publish/failure.go",
+		File:  "publisher/internal/publish/retry.go",
 		Old:   "return w.quarantine(ctx, 0, reason)",
-		New:   "w.settle(w.batch, false, true)\n\t\t\treturn true",
+		New:   "w.settle(w.batch, false, true)\n\t\t\treturn nil",
 		Blind: "no history has an event that the topic refuses for good",
 		Test:  "publisher/internal/publish TestOrderUnderFaults",
 	},
 	{
 		Name: "internal errors of the topic count as refusals of an event",
-		File: "publisher/internal/publish/failure.go",
-		Old:  "if fault == FaultBatch || fault == FaultMixed {",
-		New:  "if fault == FaultBatch || fault == FaultMixed || fault == FaultTransient {",
+		File: "publisher/internal/publish/retry.go",
+		Old:  "\tdefault:\n\t}\n\tif sendErr",
+		New:  "\tdefault:\n\t}\n\tif f.fault == FaultTransient {\n\t\tf.fault = FaultRefused\n\t}\n\tif sendErr",
 	},
 	{
 		Name:  "republishing by time overtakes the leader",

@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -113,5 +114,5 @@ func (d *Dispatcher) supervise(ctx context.Context) {
 func (d *Dispatcher) pending() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.lanes.ready.head != nil || d.lanes.suspects.head != nil || d.lanes.large.head != nil || d.workers > d.idle
+	return d.workers > d.idle || slices.ContainsFunc(d.lanes.ready[:], func(q laneQueue) bool { return q.head != nil })
 }

@@ -2,7 +2,10 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // Batching says how many events, of which session keys, one broker message may
@@ -77,4 +80,102 @@ func (b Batching) degraded(refusal Fault) Batching {
 		return BatchingSession
 	}
 	return BatchingOff
+}
+
+// unprovenBatches is how many batches in a row the topic must refuse before the policy
+// counts as the reason. It applies if the topic does not say why, and has accepted no
+// batch before. If one message were the reason, the topic would soon accept a half.
+const unprovenBatches = 8
+
+// degrade falls back to a smaller policy after the topic has refused a batch. The caller
+// holds the mutex.
+func (w *worker) degrade(f *failure) {
+	d := w.d
+	if d.policy != w.policy {
+		return // other batches of the old policy were under way: only the first refusal counts
+	}
+	d.policy = w.policy.degraded(f.fault)
+	d.limit = max(d.limit, d.options.sends(d.policy))
+	d.policyProven, d.refusedBatches = false, 0
+	d.metrics.degraded.Inc()
+	d.options.Logger.Warn().Err(f.err).Str("from", string(w.policy)).Str("to", string(d.policy)).
+		Msg("topic refuses batches of this kind; sending smaller batches. Set PENSTOCK_BATCHING to avoid this attempt in every term")
+}
+
+// noteRefusedBatch counts a batch that the topic refused for an unspecified reason. The
+// caller holds the mutex.
+func (w *worker) noteRefusedBatch(f *failure) {
+	d := w.d
+	if f.fault != FaultRefused || !w.tests(f.events) || d.policyProven || d.policy != w.policy {
+		return
+	}
+	if d.refusedBatches++; d.refusedBatches >= unprovenBatches {
+		w.degrade(f)
+	}
+}
+
+// noteAcceptedBatch records that the topic accepts batches of the policy.
+func (w *worker) noteAcceptedBatch(events int) {
+	if !w.tests(events) {
+		return
+	}
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.d.policy == w.policy {
+		w.d.policyProven = true
+	}
+}
+
+// tests reports whether a batch of the first events is allowed by its policy but not by the
+// next smaller policy.
+func (w *worker) tests(events int) bool {
+	if w.policy == BatchingMixed {
+		return w.batch[0].lane != w.batch[events-1].lane
+	}
+	return w.policy == BatchingSession && events > 1
+}
+
+// tooLarge sends fewer events, or a claim check if there is only one event, or quarantines
+// that event. Its error ends Run.
+func (w *worker) tooLarge(ctx context.Context, f *failure) error {
+	if len(w.batch) > 1 {
+		keep := 1
+		if sendErr, ok := errors.AsType[*SendError](f.err); !ok || !sendErr.First {
+			keep = len(w.batch) / 2
+			w.d.learnBatchBytes(w.batch, keep)
+		}
+		w.putBack(keep)
+		return nil
+	}
+	e := w.batch[0]
+	if !f.broken {
+		w.d.learnBodyLimit(len(e.message.Body))
+	}
+	if w.d.options.ClaimCheck && !e.claim {
+		e.claim, e.large = true, false
+		return w.encodeOne(ctx, 0)
+	}
+	return w.quarantine(ctx, 0, &event.ContractError{
+		Reason: event.ReasonTooLarge,
+		Detail: fmt.Sprintf("the topic refuses the event's message of %d bytes: %v", len(e.message.Body), f.err),
+	})
+}
+
+// learnBatchBytes records that n events of the batch fit, so that later batches are not
+// much larger: encoding them and splitting them again costs time. Encoded sizes vary, so
+// the estimate rises again while batches fit.
+func (d *Dispatcher) learnBatchBytes(batch []*entry, n int) {
+	var bytes int64
+	for _, e := range batch[:n] {
+		bytes += e.size
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case n < len(batch):
+		// The next event did not fit, whatever its size.
+		d.batchBytes = min(bytes+batch[n].size/2, maxBatchBytes)
+	case bytes > d.batchBytes-d.batchBytes/8:
+		d.batchBytes = min(d.batchBytes+d.batchBytes/128+1, maxBatchBytes)
+	}
 }

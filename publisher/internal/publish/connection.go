@@ -272,7 +272,8 @@ func (c *connections) replace(id uint64, reason error) {
 	}
 }
 
-// discard stops using a connection. The caller holds the mutex.
+// discard stops using a connection. Without a reason it is no longer needed. The caller holds
+// the mutex.
 func (c *connections) discard(conn *connection, reason error) {
 	if conn.isBroken {
 		return
@@ -281,12 +282,14 @@ func (c *connections) discard(conn *connection, reason error) {
 	c.slots[conn.slot] = nil
 	close(conn.broken)
 	c.metrics.connections.Dec()
-	if errors.Is(reason, errExpired) {
+	switch {
+	case reason == nil:
+	case errors.Is(reason, errExpired):
 		c.options.Logger.Info().Int("connection", conn.slot).Msg("the key of the connection string has changed; replacing a connection to the topic")
-		return
+	default:
+		c.options.Logger.Warn().Err(reason).Int("connection", conn.slot).
+			Msg("connection to the topic lost; replacing it")
 	}
-	c.options.Logger.Warn().Err(reason).Int("connection", conn.slot).
-		Msg("connection to the topic lost; replacing it")
 }
 
 func (c *connections) hasServed(conn *connection) bool {
@@ -305,11 +308,7 @@ func (c *connections) retire(ctx context.Context, conn *connection) {
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
-	if !conn.isBroken {
-		conn.isBroken = true
-		c.slots[conn.slot] = nil
-		c.metrics.connections.Dec()
-	}
+	c.discard(conn, nil)
 	c.mu.Unlock()
 	closeCtx, cancel := c.options.Closing()
 	defer cancel()

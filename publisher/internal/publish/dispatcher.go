@@ -27,9 +27,8 @@ type Dispatcher struct {
 	rateLimit   *rateLimit
 	connections *connections
 	activity    *activity
-	// stumbles logs batches that fail repeatedly. It samples, because an outage affects
-	// every lane.
-	stumbles zerolog.Logger
+	// retryLog logs what fails repeatedly. It samples, because an outage affects every lane.
+	retryLog zerolog.Logger
 
 	waits   chan struct{} // a token where a lane's wait ends earlier than any before
 	space   chan struct{} // a token where a blocked Submit may look again
@@ -53,13 +52,13 @@ type Dispatcher struct {
 	// taken counts the events that Submit has taken into memory. scanned is its value when
 	// makeRoom last looked at all lanes.
 	taken, scanned uint64
-	// patience limits how long Submit waits before it drops the events of slow lanes. Only
+	// submitTimer limits how long Submit waits before it drops the events of slow lanes. Only
 	// Submit uses it.
-	patience   *time.Timer
-	waiting    int // blocked Submits
-	policy     Batching
-	batchBytes int64  // size of source documents that is known to fit a batch
-	accepted   uint64 // sends that the topic has accepted
+	submitTimer *time.Timer
+	waiting     int // blocked Submits
+	policy      Batching
+	batchBytes  int64  // size of source documents that is known to fit a batch
+	accepted    uint64 // sends that the topic has accepted
 	// acceptedAt is the time of the last of them. busyShare is the share of the last answers
 	// that said that the broker is busy.
 	acceptedAt time.Time
@@ -75,11 +74,10 @@ type Dispatcher struct {
 	draining    bool  // Drain was called
 	endCause    error // why Run ended, once it has
 
-	// sends are the batches in flight, suspectSends those that failed before or whose
-	// answer is late. limit bounds each.
-	sends, suspectSends, limit int
-	// largeSend says that a large message is in flight.
-	largeSend bool
+	// sends are the batches in flight by slot. limit bounds those of each slot, but only one
+	// large message is in flight.
+	sends [slots]int
+	limit int
 	// bodyBudget bounds the bodies of all batches in flight, except the large one.
 	bodyBudget *semaphore.Weighted
 	// bodyLimit is the length of the longest body that is encoded: the topic has refused
@@ -108,20 +106,20 @@ func New(options Options) (*Dispatcher, error) {
 		return nil, fmt.Errorf("configure dispatcher: %w", err)
 	}
 	d := &Dispatcher{
-		options:    options,
-		metrics:    options.Metrics,
-		rateLimit:  newRateLimit(options.Metrics, options.Logger),
-		stumbles:   options.Logger.Sample(&zerolog.BurstSampler{Burst: 5, Period: time.Minute}),
-		waits:      make(chan struct{}, 1),
-		space:      make(chan struct{}, 1),
-		closed:     make(chan struct{}),
-		drained:    make(chan struct{}),
-		ended:      make(chan struct{}),
-		lanes:      lanes{byKey: make(map[string]*lane), loadEvents: max(1, options.MaxInflightEvents/loadShare)},
-		patience:   time.NewTimer(submitPatience),
-		policy:     options.Batching,
-		batchBytes: maxBatchBytes,
-		limit:      options.sends(options.Batching),
+		options:     options,
+		metrics:     options.Metrics,
+		rateLimit:   newRateLimit(options.Metrics, options.Logger),
+		retryLog:    options.Logger.Sample(&zerolog.BurstSampler{Burst: 5, Period: time.Minute}),
+		waits:       make(chan struct{}, 1),
+		space:       make(chan struct{}, 1),
+		closed:      make(chan struct{}),
+		drained:     make(chan struct{}),
+		ended:       make(chan struct{}),
+		lanes:       lanes{byKey: make(map[string]*lane), loadEvents: max(1, options.MaxInflightEvents/loadShare)},
+		submitTimer: time.NewTimer(submitTimeout),
+		policy:      options.Batching,
+		batchBytes:  maxBatchBytes,
+		limit:       options.sends(options.Batching),
 	}
 	d.work.L = &d.mu
 	d.bodyBudget = semaphore.NewWeighted(max(options.MaxInflightBytes, smallestBodyBudget))
@@ -149,7 +147,7 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for patient := true; !d.closing; {
+	for timedOut := false; !d.closing; {
 		switch ln := d.lanes.byKey[key]; {
 		case ln != nil && ln.spilled.len() > 0: // the event must not overtake them
 			if d.spilled < d.options.MaxSpilledEvents {
@@ -169,11 +167,11 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 				d.notifySpace()
 			}
 			return nil
-		case d.makeRoom(patient):
+		case d.makeRoom(timedOut):
 			continue
 		}
 		var err error
-		if patient, err = d.awaitSpace(ctx); err != nil {
+		if timedOut, err = d.awaitSpace(ctx); err != nil {
 			return err
 		}
 	}
@@ -187,23 +185,22 @@ func (d *Dispatcher) fits(size int64) bool {
 		d.inflight < d.options.MaxInflightEvents && d.inflightBytes+size <= d.options.MaxInflightBytes
 }
 
-// awaitSpace releases the mutex and waits until an event has left, or until patience ends.
-func (d *Dispatcher) awaitSpace(ctx context.Context) (patient bool, err error) {
+// awaitSpace releases the mutex and waits until an event has left, or for submitTimeout.
+func (d *Dispatcher) awaitSpace(ctx context.Context) (timedOut bool, err error) {
 	d.waiting++
 	d.mu.Unlock()
-	d.patience.Reset(submitPatience)
-	patient = true
+	d.submitTimer.Reset(submitTimeout)
 	select {
 	case <-d.space:
-	case <-d.patience.C:
-		patient = false
+	case <-d.submitTimer.C:
+		timedOut = true
 	case <-d.closed:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	d.mu.Lock()
 	d.waiting--
-	return patient, err
+	return timedOut, err
 }
 
 func (d *Dispatcher) notifySpace() {
@@ -349,7 +346,10 @@ func (d *Dispatcher) wake() {
 	if len(d.lanes.loads) > 0 {
 		d.wakeLoader()
 	}
-	if d.waking || d.spawn == nil || !d.hasWork() {
+	if d.waking || d.spawn == nil {
+		return
+	}
+	if _, found := d.nextSlot(); !found {
 		return
 	}
 	switch {
@@ -360,6 +360,44 @@ func (d *Dispatcher) wake() {
 		d.waking = true
 		d.workers++
 		d.spawn()
+	}
+}
+
+// nextSlot returns the slot in which a batch may be taken; false if none. Suspects have as many
+// slots as the others, and only those. Large messages have one slot: their bodies and the
+// SDK's copies of them are most of the memory. The caller holds the mutex.
+func (d *Dispatcher) nextSlot() (next slot, ok bool) {
+	for s, queue := range d.lanes.ready {
+		limit := d.limit
+		if slot(s) == slotLarge {
+			limit = 1
+		}
+		if queue.head != nil && d.sends[s] < limit {
+			return slot(s), true
+		}
+	}
+	return 0, false
+}
+
+// awaitWork waits until a lane is ready; false means that Run ends. woken says that wake
+// sent this worker.
+func (d *Dispatcher) awaitWork(ctx context.Context, woken bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		if woken {
+			d.waking = false
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if _, found := d.nextSlot(); found {
+			return true
+		}
+		d.idle++
+		d.work.Wait()
+		d.idle--
+		woken = true
 	}
 }
 
@@ -390,5 +428,18 @@ func (d *Dispatcher) notifyWaits() {
 	select {
 	case d.waits <- struct{}{}:
 	default:
+	}
+}
+
+// endSpans ends the spans of the events left in lanes when Run ends. No worker runs any
+// more.
+func (d *Dispatcher) endSpans() {
+	if d.options.Tracer == nil {
+		return
+	}
+	for _, ln := range d.lanes.byKey {
+		for e := ln.head; e != nil; e = e.next {
+			e.span.End(errTermEnded)
+		}
 	}
 }

@@ -9,24 +9,24 @@
 //
 // A lane exists only while its key has events in flight, so idle keys cost
 // nothing, and there is no goroutine, timer or channel per key or per event. A
-// lane is in one of four states:
+// lane is in one of four states (laneState):
 //
 //	         Submit               a worker takes its head
 //	(none) ──────────▶ ready ───────────────────────────────▶ sending
 //	   ▲                ▲  ▲                                   │  │
 //	   │                │  └── more queued meanwhile, or busy ─┤  │ failed
-//	   │                │ notBefore has come                   │  ▼
-//	   │                └───────────────────────────────── waiting
+//	   │                │ its setback's wait has ended         │  ▼
+//	   │                ├───────────────────────────────── waiting
+//	   │                └──── events read again ──── empty ◀───┤ all others are spilled
 //	   └── nothing queued ─────────────────────────────────────┘
 //
 // While a lane is sending, its later events wait in it: at most one
 // unacknowledged send per session key, which keeps the order that the whole system needs.
 // The events that have queued up meanwhile leave as the next batch.
 //
-// A worker never waits for a retry: the lane waits. A lane that failed is a suspect. It
-// is kept out of the batches of other lanes and has separate send slots. A send that is
-// unanswered for a second also moves to a slot of the suspects. So failing keys do not
-// slow down the others.
+// A worker never waits for a retry: the lane waits. A send that is unanswered for a second
+// moves to a slot of the lanes that fail (see Retries). So failing keys do not slow down the
+// others.
 //
 // # Batches
 //
@@ -78,6 +78,22 @@
 //	refused batch the policy falls back to smaller batches, for the term
 //	fatal         the same events again; if it lasts, the term ends (see Availability)
 //
+// # Retries
+//
+// A lane whose send failed has a setback until its next event is on the topic or in the
+// quarantine. The isolation of the setback says how its sends are kept apart from others:
+//
+//	           refused, transient,          a timeout, or a          more connections lost
+//	           or failed three times        second connection lost   than by timeouts
+//	together ────────────────────▶ suspect ────────────────▶ risky ◀───────────────▶ exclusive
+//	sent like                      separate batches          on the last             one such send
+//	all lanes                      and send slots            connection              at a time
+//
+// The lane waits after each failure. The wait ends early in two cases:
+//
+//	the topic had accepted nothing since its last failure    the topic accepts any event
+//	its event is held (see Events at fault)                  the topic accepts a held event
+//
 // # Events at fault
 //
 // A batch that fails repeatedly while the topic accepts others is halved until each
@@ -95,6 +111,12 @@
 // If it is the only event that fails and no other event is there to compare it with, it is
 // at fault after a minute of refusals. This time doubles for each further event. If several
 // events are refused and none is accepted, nothing is quarantined: the topic is at fault.
+//
+//	             refused alone                 at fault, and allowed
+//	(no evidence) ───────────▶ sent again ────────────────────────▶ quarantine
+//	                             ▲   │ at fault, and not allowed        ▲
+//	            its wait has     │   ▼                                  │ at fault, and allowed
+//	            ended            └─ held ───────────────────────────────┘
 //
 // The Breaker bounds the share of the events that are quarantined. Beyond it an event is held:
 // it waits like one that fails in another way, and is sent again, the less often the more wait.

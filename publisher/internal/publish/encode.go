@@ -26,8 +26,8 @@ const (
 
 // encode encodes the messages of the batch, as many as one broker message can hold, and
 // returns the others to their lanes. It quarantines events that cannot be encoded and
-// removes them from the batch. False means that Run ends.
-func (w *worker) encode(ctx context.Context) bool {
+// removes them from the batch. Its error ends Run.
+func (w *worker) encode(ctx context.Context) error {
 	w.bodies = 0
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
@@ -35,10 +35,10 @@ func (w *worker) encode(ctx context.Context) bool {
 			if i > 0 && w.batch[i-1].lane == e.lane {
 				// It may have to wait, and the older events of its lane need not.
 				w.putBack(i)
-				return true
+				return nil
 			}
-			if !w.setLostAside(ctx, i) {
-				return false
+			if err := w.setLostAside(ctx, i); err != nil {
+				return err
 			}
 			continue
 		}
@@ -46,35 +46,35 @@ func (w *worker) encode(ctx context.Context) bool {
 		if size > measuredDocument {
 			var err error
 			if size, err = w.measure(e); err != nil {
-				if !w.quarantine(ctx, i, err) {
-					return false
+				if err := w.quarantine(ctx, i, err); err != nil {
+					return err
 				}
 				continue
 			}
 		}
 		if e.large && w.slot != slotLarge || i > 0 && w.bodies+size > maxBatchBytes {
 			w.putBack(i)
-			return true
+			return nil
 		}
 		if w.bodies+size > w.reserved && w.slot != slotLarge {
 			switch fits, err := w.reserve(ctx, size, i == 0); {
 			case err != nil:
-				return false
+				return err
 			case !fits:
 				w.putBack(i)
-				return true
+				return nil
 			}
 		}
 		events := len(w.batch)
-		if !w.encodeOne(ctx, i) {
-			return false
+		if err := w.encodeOne(ctx, i); err != nil {
+			return err
 		}
 		if len(w.batch) == events {
 			w.bodies += int64(len(e.message.Body))
 			i++
 		}
 	}
-	return true
+	return nil
 }
 
 // measure gives the size to reserve for the body of a longer document, and decides how the
@@ -121,8 +121,8 @@ func (w *worker) reserve(ctx context.Context, size int64, wait bool) (fits bool,
 }
 
 // encodeOne encodes the i-th message of the batch. It quarantines the event if that fails.
-// False means that Run ends.
-func (w *worker) encodeOne(ctx context.Context, i int) bool {
+// Its error ends Run.
+func (w *worker) encodeOne(ctx context.Context, i int) error {
 	e := w.batch[i]
 	var message event.Message
 	var err error
@@ -135,9 +135,8 @@ func (w *worker) encodeOne(ctx context.Context, i int) bool {
 		return w.quarantine(ctx, i, err)
 	}
 	if message.SessionKey != e.lane.key {
-		w.d.fail(fmt.Errorf("encode event %s: its session key is %q, not %q: the order of its aggregate would be lost",
-			message.MessageID, message.SessionKey, e.lane.key))
-		return false
+		return fmt.Errorf("encode event %s: its session key is %q, not %q: the order of its aggregate would be lost",
+			message.MessageID, message.SessionKey, e.lane.key)
 	}
 	message.ClaimCheck = e.claim
 	if e.begun {
@@ -148,7 +147,7 @@ func (w *worker) encodeOne(ctx context.Context, i int) bool {
 		e.begun = true
 		e.span = w.d.options.Tracer.Begin(&e.message, e.submitted)
 	}
-	return true
+	return nil
 }
 
 // learnBodyLimit records that the topic refuses a message with a body of that length. Then

@@ -52,14 +52,37 @@ type lane struct {
 	unread  *failedRead
 	// slow says that the broker has not answered its send for slowSend.
 	slow bool
-	// offered says that the lane is in a ready queue or waits.
-	offered bool
+	// state is where the lane is.
+	state laneState
 }
+
+// laneState is the state of a lane; see the package's doc.
+type laneState int
+
+const (
+	laneEmpty   laneState = iota // its events are not in memory
+	laneReady                    // in a ready queue
+	laneSending                  // a worker has events of it
+	laneWaiting                  // in the heap until its setback's wait ends
+)
+
+// slot is the kind of a batch in flight, in the order in which workers take them. Each has a
+// queue of ready lanes.
+type slot int
+
+const (
+	slotLarge slot = iota // one large message
+	slotRegular
+	slotSuspect // batches that failed before, or whose answer is late
+
+	slots // the number of slots
+)
 
 // laneQueue is a queue of ready lanes, oldest first.
 type laneQueue struct{ head, tail *lane }
 
 func (q *laneQueue) push(ln *lane) {
+	ln.state = laneReady
 	if q.head == nil {
 		q.head = ln
 	} else {
@@ -71,7 +94,7 @@ func (q *laneQueue) push(ln *lane) {
 func (q *laneQueue) pop() {
 	ln := q.head
 	q.head = ln.next
-	ln.next, ln.offered = nil, false
+	ln.next, ln.state = nil, laneEmpty
 	if q.head == nil {
 		q.tail = nil
 	}
@@ -80,16 +103,13 @@ func (q *laneQueue) pop() {
 // lanes are the events in flight by session key. The owner's mutex guards them.
 type lanes struct {
 	byKey map[string]*lane
-	// ready and suspects are the lanes that have queued events, have none in a send and do
-	// not wait. Suspects failed before and are kept out of the batches of other lanes.
-	ready, suspects laneQueue
-	// large are the ready lanes whose next message is large.
-	large laneQueue
-	// waiting are the lanes whose setback has not ended, ordered by its end.
+	// ready are the lanes that have queued events, have none in a send and do not wait, by the
+	// slot of their next batch.
+	ready [slots]laneQueue
+	// waiting are the lanes whose wait has not ended, ordered by its end.
 	waiting laneHeap
-	// unexplained counts the waiting lanes that failed while the topic accepted nothing
-	// else.
-	unexplained int
+	// forTopic counts the waiting lanes that failed while the topic accepted nothing else.
+	forTopic int
 	// setbacks counts the lanes with a setback, held those of them whose event is held.
 	setbacks, held int
 	// loads are the lanes whose spilled events must be read. One read has at most loadEvents.
@@ -136,15 +156,16 @@ func (l *lanes) enqueue(ln *lane, e *entry) {
 		return
 	}
 	ln.head, ln.tail = e, e
-	if ln.sending == 0 && !ln.offered {
+	if ln.state == laneEmpty {
 		l.offer(ln)
 	}
 }
 
 // take moves events from the oldest lanes of a ready queue to a batch, within the bounds
 // but at least one. The events come from one lane, or with mixed from as many lanes as fit.
-func (l *lanes) take(batch []*entry, from *laneQueue, mixed bool, maxEvents int, maxBytes int64) []*entry {
+func (l *lanes) take(batch []*entry, slot slot, mixed bool, maxEvents int, maxBytes int64) []*entry {
 	var bytes int64
+	from := &l.ready[slot]
 	for from.head != nil && len(batch) < maxEvents {
 		ln := from.head
 		if ln.head == nil { // its events were dropped from memory
@@ -155,13 +176,14 @@ func (l *lanes) take(batch []*entry, from *laneQueue, mixed bool, maxEvents int,
 		if len(batch) > 0 && bytes+ln.head.size > maxBytes {
 			break
 		}
-		if s := ln.setback; s != nil && s.most > 0 {
-			if len(batch) >= s.most {
+		if s := ln.setback; s != nil && s.maxEvents > 0 {
+			if len(batch) >= s.maxEvents {
 				break
 			}
-			maxEvents = min(maxEvents, s.most)
+			maxEvents = min(maxEvents, s.maxEvents)
 		}
 		from.pop()
+		ln.state = laneSending
 		for e := ln.head; e != nil && len(batch) < maxEvents; e = ln.head {
 			if len(batch) > 0 && bytes+e.size > maxBytes {
 				break
@@ -208,7 +230,7 @@ func (l *lanes) remove(entries []*entry, oldest bool) (held bool) {
 		if s := ln.setback; s != nil && oldest {
 			ln.setback = nil
 			l.setbacks--
-			if s.held {
+			if s.event.held {
 				l.held--
 				held = true
 			}
@@ -246,22 +268,22 @@ func (l *lanes) settle(ln *lane) {
 
 // offer makes a lane with events ready, or lets it wait or read them first.
 func (l *lanes) offer(ln *lane) {
-	ln.offered = true
 	switch s := ln.setback; {
-	case s != nil && s.waits:
+	case s != nil && !s.until.IsZero():
+		ln.state = laneWaiting
 		heap.Push(&l.waiting, ln)
-		if !s.explained {
-			l.unexplained++
+		if !s.topicWorks {
+			l.forTopic++
 		}
 	case ln.head == nil:
-		ln.offered = false
+		ln.state = laneEmpty
 		l.load(ln)
 	case ln.head.large:
-		l.large.push(ln)
-	case s != nil && s.suspect:
-		l.suspects.push(ln)
+		l.ready[slotLarge].push(ln)
+	case s != nil && s.isolation >= suspect:
+		l.ready[slotSuspect].push(ln)
 	default:
-		l.ready.push(ln)
+		l.ready[slotRegular].push(ln)
 	}
 }
 
@@ -269,14 +291,14 @@ func (l *lanes) offer(ln *lane) {
 // if none waits.
 func (l *lanes) endWaits(now time.Time) time.Time {
 	for len(l.waiting) > 0 {
-		if next := l.waiting[0].setback.notBefore; next.After(now) {
+		if next := l.waiting[0].setback.until; next.After(now) {
 			return next
 		}
 		ln, _ := heap.Pop(&l.waiting).(*lane)
-		if !ln.setback.explained {
-			l.unexplained--
+		if !ln.setback.topicWorks {
+			l.forTopic--
 		}
-		ln.setback.waits = false
+		ln.setback.until = time.Time{}
 		l.offer(ln)
 	}
 	return time.Time{}
@@ -286,7 +308,7 @@ func (l *lanes) endWaits(now time.Time) time.Time {
 // events again, so they need not wait longer. If the topic has accepted an event that was held,
 // the lanes of the others are ready, too.
 func (l *lanes) topicAccepts(held bool) {
-	if l.unexplained == 0 && !held {
+	if l.forTopic == 0 && !held {
 		return
 	}
 	var still laneHeap
@@ -294,25 +316,25 @@ func (l *lanes) topicAccepts(held bool) {
 	l.waiting = nil
 	for _, ln := range was {
 		s := ln.setback
-		if s.explained && (!held || !s.held) {
+		if s.topicWorks && (!held || !s.event.held) {
 			still = append(still, ln)
 			continue
 		}
-		if !s.refused {
-			s.most = 0
+		if s.last.fault != FaultRefused {
+			s.maxEvents = 0
 		}
-		s.waits = false
+		s.until = time.Time{}
 		l.offer(ln)
 	}
 	heap.Init(&still)
-	l.waiting, l.unexplained = still, 0
+	l.waiting, l.forTopic = still, 0
 }
 
 // laneHeap orders waiting lanes by the end of their wait.
 type laneHeap []*lane
 
 func (h laneHeap) Len() int           { return len(h) }
-func (h laneHeap) Less(i, j int) bool { return h[i].setback.notBefore.Before(h[j].setback.notBefore) }
+func (h laneHeap) Less(i, j int) bool { return h[i].setback.until.Before(h[j].setback.until) }
 func (h laneHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push implements [heap.Interface].

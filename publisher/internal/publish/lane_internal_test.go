@@ -10,7 +10,7 @@ func TestSetbackLastsUntilTheFailingEventIsSettled(t *testing.T) {
 	for range 3 {
 		l.add("a", l.entry())
 	}
-	batch := l.take(nil, &l.ready, false, 2, 1)
+	batch := l.take(nil, slotRegular, false, 2, 1)
 	l.setback(l.byKey["a"]).failures = 7
 	l.remove(batch[1:], false)
 	if s := l.byKey["a"].setback; s == nil || s.failures != 7 {

@@ -166,8 +166,8 @@ func (m *Metrics) Delayed() Delayed {
 
 // failing returns since when the lane cannot go on, and the last failure; nil if it can.
 func (ln *lane) failing() (since time.Time, err error) {
-	if s := ln.setback; s != nil && s.failures > 0 {
-		since, err = s.begun, s.err
+	if s := ln.setback; s != nil {
+		since, err = s.begun, s.last.err
 	}
 	if read := ln.unread; read != nil {
 		if err == nil {

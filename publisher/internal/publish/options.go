@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,12 +140,13 @@ type Options struct {
 // withDefaults fills in the defaults.
 func (o Options) withDefaults() Options {
 	o.Batching = o.Batching.Resolve(nil)
-	setDefault(&o.Connections, 4)
-	setDefault(&o.MaxInflightEvents, 8192)
-	setDefault(&o.MaxInflightBytes, 64<<20)
-	setDefault(&o.MaxSpilledEvents, 1<<17)
-	setDefault(&o.MaxBatchEvents, 1000)
-	setDefault(&o.SendTimeout, 30*time.Second)
+	o.Connections = cmp.Or(o.Connections, 4)
+	o.MaxInflightEvents = cmp.Or(o.MaxInflightEvents, 8192)
+	o.MaxInflightBytes = cmp.Or(o.MaxInflightBytes, 64<<20)
+	o.MaxSpilledEvents = cmp.Or(o.MaxSpilledEvents, 1<<17)
+	o.MaxBatchEvents = cmp.Or(o.MaxBatchEvents, 1000)
+	o.SendTimeout = cmp.Or(o.SendTimeout, 30*time.Second)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, 5)
 	if o.Closing == nil {
 		o.Closing = func() (context.Context, context.CancelFunc) {
 			return context.WithTimeout(context.Background(), closeTimeout)
@@ -153,7 +155,6 @@ func (o Options) withDefaults() Options {
 	if o.Beat == nil {
 		o.Beat = func() {}
 	}
-	setDefault(&o.MaxAttempts, 5)
 	if o.Breaker == nil {
 		o.Breaker = breaker.New(breaker.Limit{Window: 1000, Share: 0.05, Minimum: 10})
 	}
@@ -164,12 +165,6 @@ func (o Options) withDefaults() Options {
 		o.Metrics = NewMetrics(nil)
 	}
 	return o
-}
-
-func setDefault[T int | int64 | time.Duration](value *T, to T) {
-	if *value == 0 {
-		*value = to
-	}
 }
 
 // validate reports every problem; o has its defaults.

@@ -168,7 +168,9 @@ func (p *rateLimit) refused(err error) {
 	now := time.Now()
 	p.metrics.throttled.Inc()
 	if now.Before(p.until) {
-		p.until = later(p.until, now.Add(busyWait))
+		if longer := now.Add(busyWait); longer.After(p.until) {
+			p.until = longer
+		}
 		return
 	}
 	p.decay(now)
@@ -215,10 +217,3 @@ func (p *rateLimit) decay(now time.Time) time.Duration {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}

@@ -32,11 +32,11 @@ func (l *lanes) load(ln *lane) {
 // fails holds those of its next send only, and a lane without an answer none: otherwise a few
 // such lanes would use up the memory of all.
 func (l *lanes) mayLoad(ln *lane) bool {
-	switch s := ln.setback; {
+	switch {
 	case ln.spilled.len() == 0 || ln.slow:
 		return false
-	case s != nil:
-		return !s.waits && ln.sending == 0 && ln.head == nil
+	case ln.setback != nil:
+		return ln.head == nil && (ln.state == laneEmpty || ln.state == laneReady)
 	default:
 		return ln.queued <= l.loadEvents/2
 	}
@@ -103,8 +103,8 @@ func (d *Dispatcher) runLoader(ctx context.Context) {
 // counts them as reloaded. The caller holds the mutex.
 func (d *Dispatcher) nextLoads() (loads []laneLoad, count int, bytes int64) {
 	l := &d.lanes
-	mostBytes := d.options.MaxInflightBytes / loadShare
-	for d.canLoad() && count < l.loadEvents && bytes <= mostBytes {
+	maxBytes := d.options.MaxInflightBytes / loadShare
+	for d.canLoad() && count < l.loadEvents && bytes <= maxBytes {
 		ln := l.loads[0]
 		l.loads[0] = nil
 		l.loads = l.loads[1:]
@@ -112,7 +112,7 @@ func (d *Dispatcher) nextLoads() (loads []laneLoad, count int, bytes int64) {
 			ln.loading = false
 			continue
 		}
-		refs := d.wanted(ln, l.loadEvents-count, mostBytes-bytes)
+		refs := d.wanted(ln, l.loadEvents-count, maxBytes-bytes)
 		loads = append(loads, laneLoad{ln, refs})
 		count += len(refs)
 		d.reloaded += len(refs)
@@ -126,17 +126,17 @@ func (d *Dispatcher) nextLoads() (loads []laneLoad, count int, bytes int64) {
 
 // wanted returns the spilled events of a lane that are read next: at least one, and only as
 // many as one send may carry if the lane's sends fail. The caller holds the mutex.
-func (d *Dispatcher) wanted(ln *lane, most int, mostBytes int64) []ref {
+func (d *Dispatcher) wanted(ln *lane, maxEvents int, maxBytes int64) []ref {
 	if s := ln.setback; s != nil {
-		most = min(most, max(1, d.lanes.loadEvents/failingShare))
-		if s.most > 0 {
-			most = min(most, s.most)
+		maxEvents = min(maxEvents, max(1, d.lanes.loadEvents/failingShare))
+		if s.maxEvents > 0 {
+			maxEvents = min(maxEvents, s.maxEvents)
 		}
 	}
 	queue := ln.spilled.queue()
 	n := 0
-	for n < min(most, len(queue)) && (n == 0 || queue[n].size <= mostBytes) {
-		mostBytes -= queue[n].size
+	for n < min(maxEvents, len(queue)) && (n == 0 || queue[n].size <= maxBytes) {
+		maxBytes -= queue[n].size
 		n++
 	}
 	return slices.Clone(queue[:n])
@@ -160,7 +160,7 @@ func (d *Dispatcher) read(ctx context.Context, loads []laneLoad, count int) ([]L
 		}
 		d.noteUnread(loads, err)
 		wait := retry.Next()
-		d.stumbles.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Int("events", count).
+		d.retryLog.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Int("events", count).
 			Msg("events that wait for their turn not read from the event store; retrying")
 		if err := backoff.Wait(ctx, wait); err != nil {
 			return nil, err

@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
@@ -55,29 +54,13 @@ const (
 	faults
 )
 
-// String is the fault's name in metrics and logs.
-func (f Fault) String() string {
-	switch f {
-	case FaultDisconnected:
-		return "disconnected"
-	case FaultTransient:
-		return "transient"
-	case FaultBusy:
-		return "busy"
-	case FaultTooLarge:
-		return "too_large"
-	case FaultRefused:
-		return "refused"
-	case FaultMixed:
-		return "mixed_refused"
-	case FaultBatch:
-		return "batch_refused"
-	case FaultFatal:
-		return "fatal"
-	default:
-		return fmt.Sprintf("fault(%d)", int(f))
-	}
+var faultNames = [faults]string{
+	FaultDisconnected: "disconnected", FaultTransient: "transient", FaultBusy: "busy", FaultTooLarge: "too_large",
+	FaultRefused: "refused", FaultMixed: "mixed_refused", FaultBatch: "batch_refused", FaultFatal: "fatal",
 }
+
+// String is the fault's name in metrics and logs.
+func (f Fault) String() string { return faultNames[f] }
 
 // SendError is the error of a [Sender].
 type SendError struct {

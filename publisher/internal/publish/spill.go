@@ -15,8 +15,8 @@ const (
 	loadShare    = 16
 	reloadShare  = 4
 	failingShare = 8
-	// submitPatience is how long Submit waits before it drops the events of every slow lane.
-	submitPatience = 100 * time.Millisecond
+	// submitTimeout is how long Submit waits before it drops the events of every slow lane.
+	submitTimeout = 100 * time.Millisecond
 	// failsLong is how long a lane must have failed before its events are dropped.
 	failsLong = 500 * time.Millisecond
 )
@@ -108,14 +108,14 @@ func (d *Dispatcher) spill(ln *lane, item *Item, size int64) {
 // would stop all of them. The caller holds the mutex.
 //
 // A lane is slow if its next event was overtaken by more events than may be in flight: so
-// most of them are on the topic. A short queue is dropped only when Submit has lost its
-// patience, because a busy topic answers in the meantime. Then a lane that fails or gets no
+// most of them are on the topic. A short queue is dropped only after submitTimeout, because a
+// busy topic answers in the meantime. Then a lane that fails or gets no
 // answer is slow, too, because all events in flight can be its own. So an outage of the whole
 // topic drops events as well, up to MaxSpilledEvents: the events that are read next could be
 // those of keys that the topic accepts.
-func (d *Dispatcher) makeRoom(patient bool) bool {
+func (d *Dispatcher) makeRoom(timedOut bool) bool {
 	bound := uint64(d.options.MaxInflightEvents)
-	if d.options.Load == nil || d.spilled >= d.options.MaxSpilledEvents || patient && d.taken-d.scanned < bound/loadShare {
+	if d.options.Load == nil || d.spilled >= d.options.MaxSpilledEvents || !timedOut && d.taken-d.scanned < bound/loadShare {
 		return false
 	}
 	d.scanned = d.taken
@@ -129,17 +129,12 @@ func (d *Dispatcher) makeRoom(patient bool) bool {
 		if e == nil {
 			continue
 		}
-		overtaken := d.taken-e.number > bound && (!patient || ln.queued >= d.lanes.loadEvents)
-		if overtaken || !patient && (ln.slow || ln.setback != nil && ln.setback.lasts(now)) {
+		overtaken := d.taken-e.number > bound && (timedOut || ln.queued >= d.lanes.loadEvents)
+		if overtaken || timedOut && (ln.slow || ln.setback != nil && now.Sub(ln.setback.begun) > failsLong) {
 			d.unload(ln, e)
 		}
 	}
 	return d.spilled > before
-}
-
-// lasts reports whether the lane has failed for some time, not only in passing.
-func (s *setback) lasts(now time.Time) bool {
-	return s.failures > 0 && now.Sub(s.begun) > failsLong
 }
 
 // unloadReloaded drops the queued events of a lane from memory that were read again, because

@@ -9,7 +9,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
+
+// slowSend is the time after which an unanswered send no longer occupies a regular slot:
+// an event that the broker does not answer must not delay the others.
+const slowSend = time.Second
+
+// errTermEnded is the status of a span whose event the next term publishes again.
+var errTermEnded = errors.New("the term ended before the broker answered")
 
 // worker takes batches, encodes and sends them, one at a time. Its buffers are
 // reused.
@@ -41,88 +49,120 @@ func (w *worker) run(ctx context.Context) {
 		if len(w.batch) == 0 {
 			continue
 		}
-		more := w.publish(ctx)
+		if err = w.publish(ctx); err != nil {
+			w.d.fail(err)
+		}
 		w.done()
-		if !more {
+		if err != nil {
 			w.endSpans()
 			return
 		}
 	}
 }
 
-// publish sends the batch, and returns the rest to its lanes. False means that Run ends.
-func (w *worker) publish(ctx context.Context) bool {
-	if !w.encode(ctx) {
-		return false
+// take fills the batch, which stays empty if another worker was faster, or if the events of
+// the ready lanes were dropped from memory.
+func (w *worker) take() {
+	d := w.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w.policy, w.batch = d.policy, w.batch[:0]
+	var found bool
+	if w.slot, found = d.nextSlot(); !found {
+		return
 	}
-	for ambiguous := 0; len(w.batch) > 0; {
-		accepted, f := w.send(ctx)
-		switch {
-		case f == nil:
-			w.published(accepted)
-			return true
-		case ctx.Err() != nil:
-			return false
-		}
-		fault, broken := faultOf(f.err)
-		w.d.metrics.sendErrors.WithLabelValues(fault.String()).Inc()
-		if fault == FaultDisconnected || fault == FaultTransient || fault == FaultBusy {
-			w.d.options.Availability.SendFailed(f.err)
-		}
-		switch fault {
-		case FaultTooLarge, FaultBatch, FaultMixed:
-			// A link that ended reports its reason to every later send, although another
-			// message was the reason. So a single event is tried once on each connection.
-			if broken && len(w.batch) == 1 && ambiguous < w.d.options.Connections {
-				ambiguous++
-				continue
-			}
-		default:
-		}
-		switch {
-		case fault == FaultBusy:
-			w.busy(f)
-			return true
-		case fault == FaultTooLarge:
-			if !w.tooLarge(ctx, f.err) {
-				return false
-			}
-		case len(w.batch) > 1 && (fault == FaultBatch || fault == FaultMixed):
-			w.degrade(fault, f.err)
-			return true
-		default:
-			return w.failed(ctx, fault, f)
-		}
+	maxEvents := 1
+	if d.policy != BatchingOff && w.slot != slotLarge {
+		maxEvents = d.rateLimit.batch(d.options.MaxBatchEvents)
 	}
-	return true
+	d.sends[w.slot]++
+	w.batch = d.lanes.take(w.batch, w.slot, d.policy == BatchingMixed, maxEvents, d.batchBytes)
+	if len(w.batch) == 0 {
+		d.sends[w.slot]--
+	}
+	d.wake()
 }
 
-// send sends the batch once, when a connection allows it. A failure with ctx ended
-// means that Run ends.
-func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
+// done frees the slot of this worker's batch, and the memory of its bodies.
+func (w *worker) done() {
+	w.d.bodyBudget.Release(w.reserved)
+	w.reserved = 0
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	w.d.sends[w.slot]--
+	w.d.wake()
+}
+
+// publish sends the batch, and returns the rest to its lanes. Its error ends Run.
+func (w *worker) publish(ctx context.Context) error {
+	if err := w.encode(ctx); err != nil {
+		return err
+	}
+	for ambiguous := 0; len(w.batch) > 0; {
+		accepted, err := w.send(ctx)
+		switch {
+		case err != nil:
+			return err
+		case accepted > 0:
+			w.published(accepted)
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		f := &w.failure
+		w.d.metrics.sendErrors.WithLabelValues(f.fault.String()).Inc()
+		single, noBatch := len(w.batch) == 1, f.fault == FaultBatch || f.fault == FaultMixed
+		switch {
+		case single && f.broken && (f.fault == FaultTooLarge || noBatch) && ambiguous < w.d.options.Connections:
+			// A link that ended reports its reason to every later send, although another
+			// message was the reason. So a single event is tried once on each connection.
+			ambiguous++
+		case f.fault == FaultTooLarge:
+			if err := w.tooLarge(ctx, f); err != nil {
+				return err
+			}
+		case noBatch && !single:
+			w.d.mu.Lock()
+			w.degrade(f)
+			w.d.mu.Unlock()
+			w.putBack(0)
+			return nil
+		case f.fault == FaultBusy:
+			w.busy(f)
+			return nil
+		default:
+			return w.failed(ctx, f)
+		}
+	}
+	return nil
+}
+
+// send sends the batch once, when a connection allows it. If the send has failed, accepted is
+// 0 and the worker has the failure. Its error ends Run.
+func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	w.failure = failure{events: len(w.batch)}
 	f := &w.failure
 	w.d.mu.Lock()
 	f.before = w.d.accepted
-	avoid, risky, alone, fresh := uint64(0), false, false, true
+	avoid, isolation, fresh := uint64(0), together, true
 	if s := w.batch[0].lane.setback; s != nil {
-		avoid, risky, alone, fresh = s.connection, s.risky, s.alone(), false
+		avoid, isolation, fresh = s.event.connection, s.isolation, false
 	}
 	if w.slot == slotLarge {
 		// A large message occupies its link for long, and the SDK keeps its buffer as long as
 		// the link. So only one link carries large messages, and the other sends avoid it.
-		risky, alone = true, true
+		isolation = exclusive
 	}
 	w.d.mu.Unlock()
-	if alone {
+	if isolation == exclusive {
 		if err := w.d.connections.enter(ctx); err != nil {
-			return 0, f
+			return 0, err
 		}
 		defer w.d.connections.leave()
 	}
-	conn, err := w.d.connections.acquire(ctx, avoid, risky)
+	conn, err := w.d.connections.acquire(ctx, avoid, isolation >= risky)
 	if err != nil {
-		return 0, f
+		return 0, err
 	}
 	w.messages = w.messages[:0]
 	for _, e := range w.batch {
@@ -145,13 +185,13 @@ func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
 	clear(w.messages)
 
 	if err == nil && (accepted < 1 || accepted > len(w.batch)) {
-		w.d.fail(fmt.Errorf("publish to the topic: sender accepted %d of %d messages", accepted, len(w.batch)))
-		return 0, f
+		return 0, fmt.Errorf("publish to the topic: sender accepted %d of %d messages", accepted, len(w.batch))
 	}
 	f.connection, f.served = w.d.connections.release(conn, err, fresh)
 	if err != nil {
 		f.err, f.at = err, time.Now()
-		return 0, f
+		f.fault, f.broken = faultOf(err)
+		return 0, nil
 	}
 	w.d.options.Availability.Accepted()
 	w.d.rateLimit.accepted(accepted)
@@ -216,14 +256,51 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 	d.wake()
 }
 
-// putBack keeps the first n of the batch and returns the others to their lanes.
-func (w *worker) putBack(n int) {
-	if n >= len(w.batch) {
+// watchSlow starts a timer that calls slow if the send takes longer than slowSend. The call
+// has ended before the send is over.
+func (w *worker) watchSlow() {
+	if w.slowTimer != nil {
+		w.slowTimer.Reset(slowSend)
 		return
 	}
+	w.slowNoted = make(chan struct{}, 1)
+	w.slowTimer = time.AfterFunc(slowSend, func() {
+		w.slow()
+		w.slowNoted <- struct{}{}
+	})
+}
+
+// slow marks the lanes of the batch, frees the memory of their events that can be read again,
+// and moves the batch to a slot of the suspects if one is free.
+func (w *worker) slow() {
 	w.d.mu.Lock()
-	w.d.lanes.putBack(w.batch[n:])
+	defer w.d.mu.Unlock()
+	for _, e := range w.batch {
+		e.lane.slow = true
+		w.d.unloadReloaded(e.lane)
+	}
+	if w.slot == slotRegular && w.d.sends[slotSuspect] < w.d.limit {
+		w.slot = slotSuspect
+		w.d.sends[slotRegular]--
+		w.d.sends[slotSuspect]++
+	}
 	w.d.wake()
-	w.d.mu.Unlock()
-	w.batch = w.batch[:n]
+}
+
+// beginSend starts the span of sending the batch, if one of its events is sampled.
+func (w *worker) beginSend(ctx context.Context) (context.Context, tracing.Span) {
+	w.traced = w.traced[:0]
+	for _, e := range w.batch {
+		if e.span.Recorded() {
+			w.traced = append(w.traced, e.span.Context())
+		}
+	}
+	return w.d.options.Tracer.Send(ctx, w.traced)
+}
+
+// endSpans ends the spans of the worker's batch when Run ends.
+func (w *worker) endSpans() {
+	for _, e := range w.batch {
+		e.span.End(errTermEnded)
+	}
 }
