@@ -112,11 +112,12 @@
 // at fault after a minute of refusals. This time doubles for each further event. If several
 // events are refused and none is accepted, nothing is quarantined: the topic is at fault.
 //
-//	             refused alone                 at fault, and allowed
-//	(no evidence) ───────────▶ sent again ────────────────────────▶ quarantine
-//	                             ▲   │ at fault, and not allowed        ▲
-//	            its wait has     │   ▼                                  │ at fault, and allowed
-//	            ended            └─ held ───────────────────────────────┘
+//	            refused alone                   at fault
+//	(no refusal) ────────────▶ sent again ────────────────────▶ quarantine
+//	                              │  ▲       the Breaker allows it
+//	   at fault, and the Breaker  │  │ its wait has ended
+//	   does not allow it          ▼  │
+//	                              held ── the topic accepts it ──▶ published
 //
 // The Breaker bounds the share of the events that are quarantined. Beyond it an event is held:
 // it waits like one that fails in another way, and is sent again, the less often the more wait.

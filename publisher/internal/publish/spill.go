@@ -109,10 +109,10 @@ func (d *Dispatcher) spill(ln *lane, item *Item, size int64) {
 //
 // A lane is slow if its next event was overtaken by more events than may be in flight: so
 // most of them are on the topic. A short queue is dropped only after submitTimeout, because a
-// busy topic answers in the meantime. Then a lane that fails or gets no
-// answer is slow, too, because all events in flight can be its own. So an outage of the whole
-// topic drops events as well, up to MaxSpilledEvents: the events that are read next could be
-// those of keys that the topic accepts.
+// busy topic answers in the meantime. Then a lane that fails or gets no answer is slow, too,
+// because all events in flight can be its own. So an outage of the whole topic drops events as
+// well, up to MaxSpilledEvents: the events that are read next could be those of keys that the
+// topic accepts.
 func (d *Dispatcher) makeRoom(timedOut bool) bool {
 	bound := uint64(d.options.MaxInflightEvents)
 	if d.options.Load == nil || d.spilled >= d.options.MaxSpilledEvents || !timedOut && d.taken-d.scanned < bound/loadShare {
