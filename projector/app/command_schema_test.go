@@ -94,7 +94,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, document string) error {
 }
 
 // values are YAML values of all kinds.
-var values = []string{`a`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `strict`}
+var values = []string{`a`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{"a[payload.b]": "1"}`, `{"a[id='.'].c": "1"}`, "{'`a(b)`': '1'}", `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `strict`}
 
 // compareValues puts a key with each of the values into a template, and fails if schema and
 // parser disagree on the document. It reports whether the parser accepts any of them.
@@ -121,7 +121,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	t.Parallel()
 	schema := schemaOf(t, false)
 	const (
-		declared = "projections:\n  - {name: p, collection: c, on: {E: {set: {a: \"1\"}}}, KEY: VALUE}\n"
+		declared = "projections:\n  - {name: p, collection: c, on: {E: {set: {z: \"1\"}}}, KEY: VALUE}\n"
 		handler  = "projections:\n  - {name: p, collection: c, on: {E: {KEY: VALUE}}}\n"
 		second   = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}, KEY: VALUE}}}\n"
 		payload  = "events: {E: {KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
@@ -156,11 +156,25 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		"projections: [{name: p q, collection: c, on: {E: {delete: true}}}]", "projections: [{name: p, collection: parked, on: {E: {delete: true}}}]",
 		"projections: {}", handlerWith("delete: false"), handlerWith("delete: true, set: {a: 1}"), handlerWith("when: \"true\""), handlerWith("set: [a]"),
 		handlerWith("set: {a: [1]}"), handlerWith("set: {a: null}"), handlerWith("set: {_id: \"1\"}"), handlerWith("set: {lastEventId.a: \"1\"}"), handlerWith("unset: []"),
+		handlerWith("set: {\"[a]\": \"1\"}"), handlerWith("set: {\"_id['a']\": \"1\"}"), handlerWith("set: {a(b): \"1\"}"),
+		"projections: [{name: p, collection: c, on: {E: []}}]", "projections: [{name: p, collection: c, on: {E: [a]}}]",
 		"events: {E: {minimum: 5}}", "events: {E: {type: text}}", "events: {E: {type: string, bsonType: string}}", "events: {E: string}",
 	} {
 		if parses(document) || validate(t, schema, document) == nil {
 			t.Errorf("the parser and the schema must refuse %s", document)
 		}
+	}
+}
+
+// TestProjectionsSchemaAcceptsListsOfRules checks a form that is no value of a key.
+func TestProjectionsSchemaAcceptsListsOfRules(t *testing.T) {
+	t.Parallel()
+	document := "projections: [{name: p, collection: c, on: {A | B: [{when: eventId > 1, delete: true}, {set: {a: 1}}]}}]"
+	if _, err := projection.Parse("p.yaml", []byte(document)); err != nil {
+		t.Error(err)
+	}
+	if err := validate(t, schemaOf(t, false), document); err != nil {
+		t.Error(err)
 	}
 }
 

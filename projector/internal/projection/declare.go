@@ -205,7 +205,7 @@ func (p place) projections(node *yaml.Node) {
 	}
 }
 
-var declarationKeys = []string{"name", "collection", "aggregateType", "on"}
+var declarationKeys = []string{"name", "collection", "aggregateType", "on", "compute"}
 
 // declaration reads one projection.
 func (p place) declaration(node *yaml.Node) {
@@ -248,6 +248,9 @@ func (p place) declaration(node *yaml.Node) {
 		p.handlers(e.value, projection)
 	} else {
 		p.problem(node, "the projection has no on: it would do nothing")
+	}
+	if e, ok := keys["compute"]; ok {
+		p.compute(e, projection)
 	}
 	p.unique(node, projection)
 	if len(p.problems) > before {

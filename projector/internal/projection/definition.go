@@ -76,6 +76,7 @@ type storedDefinition struct {
 	Collection    string          `json:"collection"`
 	AggregateType *string         `json:"aggregateType"`
 	On            json.RawMessage `json:"on"`
+	Compute       json.RawMessage `json:"compute"`
 	Events        json.RawMessage `json:"events"`
 }
 
@@ -84,6 +85,9 @@ func (d storedDefinition) compile() (*Projection, error) {
 	declared := map[string]any{"name": d.Name, "collection": d.Collection, "on": d.On}
 	if d.AggregateType != nil {
 		declared["aggregateType"] = *d.AggregateType
+	}
+	if d.Compute != nil {
+		declared["compute"] = d.Compute
 	}
 	file := map[string]any{"projections": []any{declared}}
 	if d.Events != nil {
@@ -179,12 +183,22 @@ func (l *loader) define(p *Projection) (string, error) {
 	if len(events) > 0 {
 		definition["events"] = events
 	}
+	if len(p.compute) > 0 {
+		d, err := l.describer("", name)
+		if err != nil {
+			return "", err
+		}
+		definition["compute"] = d.describeComputed(p.compute)
+	}
 	return canonicalJSON(definition), nil
 }
 
 // rich reports whether the projection has something that the first versions of Penstock do
 // not know.
 func (p *Projection) rich() bool {
+	if len(p.compute) > 0 {
+		return true
+	}
 	for _, rules := range p.on {
 		if len(rules) > 1 || slices.ContainsFunc(rules, func(h *handler) bool { return h.computed }) {
 			return true
@@ -251,6 +265,15 @@ func (d *describer) describe(h *handler) map[string]any {
 		values[path] = d.source(o.value)
 	}
 	return described
+}
+
+// describeComputed returns computed fields in canonical form.
+func (d *describer) describeComputed(c computedFields) map[string]any {
+	values := map[string]any{}
+	for i := range c {
+		values[c[i].path.text(d.name, d.source)] = d.source(c[i].value)
+	}
+	return values
 }
 
 // canonicalJSON writes a value with sorted keys and without spaces.

@@ -27,6 +27,9 @@
 // it does with absent fields and with values of other types. A handler is applied
 // completely or not at all.
 //
+// An event type can have a list of rules, of which the first one that holds acts. The
+// section compute has fields that are computed from the document after each change.
+//
 // A projection without an aggregateType concerns every aggregate of the store, and
 // keeps a watermark for each, even if it never has a document.
 //

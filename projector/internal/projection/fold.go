@@ -117,7 +117,7 @@ func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*View, 
 		}
 		s.event = ev
 		s.large = len(ev.Document)+len(ev.Payload.Value)+len(f.document.base)+f.document.touchedSize() > smallFold
-		what, reason, err := p.on.apply(s, f.document)
+		what, reason, err := p.handle(s, f.document)
 		if err != nil {
 			return reason, err
 		}

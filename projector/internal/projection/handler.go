@@ -33,9 +33,9 @@ const (
 	outcomeApplied
 )
 
-// apply folds one event into d. On an error, d is unchanged.
-func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, err error) {
-	rules, ok := hs[s.event.EventType]
+// handle folds one event into d. On an error, d is unchanged.
+func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason, err error) {
+	rules, ok := p.on[s.event.EventType]
 	if !ok {
 		return outcomeIgnored, "", nil
 	}
@@ -99,6 +99,15 @@ func (hs handlers) apply(s *scope, d *document) (what outcome, reason Reason, er
 		if err := o.apply(d, path, values[i]); err != nil {
 			d.undo()
 			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
+		}
+	}
+	if d.exists && len(p.compute) > 0 {
+		if err := p.compute.refresh(s, d); err != nil {
+			d.undo()
+			if errors.Is(err, errOutgrown) {
+				return outcomeIgnored, ReasonRejected, err
+			}
+			return outcomeIgnored, ReasonExpression, err
 		}
 	}
 	if d.outgrown() {

@@ -35,6 +35,7 @@ var keyHelp = map[string]string{
 	"name":          "Names the projection in its watermarks, metrics and parked list. Never change it.",
 	"collection":    "The collection of the read models: one document an aggregate, its _id the aggregate's id.",
 	"aggregateType": "Other aggregates do not concern the projection. Leave it out to mean all.",
+	"compute":       "Fields that are computed from the document after each event that changes it, and their expressions over state.",
 	"on":            "What each type of event does. A key can name several types: A | B. A type that is not listed changes nothing.",
 }
 
@@ -66,6 +67,7 @@ func JSONSchema() map[string]any {
 					"name":          {"type": "string", "pattern": "^[A-Za-z0-9_.-]+$", "maxLength": maxName},
 					"collection":    {"type": "string", "minLength": 1, "not": object{"enum": slices.Compact(slices.Sorted(slices.Values(reserved)))}},
 					"aggregateType": {"type": "string", "minLength": 1},
+					"compute":       refTo("fields"),
 					"on": {
 						"type": "object", "minProperties": 1,
 						"propertyNames": object{"minLength": 1}, "additionalProperties": refTo("rules"),

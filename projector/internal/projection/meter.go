@@ -58,7 +58,7 @@ var (
 var large = make(chan struct{}, 1)
 
 // meter charges the work and the memory of one event's expressions before they are spent.
-// A charge above a limit panics with a [limitError]; CEL recovers it, and [handlers.apply]
+// A charge above a limit panics with a [limitError]; CEL recovers it, and [Projection.handle]
 // outside of CEL. A nil meter charges nothing.
 type meter struct {
 	work, memory int

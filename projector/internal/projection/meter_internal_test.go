@@ -81,7 +81,7 @@ func TestSlowEvaluationIsRetried(t *testing.T) {
 			s := &scope{ctx: aging{ctx, cancel, took}, large: true}
 			s.state.f = d
 			s.event = ev
-			_, reason, err := projections[0].on.apply(s, d)
+			_, reason, err := projections[0].handle(s, d)
 			if !errors.Is(err, want) || reason != ReasonUnavailable || !reason.Resumes() || d.exists {
 				t.Errorf("the reason is %s: %v", reason, err)
 			}

@@ -31,6 +31,8 @@ const (
 	opMin operator = "min"
 	// opMax stores the value if it is greater than the present one, or if there is none.
 	opMax operator = "max"
+	// opCompute stores the value of a computed field ([computedFields]). It is no word of a rule.
+	opCompute operator = "compute"
 )
 
 // operation is one operator with its path and, except for unset, its expression.
@@ -126,7 +128,7 @@ func (d *document) reaches(p fieldPath) bool {
 // change returns the value after the operator, given the one before.
 func (o *operation) change(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	switch o.op {
-	case opSet:
+	case opSet, opCompute:
 		return v, nil
 	case opUnset:
 		return bson.RawValue{}, nil

@@ -79,8 +79,9 @@ type Projection struct {
 	deletes       bool
 
 	// on is set for a declared projection, apply for one in Go.
-	on    handlers
-	apply Func
+	on      handlers
+	compute computedFields
+	apply   Func
 
 	definition string
 }
