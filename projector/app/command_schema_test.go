@@ -128,6 +128,8 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		typed    = "events: {E: {type: object, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
 		array    = "events: {E: {properties: {a: {bsonType: array, KEY: VALUE}}}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
 		fields   = "events: {E: {properties: {a: {}}, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
+		push     = "projections:\n  - {name: p, collection: c, on: {E: {push: {a: {value: \"1\", KEY: VALUE}}}}}\n"
+		kept     = "projections:\n  - {name: p, collection: c, on: {E: {push: {a: {keep: 1, KEY: VALUE}}}}}\n"
 		root     = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\nKEY: VALUE\n"
 	)
 	parses := func(document string) bool {
@@ -136,7 +138,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	}
 	keys := schemaKeys(projection.JSONSchema())
 	accepted := map[string]bool{}
-	for _, template := range []string{declared, handler, second, payload, typed, fields, array, root} {
+	for _, template := range []string{declared, handler, second, payload, typed, fields, array, push, kept, root} {
 		for _, key := range append(keys, "nonsense") {
 			if template == root && key == "projections" || template == declared && strings.Contains("name collection on", key) || strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") {
 				continue // the key would be there twice
@@ -156,6 +158,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		"projections: [{name: p q, collection: c, on: {E: {delete: true}}}]", "projections: [{name: p, collection: parked, on: {E: {delete: true}}}]",
 		"projections: {}", handlerWith("delete: false"), handlerWith("delete: true, set: {a: 1}"), handlerWith("when: \"true\""), handlerWith("set: [a]"),
 		handlerWith("set: {a: [1]}"), handlerWith("set: {a: null}"), handlerWith("set: {_id: \"1\"}"), handlerWith("set: {lastEventId.a: \"1\"}"), handlerWith("unset: []"),
+		handlerWith("push: {a: {value: eventId}}"), handlerWith("push: {a: {value: eventId, keep: 0}}"), handlerWith("push: {a: {value: eventId, sort: n}}"),
 		handlerWith("set: {\"[a]\": \"1\"}"), handlerWith("set: {\"_id['a']\": \"1\"}"), handlerWith("set: {a(b): \"1\"}"),
 		"projections: [{name: p, collection: c, on: {E: []}}]", "projections: [{name: p, collection: c, on: {E: [a]}}]",
 		"events: {E: {minimum: 5}}", "events: {E: {type: text}}", "events: {E: {type: string, bsonType: string}}", "events: {E: string}",

@@ -200,7 +200,7 @@ func (p *Projection) rich() bool {
 		return true
 	}
 	for _, rules := range p.on {
-		if len(rules) > 1 || slices.ContainsFunc(rules, func(h *handler) bool { return h.computed }) {
+		if len(rules) > 1 || slices.ContainsFunc(rules, (*handler).rich) {
 			return true
 		}
 	}
@@ -263,6 +263,9 @@ func (d *describer) describe(h *handler) map[string]any {
 			described[string(o.op)] = values
 		}
 		values[path] = d.source(o.value)
+		if o.form != nil {
+			values[path] = o.form.describe(d.source(o.value))
+		}
 	}
 	return described
 }

@@ -22,7 +22,7 @@ var wordHelp = map[string]string{
 	"set":      "Fields and the values to store.",
 	"unset":    "A field to remove, or a list of them.",
 	"inc":      "Fields and the numbers to add. An absent field counts as 0.",
-	"push":     "Fields and the values to append to their arrays. An absent field counts as an empty array.",
+	"push":     "Fields and the values to append to their arrays. An absent field counts as an empty array. {value: …, sort: …, keep: …} also sorts or shortens the array.",
 	"pull":     "Fields and the values to remove from their arrays, wherever an element equals the value.",
 	"addToSet": "Fields and the values to append to their arrays, unless an element equals the value.",
 	"min":      "Fields and the values to store where they are less than the present ones.",
@@ -83,6 +83,7 @@ func JSONSchema() map[string]any {
 			"fields": object{
 				"type": "object", "minProperties": 1, "propertyNames": refTo("path"), "additionalProperties": refTo("expression"),
 			},
+			"pushed": pushSchema(),
 			"path": object{
 				// A field may have a number as its name.
 				"type": []string{"string", "number", "boolean"}, "pattern": pathPattern,
@@ -123,6 +124,10 @@ func handlerSchema() object {
 	for _, op := range operators {
 		schemas[string(op)] = refTo("fields")
 	}
+	schemas[string(opPush)] = object{
+		"type": "object", "minProperties": 1, "propertyNames": refTo("path"),
+		"additionalProperties": object{"anyOf": []object{refTo("expression"), refTo("pushed")}},
+	}
 	return object{
 		"type": "object", "additionalProperties": false, "minProperties": 1,
 		"properties": properties(vocabulary, wordHelp, schemas),
@@ -130,6 +135,25 @@ func handlerSchema() object {
 			{"if": object{"required": []string{wordDelete}}, "then": object{"propertyNames": object{"enum": []string{wordWhen, wordDelete}}}},
 			{"if": object{"required": []string{wordWhen}}, "then": object{"minProperties": 2}},
 		},
+	}
+}
+
+// pushHelp describes each key of push in its long form.
+var pushHelp = map[string]string{
+	pushValue: "The value to append.",
+	pushSort:  "Sorts the array: a field of its elements with 1 or -1, such as {points: -1}; or 1 or -1 for elements that are no documents.",
+	pushKeep:  "How many elements remain: 10 keeps the first ten, -10 the last ten.",
+}
+
+func pushSchema() object {
+	direction := object{"enum": []any{1, -1, "1", "-1"}}
+	return object{
+		"type": "object", "additionalProperties": false, "required": []string{pushValue}, "minProperties": 2,
+		"properties": properties(pushKeys, pushHelp, map[string]object{
+			pushValue: refTo("expression"),
+			pushSort:  {"anyOf": []object{direction, {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": direction}}},
+			pushKeep:  {"type": "integer", "not": object{"const": 0}},
+		}),
 	}
 }
 

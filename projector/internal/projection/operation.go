@@ -21,7 +21,8 @@ const (
 	// number gives a Decimal128, otherwise a double with any number gives a double. Two
 	// integers give an int64, and an overflow is an error.
 	opInc operator = "inc"
-	// opPush appends the value to an array; an absent one counts as empty.
+	// opPush appends the value to an array; an absent one counts as empty. Then it can sort
+	// the array, and keep its first or last elements.
 	opPush operator = "push"
 	// opPull removes every element that equals the value. An absent array stays absent.
 	opPull operator = "pull"
@@ -40,6 +41,8 @@ type operation struct {
 	op    operator
 	path  fieldPath
 	value *expression
+	// form is nil unless push sorts or shortens the list.
+	form *listForm
 }
 
 // String says which operation it is, for errors.
@@ -73,7 +76,7 @@ func (o *operation) apply(d *document, path fieldPath, v bson.RawValue) error {
 		}
 	}
 	field := d.touch(path[0].name)
-	if o.op == opPush && len(path) == 1 {
+	if o.op == opPush && len(path) == 1 && o.form == nil {
 		return d.push(field, v)
 	}
 	before := field.whole()
@@ -138,7 +141,11 @@ func (o *operation) change(old, v bson.RawValue, m *meter) (bson.RawValue, error
 		if present(old) && old.Type != bson.TypeArray {
 			return old, errNotArray(old)
 		}
-		return arrayOf(old, []bson.RawValue{v}), nil
+		next := arrayOf(old, []bson.RawValue{v})
+		if o.form != nil {
+			return o.form.arrange(next, m)
+		}
+		return next, nil
 	case opPull:
 		return pull(old, v, m)
 	case opAddToSet:

@@ -151,9 +151,15 @@ func (p place) operations(op operator, node *yaml.Node) []operation {
 	for _, e := range entries {
 		at := p.in(fmt.Sprintf("%s %s", op, e.key))
 		path, ok := at.path(op, e.node)
-		value := at.expression(e.value, want)
+		source, form := e.value, (*listForm)(nil)
+		if op == opPush && source.Kind == yaml.MappingNode {
+			if source, form = at.pushForm(source); source == nil {
+				continue
+			}
+		}
+		value := at.expression(source, want)
 		if ok && value != nil {
-			found = append(found, operation{op: op, path: path, value: value})
+			found = append(found, operation{op: op, path: path, value: value, form: form})
 		}
 	}
 	return found
