@@ -15,5 +15,7 @@
 // condition has that state only if another pod, or this pod later, could do better: wrong
 // rights, no connection to the store, a start that has not finished. A fault that all pods
 // share after they have worked, such as an unreachable broker, is degraded. Unready pods
-// would not mend it, and would block rollouts and evictions.
+// would not mend it, and would block rollouts and evictions. docs/operations.md lists the
+// conditions. Each process renews its verdict in the state database ([Reports]), where the
+// commands status read it.
 package health

@@ -84,8 +84,9 @@
 // # While a process waits for a term
 //
 // Every process, also a standby, compares its pipeline with the checkpoint every 10 s. So a
-// standby that MongoDB refuses, or whose checkpoint belongs to another pipeline, ends like a
-// leader, also if it cannot renew its lease in the same MongoDB.
+// standby ends like a leader if the checkpoint belongs to another pipeline, or if MongoDB
+// refuses the standby for too long. The same holds for a process that cannot even read its
+// lease in the same MongoDB.
 //
 // # A scan that outlives the oplog
 //
