@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -41,9 +42,9 @@ func (c *commands) started(ctx context.Context, e *event.CommandStartedEvent) {
 		return
 	}
 	attributes := []attribute.KeyValue{
-		attribute.String(keyDBSystem, valueMongoDB),
-		attribute.String(keyDBNamespace, e.DatabaseName),
-		attribute.String(keyDBOperation, e.CommandName),
+		semconv.DBSystemNameMongoDB,
+		semconv.DBNamespace(e.DatabaseName),
+		semconv.DBOperationName(e.CommandName),
 	}
 	name := e.CommandName
 	field := e.CommandName
@@ -51,7 +52,7 @@ func (c *commands) started(ctx context.Context, e *event.CommandStartedEvent) {
 		field = "collection"
 	}
 	if collection, ok := e.Command.Lookup(field).StringValueOK(); ok {
-		attributes = append(attributes, attribute.String(keyDBCollection, collection))
+		attributes = append(attributes, semconv.DBCollectionName(collection))
 		name += " " + collection
 	}
 	_, span := c.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
@@ -83,7 +84,7 @@ func (c *commands) failed(_ context.Context, e *event.CommandFailedEvent) {
 	}
 	var refused mongo.CommandError
 	if errors.As(e.Failure, &refused) {
-		span.SetAttributes(attribute.Int64(keyDBStatus, int64(refused.Code)), attribute.String(keyErrorType, refused.Name))
+		span.SetAttributes(semconv.DBResponseStatusCodeKey.Int64(int64(refused.Code)), semconv.ErrorTypeKey.String(refused.Name))
 	}
 	span.SetStatus(codes.Error, e.CommandName+" failed")
 	span.End()

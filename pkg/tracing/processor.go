@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -27,9 +28,9 @@ func (t *Tracer) Processor(host, topic, subscription string) *Processor {
 		tracer: t.tracer,
 		name:   "process " + topic,
 		attributes: append(destination(host, topic),
-			attribute.String(keyMessagingSubscription, subscription),
-			attribute.String(keyMessagingOperation, "process"),
-			attribute.String(keyMessagingType, valueProcess),
+			semconv.MessagingDestinationSubscriptionName(subscription),
+			semconv.MessagingOperationName("process"),
+			semconv.MessagingOperationTypeProcess,
 		),
 	}
 }
@@ -63,15 +64,15 @@ func (p *Processor) Begin(ctx context.Context, m *Message) Span {
 		span.SetAttributes(p.attributes...)
 		span.SetAttributes(keysOf(m.Keys)...)
 		span.SetAttributes(
-			attribute.String(keyMessagingMessageID, m.MessageID),
+			semconv.MessagingMessageID(m.MessageID),
 			attribute.String(keySessionID, m.SessionID),
-			attribute.Int(keyMessagingBodySize, m.Size),
+			semconv.MessagingMessageBodySize(m.Size),
 		)
 		if m.Deliveries > 0 {
-			span.SetAttributes(attribute.Int64(keyMessagingDeliveries, int64(m.Deliveries)))
+			span.SetAttributes(semconv.MessagingServiceBusMessageDeliveryCount(int(m.Deliveries)))
 		}
 		if !m.Enqueued.IsZero() {
-			span.SetAttributes(attribute.Int64(keyMessagingEnqueued, m.Enqueued.Unix()))
+			span.SetAttributes(semconv.MessagingServiceBusMessageEnqueuedTime(int(m.Enqueued.Unix())))
 		}
 		if m.ClaimCheck {
 			span.SetAttributes(attribute.Bool(keyClaimCheck, true))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -29,24 +30,24 @@ func (t *Tracer) Publisher(host, topic string) *Publisher {
 	return &Publisher{
 		tracer:  t.tracer,
 		publish: "publish " + topic, send: "send " + topic,
-		create: append(common[:len(common):len(common)], attribute.String(keyMessagingOperation, "publish"), attribute.String(keyMessagingType, valueCreate)),
-		batch:  append(common[:len(common):len(common)], attribute.String(keyMessagingOperation, "send"), attribute.String(keyMessagingType, valueSend)),
+		create: append(common[:len(common):len(common)], semconv.MessagingOperationName("publish"), semconv.MessagingOperationTypeCreate),
+		batch:  append(common[:len(common):len(common)], semconv.MessagingOperationName("send"), semconv.MessagingOperationTypeSend),
 	}
 }
 
 // destination returns the attributes of a topic.
 func destination(host, topic string) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
-		attribute.String(keyMessagingSystem, valueServiceBus),
-		attribute.String(keyMessagingDestination, topic),
+		semconv.MessagingSystemServiceBus,
+		semconv.MessagingDestinationName(topic),
 	}
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {
-		return append(attributes, attribute.String(keyServerAddress, host))
+		return append(attributes, semconv.ServerAddress(host))
 	}
-	attributes = append(attributes, attribute.String(keyServerAddress, name))
+	attributes = append(attributes, semconv.ServerAddress(name))
 	if n, err := strconv.Atoi(port); err == nil {
-		attributes = append(attributes, attribute.Int(keyServerPort, n))
+		attributes = append(attributes, semconv.ServerPort(n))
 	}
 	return attributes
 }
@@ -74,7 +75,7 @@ func (p *Publisher) Begin(m *event.Message, since time.Time) Span {
 		span.SetAttributes(p.create...)
 		span.SetAttributes(keysOf(&m.Keys)...)
 		span.SetAttributes(
-			attribute.String(keyMessagingMessageID, m.MessageID),
+			semconv.MessagingMessageID(m.MessageID),
 			attribute.String(keySessionID, m.SessionKey),
 			attribute.Int64(keyEpoch, m.Epoch),
 		)
@@ -110,7 +111,7 @@ func (s Span) EndSend(accepted int, err error) {
 		return
 	}
 	if accepted > 1 {
-		s.span.SetAttributes(attribute.Int(keyMessagingBatchCount, accepted))
+		s.span.SetAttributes(semconv.MessagingBatchMessageCount(accepted))
 	}
 	s.End(err)
 }

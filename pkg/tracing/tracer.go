@@ -10,11 +10,11 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -87,9 +87,9 @@ func newExporter(ctx context.Context, c Config) (sdktrace.SpanExporter, error) {
 
 func open(exporter sdktrace.SpanExporter, c Config, s Service) (*Tracer, error) {
 	service := resource.NewSchemaless(
-		attribute.String(keyServiceName, s.Name),
-		attribute.String(keyServiceVersion, s.Version),
-		attribute.String(keyServiceInstance, s.Instance),
+		semconv.ServiceName(s.Name),
+		semconv.ServiceVersion(s.Version),
+		semconv.ServiceInstanceID(s.Instance),
 	)
 	// The environment's variables have precedence.
 	described, err := resource.Merge(service, resource.Environment())
@@ -106,7 +106,7 @@ func open(exporter sdktrace.SpanExporter, c Config, s Service) (*Tracer, error) 
 		sdktrace.WithResource(described),
 		sdktrace.WithRawSpanLimits(limits),
 	)
-	return &Tracer{provider: provider, tracer: provider.Tracer(scope, trace.WithSchemaURL(schemaURL))}, nil
+	return &Tracer{provider: provider, tracer: provider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))}, nil
 }
 
 // Close exports the spans that have ended, and stops exporting. It takes at most

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -30,7 +31,7 @@ func (t *Tracer) Write(ctx context.Context, e *Events, w *Write) []Span {
 		_, span := t.tracer.Start(ev.span.In(ctx), "write "+w.Collection, trace.WithAttributes(
 			attribute.String(keyProjection, w.Projection),
 			attribute.Int64(keyGeneration, w.Generation),
-			attribute.String(keyDBCollection, w.Collection),
+			semconv.DBCollectionName(w.Collection),
 			attribute.String(keyAggregateID, w.AggregateID),
 			attribute.Int64(keyEventID, ev.id),
 			attribute.Int64(keyFrom, w.From),
@@ -62,7 +63,7 @@ func (t *Tracer) Commit(ctx context.Context, collection string, writes int, even
 		return ctx, Span{}
 	}
 	return startBatch(ctx, t.tracer, "commit "+collection, events, trace.WithAttributes(
-		attribute.String(keyDBCollection, collection),
-		attribute.Int(keyDBBatchSize, writes),
+		semconv.DBCollectionName(collection),
+		semconv.DBOperationBatchSize(writes),
 	))
 }
