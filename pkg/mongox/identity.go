@@ -13,8 +13,7 @@ import (
 )
 
 // Cluster identifies the deployment of a connection, as far as every user may read it. Two
-// deployments can have the same name, so equal names do not prove that they are one: see
-// [Cluster.MayBe].
+// deployments can have the same name, so equal names do not prove that they are one.
 type Cluster struct {
 	// Name is "replica set NAME" or "sharded cluster".
 	Name string
@@ -47,19 +46,6 @@ func ClusterOf(ctx context.Context, client *mongo.Client) (Cluster, error) {
 	}
 	slices.Sort(hello.Hosts)
 	return Cluster{Name: "replica set " + hello.SetName, Hosts: hello.Hosts}, nil
-}
-
-// MayBe reports whether c and other can be one deployment: they have the same name, and, if
-// the members of both are known, at least one member in common. Members are added and
-// removed one at a time, so a deployment keeps some of them.
-func (c Cluster) MayBe(other Cluster) bool {
-	if c.Name != other.Name {
-		return false
-	}
-	if len(c.Hosts) == 0 || len(other.Hosts) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(c.Hosts, func(host string) bool { return slices.Contains(other.Hosts, host) })
 }
 
 // CollectionID distinguishes a collection from every other one, even from a later one with

@@ -29,9 +29,6 @@ const (
 	Failed State = "failed"
 )
 
-// States returns all states.
-func States() []State { return []State{Building, CatchingUp, Verifying, Promoting, Failed} }
-
 // Definition is the definition of a generation.
 type Definition struct {
 	Hash string `bson:"hash"`
