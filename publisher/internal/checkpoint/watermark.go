@@ -79,7 +79,7 @@ type Watermark struct {
 	// due notifies the saver when many events have been passed, or the seam between a scan
 	// and a stream.
 	threshold uint64
-	told      uint64
+	notified  uint64
 	due       chan struct{}
 }
 
@@ -293,8 +293,8 @@ func (w *Watermark) advance() {
 	w.remove(w.first)
 	w.passed = true
 	w.moves++
-	if passed := w.low.number + 1; w.threshold > 0 && (w.low.seam || passed-w.told >= w.threshold) {
-		w.told = passed
+	if passed := w.low.number + 1; w.threshold > 0 && (w.low.seam || passed-w.notified >= w.threshold) {
+		w.notified = passed
 		select {
 		case w.due <- struct{}{}:
 		default:
@@ -344,8 +344,8 @@ func (w *Watermark) notifyEvery(n int) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.threshold = uint64(max(n, 1))
-	if w.told = 0; w.passed {
-		w.told = w.low.number + 1
+	if w.notified = 0; w.passed {
+		w.notified = w.low.number + 1
 	}
 	return w.due
 }

@@ -29,9 +29,9 @@ type progress struct {
 	// answered is when the server last showed, other than by moving the position, that it
 	// works on the pending request.
 	answered time.Time
-	// stood is when the first reply arrived that did not move the position, since the
+	// stalled is when the first reply arrived that did not move the position, since the
 	// position moved or the stream was opened; zero if there was none.
-	stood time.Time
+	stalled time.Time
 	// current is when a reply last showed that the stream had caught up; zero before.
 	current time.Time
 	// far says that the last reply was known to be far behind.
@@ -50,7 +50,7 @@ func newProgress(silence, catchUp time.Duration, now time.Time) *progress {
 func (p *progress) opening() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stood = time.Time{}
+	p.stalled = time.Time{}
 }
 
 // reply notes an answer of the stream and reports whether the position has moved.
@@ -60,10 +60,10 @@ func (p *progress) reply(chunk Chunk, now time.Time) (moved bool) {
 	behind, known := chunk.behind()
 	p.far = known && behind > closeBehind
 	if moved = len(chunk.Changes) > 0 || !bytes.Equal(chunk.Token, p.token); moved {
-		p.token, p.moved, p.stood, p.exceeded = chunk.Token, now, time.Time{}, 0
+		p.token, p.moved, p.stalled, p.exceeded = chunk.Token, now, time.Time{}, 0
 	} else {
-		if p.stood.IsZero() {
-			p.stood = now
+		if p.stalled.IsZero() {
+			p.stalled = now
 		}
 		if p.far {
 			// Through mongos the position stays the same while the slowest shard scans its
@@ -83,7 +83,7 @@ func (p *progress) reply(chunk Chunk, now time.Time) (moved bool) {
 func (p *progress) ping(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stood.IsZero() || p.far {
+	if p.stalled.IsZero() || p.far {
 		p.answered = now
 	}
 }
@@ -116,14 +116,14 @@ func (p *progress) release() {
 func (p *progress) silent(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stood.IsZero() {
+	if p.stalled.IsZero() {
 		return false
 	}
 	allowed := p.silence
 	if p.far {
 		allowed = p.limit()
 	}
-	return now.Sub(p.stood) >= allowed
+	return now.Sub(p.stalled) >= allowed
 }
 
 // fresh reports whether the position has moved lately, so that an empty reply
