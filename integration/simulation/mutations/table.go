@@ -292,10 +292,11 @@ var Table = []Mutation{
 	},
 	// Generations.
 	{
-		Name: "a projector acts on the catalog of another pipeline",
-		File: "projector/internal/generation/catalog.go",
-		Old:  "filter = bson.D{{Key: \"pipeline\", Value: c.pipeline}}",
-		New:  "filter = bson.D{}",
+		Name:  "a projector acts on the catalog of another pipeline",
+		File:  "projector/internal/generation/catalog.go",
+		Old:   "filter = bson.D{{Key: \"pipeline\", Value: c.pipeline}}",
+		New:   "filter = bson.D{}",
+		Found: 1,
 	},
 	{
 		Name: "a build takes the number of the one that it supersedes",
