@@ -299,10 +299,11 @@ var Table = []Mutation{
 		Found: 1,
 	},
 	{
-		Name: "a build takes the number of the one that it supersedes",
-		File: "projector/internal/generation/change.go",
-		Old:  "\tnext.Generations = max(next.Generations, used) + 1\n",
-		New:  "\tif e.Building == nil {\n\t\tnext.Generations = max(next.Generations, used) + 1\n\t}\n",
+		Name:  "a build takes the number of the one that it supersedes",
+		File:  "projector/internal/generation/change.go",
+		Old:   "\tnext.Generations = max(next.Generations, used) + 1\n",
+		New:   "\tif e.Building == nil {\n\t\tnext.Generations = max(next.Generations, used) + 1\n\t}\n",
+		Found: 13,
 	},
 	{
 		Name:  "a new generation is verified although a pod does not fold into it yet",
