@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,39 @@ func leaderKilledUnderLoad(t *testing.T) {
 		return err == nil && leader.Name != first.Name
 	})
 	s.checkTerms("published", s.invariants().Epochs, 2)
+}
+
+// The lease lasts ten minutes, so the test ends only if nobody waits for it.
+func TestLeaderThatRestartsDoesNotWaitForItsLease(t *testing.T) {
+	needsProcesses(t)
+	t.Parallel()
+	s := newScenario(t, shop.New(events, 5))
+	env := []string{"PENSTOCK_RUN_DIRECTORY=" + t.TempDir(), "PENSTOCK_LEASE_DURATION=10m", "PENSTOCK_LEASE_RENEW_DEADLINE=5m"}
+	s.env["publisher-0"], s.env["publisher-1"] = env, env
+	s.start(1, 1)
+	s.load(4 * time.Second)
+	s.awaitPublished(0.2)
+	for restart := range 3 {
+		s.leader().Kill()
+		s.startPublisher(0)
+		s.await("the next term", func() bool { return s.epoch() >= int64(2+restart) })
+		s.awaitPublished(0.3 + 0.1*float64(restart))
+	}
+	// A leader that is stopped lives: a process on the same host must not take its lease.
+	first := s.leader()
+	if err := first.Signal(sigStop); err != nil {
+		t.Fatal(err)
+	}
+	epoch := s.epoch()
+	second := s.startPublisher(1)
+	s.await("the second publisher to stand by", func() bool { return strings.Contains(s.log(second), "another process leads") })
+	if err := first.Signal(sigContinue); err != nil {
+		t.Fatal(err)
+	}
+	s.invariants()
+	if now := s.epoch(); now != epoch {
+		t.Errorf("the epoch is %d, and was %d while the leader stood still", now, epoch)
+	}
 }
 
 func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) { scene(t, leaderStopsUnderLoadAndHandsOver) }

@@ -33,6 +33,8 @@ type scenario struct {
 	events   *mongo.Collection
 	models   *mongo.Database
 	state    *mongo.Database
+	// env are variables of single processes, by name.
+	env map[string][]string
 	// until is the last event that counts, for each aggregate that was parked.
 	until map[string]int64
 	// deadLettered is the expected number of messages in the dead-letter queue at the end.
@@ -74,6 +76,7 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 	})
 	connecting := options.Client().ApplyURI(backend.MongoURI())
 	programs := harness.Programs(suite.services)
+	env := receivers(projectorEnv)
 	if b, ok := backend.(*virtualBackend); ok {
 		connecting.SetDialer(b.dialer(virtual.MongoDB))
 		programs = b
@@ -85,7 +88,7 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
 		Programs: programs, Dir: t.TempDir(), Projections: w.Projections, ProjectorEnv: projectorEnv,
-		ProcessEnv: receivers(projectorEnv),
+		ProcessEnv: env,
 		// A rolling update starts a third projector before it stops one of two.
 		Projectors: 3,
 	})
@@ -99,6 +102,7 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 		models: client.Database(databases.ReadModels),
 		state:  client.Database(databases.State),
 		until:  make(map[string]int64),
+		env:    env,
 	}
 	t.Cleanup(s.end)
 	_, err = s.events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
@@ -117,7 +121,7 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 func receivers(projectorEnv []string) map[string][]string {
 	for _, variable := range projectorEnv {
 		if strings.HasPrefix(variable, "PENSTOCK_RECEIVER=") {
-			return nil
+			return make(map[string][]string)
 		}
 	}
 	return map[string][]string{"projector-1": {"PENSTOCK_RECEIVER=sdk"}}

@@ -145,6 +145,7 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_LEASE_DURATION" (printf "%ds" (int64 $own.lease.durationSeconds)))
   (list "PENSTOCK_LEASE_RENEW_DEADLINE" (printf "%ds" (int64 $own.lease.renewDeadlineSeconds)))
   (list "PENSTOCK_LEASE_RETRY_PERIOD" (printf "%ds" (int64 $own.lease.retryPeriodSeconds)))
+  (list "PENSTOCK_RUN_DIRECTORY" "/run/penstock")
 ) }}
 {{- end }}
 {{- if eq $election "kubernetes" }}

@@ -182,6 +182,13 @@ its sessions.
 {{/* The volumes that the chart itself gives to a component's pods, as a list. */}}
 {{- define "penstock.ownVolumes" -}}
 {{- $projections := .root.Values.projector.projections }}
+{{- if eq (include "penstock.mountsRun" .) "true" }}
+# It outlives the containers of a pod, so a container that restarts knows that its predecessor
+# is dead.
+- name: run
+  emptyDir:
+    sizeLimit: 1Mi
+{{- end }}
 {{- if and (eq .component "projector") $projections.files }}
 - name: projections
   downwardAPI:
@@ -231,9 +238,17 @@ volumes:
 {{- end }}
 {{- end }}
 
+{{/* Whether a component leaves its name on the node: a publisher with an election does. */}}
+{{- define "penstock.mountsRun" -}}
+{{- and (eq .component "publisher") (ne .root.Values.publisher.election.kind "none") }}
+{{- end }}
+
 {{/* The volume mounts that the chart itself gives to a component's containers, as a list. */}}
 {{- define "penstock.ownVolumeMounts" -}}
 {{- $mounts := list }}
+{{- if eq (include "penstock.mountsRun" .) "true" }}
+{{- $mounts = append $mounts (dict "name" "run" "mountPath" "/run/penstock") }}
+{{- end }}
 {{- if and (eq .component "projector") (eq (include "penstock.hasProjectionFiles" .root) "true") }}
 {{- $mounts = append $mounts (dict "name" "projections" "mountPath" "/etc/penstock/projections" "readOnly" true) }}
 {{- end }}

@@ -83,6 +83,7 @@ type Election struct {
 	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing. At least 1s less than the duration."`
 	RetryPeriod   time.Duration `name:"lease-retry-period" env:"PENSTOCK_LEASE_RETRY_PERIOD" default:"2s" help:"Time between two renewals of the lease. A standby reads it four times as often."`
 	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease; a unique suffix is appended. The default is the host's name."`
+	RunDirectory  string        `name:"run-directory" env:"PENSTOCK_RUN_DIRECTORY" placeholder:"DIRECTORY" help:"Directory on a disk of this host, such as an emptyDir of the pod, where each publisher leaves its name. One that starts there again after a crash publishes at once: it knows that its predecessor is dead, and does not wait for the end of its lease. Empty: it waits. Not on a file system of the network."`
 	// Kubeconfig has client-go's own variable.
 	Kubeconfig string `name:"kubeconfig" env:"KUBECONFIG" placeholder:"FILE" help:"Kubernetes configuration to use outside a pod."`
 	// Dial opens the connections to the API server; nil means TCP. A process in a test has

@@ -35,6 +35,26 @@ func crashes(e *episode) outcome {
 	return o
 }
 
+// restarts kills the leader and starts it again on the same host. Requests that it has sent
+// may still reach the store.
+func restarts(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	begun := time.Now()
+	e.crash(first)
+	sleep(e.upTo(time.Second))
+	e.start(penstock, first)
+	next, ok := e.await(2 * time.Minute)
+	if !ok || next == first {
+		return outcome{err: errNobody}
+	}
+	o := outcome{takeover: time.Since(begun)}
+	sleep(e.config.LeaseDuration)
+	return o
+}
+
 // handovers stops the leader, which drains for up to 8 s; takeover is counted from
 // the end of the drain.
 func handovers(e *episode) outcome {

@@ -41,6 +41,8 @@ type span struct {
 
 // process is one candidate: a publisher that is reduced to the time span of its work.
 type process struct {
+	identity string
+
 	link *link
 	stop context.CancelFunc
 	done chan error
@@ -95,13 +97,17 @@ func (e *episode) upTo(longest time.Duration) time.Duration {
 	return time.Duration(e.rng.Int64N(int64(longest) + 1))
 }
 
-// start starts a new candidate.
-func (e *episode) start(run campaign) {
+// start starts a new candidate. It knows of some processes that they are dead.
+func (e *episode) start(run campaign, dead ...int) {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	number := len(e.processes)
-	p := &process{link: newLink(e.rng.Uint64(), 500*time.Millisecond), stop: cancel, done: make(chan error, 1)}
+	p := &process{identity: leader.NewIdentity("publisher"), link: newLink(e.rng.Uint64(), 500*time.Millisecond), stop: cancel, done: make(chan error, 1)}
 	e.processes = append(e.processes, p)
-	lock := &memoryLock{store: e.store, link: p.link, identity: leader.NewIdentity("publisher")}
+	seat := new(leader.Seat)
+	for _, i := range dead {
+		seat.Dead = append(seat.Dead, e.processes[i].identity)
+	}
+	lock := seat.Succeed(&memoryLock{store: e.store, link: p.link, identity: p.identity})
 	drain := e.upTo(8 * time.Second)
 	// Just within what is allowed.
 	abort := e.upTo(e.config.AbortTimeout() - time.Millisecond)
@@ -297,6 +303,7 @@ func TestTermsNeverOverlapInAnySimulatedFault(t *testing.T) {
 		takeover time.Duration // the longest that is allowed; zero: none is required
 	}{
 		{"crash 15/10/2", standard, 1000, crashes, 19 * time.Second},
+		{"crash and restart 15/10/2", standard, 1000, restarts, 4 * time.Second},
 		{"graceful handover 15/10/2", standard, 1000, handovers, 4 * time.Second},
 		{"loss of contact 15/10/2", standard, 1000, losses, 0},
 		{"loss of contact, standbys too 15/10/2", standard, 1000, commonLosses, 0},
