@@ -94,7 +94,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, document string) error {
 }
 
 // values are YAML values of all kinds.
-var values = []string{`a`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{"a[payload.b]": "1"}`, `{"a[id='.'].c": "1"}`, "{'`a(b)`': '1'}", `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `strict`}
+var values = []string{`a`, `payload`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{"a[payload.b]": "1"}`, `{"a[id='.'].c": "1"}`, "{'`a(b)`': '1'}", `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `strict`}
 
 // compareValues puts a key with each of the values into a template, and fails if schema and
 // parser disagree on the document. It reports whether the parser accepts any of them.
@@ -130,6 +130,8 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		fields   = "events: {E: {properties: {a: {}}, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\n"
 		push     = "projections:\n  - {name: p, collection: c, on: {E: {push: {a: {value: \"1\", KEY: VALUE}}}}}\n"
 		kept     = "projections:\n  - {name: p, collection: c, on: {E: {push: {a: {keep: 1, KEY: VALUE}}}}}\n"
+		upcast   = "upcasts: {E: {type: F, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {F: {set: {b: \"1\"}}, a: {set: {b: \"1\"}}}}\n"
+		payloads = "upcasts: {F: {payload: payload, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {string: {set: {b: \"1\"}}}}\n"
 		root     = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\nKEY: VALUE\n"
 	)
 	parses := func(document string) bool {
@@ -138,7 +140,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	}
 	keys := schemaKeys(projection.JSONSchema())
 	accepted := map[string]bool{}
-	for _, template := range []string{declared, handler, second, payload, typed, fields, array, push, kept, root} {
+	for _, template := range []string{declared, handler, second, payload, typed, fields, array, push, kept, upcast, payloads, root} {
 		for _, key := range append(keys, "nonsense") {
 			if template == root && key == "projections" || template == declared && strings.Contains("name collection on", key) || strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") {
 				continue // the key would be there twice
@@ -160,6 +162,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		handlerWith("set: {a: [1]}"), handlerWith("set: {a: null}"), handlerWith("set: {_id: \"1\"}"), handlerWith("set: {lastEventId.a: \"1\"}"), handlerWith("unset: []"),
 		handlerWith("push: {a: {value: eventId}}"), handlerWith("push: {a: {value: eventId, keep: 0}}"), handlerWith("push: {a: {value: eventId, sort: n}}"),
 		handlerWith("set: {\"[a]\": \"1\"}"), handlerWith("set: {\"_id['a']\": \"1\"}"), handlerWith("set: {a(b): \"1\"}"),
+		"upcasts: {E: {}}", "upcasts: {E: {when: \"true\"}}", "upcasts: {E: {to: F}}", "upcasts: [E]",
 		"projections: [{name: p, collection: c, on: {E: []}}]", "projections: [{name: p, collection: c, on: {E: [a]}}]",
 		"events: {E: {minimum: 5}}", "events: {E: {type: text}}", "events: {E: {type: string, bsonType: string}}", "events: {E: string}",
 	} {

@@ -17,7 +17,15 @@ type loader struct {
 	found    []*Projection
 	problems []Problem
 	// sections are the sections of all files.
-	sections struct{ events, projections []section }
+	sections struct{ events, upcasts, projections []section }
+	// upcast are the upcasts, with their places and nodes by event type.
+	upcast struct {
+		all    upcasts
+		places map[string]string
+		nodes  map[string]section
+	}
+	// handled are the event types for which a projection has rules.
+	handled map[string]bool
 	// names, collections and declared hold the place of the first use of each projection
 	// name, collection and event type.
 	names, collections, declared map[string]string
@@ -42,11 +50,14 @@ type section struct {
 }
 
 func newLoader() *loader {
-	return &loader{
-		names: map[string]string{}, collections: map[string]string{}, declared: map[string]string{},
+	l := &loader{
+		handled: map[string]bool{},
+		names:   map[string]string{}, collections: map[string]string{}, declared: map[string]string{},
 		schemas: map[string]*schema{}, environments: map[string]*environment{},
 		lines: map[string][]string{},
 	}
+	l.upcast.all, l.upcast.places, l.upcast.nodes = upcasts{}, map[string]string{}, map[string]section{}
+	return l
 }
 
 // environment returns the environment of an event type.
@@ -64,13 +75,22 @@ func (l *loader) environment(eventType string) (*environment, error) {
 func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
 
 // result compiles the contents of all parsed files. The event types come first, because the
-// section events of a file applies to all files.
+// sections events and upcasts of a file apply to all files.
 func (l *loader) result(paths ...string) ([]*Projection, error) {
 	for _, s := range l.sections.events {
 		s.place.events(s.node)
 	}
+	for _, s := range l.sections.upcasts {
+		s.place.upcasts(s.node)
+	}
+	if !l.checkCircles() {
+		l.upcast.all = upcasts{} // the chains must end
+	}
 	for _, s := range l.sections.projections {
 		s.place.projections(s.node)
+	}
+	if l.stored == 0 {
+		l.checkGaps()
 	}
 	if len(l.found) == 0 && len(l.problems) == 0 {
 		l.report(Problem{File: strings.Join(paths, ", "), Message: "no projection is declared: write one below the key projections, or let projector init write a first file"})
@@ -170,7 +190,7 @@ func empty(node *yaml.Node) bool {
 }
 
 // rootKeys are the sections of a file.
-var rootKeys = []string{"projections", "events"}
+var rootKeys = []string{"projections", "events", "upcasts"}
 
 // root collects the sections of a YAML document.
 func (p place) root(node *yaml.Node) {
@@ -184,12 +204,14 @@ func (p place) root(node *yaml.Node) {
 	}
 	for _, e := range entries {
 		switch e.key {
+		case "upcasts":
+			p.sections.upcasts = append(p.sections.upcasts, section{p, e.value})
 		case "events":
 			p.sections.events = append(p.sections.events, section{p, e.value})
 		case "projections":
 			p.sections.projections = append(p.sections.projections, section{p, e.value})
 		default:
-			p.problem(e.node, "unknown key %s%s; a file of projections holds %s", e.key, similar.Meant(e.key, rootKeys), strings.Join(rootKeys, " and "))
+			p.problem(e.node, "unknown key %s%s; a file of projections holds %s", e.key, similar.Meant(e.key, rootKeys), strings.Join(rootKeys, ", "))
 		}
 	}
 }
@@ -246,6 +268,7 @@ func (p place) declaration(node *yaml.Node) {
 	}
 	if e, ok := keys["on"]; ok {
 		p.handlers(e.value, projection)
+		projection.upcasts = p.upcast.all.of(projection.on)
 	} else {
 		p.problem(node, "the projection has no on: it would do nothing")
 	}

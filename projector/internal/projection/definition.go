@@ -78,6 +78,7 @@ type storedDefinition struct {
 	On            json.RawMessage `json:"on"`
 	Compute       json.RawMessage `json:"compute"`
 	Events        json.RawMessage `json:"events"`
+	Upcasts       json.RawMessage `json:"upcasts"`
 }
 
 // compile compiles the definition as a file of declarations with one projection.
@@ -90,6 +91,9 @@ func (d storedDefinition) compile() (*Projection, error) {
 		declared["compute"] = d.Compute
 	}
 	file := map[string]any{"projections": []any{declared}}
+	if d.Upcasts != nil {
+		file["upcasts"] = d.Upcasts
+	}
 	if d.Events != nil {
 		file["events"] = d.Events
 	}
@@ -183,12 +187,15 @@ func (l *loader) define(p *Projection) (string, error) {
 	if len(events) > 0 {
 		definition["events"] = events
 	}
+	d, err := l.describer("", name)
+	if err != nil {
+		return "", err
+	}
 	if len(p.compute) > 0 {
-		d, err := l.describer("", name)
-		if err != nil {
-			return "", err
-		}
 		definition["compute"] = d.describeComputed(p.compute)
+	}
+	if len(p.upcasts) > 0 {
+		definition["upcasts"] = d.describeUpcasts(p.upcasts)
 	}
 	return canonicalJSON(definition), nil
 }
@@ -196,7 +203,7 @@ func (l *loader) define(p *Projection) (string, error) {
 // rich reports whether the projection has something that the first versions of Penstock do
 // not know.
 func (p *Projection) rich() bool {
-	if len(p.compute) > 0 {
+	if len(p.compute) > 0 || len(p.upcasts) > 0 {
 		return true
 	}
 	for _, rules := range p.on {

@@ -47,6 +47,14 @@ func flatten(definition string) map[string]string {
 			}
 			return
 		}
+		if list, ok := v.([]any); ok && len(list) > 0 {
+			if _, ok := list[0].(map[string]any); ok {
+				for i, element := range list {
+					walk(append(slices.Clone(path), fmt.Sprintf("(%d)", i+1)), element)
+				}
+				return
+			}
+		}
 		found[strings.Join(path, " ")] = fmt.Sprint(v)
 	}
 	walk(nil, v)

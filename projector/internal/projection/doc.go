@@ -16,6 +16,8 @@
 //	        when: payload.newEmail != state.email
 //	        set: {email: payload.newEmail}
 //
+// A section upcasts turns events of earlier versions into later ones before a fold sees them.
+//
 // A section events declares the payload schemas of event types. An expression that uses a
 // field which the schema lacks is refused. [Inference] writes the section.
 //

@@ -1,7 +1,10 @@
 package projection
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -54,12 +57,13 @@ func (a *Accumulator) Explain(ev *event.Event) Step {
 	a.trace = &trace{}
 	s.Err = a.Add([]*event.Event{ev})
 	s.Evaluations = a.trace.evaluations
+	eventType := cmp.Or(a.trace.eventType, ev.EventType)
 	a.trace = nil
 	if s.Err != nil {
 		s.Outcome = Failed
 		return s
 	}
-	if s.Why = a.projection.whyNot(ev, s.Evaluations); s.Why != "" {
+	if s.Why = a.projection.whyNot(ev, eventType, s.Evaluations); s.Why != "" {
 		s.Outcome = LeftOut
 		return s
 	}
@@ -73,6 +77,7 @@ func (a *Accumulator) Explain(ev *event.Event) Step {
 
 // refused reports whether no rule held.
 func refused(rules []*handler, evaluated []Evaluation) bool {
+	evaluated = slices.DeleteFunc(slices.Clone(evaluated), func(e Evaluation) bool { return strings.HasPrefix(e.Word, string(opUpcast)+" ") })
 	if rules[len(rules)-1].when == nil || len(evaluated) != len(rules) {
 		return false
 	}
@@ -81,7 +86,8 @@ func refused(rules []*handler, evaluated []Evaluation) bool {
 }
 
 // whyNot says why an event that was folded has changed nothing; empty if its handler ran.
-func (p *Projection) whyNot(ev *event.Event, evaluated []Evaluation) string {
+// eventType is the event's type after the upcasts.
+func (p *Projection) whyNot(ev *event.Event, eventType string, evaluated []Evaluation) string {
 	switch {
 	case !p.Concerns(ev) && ev.AggregateType == "":
 		return "the event has no aggregate type, and the projection takes " + p.aggregateType
@@ -89,7 +95,11 @@ func (p *Projection) whyNot(ev *event.Event, evaluated []Evaluation) string {
 		return fmt.Sprintf("the aggregate type is %s, and the projection takes %s", ev.AggregateType, p.aggregateType)
 	case !p.Handles(ev):
 		return "the projection has no handler for the event type"
-	case p.apply == nil && refused(p.on[ev.EventType], evaluated):
+	case p.apply != nil:
+		return ""
+	case p.on[eventType] == nil:
+		return fmt.Sprintf("upcasts make %s of the event, for which the projection has no handler", eventType)
+	case refused(p.on[eventType], evaluated):
 		return "the condition is false"
 	}
 	return ""

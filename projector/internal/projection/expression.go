@@ -45,6 +45,7 @@ const (
 	// nameValue is the name of a field, and idValue the id of an element.
 	nameValue
 	idValue
+	payloadValue
 )
 
 // issue is a problem in an expression. Lines count from 1 and columns from 0, as in CEL.
@@ -117,6 +118,10 @@ func checkResult(t *cel.Type, want resultKind) error {
 	case nameValue:
 		if kind != types.StringKind && kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind {
 			return fmt.Errorf("gives %s, and a field is named by a text or a whole number: convert it with string()", plainType(t.String()))
+		}
+	case payloadValue:
+		if kind != types.MapKind && kind != types.StructKind {
+			return fmt.Errorf("gives %s, not a document", plainType(t.String()))
 		}
 	case idValue:
 		if kind == types.ListKind || kind == types.MapKind || kind == types.StructKind || kind == types.NullTypeKind || kind == types.DurationKind || kind == types.TypeKind {

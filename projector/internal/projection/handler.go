@@ -36,7 +36,8 @@ const (
 // handle folds one event into d. On an error, d is unchanged.
 func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason, err error) {
 	rules, ok := p.on[s.event.EventType]
-	if !ok {
+	upcast := p.upcasts[s.event.EventType] != nil
+	if !ok && !upcast {
 		return outcomeIgnored, "", nil
 	}
 	m := &s.event.meter
@@ -62,6 +63,17 @@ func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason,
 			reason = ReasonUnavailable
 		}
 	}()
+	if upcast {
+		original, payload := s.event.Event, s.event.payload
+		defer func() { s.event.Event, s.event.payload = original, payload }()
+		if err := p.upcasts.apply(s); err != nil {
+			return outcomeIgnored, ReasonExpression, err
+		}
+		if s.trace != nil {
+			s.trace.eventType = s.event.EventType
+		}
+		rules = p.on[s.event.EventType]
+	}
 	h, err := choose(rules, s)
 	if h == nil {
 		return outcomeIgnored, ReasonExpression, err

@@ -42,6 +42,7 @@ var keyHelp = map[string]string{
 // rootHelp describes each section of a file.
 var rootHelp = map[string]string{
 	"projections": "The projections of this file.",
+	"upcasts":     "What events of earlier versions become before the rules see them: one event each, with a new payload, a new type or both.",
 	"events":      "The JSON Schema of each event type's payload: names and types that expressions are checked against. projector infer writes it.",
 }
 
@@ -58,6 +59,9 @@ func JSONSchema() map[string]any {
 		"properties": properties(rootKeys, rootHelp, map[string]object{
 			"projections": {"type": "array", "items": refTo("projection")},
 			"events":      {"type": "object", "additionalProperties": refTo("payload")},
+			"upcasts": {"type": "object", "additionalProperties": object{
+				"anyOf": []object{refTo("upcast"), {"type": "array", "items": refTo("upcast")}},
+			}},
 		}),
 		"definitions": object{
 			"projection": object{
@@ -84,6 +88,13 @@ func JSONSchema() map[string]any {
 				"type": "object", "minProperties": 1, "propertyNames": refTo("path"), "additionalProperties": refTo("expression"),
 			},
 			"pushed": pushSchema(),
+			"upcast": object{
+				"type": "object", "additionalProperties": false,
+				"anyOf": []object{{"required": []string{upcastPayload}}, {"required": []string{upcastType}}},
+				"properties": properties(upcastKeys, upcastHelp, map[string]object{
+					wordWhen: refTo("expression"), upcastPayload: refTo("expression"), upcastType: {"type": "string", "minLength": 1},
+				}),
+			},
 			"path": object{
 				// A field may have a number as its name.
 				"type": []string{"string", "number", "boolean"}, "pattern": pathPattern,
@@ -155,6 +166,13 @@ func pushSchema() object {
 			pushKeep:  {"type": "integer", "not": object{"const": 0}},
 		}),
 	}
+}
+
+// upcastHelp describes each key of an upcast.
+var upcastHelp = map[string]string{
+	wordWhen:      "An expression of type bool over the event. The upcast is for the events for which it is true; without it, for all.",
+	upcastPayload: "An expression that gives the new payload, which is a document.",
+	upcastType:    "The new event type. Its upcasts follow.",
 }
 
 // payloadHelp describes each keyword of a payload's schema.

@@ -81,6 +81,7 @@ type Projection struct {
 	// on is set for a declared projection, apply for one in Go.
 	on      handlers
 	compute computedFields
+	upcasts upcasts
 	apply   Func
 
 	definition string
@@ -190,21 +191,29 @@ func (p *Projection) Concerns(ev *event.Event) bool {
 }
 
 // EventTypes are the event types that the projection handles, in order; nil for one in Go,
-// which may handle any.
+// which may handle any. They include those that upcasts turn into others.
 func (p *Projection) EventTypes() []string {
 	if p.InCode() {
 		return nil
 	}
-	return sortedKeys(p.on)
+	all := map[string]bool{}
+	for eventType := range p.on {
+		all[eventType] = true
+	}
+	for eventType := range p.upcasts {
+		all[eventType] = true
+	}
+	return sortedKeys(all)
 }
 
-// Handles reports whether the projection has a rule for the type of ev.
+// Handles reports whether the projection has a rule for the type of ev, or for one that ev can
+// become.
 func (p *Projection) Handles(ev *event.Event) bool {
 	if !p.Concerns(ev) {
 		return false
 	}
 	_, listed := p.on[ev.EventType]
-	return listed || p.apply != nil
+	return listed || p.upcasts[ev.EventType] != nil || p.apply != nil
 }
 
 // Deletes reports whether the projection ever deletes a document.

@@ -38,6 +38,8 @@ type Input struct {
 // explanations use one.
 type trace struct {
 	evaluations []Evaluation
+	// eventType is the type that upcasts have given to the event; empty if there are none.
+	eventType string
 }
 
 // note records an evaluation in the scope s. v is nil if there is no result.

@@ -50,7 +50,10 @@ func (p place) handlers(node *yaml.Node, projection *Projection) {
 				at.problem(e.node, "%s has rules in line %d: write all of them there, as a list", eventType, line)
 				continue
 			}
-			lines[eventType] = e.node.Line
+			lines[eventType], p.handled[eventType] = e.node.Line, true
+			if p.upcast.all.leaves(eventType) {
+				at.problem(e.node, "no event comes here: upcasts give all events of the type another one. Write the rule for the new type")
+			}
 			at.adviseOnType(e.node, eventType)
 			projection.on[eventType] = at.rules(e)
 			projection.deletes = projection.deletes || slices.ContainsFunc(projection.on[eventType], func(h *handler) bool { return h.delete })
