@@ -17,7 +17,8 @@
 //	lease lost          everything ends immediately; one last save is tried, which is
 //	                    harmless because of the fence
 //	fenced              everything ends immediately
-//	process dies        the lease expires; the next leader claims the next epoch and
+//	process dies        the lease expires, or its successor on the same host takes it
+//	                    (package leader); the next leader claims the next epoch and
 //	                    publishes everything after the saved position again, in order;
 //	                    the guards of the read models ignore what they have applied
 //	stream cannot       as with a stop, and the process exits with the explanation
