@@ -280,7 +280,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	past := p.newHistory(s, pod, registry, newTargets(eng, parked, s.readModels, p.projections))
 	past.pausing, past.parked = pausing, parked
-	resumer := resume.New(resume.Options{Claims: parked, Replayer: replayer{eng}, Registerer: p.registry, Logger: p.logger})
+	resumer := resume.New(resume.Options{Claims: parked, Engine: eng, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
 		return nil, nil, err

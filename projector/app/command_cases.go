@@ -169,7 +169,7 @@ func (c *testCommand) read(paths []string, e *environment) (suites []suite, brok
 		var problem error
 		if len(s.Problems) == 0 {
 			if s.projections, problem = loadAll(s.Projections, e.inCode); problem == nil {
-				s.Resolve(testedProjections(s.projections), parkedReasons())
+				s.Resolve(testedProjections(s.projections), reasons())
 			}
 		}
 		for _, p := range s.Problems {

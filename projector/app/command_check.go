@@ -132,7 +132,7 @@ func (c *checkCommand) checkTests(path string, e *environment, reported bool) (w
 	if len(file.Problems) == 0 {
 		projections, err := loadAll(file.Projections, e.inCode)
 		if err == nil {
-			file.Resolve(testedProjections(projections), parkedReasons())
+			file.Resolve(testedProjections(projections), reasons())
 		} else if !reported {
 			fmt.Fprintf(e.stderr, "%s: %v\n", path, err)
 			wrong = true

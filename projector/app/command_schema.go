@@ -19,7 +19,7 @@ func (*schemaCommand) needs() config.Part { return 0 }
 func (c *schemaCommand) run(_ context.Context, e *environment) error {
 	schema := projection.JSONSchema()
 	if c.Tests {
-		schema = testcase.JSONSchema(parkedReasons())
+		schema = testcase.JSONSchema(reasons())
 	}
 	return cli.PrintJSON(e.stdout, schema)
 }

@@ -225,10 +225,10 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 	)
 	parses := func(document string) bool {
 		f := testcase.Parse("a_test.yaml", []byte(document))
-		f.Resolve([]testcase.Projection{{Name: "a"}}, parkedReasons())
+		f.Resolve([]testcase.Projection{{Name: "a"}}, reasons())
 		return len(f.Problems) == 0
 	}
-	keys := schemaKeys(testcase.JSONSchema(parkedReasons()))
+	keys := schemaKeys(testcase.JSONSchema(reasons()))
 	accepted := map[string]bool{}
 	more := append([]string{"2026-01-01T00:00:00Z", "{$date: 2026-01-01T00:00:00Z}", "{$oid: 65f000000000000000000001}", "expression", "[{expect: {}}]", "[{given: []}]", "[{eventType: E, aggregateId: a}]"}, values...)
 	for _, template := range []string{file, whole, steps, bare, event, events, parked} {

@@ -22,6 +22,16 @@ const (
 	deadExpired    = "TTLExpiredException"
 )
 
+// reasons returns the names of the reasons for which aggregates are parked.
+func reasons() []string {
+	all := projection.Reasons()
+	names := make([]string, len(all))
+	for i, r := range all {
+		names[i] = string(r)
+	}
+	return names
+}
+
 // healable are the reasons of dead letters whose events the event store has: the broker's
 // reasons, and those of parked aggregates.
 func healable() []string { return append(reasons(), deadDeliveries, deadExpired) }
@@ -46,7 +56,7 @@ func (p *Projector) deadLetters(subscription sbus.Subscription) (*deadletter.Cou
 // applier brings the aggregates of dead letters up to date.
 type applier struct {
 	targets func() []engine.Target
-	resume  func(ctx context.Context, s engine.Suspended) (engine.Resumed, error)
+	engine  engine.Pager
 	parked  interface {
 		Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	}
@@ -133,24 +143,15 @@ func concerns(d generation.Definition, aggregateType string) (bool, error) {
 
 // fold folds the aggregate in one target up to the event.
 func (a applier) fold(ctx context.Context, t engine.Target, of deadletter.Aggregate, eventID int64) (bool, error) {
-	for last := int64(-1); ; {
-		resumed, err := a.resume(ctx, engine.Suspended{
-			Projection: t.Projection.Name(), Generation: t.Generation,
-			AggregateID: of.ID, RawAggregateID: of.Raw, Head: eventID,
-		})
-		if err != nil || resumed.Watermark >= eventID {
-			return err == nil, err
-		}
-		stuck := resumed.Watermark <= last
-		if cause := resumed.Cause; cause != nil {
-			if cause.Reason == projection.ReasonUnavailable {
-				return false, cause
-			}
-			stuck = true
-		}
-		if stuck {
-			return false, nil
-		}
-		last = resumed.Watermark
+	resumed, err := engine.CatchUp(ctx, a.engine, engine.Suspended{
+		Projection: t.Projection.Name(), Generation: t.Generation,
+		AggregateID: of.ID, RawAggregateID: of.Raw, Head: eventID,
+	}, nil)
+	if err != nil || resumed.Watermark >= eventID {
+		return err == nil, err
 	}
+	if cause := resumed.Cause; cause != nil && cause.Reason == projection.ReasonUnavailable {
+		return false, cause
+	}
+	return false, nil
 }

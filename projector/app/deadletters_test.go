@@ -46,7 +46,7 @@ func (f *foldingStore) targets() []engine.Target {
 // this pod lacks.
 func (f *foldingStore) applier() applier {
 	return applier{
-		targets: f.targets, resume: f.resume, parked: f,
+		targets: f.targets, engine: f, parked: f,
 		entries: func() map[string]*generation.Entry {
 			entries := make(map[string]*generation.Entry)
 			for _, t := range f.targets() {
@@ -79,7 +79,7 @@ func (f *foldingStore) Parked(_ context.Context, units []model.Unit) ([]model.Po
 	return positions, nil
 }
 
-func (f *foldingStore) resume(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
+func (f *foldingStore) Resume(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
 	f.resumed = append(f.resumed, fmt.Sprintf("%s/%d", s.Projection, s.Generation))
 	if s.Projection == f.unreadable {
 		return engine.Resumed{Cause: &projection.Error{Reason: projection.ReasonUnavailable, Err: errors.New("no primary")}}, nil

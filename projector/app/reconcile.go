@@ -32,7 +32,7 @@ func (p *Projector) reconciler(s *stores, h *history, eng *engine.Engine, parked
 	healer, err := deadletter.NewHealer(deadletter.HealerOptions{
 		Dial: deadletter.Dial(subscription),
 		Applier: applier{
-			targets: eng.Targets, resume: eng.Resume, parked: parked, entries: h.follower.Projections,
+			targets: eng.Targets, engine: eng, parked: parked, entries: h.follower.Projections,
 			watermarks: func(ctx context.Context, units []model.Unit) ([]int64, error) {
 				return readmodel.Watermarks(ctx, s.readModels, units)
 			},

@@ -167,24 +167,3 @@ func (f refoldFold) Add(events []*event.Event) bool { return f.Accumulator.Add(e
 func (f refoldFold) Write(unit model.Unit) (model.Write, bool) {
 	return f.Accumulator.Write(unit, model.State{})
 }
-
-// follower continues one aggregate from its watermark, by the engine.
-type follower struct{ engine *engine.Engine }
-
-var _ refold.Follower = follower{}
-
-func (f follower) Follow(ctx context.Context, unit model.Unit, rawAggregateID bson.RawValue, head int64) (refold.Followed, error) {
-	resumed, err := f.engine.Resume(ctx, engine.Suspended{
-		Projection: unit.Projection, Generation: unit.Generation,
-		AggregateID: unit.AggregateID, RawAggregateID: rawAggregateID, Head: head, Final: true, Parks: true,
-	})
-	if err != nil {
-		return refold.Followed{}, err
-	}
-	followed := refold.Followed{Watermark: resumed.Watermark}
-	if cause := resumed.Cause; cause != nil {
-		followed.Failure, followed.Parked = cause, resumed.Parked
-		followed.Transient = !resumed.Parked && cause.Reason == projection.ReasonUnavailable
-	}
-	return followed, nil
-}

@@ -81,8 +81,8 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 	}
 	refolding := refold.Options{
 		Source: reader, Targets: refoldTargets{h.engine.Targets}, Parking: parked,
-		Store:    refoldStore{readModels{loader, writer}, readmodel.NewRepairer(h.database)},
-		Follower: follower{h.engine}, SaveEvery: time.Millisecond,
+		Store:  refoldStore{readModels{loader, writer}, readmodel.NewRepairer(h.database)},
+		Engine: h.engine, SaveEvery: time.Millisecond,
 	}
 	for _, change := range set {
 		change(&refolding)
@@ -235,9 +235,9 @@ func TestBuildParksAConflictUntilItEnds(t *testing.T) {
 	if _, err := building.UpdateByID(t.Context(), "other", bson.D{{Key: "$set", Value: bson.D{{Key: "last", Value: int64(3)}}}}); err != nil {
 		t.Fatal(err)
 	}
-	claimed := model.Claimed{Projection: "visits", AggregateID: "a", Generation: 2, RawAggregateID: marker.RawAggregateID, Head: marker.Head}
-	if p, err := (replayer{h.engine}).Replay(t.Context(), claimed, marker.Head, false); err != nil || p.Failure != nil || p.Watermark != 2 {
-		t.Errorf("resumed to %+v, %v", p, err)
+	suspended := engine.Suspended{Projection: "visits", AggregateID: "a", Generation: 2, RawAggregateID: marker.RawAggregateID, Head: marker.Head}
+	if r, err := h.engine.Resume(t.Context(), suspended); err != nil || r.Cause != nil || r.Watermark != 2 {
+		t.Errorf("resumed to %+v, %v", r, err)
 	}
 }
 

@@ -285,7 +285,7 @@ func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) erro
 	if err != nil {
 		return err
 	}
-	resumer := resume.New(resume.Options{Claims: list, Replayer: replayer{eng}, Workers: 2, Poll: 50 * time.Millisecond, Lease: 200 * time.Millisecond})
+	resumer := resume.New(resume.Options{Claims: list, Engine: eng, Workers: 2, Poll: 50 * time.Millisecond, Lease: 200 * time.Millisecond})
 	pods.Go(func() { _ = resumer.Run(ctx) })
 	pods.Go(func() {
 		for ctx.Err() == nil {

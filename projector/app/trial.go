@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/memory"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
@@ -102,7 +101,7 @@ func (t *trial) Rebuild(ctx context.Context) error {
 	}
 	workers, err := refold.New(refold.Options{
 		Source: t.stores, Targets: refoldTargets{t.engine.Targets}, Store: t.stores, Parking: t.stores,
-		Follower: follower{t.engine}, Sequence: t.sequence, Logger: zerolog.Nop(),
+		Engine: t.engine, Sequence: t.sequence, Logger: zerolog.Nop(),
 	})
 	if err != nil {
 		return err
@@ -169,13 +168,4 @@ func testedProjections(projections []*Projection) []testcase.Projection {
 		tested[i] = testcase.Projection{Name: p.Name(), AggregateType: p.AggregateType(), EventTypes: p.EventTypes()}
 	}
 	return tested
-}
-
-// parkedReasons are the reasons of parked aggregates that test files can name.
-func parkedReasons() []string {
-	var words []string
-	for _, r := range projection.Reasons() {
-		words = append(words, string(r))
-	}
-	return words
 }

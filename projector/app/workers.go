@@ -25,7 +25,7 @@ func (p *Projector) workers(s *stores, eng *engine.Engine, store readModels, par
 		Targets:      refoldTargets{eng.Targets},
 		Store:        refoldStore{store, readmodel.NewRepairer(s.readModels)},
 		Parking:      parked,
-		Follower:     follower{eng},
+		Engine:       eng,
 		Reachable:    s.pingReadModels,
 		Pace:         pace,
 		Sequence:     event.Sequence(c.Projections.Sequence),

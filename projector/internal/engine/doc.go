@@ -94,9 +94,9 @@
 //
 // # One aggregate from the event store
 //
-// [Engine.Resume] continues a unit without the topic: a parked unit, or a unit that a sweep
-// has found behind. It takes the same lock and writes under the same guard as a batch, so
-// both can work on the same unit at the same time. It never skips an event: a history that
-// does not begin at event 1 parks the unit, and nothing is deleted because the event store
-// lacks it.
+// [CatchUp] continues a unit without the topic, page by page: a parked unit, a unit that a
+// build or a sweep has found behind, or the unit of a dead letter. Each page ([Engine.Resume])
+// takes the same lock and writes under the same guard as a batch, so both can work on the same
+// unit at the same time. It never skips an event: a history that does not begin at event 1
+// parks the unit, and nothing is deleted because the event store lacks it.
 package engine

@@ -53,7 +53,7 @@ func BenchmarkBuild(b *testing.B) {
 	const events = 4 * benchAggregates
 	p := newParts(b, 2)
 	p.load(b, benchAggregates)
-	workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Follower: p})
+	workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Engine: p})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 var testJob = Job{ID: "orders.2.build", Projection: "orders", Generation: 2}
 
 func newWorkers(t *testing.T, w *fakeStores, set ...func(*Options)) *Workers {
 	t.Helper()
-	o := Options{Source: w, Targets: w, Store: w, Parking: w, Follower: w, SaveEvery: time.Nanosecond}
+	o := Options{Source: w, Targets: w, Store: w, Parking: w, Engine: w, SaveEvery: time.Nanosecond}
 	for _, change := range set {
 		change(&o)
 	}
@@ -101,11 +102,11 @@ func TestBuildParksAggregatesThatCannotBeFolded(t *testing.T) {
 	w.rejected["rejected"] = true
 	counts := build1(t, w)
 	for name, want := range map[string]model.Marker{
-		"late":           {Reason: ReasonHistory, EventID: 1, Head: 4, Resumes: true, Seldom: true},
+		"late":           {Reason: string(projection.ReasonHistory), EventID: 1, Head: 4, Resumes: true, Seldom: true},
 		"poisoned":       {Reason: "expression", EventID: 4, Head: 6},
 		"poisoned-first": {Reason: "expression", EventID: 1, Head: 2},
-		"unreadable":     {Reason: reasonMissing, EventID: 3, Head: 4, Resumes: true},
-		"hole":           {Reason: reasonMissing, EventID: 3, Head: 4, Resumes: true},
+		"unreadable":     {Reason: string(projection.ReasonMissing), EventID: 3, Head: 4, Resumes: true},
+		"hole":           {Reason: string(projection.ReasonMissing), EventID: 3, Head: 4, Resumes: true},
 		"rejected":       {Reason: "rejected", EventID: 1, Head: 2},
 	} {
 		got := w.parked[name]

@@ -14,7 +14,9 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // The types of the test's events.
@@ -276,16 +278,8 @@ func (f *listFold) Write(unit model.Unit) (model.Write, bool) {
 }
 
 // stop is the failure of an aggregate at an event.
-type stop struct {
-	id      int64
-	reason  string
-	resumes bool
-}
-
-func (s stop) Error() string { return s.reason }
-
-func (s stop) Marker(unit model.Unit, raw bson.RawValue, head int64) model.Marker {
-	return model.Marker{Unit: unit, RawAggregateID: raw, Reason: s.reason, Error: s.reason, Resumes: s.resumes, EventID: s.id, Head: head}
+func stop(id int64, reason projection.Reason) *projection.Error {
+	return &projection.Error{EventID: id, Reason: reason, Err: errors.New(string(reason))}
 }
 
 func (w *fakeStores) Watermarks(_ context.Context, units []model.Unit) ([]model.State, error) {
@@ -378,21 +372,22 @@ func (w *fakeStores) Park(_ context.Context, markers []model.Marker) error {
 	return nil
 }
 
-// Follow does what the engine does, one event at a time.
-func (w *fakeStores) Follow(_ context.Context, unit model.Unit, raw bson.RawValue, head int64) (Followed, error) {
+// Resume does what the engine does, one event at a time.
+func (w *fakeStores) Resume(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
 	if err := w.hook(); err != nil {
-		return Followed{}, err
+		return engine.Resumed{}, err
 	}
+	unit, raw, head := w.Unit(s.AggregateID), s.RawAggregateID, s.Head
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := w.watermarks[unit.AggregateID]
 	if w.unreadable[unit.AggregateID] {
-		failed := stop{1, "unavailable", true}
+		failed := stop(1, projection.ReasonUnavailable)
 		w.parked[unit.AggregateID] = failed.Marker(unit, raw, head)
-		return Followed{Failure: failed, Parked: true}, nil
+		return engine.Resumed{Cause: failed, Parked: true}, nil
 	}
 	if v >= head {
-		return Followed{Watermark: v}, nil
+		return engine.Resumed{Watermark: v}, nil
 	}
 	defer func() {
 		if w.watermarks[unit.AggregateID] > v {
@@ -407,21 +402,21 @@ func (w *fakeStores) Follow(_ context.Context, unit model.Unit, raw bson.RawValu
 		case e.broken && !w.strict:
 			continue
 		case w.strict && e.id != v+1 || e.broken:
-			return Followed{Watermark: v, Failure: stop{v + 1, reasonMissing, true}}, nil
+			return engine.Resumed{Watermark: v, Cause: stop(v+1, projection.ReasonMissing)}, nil
 		case e.kind == typePoison:
-			failed := stop{e.id, "expression", false}
+			failed := stop(e.id, projection.ReasonExpression)
 			w.parked[unit.AggregateID] = failed.Marker(unit, raw, head)
-			return Followed{Watermark: v, Failure: failed, Parked: true}, nil
+			return engine.Resumed{Watermark: v, Cause: failed, Parked: true}, nil
 		case w.rejected[unit.AggregateID]:
-			failed := stop{e.id, "rejected", false}
+			failed := stop(e.id, projection.ReasonRejected)
 			w.parked[unit.AggregateID] = failed.Marker(unit, raw, head)
-			return Followed{Watermark: v, Failure: failed, Parked: true}, nil
+			return engine.Resumed{Watermark: v, Cause: failed, Parked: true}, nil
 		}
 		w.models[unit.AggregateID] += applied(e.id)
 		w.watermarks[unit.AggregateID] = e.id
-		return Followed{Watermark: e.id}, nil
+		return engine.Resumed{Watermark: e.id}, nil
 	}
-	return Followed{Watermark: v, Failure: stop{v + 1, reasonMissing, true}}, nil
+	return engine.Resumed{Watermark: v, Cause: stop(v+1, projection.ReasonMissing)}, nil
 }
 
 // deliver does what the live stream does. It applies an event that follows the watermark
@@ -433,7 +428,7 @@ func (w *fakeStores) deliver(e stored) {
 		return
 	}
 	if e.kind == typePoison {
-		w.parked[e.aggregate] = stop{e.id, "expression", false}.Marker(w.Unit(e.aggregate), rawID(e.aggregate), e.id)
+		w.parked[e.aggregate] = stop(e.id, projection.ReasonExpression).Marker(w.Unit(e.aggregate), rawID(e.aggregate), e.id)
 		return
 	}
 	w.models[e.aggregate] += applied(e.id)

@@ -9,23 +9,16 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-)
-
-// The reasons of this package in the parked list.
-const (
-	// ReasonHistory: the aggregate's history does not begin at event 1, and the read model
-	// does not have the events before it.
-	ReasonHistory = "history"
-	// reasonMissing is the engine's reason for an event that is not in the event store.
-	reasonMissing = "missing"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // follow continues a history from its watermark to its last event, or parks it.
 func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) {
 	if w.strict && h.watermark < h.first-1 && h.hole == 1 {
 		err := w.Parking.Park(ctx, []model.Marker{{
-			Unit: h.unit, RawAggregateID: h.raw, Reason: ReasonHistory,
+			Unit: h.unit, RawAggregateID: h.raw, Reason: string(projection.ReasonHistory),
 			Error:   fmt.Sprintf("the history in the event store begins at event %d; the read model has the events up to %d", h.first, h.watermark),
 			Resumes: true, Seldom: true, EventID: h.watermark + 1, Head: h.last,
 		}})
@@ -34,53 +27,46 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 		}
 		return counts{parked: 1}, nil
 	}
-	before := h.watermark
-	for {
-		f, err := w.Follower.Follow(ctx, h.unit, h.raw, h.last)
-		switch {
-		case err != nil:
-			return c, err
-		case f.Parked:
-			c := counts{parked: 1, written: risen(before, f.Watermark)}
-			if !f.Failure.Marker(h.unit, h.raw, h.last).Resumes {
-				c.failed = 1
-			}
-			return c, nil
-		case f.Failure != nil && f.Transient:
-			return c, fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, f.Failure)
-		case f.Failure != nil:
-			return w.stopped(ctx, h, f, risen(before, f.Watermark))
-		case f.Watermark >= h.last:
-			return counts{written: risen(before, f.Watermark)}, nil
-		case f.Watermark <= h.watermark && h.watermark > before:
-			return c, fmt.Errorf("fold aggregate %s of %s: %w", h.unit.AggregateID, h.unit.Projection, errNoProgress)
-		}
-		h.watermark = max(h.watermark, f.Watermark)
+	f, err := engine.CatchUp(ctx, w.Engine, engine.Suspended{
+		Projection: h.unit.Projection, Generation: h.unit.Generation,
+		AggregateID: h.unit.AggregateID, RawAggregateID: h.raw, Head: h.last, Final: true, Parks: true,
+	}, nil)
+	if err != nil {
+		return c, err
 	}
+	if f.Watermark > h.watermark {
+		c.written = 1
+	}
+	switch cause := f.Cause; {
+	case f.Parked:
+		c.parked = 1
+		if !cause.Reason.Resumes() {
+			c.failed = 1
+		}
+		return c, nil
+	case cause != nil && cause.Reason == projection.ReasonUnavailable:
+		return counts{}, fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, cause)
+	case cause != nil:
+		return w.stopped(ctx, h, f, c.written)
+	case f.Watermark < h.last:
+		return counts{}, fmt.Errorf("fold aggregate %s of %s: %w", h.unit.AggregateID, h.unit.Projection, errNoProgress)
+	}
+	return c, nil
 }
 
 // errNoProgress says that a page of events did not move the watermark.
 var errNoProgress = errors.New("the watermark does not move, because other processes keep writing")
 
-// risen counts an aggregate as written if its watermark has moved.
-func risen(before, after int64) int64 {
-	if after > before {
-		return 1
-	}
-	return 0
-}
-
 // stopped parks a history that lacks an event, so that it resumes by itself. If only events that break the contract are left, the history is complete,
 // because the stream does not deliver those either.
-func (w *Workers) stopped(ctx context.Context, h *history, f Followed, written int64) (counts, error) {
-	m := f.Failure.Marker(h.unit, h.raw, h.last)
-	if m.Reason == reasonMissing {
+func (w *Workers) stopped(ctx context.Context, h *history, f engine.Resumed, written int64) (counts, error) {
+	if f.Cause.Reason == projection.ReasonMissing {
 		more, err := w.readableAfter(ctx, h, f.Watermark)
 		if err != nil || !more {
 			return counts{written: written, unreadable: 1}, err
 		}
 	}
-	if err := w.Parking.Park(ctx, []model.Marker{m}); err != nil {
+	if err := w.Parking.Park(ctx, []model.Marker{f.Cause.Marker(h.unit, h.raw, h.last)}); err != nil {
 		return counts{}, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
 	}
 	return counts{parked: 1, written: written}, nil

@@ -65,7 +65,7 @@ func (p *parts) live(b *testing.B, activity *Activity, build int) []time.Duratio
 		if activity != nil {
 			pace = NewPace(PaceOptions{Live: activity})
 		}
-		workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Follower: p, Pace: pace})
+		workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Engine: p, Pace: pace})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -97,8 +98,8 @@ func (p *parts) Park(_ context.Context, markers []model.Marker) error {
 	return fmt.Errorf("parked: %+v", markers[0])
 }
 
-func (p *parts) Follow(_ context.Context, unit model.Unit, _ bson.RawValue, head int64) (Followed, error) {
-	return Followed{}, fmt.Errorf("Follow was called for %s up to %d, want no call", unit.AggregateID, head)
+func (p *parts) Resume(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
+	return engine.Resumed{}, fmt.Errorf("Resume was called for %s up to %d, want no call", s.AggregateID, s.Head)
 }
 
 type realFold struct{ *projection.Accumulator }

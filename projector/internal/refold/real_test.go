@@ -20,7 +20,7 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 		p := newParts(t, generation)
 		const aggregates = 3000
 		p.load(t, aggregates)
-		workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Follower: p})
+		workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Engine: p})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer(t *testing.T) {
 	t.Parallel()
 	p := newParts(t, 2)
 	p.load(t, 2)
-	workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Follower: p})
+	workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Engine: p})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,14 +41,6 @@ type Fold interface {
 	Write(unit model.Unit) (model.Write, bool)
 }
 
-// Failure is the reason why an aggregate cannot continue.
-type Failure interface {
-	error
-	// Marker parks the unit at the event that fails or is missing. head is the last event
-	// that was seen.
-	Marker(unit model.Unit, rawAggregateID bson.RawValue, head int64) model.Marker
-}
-
 // Store reads watermarks and writes read models; see [model.Write]. An error of a whole
 // call is transient.
 type Store interface {
@@ -66,25 +58,6 @@ type Parking interface {
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	// Park parks units durably.
 	Park(ctx context.Context, markers []model.Marker) error
-}
-
-// Follower continues one aggregate from its watermark, with the same guards as any write.
-type Follower interface {
-	// Follow applies one page of events towards head. The error is the context's cause.
-	Follow(ctx context.Context, unit model.Unit, rawAggregateID bson.RawValue, head int64) (Followed, error)
-}
-
-// Followed is the result of a page of events.
-type Followed struct {
-	// Watermark is the last event in the read model.
-	Watermark int64
-	// Failure is the reason why the aggregate cannot continue; nil if it can, or has
-	// reached the head.
-	Failure Failure
-	// Parked says that the aggregate is in the parked list for this failure.
-	Parked bool
-	// Transient says that the same call may succeed later.
-	Transient bool
 }
 
 // Source is the event store: an [eventstore.Reader].

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 )
 
 const (
@@ -33,11 +34,12 @@ const (
 
 // Options configure the workers of a process.
 type Options struct {
-	Source   Source
-	Targets  Targets
-	Store    Store
-	Parking  Parking
-	Follower Follower
+	Source  Source
+	Targets Targets
+	Store   Store
+	Parking Parking
+	// Engine continues aggregates from their watermarks.
+	Engine engine.Pager
 	// Reachable reports whether the read models' store can be reached; nil means always. If
 	// it can, a document that cannot be loaded does not hold the work up.
 	Reachable func(ctx context.Context) error
@@ -71,8 +73,8 @@ type Workers struct {
 
 // New makes workers, and checks the options.
 func New(o Options) (*Workers, error) {
-	if o.Source == nil || o.Targets == nil || o.Store == nil || o.Parking == nil || o.Follower == nil {
-		return nil, errors.New("make refold workers: source, targets, store, parking and follower are required")
+	if o.Source == nil || o.Targets == nil || o.Store == nil || o.Parking == nil || o.Engine == nil {
+		return nil, errors.New("make refold workers: source, targets, store, parking and engine are required")
 	}
 	o.Ranges = cmp.Or(o.Ranges, defaultRanges)
 	o.FailureLimit = cmp.Or(o.FailureLimit, defaultFailureLimit)

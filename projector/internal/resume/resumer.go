@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -35,28 +36,11 @@ type Claims interface {
 	Return(ctx context.Context, m model.Claimed) error
 }
 
-// Replayer replays the events of parked aggregates.
-type Replayer interface {
-	// Replay applies one page of events up to head. If final is set, a conflict with
-	// another document parks the aggregate permanently.
-	Replay(ctx context.Context, m model.Claimed, head int64, final bool) (Progress, error)
-}
-
-// Progress is the result of replaying a page of events.
-type Progress struct {
-	// Watermark is the last event in the read model.
-	Watermark int64
-	// Failure is the reason why the aggregate cannot continue now; nil if it can, or has
-	// reached the head.
-	Failure *model.Failure
-	// Permanent is set if the aggregate is parked permanently.
-	Permanent bool
-}
-
 // Options configure a [Resumer].
 type Options struct {
-	Claims   Claims
-	Replayer Replayer
+	Claims Claims
+	// Engine replays the events of the aggregates.
+	Engine engine.Pager
 	// Workers is the number of aggregates that this process resumes at the same time;
 	// default 4.
 	Workers int
@@ -161,31 +145,32 @@ func (r *Resumer) resume(ctx context.Context, m model.Claimed) string {
 // replay replays pages of events until the aggregate has caught up with its head or
 // cannot continue.
 func (r *Resumer) replay(ctx context.Context, m model.Claimed, log *zerolog.Logger) (result string, err error) {
-	head := m.Head
-	for stuck := m.Attempts + 1; ; stuck = 0 {
-		p, err := r.options.Replayer.Replay(ctx, m, head, m.Attempts >= r.options.FinalAttempts)
-		switch {
-		case err != nil:
-			return resultLost, err
-		case p.Permanent:
-			return resultParked, nil
-		case p.Failure != nil:
-			f := *p.Failure
-			f.Attempts = stuck
-			if err := r.options.Claims.Postpone(ctx, m, f); err != nil {
-				return resultLost, err
-			}
-			log.Debug().Str("reason", f.Reason).Int64("eventId", f.EventID).Str("error", f.Error).Msg("parked aggregate not resumed yet")
-			return resultStuck, nil
-		case p.Watermark < head:
+	head, attempts := m.Head, m.Attempts+1
+	resumed, err := engine.CatchUp(ctx, r.options.Engine, engine.Suspended{
+		Projection: m.Projection, Generation: m.Generation, AggregateID: m.AggregateID, RawAggregateID: m.RawAggregateID,
+		Head: head, Final: m.Attempts >= r.options.FinalAttempts, Failed: m.Failed,
+	}, func(watermark int64) (_ int64, err error) {
+		attempts = 0
+		if watermark < head {
 			head, err = r.options.Claims.Extend(ctx, m, r.options.Lease)
-		default:
-			if head, err = r.options.Claims.Finish(ctx, m, p.Watermark, r.options.Lease); head == 0 && err == nil {
-				return resultResumed, nil
-			}
+		} else {
+			head, err = r.options.Claims.Finish(ctx, m, watermark, r.options.Lease)
 		}
-		if err != nil {
-			return resultLost, err
-		}
+		return head, err
+	})
+	cause := resumed.Cause
+	switch {
+	case err != nil:
+		return resultLost, err
+	case cause == nil:
+		return resultResumed, nil
+	case !cause.Reason.Resumes():
+		return resultParked, nil
 	}
+	f := model.Failure{Reason: string(cause.Reason), Error: cause.Err.Error(), EventID: cause.EventID, Attempts: attempts, Seldom: cause.Reason.Seldom()}
+	if err := r.options.Claims.Postpone(ctx, m, f); err != nil {
+		return resultLost, err
+	}
+	log.Debug().Str("reason", f.Reason).Int64("eventId", f.EventID).Str("error", f.Error).Msg("parked aggregate not resumed yet")
+	return resultStuck, nil
 }

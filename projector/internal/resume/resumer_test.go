@@ -15,7 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
@@ -28,7 +30,7 @@ type fake struct {
 	due []model.Claimed
 	// replay answers for an aggregate. busy counts the running replays, and most is its
 	// maximum.
-	replay     func(ctx context.Context, m model.Claimed, head int64, final bool) (resume.Progress, error)
+	replay     func(ctx context.Context, s engine.Suspended) (engine.Resumed, error)
 	busy, most int
 	// head is the marker's head in Finish, which deletes the marker if head is not above
 	// the watermark.
@@ -91,7 +93,7 @@ func (f *fake) Return(ctx context.Context, _ model.Claimed) error {
 	return ctx.Err()
 }
 
-func (f *fake) Replay(ctx context.Context, m model.Claimed, head int64, final bool) (resume.Progress, error) {
+func (f *fake) Resume(ctx context.Context, s engine.Suspended) (engine.Resumed, error) {
 	f.mu.Lock()
 	f.busy++
 	f.most = max(f.most, f.busy)
@@ -101,14 +103,14 @@ func (f *fake) Replay(ctx context.Context, m model.Claimed, head int64, final bo
 		f.busy--
 		f.mu.Unlock()
 	}()
-	return f.replay(ctx, m, head, final)
+	return f.replay(ctx, s)
 }
 
 // start runs a resumer for the duration and returns its registry.
 func (f *fake) start(t *testing.T, d time.Duration) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	r := resume.New(resume.Options{Claims: f, Replayer: f, Workers: 2, Registerer: registry})
+	r := resume.New(resume.Options{Claims: f, Engine: f, Workers: 2, Registerer: registry})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -140,9 +142,9 @@ func TestReplayCatchesUpWithARisingHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{due: []model.Claimed{{AggregateID: "7", Head: 4}}, head: 6}
 		watermark := int64(0)
-		f.replay = func(_ context.Context, _ model.Claimed, head int64, _ bool) (resume.Progress, error) {
-			watermark = min(watermark+2, head)
-			return resume.Progress{Watermark: watermark}, nil
+		f.replay = func(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
+			watermark = min(watermark+2, s.Head)
+			return engine.Resumed{Watermark: watermark}, nil
 		}
 		expect(t, f.start(t, time.Second), "0", "0", "1", "0")
 		if want := []string{"extend", "extend", "finish"}; !slices.Equal(f.calls, want) {
@@ -163,14 +165,14 @@ func TestAggregateWithoutProgressIsPostponed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{due: []model.Claimed{{AggregateID: "7", Head: 4, Attempts: 2}, {AggregateID: "8", Head: 4, Attempts: 2}, {AggregateID: "9", Head: 4, Attempts: 6}}, head: 4}
 		var pages atomic.Int32
-		f.replay = func(_ context.Context, m model.Claimed, _ int64, final bool) (resume.Progress, error) {
-			if m.AggregateID == "8" && pages.Add(1) == 1 {
-				return resume.Progress{Watermark: 1}, nil
+		f.replay = func(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
+			if s.AggregateID == "8" && pages.Add(1) == 1 {
+				return engine.Resumed{Watermark: 1}, nil
 			}
-			if final {
-				return resume.Progress{Permanent: true, Failure: &model.Failure{Reason: "rejected"}}, nil
+			if s.Final {
+				return engine.Resumed{Parked: true, Cause: &projection.Error{Reason: projection.ReasonRejected}}, nil
 			}
-			return resume.Progress{Failure: &model.Failure{Reason: "missing", EventID: 2}}, nil
+			return engine.Resumed{Cause: &projection.Error{Reason: projection.ReasonMissing, EventID: 2, Err: errors.New("")}}, nil
 		}
 		expect(t, f.start(t, time.Second), "0", "1", "0", "2")
 		slices.SortFunc(f.postponed, func(a, b model.Failure) int { return a.Attempts - b.Attempts })
@@ -187,9 +189,9 @@ func TestWorkersAreBoundedAndReturnTheirClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{due: make([]model.Claimed, 9)}
-		f.replay = func(ctx context.Context, _ model.Claimed, _ int64, _ bool) (resume.Progress, error) {
+		f.replay = func(ctx context.Context, _ engine.Suspended) (engine.Resumed, error) {
 			<-ctx.Done()
-			return resume.Progress{}, context.Cause(ctx)
+			return engine.Resumed{}, context.Cause(ctx)
 		}
 		f.start(t, time.Minute)
 		if f.most != 2 || len(f.due) != 7 || !slices.Equal(f.calls, []string{"return", "return"}) {
@@ -210,9 +212,9 @@ func TestResumerSurvivesErrorsOfTheParkedList(t *testing.T) {
 		}
 		f.failure = nil
 		f.due = []model.Claimed{{AggregateID: "7", Head: 2}}
-		f.replay = func(context.Context, model.Claimed, int64, bool) (resume.Progress, error) {
+		f.replay = func(context.Context, engine.Suspended) (engine.Resumed, error) {
 			f.setError(errors.New("the claim is lost"))
-			return resume.Progress{Watermark: 1}, nil
+			return engine.Resumed{Watermark: 1}, nil
 		}
 		expect(t, f.start(t, time.Millisecond), "1", "0", "0", "0")
 	})
