@@ -133,7 +133,7 @@ func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {
 }
 
 func (s sweeps) Start(ctx context.Context, id string, p reconcile.Projection) error {
-	params := any(refoldParams{GraceMillis: s.grace.Milliseconds()})
+	params := any(refold.Params{GraceMillis: s.grace.Milliseconds()})
 	if s.content {
 		params = verify.Params{Repair: true, GraceMillis: s.grace.Milliseconds()}
 	}

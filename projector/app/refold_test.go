@@ -80,14 +80,14 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 		t.Fatal(err)
 	}
 	refolding := refold.Options{
-		Source: reader, Targets: refoldTargets{h.engine.Targets}, Parking: parked,
+		Source: reader, Targets: h.engine.Targets, Parking: parked,
 		Store:  refoldStore{readModels{loader, writer}, readmodel.NewRepairer(h.database)},
 		Engine: h.engine, SaveEvery: time.Millisecond,
 	}
 	for _, change := range set {
 		change(&refolding)
 	}
-	workers, err := refoldWorkers(refolding)
+	workers, err := refold.New(refolding)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 	runs := []func(context.Context) error{loader.Run, writer.Run, parked.Run}
 	for _, holder := range []string{"one", "two"} {
 		runs = append(runs, job.NewRunner(job.RunnerOptions{
-			Jobs: h.jobs, Workers: workers, Holder: holder, Poll: 10 * time.Millisecond, Logger: zerolog.Nop(),
+			Jobs: h.jobs, Workers: map[job.Kind]job.Worker{job.Build: workers, job.Sweep: workers}, Holder: holder, Poll: 10 * time.Millisecond, Logger: zerolog.Nop(),
 		}).Run)
 	}
 	for _, run := range runs {

@@ -54,8 +54,7 @@ func newResubmission(ctx context.Context, e *environment, s *stores, store readM
 		return nil, err
 	}
 	// The command prints the findings, so the verifier does not log them.
-	v, err := newVerifier(e.config, s, newDefinitions(s, e.config, e.inCode), store, parked, r.found, commandPace(e.config), zerolog.Nop())
-	r.worker = v.worker
+	r.worker, err = newVerifier(e.config, s, newDefinitions(s, e.config, e.inCode), store, parked, r.found, commandPace(e.config), zerolog.Nop())
 	return r, err
 }
 
@@ -116,7 +115,7 @@ func (r *resubmission) repair(ctx context.Context, aggregateID string) string {
 	}
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(r.live)) {
-		j := verify.Job{ID: "resubmit/" + name, Projection: name, Generation: r.live[name], Params: params}
+		j := job.Job{ID: "resubmit/" + name, Projection: name, Generation: r.live[name], Params: params}
 		err := r.verify(ctx, j)
 		f, found := r.found.take(j.ID + "/" + aggregateID)
 		switch {
@@ -134,13 +133,13 @@ func (r *resubmission) repair(ctx context.Context, aggregateID string) string {
 }
 
 // verify runs one verification in this process, without a stored job.
-func (r *resubmission) verify(ctx context.Context, j verify.Job) error {
+func (r *resubmission) verify(ctx context.Context, j job.Job) error {
 	ranges, _, err := r.worker.Plan(ctx, j)
 	if err != nil {
 		return err
 	}
 	for _, bounds := range ranges {
-		if err := r.worker.Work(ctx, j, verify.Range{Bounds: bounds}, noProgress{}); err != nil {
+		if err := r.worker.Work(ctx, j, job.Range{Bounds: bounds}, noProgress{}); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/memory"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
@@ -100,20 +101,20 @@ func (t *trial) Rebuild(ctx context.Context) error {
 		return err
 	}
 	workers, err := refold.New(refold.Options{
-		Source: t.stores, Targets: refoldTargets{t.engine.Targets}, Store: t.stores, Parking: t.stores,
+		Source: t.stores, Targets: t.engine.Targets, Store: t.stores, Parking: t.stores,
 		Engine: t.engine, Sequence: t.sequence, Logger: zerolog.Nop(),
 	})
 	if err != nil {
 		return err
 	}
 	for _, p := range t.projections {
-		job := refold.Job{ID: "test", Projection: p.Name(), Generation: t.generation}
-		ranges, _, err := workers.Plan(ctx, job)
+		building := job.Job{ID: "test", Kind: job.Build, Projection: p.Name(), Generation: t.generation}
+		ranges, _, err := workers.Plan(ctx, building)
 		if err != nil {
 			return err
 		}
-		for _, r := range ranges {
-			if err := workers.Build(ctx, job, r, nil); err != nil {
+		for _, bounds := range ranges {
+			if err := workers.Work(ctx, building, job.Range{Bounds: bounds}, nil); err != nil {
 				return err
 			}
 		}

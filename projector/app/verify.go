@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -100,104 +100,57 @@ func (d *definitions) named(name string) *Projection {
 	return d.declared[i]
 }
 
-// find returns the projection of a generation and its collection. The error is
-// [job.ErrNotHere] if only another process has its code, or if it belongs to another
-// pipeline. The error is permanent if the catalog does not have the generation.
-func (d *definitions) find(ctx context.Context, name string, number int64) (*Projection, string, error) {
+// target returns a generation of a projection. The error is [job.ErrNotHere] if only another
+// process has its code, or if it belongs to another pipeline. The error is permanent if the
+// catalog does not have the generation.
+func (d *definitions) target(ctx context.Context, name string, number int64) (engine.Target, error) {
 	e, err := d.entry(ctx, name)
 	if err != nil {
-		return nil, "", err
+		return engine.Target{}, err
 	}
 	var definition generation.Definition
-	var collection string
+	var t engine.Target
 	switch {
 	case e == nil && number == generation.First && d.named(name) != nil:
 		p := d.named(name)
-		return p, p.Collection(), nil
+		return engine.Target{Projection: p, Collection: p.Collection()}, nil
 	case e == nil && number == generation.First:
-		return nil, "", fmt.Errorf("projection %s is not declared here: %w", name, job.ErrNotHere)
+		return t, fmt.Errorf("projection %s is not declared here: %w", name, job.ErrNotHere)
 	case e != nil && !d.mine(e.Pipeline):
-		return nil, "", fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, e.Pipeline, job.ErrNotHere)
+		return t, fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, e.Pipeline, job.ErrNotHere)
 	case e != nil && e.Live != nil && e.Live.Generation == number:
-		definition, collection = e.Live.Definition, e.Live.Collection
+		definition, t.Collection = e.Live.Definition, e.Live.Collection
 	case e != nil && e.Building != nil && e.Building.Generation == number:
-		definition, collection = e.Building.Definition, e.Building.Shadow
+		definition, t.Collection = e.Building.Definition, e.Building.Shadow
 	default:
-		return nil, "", job.Permanent(fmt.Errorf("projection %s has no generation %d any more", name, number))
+		return t, job.Permanent(fmt.Errorf("projection %s has no generation %d any more", name, number))
+	}
+	if number > generation.First {
+		t.Generation = number
 	}
 	if !definition.InCode {
-		p, err := projection.Compile(definition.Text)
-		if err != nil {
-			return nil, "", job.Permanent(fmt.Errorf("compile generation %d of projection %s: %w", number, name, err))
+		if t.Projection, err = projection.Compile(definition.Text); err != nil {
+			return t, job.Permanent(fmt.Errorf("compile generation %d of projection %s: %w", number, name, err))
 		}
-		return p, collection, nil
+		return t, nil
 	}
-	if p := d.named(name); p != nil && p.Hash() == definition.Hash {
-		return p, collection, nil
+	if t.Projection = d.named(name); t.Projection != nil && t.Projection.Hash() == definition.Hash {
+		return t, nil
 	}
-	return nil, "", fmt.Errorf("the code of generation %d of projection %s is not in this process: %w", number, name, job.ErrNotHere)
+	return t, fmt.Errorf("the code of generation %d of projection %s is not in this process: %w", number, name, job.ErrNotHere)
 }
-
-// fold adapts an accumulator to verification.
-type fold struct{ *projection.Accumulator }
-
-func (f fold) Add(events []*event.Event) error {
-	// A nil *projection.Error must not become an error.
-	if err := f.Accumulator.Add(events); err != nil {
-		return err
-	}
-	return nil
-}
-
-func (f fold) State() bson.Raw { return f.Accumulator.State() }
-
-// verifier adapts the verification to the job runner.
-type verifier struct{ worker *verify.Worker }
-
-var _ job.Worker = verifier{}
 
 // newVerifier makes the worker of the kind verify. pace limits the rate.
-func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (verifier, error) {
+func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
 	events, err := eventstore.NewReader(s.events, c.Fields, logger)
 	if err != nil {
-		return verifier{}, err
+		return nil, err
 	}
-	return verifier{verify.NewWorker(verify.Options{
+	return verify.NewWorker(verify.Options{
 		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.readModels), Parking: parked,
 		Listing: verify.NewDatabase(s.readModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
 		Wait:   waiting(pace), Logger: logger,
-		Subject: func(ctx context.Context, name string, number int64) (verify.Subject, error) {
-			p, collection, err := d.find(ctx, name, number)
-			if err != nil {
-				return verify.Subject{}, err
-			}
-			u := model.Unit{Projection: name, Collection: collection, Deletes: p.Deletes()}
-			if number > generation.First {
-				u.Generation = number
-			}
-			return verify.Subject{
-				Unit:     u,
-				Begin:    func(stored bson.Raw, until int64) verify.Fold { return fold{p.Begin(stored, until)} },
-				Concerns: p.Concerns,
-			}, nil
-		},
-	})}, nil
-}
-
-func verifyJob(j job.Job) verify.Job {
-	return verify.Job{ID: j.ID, Projection: j.Projection, Generation: j.Generation, Params: j.Params}
-}
-
-func (v verifier) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
-	ranges, total, err := v.worker.Plan(ctx, verifyJob(j))
-	bounds := make([]job.Bounds, len(ranges))
-	for i, r := range ranges {
-		bounds[i] = job.Bounds(r)
-	}
-	return bounds, total, err
-}
-
-func (v verifier) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
-	return v.worker.Work(ctx, verifyJob(j), verify.Range{Bounds: verify.Bounds(r.Bounds), Position: r.Position, Counts: r.Counts}, p)
+		Target: d.target,
+	}), nil
 }

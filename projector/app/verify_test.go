@@ -61,7 +61,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		if _, _, err := worker.Plan(t.Context(), verifying); errors.Is(err, job.ErrNotHere) == test.mine {
 			t.Errorf("%s plans the job: %v", test.name, err)
 		}
-		if _, _, err := test.d.find(t.Context(), "visits", generation.First); errors.Is(err, job.ErrNotHere) == test.mine {
+		if _, err := test.d.target(t.Context(), "visits", generation.First); errors.Is(err, job.ErrNotHere) == test.mine {
 			t.Errorf("%s finds the projection: %v", test.name, err)
 		}
 		if _, err := test.d.live(t.Context(), "visits"); errors.Is(err, errOtherPipeline) == test.mine || err != nil && !strings.Contains(err.Error(), "shop.invoices") {

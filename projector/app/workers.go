@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"maps"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -20,9 +19,9 @@ import (
 func (p *Projector) workers(s *stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
 	c := p.config
 	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate), Live: live, Registerer: p.registry})
-	workers, err := refoldWorkers(refold.Options{
+	refolding, err := refold.New(refold.Options{
 		Source:       events,
-		Targets:      refoldTargets{eng.Targets},
+		Targets:      eng.Targets,
 		Store:        refoldStore{store, readmodel.NewRepairer(s.readModels)},
 		Parking:      parked,
 		Engine:       eng,
@@ -40,8 +39,10 @@ func (p *Projector) workers(s *stores, eng *engine.Engine, store readModels, par
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(workers, map[job.Kind]job.Worker{job.Verify: verifier, job.Reconcile: sweepWorker{watermarks: workers[job.Sweep], content: verifier}})
-	return workers, nil
+	return map[job.Kind]job.Worker{
+		job.Build: refolding, job.Sweep: refolding, job.Verify: verifier,
+		job.Reconcile: sweepWorker{watermarks: refolding, content: verifier},
+	}, nil
 }
 
 // refoldStore adapts the store of read models to the refold.

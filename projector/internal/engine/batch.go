@@ -149,7 +149,7 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, g
 			if !slices.ContainsFunc(a.events, func(ev *projection.View) bool { return t.Projection.Concerns(ev.Event) }) {
 				continue
 			}
-			u := &unit{Unit: t.unit(a.id), target: t, aggregate: a, settled: make([]settlement, 0, len(a.events))}
+			u := &unit{Unit: t.Unit(a.id), target: t, aggregate: a, settled: make([]settlement, 0, len(a.events))}
 			a.units = append(a.units, u)
 			b.units = append(b.units, u)
 		}

@@ -75,7 +75,7 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)
 	}
 	b := &batch{Engine: e, gaps: Hold, targets: targets}
-	u := &unit{Unit: t.unit(s.AggregateID), target: t, parkedFor: s.Failed, head: s.Head}
+	u := &unit{Unit: t.Unit(s.AggregateID), target: t, parkedFor: s.Failed, head: s.Head}
 	resumed := b.resume(ctx, u, s)
 	if ctx.Err() != nil {
 		return Resumed{}, context.Cause(ctx)

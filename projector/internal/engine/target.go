@@ -47,8 +47,8 @@ func (t *Target) String() string {
 	return fmt.Sprintf("generation %d of %s", t.Generation, t.Projection.Name())
 }
 
-// unit is an aggregate in the target.
-func (t *Target) unit(aggregateID string) model.Unit {
+// Unit is an aggregate in the target.
+func (t *Target) Unit(aggregateID string) model.Unit {
 	return model.Unit{
 		Projection: t.Projection.Name(), Generation: t.Generation, Collection: t.Collection,
 		AggregateID: aggregateID, Deletes: t.Projection.Deletes(),

@@ -21,10 +21,10 @@ const (
 )
 
 // eachRange works on the ranges of a plan, some of them concurrently.
-func eachRange(tb testing.TB, ranges []Range, work func(ctx context.Context, r Range) error) time.Duration {
+func eachRange(tb testing.TB, ranges []span, work func(ctx context.Context, r span) error) time.Duration {
 	tb.Helper()
 	start := time.Now()
-	queue := make(chan Range)
+	queue := make(chan span)
 	errs := make([]error, benchWorkers)
 	var working sync.WaitGroup
 	for i := range benchWorkers {
@@ -53,11 +53,11 @@ func BenchmarkBuild(b *testing.B) {
 	const events = 4 * benchAggregates
 	p := newParts(b, 2)
 	p.load(b, benchAggregates)
-	workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Engine: p})
+	workers, err := New(Options{Source: p.reader, Targets: p.targets, Store: p, Parking: p, Engine: p})
 	if err != nil {
 		b.Fatal(err)
 	}
-	ranges, _, err := workers.Plan(b.Context(), testJob)
+	ranges, _, err := workers.plan(b.Context(), testJob)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -68,8 +68,8 @@ func BenchmarkBuild(b *testing.B) {
 			}
 		}
 		raw := eachRange(b, ranges, p.copyRange)
-		folded := eachRange(b, ranges, func(ctx context.Context, r Range) error {
-			return workers.Build(ctx, testJob, r, &saver{saves: -1})
+		folded := eachRange(b, ranges, func(ctx context.Context, r span) error {
+			return workers.build(ctx, testJob, r, &saver{saves: -1})
 		})
 		n, err := p.database.Collection("orders.generation-2").CountDocuments(b.Context(), bson.D{})
 		if err != nil || n != benchAggregates {
@@ -83,9 +83,9 @@ func BenchmarkBuild(b *testing.B) {
 }
 
 // copyRange reads events and inserts the last one of each aggregate.
-func (p *parts) copyRange(ctx context.Context, r Range) error {
+func (p *parts) copyRange(ctx context.Context, r span) error {
 	target := p.database.Collection("raw")
-	cursor, err := p.reader.Open(ctx, r.From, r.Until, r.Since)
+	cursor, err := p.reader.Open(ctx, r.from, r.until, r.since)
 	if err != nil || cursor == nil {
 		return err
 	}

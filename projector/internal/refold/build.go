@@ -12,6 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 const (
@@ -23,24 +25,24 @@ const (
 	failedAtLeast = 100
 )
 
-// Build folds every aggregate of the range into the job's generation, from its position
+// build folds every aggregate of the span into the job's generation, from its position
 // on. It returns nil when all of them are durable or parked.
-func (w *Workers) Build(ctx context.Context, j Job, r Range, p Progress) error {
-	target, err := w.Targets.Target(j.Projection, j.Generation)
+func (w *Workers) build(ctx context.Context, j job.Job, s span, p job.Progress) error {
+	target, err := w.target(j)
 	if err != nil {
 		return err
 	}
-	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, progress: p, counts: countsOf(r.Counts), at: r.from()}
-	return b.run(ctx, r)
+	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, progress: p, counts: countsOf(s.counts), at: s.start()}
+	return b.run(ctx, s)
 }
 
-// build is the work on one range.
+// build is the work on one span.
 type build struct {
 	*Workers
-	target Target
+	target *engine.Target
 	labels labels
 	// progress may be nil: then nothing is saved.
-	progress Progress
+	progress job.Progress
 	// only are the aggregates to fold; nil means all.
 	only map[string]struct{}
 
@@ -51,8 +53,8 @@ type build struct {
 }
 
 // run reads, folds, writes and settles concurrently.
-func (b *build) run(ctx context.Context, r Range) error {
-	cursor, err := b.open(ctx, r)
+func (b *build) run(ctx context.Context, s span) error {
+	cursor, err := b.open(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -92,10 +94,10 @@ func (b *build) run(ctx context.Context, r Range) error {
 	return b.save(ctx)
 }
 
-func (b *build) open(ctx context.Context, r Range) (eventstore.Cursor, error) {
+func (b *build) open(ctx context.Context, s span) (eventstore.Cursor, error) {
 	opening, cancel := mongox.Timeout(ctx, b.Timeout)
 	defer cancel()
-	cursor, err := b.Source.Open(opening, r.from(), r.Until, r.Since)
+	cursor, err := b.Source.Open(opening, s.start(), s.until, s.since)
 	return cursor, mongox.Explain(opening, err)
 }
 
@@ -245,5 +247,5 @@ func (b *build) save(ctx context.Context) error {
 	if b.progress == nil {
 		return nil
 	}
-	return b.progress.Save(ctx, b.at, b.counts.asMap())
+	return save(ctx, b.progress, b.at, &b.counts)
 }

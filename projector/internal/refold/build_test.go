@@ -7,17 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-var testJob = Job{ID: "orders.2.build", Projection: "orders", Generation: 2}
+var testJob = job.Job{ID: "orders.2.build", Projection: "orders", Generation: 2}
 
 func newWorkers(t *testing.T, w *fakeStores, set ...func(*Options)) *Workers {
 	t.Helper()
-	o := Options{Source: w, Targets: w, Store: w, Parking: w, Engine: w, SaveEvery: time.Nanosecond}
+	o := Options{Source: w, Targets: w.targets, Store: w, Parking: w, Engine: w, SaveEvery: time.Nanosecond}
 	for _, change := range set {
 		change(&o)
 	}
@@ -32,10 +35,10 @@ func newWorkers(t *testing.T, w *fakeStores, set ...func(*Options)) *Workers {
 func build1(t *testing.T, w *fakeStores, set ...func(*Options)) map[string]int64 {
 	t.Helper()
 	s := &saver{saves: -1}
-	if err := newWorkers(t, w, set...).Build(t.Context(), testJob, Range{}, s); err != nil {
+	if err := newWorkers(t, w, set...).build(t.Context(), testJob, span{}, s); err != nil {
 		t.Fatal(err)
 	}
-	return s.r.Counts
+	return s.r.counts
 }
 
 func wantCounts(t *testing.T, got map[string]int64, want map[string]int64) {
@@ -173,7 +176,7 @@ func TestBuildEndsIfMostAggregatesFail(t *testing.T) {
 	w.page = 10
 	workers := newWorkers(t, w)
 	workers.groupHistories = 10
-	err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1})
+	err := workers.build(t.Context(), testJob, span{}, &saver{saves: -1})
 	if !errors.Is(err, ErrMostlyFailing) {
 		t.Errorf("ended with %v", err)
 	}
@@ -194,12 +197,12 @@ func TestBuildCountsTheFailuresOfEarlierProcesses(t *testing.T) {
 		w.events = append(w.events, events...)
 	}
 	first := &saver{saves: -1}
-	if err := newWorkers(t, newFakeStores(w.events[:failedAtLeast]...)).Build(t.Context(), testJob, Range{}, first); err != nil {
+	if err := newWorkers(t, newFakeStores(w.events[:failedAtLeast]...)).build(t.Context(), testJob, span{}, first); err != nil {
 		t.Fatal(err)
 	}
-	counts := first.r.Counts
+	counts := first.r.counts
 	half := newFakeStores(w.events[failedAtLeast:]...)
-	err := newWorkers(t, half).Build(t.Context(), testJob, Range{Counts: counts}, &saver{saves: -1})
+	err := newWorkers(t, half).build(t.Context(), testJob, span{counts: counts}, &saver{saves: -1})
 	if !errors.Is(err, ErrMostlyFailing) {
 		t.Errorf("ended with %v after %v", err, counts)
 	}
@@ -211,17 +214,14 @@ func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores(append(historyOf("a", 5000), historyOf("b", 1)...)...)
 	w.page = 500
-	most := 0
-	target := &watchedTarget{fakeStores: w, add: func(events []*event.Event) { most = max(most, len(events)) }}
-	workers := newWorkers(t, w, func(o *Options) { o.Targets = target })
-	if err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1}); err != nil {
+	if err := newWorkers(t, w).build(t.Context(), testJob, span{}, &saver{saves: -1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.check(); err != nil {
 		t.Error(err)
 	}
-	if most > 500 {
-		t.Errorf("%d events were kept", most)
+	if w.most > 500 {
+		t.Errorf("%d events were kept", w.most)
 	}
 	if w.requests != 1 {
 		t.Errorf("%d requests, want one write", w.requests)
@@ -243,25 +243,6 @@ func TestBuildWritesFewLargeReadModelsTogether(t *testing.T) {
 	}
 }
 
-// watchedTarget records the events that its folds get.
-type watchedTarget struct {
-	*fakeStores
-	add func([]*event.Event)
-}
-
-func (t *watchedTarget) Target(string, int64) (Target, error) { return t, nil }
-func (t *watchedTarget) Begin() Fold                          { return &watchedFold{listFold{}, t.add} }
-
-type watchedFold struct {
-	listFold
-	add func([]*event.Event)
-}
-
-func (f *watchedFold) Add(events []*event.Event) bool {
-	f.add(events)
-	return f.listFold.Add(events)
-}
-
 func TestPlanHoldsEveryEventOnce(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores()
@@ -269,15 +250,15 @@ func TestPlanHoldsEveryEventOnce(t *testing.T) {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 4)...)
 	}
 	workers := newWorkers(t, w, func(o *Options) { o.Ranges = 8 })
-	ranges, total, err := workers.Plan(t.Context(), testJob)
+	ranges, total, err := workers.plan(t.Context(), testJob)
 	if err != nil || len(ranges) != 8 || total != 120 {
 		t.Fatalf("%d ranges, total %d, %v", len(ranges), total, err)
 	}
 	for _, r := range ranges {
-		if r.Since.IsZero() {
+		if r.since.IsZero() {
 			t.Error("a range has no Since")
 		}
-		if err := workers.Build(t.Context(), testJob, r, &saver{saves: -1}); err != nil {
+		if err := workers.build(t.Context(), testJob, r, &saver{saves: -1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -291,7 +272,7 @@ func TestPlanHoldsEveryEventOnce(t *testing.T) {
 
 func TestPlanOfAnEmptyStoreHasNoRanges(t *testing.T) {
 	t.Parallel()
-	ranges, total, err := newWorkers(t, newFakeStores()).Plan(t.Context(), testJob)
+	ranges, total, err := newWorkers(t, newFakeStores()).plan(t.Context(), testJob)
 	if err != nil || len(ranges) != 0 || total != 0 {
 		t.Errorf("%v, %d, %v", ranges, total, err)
 	}
@@ -300,9 +281,9 @@ func TestPlanOfAnEmptyStoreHasNoRanges(t *testing.T) {
 func TestUnknownGenerationIsLeftToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	workers := newWorkers(t, newFakeStores())
-	other := Job{Projection: "orders", Generation: 3}
-	_, _, planned := workers.Plan(t.Context(), other)
-	for _, err := range []error{planned, workers.Build(t.Context(), other, Range{}, &saver{}), workers.Sweep(t.Context(), other, Range{}, &saver{})} {
+	other := job.Job{Projection: "orders", Generation: 3}
+	_, _, planned := workers.plan(t.Context(), other)
+	for _, err := range []error{planned, workers.build(t.Context(), other, span{}, &saver{}), workers.sweep(t.Context(), other, span{}, &saver{})} {
 		if !errors.Is(err, ErrUnknownTarget) {
 			t.Errorf("ended with %v", err)
 		}
@@ -328,7 +309,7 @@ func TestBuildEndsWithItsContext(t *testing.T) {
 	workers := newWorkers(t, w)
 	workers.groupHistories = 1
 	w.hook = serial(w.hook)
-	if err := workers.Build(ctx, testJob, Range{}, &saver{saves: -1}); !errors.Is(err, errKilled) {
+	if err := workers.build(ctx, testJob, span{}, &saver{saves: -1}); !errors.Is(err, errKilled) {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -342,7 +323,7 @@ func TestPositionOfARangeIsNeverAheadOfItsWrites(t *testing.T) {
 	workers := newWorkers(t, w)
 	workers.groupHistories = 2
 	s := &checkedSaver{t: t, fakeStores: w}
-	if err := workers.Build(t.Context(), testJob, Range{}, s); err != nil {
+	if err := workers.build(t.Context(), testJob, span{}, s); err != nil {
 		t.Fatal(err)
 	}
 	if s.saves < 10 {
@@ -357,8 +338,12 @@ type checkedSaver struct {
 	saves      int
 }
 
-func (s *checkedSaver) Save(_ context.Context, position eventstore.Position, _ map[string]int64) error {
+func (s *checkedSaver) Save(_ context.Context, saved bson.Raw, _ map[string]int64) error {
 	s.saves++
+	var position eventstore.Position
+	if err := bson.Unmarshal(saved, &position); err != nil {
+		return err
+	}
 	s.fakeStores.mu.Lock()
 	defer s.fakeStores.mu.Unlock()
 	for _, e := range s.fakeStores.events {
@@ -385,7 +370,7 @@ func TestBuildWritesSmallGroupsWhileLiveEventsFlow(t *testing.T) {
 	w.page = 100
 	workers := newWorkers(t, w, func(o *Options) { o.Pace = NewPace(PaceOptions{Live: alwaysLive{}, Rest: 0.001}) })
 	workers.groupHistories = 96
-	if err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1}); err != nil {
+	if err := workers.build(t.Context(), testJob, span{}, &saver{saves: -1}); err != nil {
 		t.Fatal(err)
 	}
 	if w.requests != liveShare {
@@ -412,17 +397,17 @@ func TestBuildOfSparseEventTypesSavesItsProgress(t *testing.T) {
 	workers := newWorkers(t, w)
 	workers.groupHistories = 4
 	killed := &saver{saves: 30, stored: true}
-	if err := workers.Build(t.Context(), testJob, Range{}, killed); !errors.Is(err, errKilled) {
+	if err := workers.build(t.Context(), testJob, span{}, killed); !errors.Is(err, errKilled) {
 		t.Fatalf("ended with %v", err)
 	}
-	if seen := killed.r.Counts[CountEvents]; seen < 200 || killed.r.Counts[CountWritten] != 0 || !before(killed.r.Position, stored{aggregate: "a-100"}) {
-		t.Errorf("saved position %v and counts %v, although half of the events were seen", killed.r.Position, killed.r.Counts)
+	if seen := killed.r.counts[CountEvents]; seen < 200 || killed.r.counts[CountWritten] != 0 || !before(killed.r.position, stored{aggregate: "a-100"}) {
+		t.Errorf("saved position %v and counts %v, although half of the events were seen", killed.r.position, killed.r.counts)
 	}
 	ended := &saver{r: killed.r, saves: -1}
-	if err := workers.Build(t.Context(), testJob, killed.r, ended); err != nil {
+	if err := workers.build(t.Context(), testJob, killed.r, ended); err != nil {
 		t.Fatal(err)
 	}
-	wantCounts(t, ended.r.Counts, map[string]int64{CountEvents: 402, CountAggregates: 201, CountWritten: 1})
+	wantCounts(t, ended.r.counts, map[string]int64{CountEvents: 402, CountAggregates: 201, CountWritten: 1})
 	if w.models["zz"] != "1,2," || len(w.models) != 1 {
 		t.Errorf("models are %v", w.models)
 	}

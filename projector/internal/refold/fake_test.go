@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -71,8 +72,12 @@ type fakeStores struct {
 	// requests counts loads and writes, and together is the largest number of writes in one
 	// of them.
 	requests, together int
-	// size is the size that folds report.
-	size int
+	// target is generation 2 of the projection orders, which folds an aggregate to the list of
+	// its event ids. size is by how many bytes its read models are larger.
+	target engine.Target
+	size   int
+	// unfolded counts the events that were read and not folded yet, and most is its maximum.
+	unfolded, most int
 	// unknown is the number of next writes that are executed but not answered.
 	unknown int
 	// rejected are the aggregates whose writes the store rejects.
@@ -87,10 +92,16 @@ func newFakeStores(events ...stored) *fakeStores {
 	if err != nil {
 		panic(err)
 	}
-	return &fakeStores{
+	w := &fakeStores{
 		events: events, models: map[string]string{}, watermarks: map[string]int64{}, parked: map[string]model.Marker{}, foreign: map[string]model.Foreign{},
 		page: 3, reader: reader, rejected: map[string]bool{}, strict: true, hook: func() error { return nil },
 	}
+	p, err := projection.New(projection.Declaration{Name: "orders", Collection: "orders", AggregateType: aggregateType, Apply: w.apply})
+	if err != nil {
+		panic(err)
+	}
+	w.target = engine.Target{Projection: p, Generation: 2, Collection: "orders.generation-2"}
+	return w
 }
 
 // history is events 1 to n of an aggregate.
@@ -158,7 +169,11 @@ func (w *fakeStores) Split(_ context.Context, n int) ([]eventstore.Position, err
 	return found, nil
 }
 
-func (w *fakeStores) Read(document bson.Raw) (event.Event, error) { return w.reader.Read(document) }
+func (w *fakeStores) Read(document bson.Raw) (event.Event, error) {
+	w.unfolded++
+	w.most = max(w.most, w.unfolded)
+	return w.reader.Read(document)
+}
 
 func (w *fakeStores) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
 	return &fakeCursor{fakeStores: w, from: from, until: until}, w.hook()
@@ -233,48 +248,30 @@ func rawID(id string) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// Target returns generation 2 of the projection orders.
-func (w *fakeStores) Target(projection string, generation int64) (Target, error) {
-	if projection != "orders" || generation != 2 {
-		return nil, fmt.Errorf("%s %d: %w", projection, generation, ErrUnknownTarget)
-	}
-	return w, nil
-}
-
-func (w *fakeStores) Unit(aggregateID string) model.Unit {
-	return model.Unit{Projection: "orders", Generation: 2, Collection: "orders.generation-2", AggregateID: aggregateID}
-}
-
-func (w *fakeStores) Concerns(ev *event.Event) bool { return ev.AggregateType == aggregateType }
-
-func (w *fakeStores) Begin() Fold { return &listFold{size: w.size} }
-
-// listFold folds an aggregate to the list of its event ids.
-type listFold struct {
-	applied string
-	last    int64
-	size    int
-}
+func (w *fakeStores) targets() []engine.Target { return []engine.Target{w.target} }
 
 func applied(id int64) string { return fmt.Sprintf("%d,", id) }
 
-func (f *listFold) Add(events []*event.Event) bool {
-	for _, ev := range events {
-		if ev.EventType == typePoison {
-			return false
-		}
-		f.applied += applied(ev.EventID)
-		f.last = ev.EventID
-	}
-	return true
+// folded is the read model of an aggregate.
+type folded struct {
+	Applied string `bson:"applied"`
+	Padding []byte `bson:"padding"`
 }
 
-func (f *listFold) Last() int64 { return f.last }
-
-func (f *listFold) Size() int { return f.size }
-
-func (f *listFold) Write(unit model.Unit) (model.Write, bool) {
-	return model.Write{Unit: unit, Kind: model.Create, To: f.last, Document: bson.Raw(f.applied)}, f.last > 0
+// apply is the projection.
+func (w *fakeStores) apply(state projection.State, ev *event.Event) (projection.State, error) {
+	w.unfolded--
+	if ev.EventType == typePoison {
+		return nil, errors.New("poison")
+	}
+	f := folded{Padding: make([]byte, w.size)}
+	if state != nil {
+		if err := bson.Unmarshal(state, &f); err != nil {
+			return nil, err
+		}
+	}
+	f.Applied += applied(ev.EventID)
+	return bson.Marshal(f)
 }
 
 // stop is the failure of an aggregate at an event.
@@ -335,7 +332,7 @@ func (w *fakeStores) Write(_ context.Context, writes []model.Write) ([]model.Wri
 		case w.watermarks[write.AggregateID] != write.From || w.foreign[write.AggregateID] != (model.Foreign{}):
 			results[i].Status = model.Stale
 		default:
-			w.models[write.AggregateID] += string(write.Document)
+			w.models[write.AggregateID] += write.Document.Lookup("applied").StringValue()
 			w.watermarks[write.AggregateID] = write.To
 			results[i].Status = model.Applied
 			if w.unknown > 0 {
@@ -377,7 +374,7 @@ func (w *fakeStores) Resume(_ context.Context, s engine.Suspended) (engine.Resum
 	if err := w.hook(); err != nil {
 		return engine.Resumed{}, err
 	}
-	unit, raw, head := w.Unit(s.AggregateID), s.RawAggregateID, s.Head
+	unit, raw, head := w.target.Unit(s.AggregateID), s.RawAggregateID, s.Head
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := w.watermarks[unit.AggregateID]
@@ -428,7 +425,7 @@ func (w *fakeStores) deliver(e stored) {
 		return
 	}
 	if e.kind == typePoison {
-		w.parked[e.aggregate] = stop(e.id, projection.ReasonExpression).Marker(w.Unit(e.aggregate), rawID(e.aggregate), e.id)
+		w.parked[e.aggregate] = stop(e.id, projection.ReasonExpression).Marker(w.target.Unit(e.aggregate), rawID(e.aggregate), e.id)
 		return
 	}
 	w.models[e.aggregate] += applied(e.id)
@@ -490,10 +487,20 @@ func (w *fakeStores) check() error {
 	return nil
 }
 
+// marshal encodes parameters.
+func marshal(tb testing.TB, v any) bson.Raw {
+	tb.Helper()
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return raw
+}
+
 // saver stores the position of a range.
 type saver struct {
 	mu sync.Mutex
-	r  Range
+	r  span
 	// saves counts down to the save that fails; negative means that none fails.
 	saves  int
 	stored bool
@@ -501,13 +508,16 @@ type saver struct {
 
 var errKilled = errors.New("killed")
 
-func (s *saver) Save(_ context.Context, position eventstore.Position, counts map[string]int64) error {
+func (s *saver) Save(_ context.Context, position bson.Raw, counts map[string]int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	killed := s.saves == 0
 	s.saves--
 	if !killed || s.stored {
-		s.r.Position, s.r.Counts = position, maps.Clone(counts)
+		s.r.counts = maps.Clone(counts)
+		if err := bson.Unmarshal(position, &s.r.position); err != nil {
+			return err
+		}
 	}
 	if killed {
 		return errKilled

@@ -93,7 +93,7 @@ func (w *Workers) write(ctx context.Context, g *group) error {
 		if !h.concerned {
 			continue
 		}
-		write, ok := h.fold.Write(h.unit)
+		write, ok := h.fold.Write(h.unit, model.State{})
 		if !ok {
 			// The first event failed or is missing. The watermark shows how to continue.
 			again = append(again, h)

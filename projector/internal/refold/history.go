@@ -6,14 +6,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // history is one aggregate of a range, while its events are read and afterwards.
 type history struct {
 	unit model.Unit
 	raw  bson.RawValue
-	fold Fold
+	fold *projection.Accumulator
 	// waiting are the events of the present page that are not folded yet.
 	waiting []*event.Event
 	// first and last are the lowest and the highest event id, events is the number of valid
@@ -32,20 +34,20 @@ type history struct {
 	foreign   *model.Foreign
 }
 
-func newHistory(target Target, ev *event.Event) *history {
+func newHistory(target *engine.Target, ev *event.Event) *history {
 	raw := ev.RawAggregateID
 	return &history{
 		unit: target.Unit(ev.AggregateID),
 		raw:  bson.RawValue{Type: raw.Type, Value: bytes.Clone(raw.Value)},
-		fold: target.Begin(),
+		fold: target.Projection.Begin(nil, 0),
 	}
 }
 
 // add adds the next event.
-func (h *history) add(ev *event.Event, target Target, strict bool) {
+func (h *history) add(ev *event.Event, target *engine.Target, strict bool) {
 	h.events++
 	h.bytes += len(ev.Document)
-	h.concerned = h.concerned || target.Concerns(ev)
+	h.concerned = h.concerned || target.Projection.Concerns(ev)
 	if ev.EventID <= h.last {
 		return
 	}
@@ -64,7 +66,7 @@ func (h *history) add(ev *event.Event, target Target, strict bool) {
 // foldWaiting folds the events of the page and drops them.
 func (h *history) foldWaiting() {
 	if len(h.waiting) > 0 && !h.failed {
-		h.failed = !h.fold.Add(h.waiting)
+		h.failed = h.fold.Add(h.waiting) != nil
 	}
 	clear(h.waiting)
 	h.waiting = h.waiting[:0]

@@ -65,18 +65,18 @@ func (p *parts) live(b *testing.B, activity *Activity, build int) []time.Duratio
 		if activity != nil {
 			pace = NewPace(PaceOptions{Live: activity})
 		}
-		workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Engine: p, Pace: pace})
+		workers, err := New(Options{Source: p.reader, Targets: p.targets, Store: p, Parking: p, Engine: p, Pace: pace})
 		if err != nil {
 			b.Fatal(err)
 		}
-		ranges, _, err := workers.Plan(ctx, testJob)
+		ranges, _, err := workers.plan(ctx, testJob)
 		if err != nil {
 			b.Fatal(err)
 		}
 		for worker := range 2 {
 			running.Go(func() {
 				for i := worker; ctx.Err() == nil; i += 2 {
-					_ = workers.Build(ctx, testJob, ranges[i%len(ranges)], &saver{saves: -1})
+					_ = workers.build(ctx, testJob, ranges[i%len(ranges)], &saver{saves: -1})
 				}
 			})
 		}
@@ -125,7 +125,7 @@ func (p *parts) project(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	unit := p.Unit(id)
+	unit := p.target().Unit(id)
 	unit.Collection = "live"
 	states, err := p.Load(ctx, []model.Unit{unit})
 	if err != nil {

@@ -80,15 +80,11 @@ func newParts(tb testing.TB, generation int64) *parts {
 	return p
 }
 
-func (p *parts) Target(string, int64) (Target, error) { return p, nil }
-
-func (p *parts) Unit(aggregateID string) model.Unit {
-	return model.Unit{Projection: "orders", Generation: p.generation, Collection: "orders.generation-2", AggregateID: aggregateID}
+func (p *parts) target() *engine.Target {
+	return &engine.Target{Projection: p.projection, Generation: p.generation, Collection: "orders.generation-2"}
 }
 
-func (p *parts) Concerns(ev *event.Event) bool { return p.projection.Concerns(ev) }
-
-func (p *parts) Begin() Fold { return realFold{p.projection.Begin(nil, 0)} }
+func (p *parts) targets() []engine.Target { return []engine.Target{*p.target()} }
 
 func (p *parts) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	return make([]model.Position, len(units)), nil
@@ -100,14 +96,6 @@ func (p *parts) Park(_ context.Context, markers []model.Marker) error {
 
 func (p *parts) Resume(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
 	return engine.Resumed{}, fmt.Errorf("Resume was called for %s up to %d, want no call", s.AggregateID, s.Head)
-}
-
-type realFold struct{ *projection.Accumulator }
-
-func (f realFold) Add(events []*event.Event) bool { return f.Accumulator.Add(events) == nil }
-
-func (f realFold) Write(unit model.Unit) (model.Write, bool) {
-	return f.Accumulator.Write(unit, model.State{})
 }
 
 // load stores n aggregates of four events each.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 // serial makes a hook safe for concurrent use.
@@ -110,12 +112,12 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 		workers.groupHistories = rapid.IntRange(1, 3).Draw(rt, "group")
 		workers.Ranges = rapid.IntRange(1, 4).Draw(rt, "ranges")
 
-		run := func(work func(context.Context, Job, Range, Progress) error) (counts map[string]int64) {
+		run := func(work func(context.Context, job.Job, span, job.Progress) error) (counts map[string]int64) {
 			counts = map[string]int64{}
-			var ranges []Range
+			var ranges []span
 			var err error
 			for {
-				if ranges, _, err = workers.Plan(t.Context(), testJob); !errors.Is(err, errKilled) {
+				if ranges, _, err = workers.plan(t.Context(), testJob); !errors.Is(err, errKilled) {
 					break
 				}
 			}
@@ -136,20 +138,20 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 						rt.Fatal(err)
 					}
 				}
-				for name, n := range s.r.Counts {
+				for name, n := range s.r.counts {
 					counts[name] += n
 				}
 			}
 			return counts
 		}
-		run(workers.Build)
+		run(workers.build)
 		for sweeps := 1; ; sweeps++ {
 			if sweeps > 20 {
 				// Over an empty store, no request uses up the planned actions.
 				actions, killAt = nil, nil
 			}
 			quiet := len(actions) == 0 && len(killAt) == 0
-			if n := run(workers.Sweep)[CountBehind]; n == 0 && quiet {
+			if n := run(workers.sweep)[CountBehind]; n == 0 && quiet {
 				break
 			}
 			if sweeps > 200 {
@@ -171,20 +173,20 @@ func TestRangesOfAPlanDoNotOverlap(t *testing.T) {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), int64(i%3+1))...)
 	}
 	workers := newWorkers(t, w, func(o *Options) { o.Ranges = 5 })
-	ranges, _, err := workers.Plan(t.Context(), testJob)
+	ranges, _, err := workers.plan(t.Context(), testJob)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
 	for i, r := range ranges {
-		for _, e := range w.between(r.From, r.Until) {
+		for _, e := range w.between(r.from, r.until) {
 			if other, ok := seen[e.aggregate]; ok && other != i {
 				t.Errorf("aggregate %s is in ranges %d and %d", e.aggregate, other, i)
 			}
 			seen[e.aggregate] = i
 		}
 	}
-	if len(seen) != 20 || !ranges[0].From.IsZero() {
+	if len(seen) != 20 || !ranges[0].from.IsZero() {
 		t.Errorf("%d aggregates", len(seen))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 // TestBuildOverTheWireProtocolEqualsTheFold folds a store over the wire protocol, and
@@ -20,16 +21,17 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 		p := newParts(t, generation)
 		const aggregates = 3000
 		p.load(t, aggregates)
-		workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Engine: p})
+		j := job.Job{Projection: "orders", Generation: generation}
+		workers, err := New(Options{Source: p.reader, Targets: p.targets, Store: p, Parking: p, Engine: p})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ranges, total, err := workers.Plan(t.Context(), testJob)
+		ranges, total, err := workers.plan(t.Context(), j)
 		if err != nil || total != 4*aggregates || len(ranges) < 32 {
 			t.Fatalf("%d ranges, total %d, %v", len(ranges), total, err)
 		}
-		eachRange(t, ranges, func(ctx context.Context, r Range) error {
-			return workers.Build(ctx, testJob, r, &saver{saves: -1})
+		eachRange(t, ranges, func(ctx context.Context, r span) error {
+			return workers.build(ctx, j, r, &saver{saves: -1})
 		})
 		cursor, err := p.database.Collection("orders.generation-2").Find(t.Context(), bson.D{})
 		if err != nil {
@@ -89,8 +91,8 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 				t.Fatalf("%s is\n%v\nwant\n%v", events[0].AggregateID, bson.Raw(got), want.Document)
 			}
 		}
-		if counts := (&saver{saves: -1}); workers.Sweep(t.Context(), testJob, Range{}, counts) != nil || counts.r.Counts[CountBehind] != 0 || counts.r.Counts[CountAggregates] != aggregates {
-			t.Errorf("a sweep counts %v", counts.r.Counts)
+		if counts := (&saver{saves: -1}); workers.sweep(t.Context(), j, span{}, counts) != nil || counts.r.counts[CountBehind] != 0 || counts.r.counts[CountAggregates] != aggregates {
+			t.Errorf("a sweep counts %v", counts.r.counts)
 		}
 	}
 }
@@ -103,11 +105,11 @@ func TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer(t *testing.T) {
 	t.Parallel()
 	p := newParts(t, 2)
 	p.load(t, 2)
-	workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Engine: p})
+	workers, err := New(Options{Source: p.reader, Targets: p.targets, Store: p, Parking: p, Engine: p})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1}); err != nil {
+	if err := workers.build(t.Context(), testJob, span{}, &saver{saves: -1}); err != nil {
 		t.Fatal(err)
 	}
 	models := p.database.Collection("orders.generation-2")
@@ -131,10 +133,10 @@ func TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer(t *testing.T) {
 	}
 	for _, behind := range []int64{1, 0} {
 		s := &saver{saves: -1}
-		if err := workers.Sweep(t.Context(), testJob, Range{}, s); err != nil {
+		if err := workers.sweep(t.Context(), testJob, span{}, s); err != nil {
 			t.Fatal(err)
 		}
-		wantCounts(t, s.r.Counts, map[string]int64{CountAggregates: 2, CountBehind: behind})
+		wantCounts(t, s.r.counts, map[string]int64{CountAggregates: 2, CountBehind: behind})
 	}
 	left, err := models.Find(t.Context(), bson.D{})
 	var documents []bson.Raw

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -22,29 +26,33 @@ const (
 	foldSingly = 16
 )
 
-// Sweep compares the head of every aggregate of the range with its watermark, and folds
+// sweep compares the head of every aggregate of the span with its watermark, and folds
 // aggregates that are behind. It returns nil when every aggregate has the events that were
-// in the store at Range.Since or is parked, and none has a document of an older generation.
-func (w *Workers) Sweep(ctx context.Context, j Job, r Range, p Progress) error {
-	target, err := w.Targets.Target(j.Projection, j.Generation)
+// in the store at span.since or is parked, and none has a document of an older generation.
+func (w *Workers) sweep(ctx context.Context, j job.Job, part span, p job.Progress) error {
+	target, err := w.target(j)
+	if err != nil {
+		return err
+	}
+	grace, err := graceOf(j)
 	if err != nil {
 		return err
 	}
 	s := &sweep{
-		Workers: w, target: target, labels: labels{j.Projection, kindSweep}, job: j, since: r,
-		progress: p, counts: countsOf(r.Counts), at: r.from(),
+		Workers: w, target: target, labels: labels{j.Projection, kindSweep}, grace: grace, since: part.since,
+		progress: p, counts: countsOf(part.counts), at: part.start(),
 	}
-	return s.run(ctx, r)
+	return s.run(ctx, part)
 }
 
-// sweep is the work on one range.
+// sweep is the work on one span.
 type sweep struct {
 	*Workers
-	target   Target
+	target   *engine.Target
 	labels   labels
-	job      Job
-	since    Range
-	progress Progress
+	grace    time.Duration
+	since    bson.Timestamp
+	progress job.Progress
 
 	// pages wait for the end of their candidates' grace, in order.
 	pages      []*sweptPage
@@ -66,9 +74,9 @@ type sweptPage struct {
 }
 
 // run reads heads, and settles each page when its grace is over.
-func (s *sweep) run(ctx context.Context, r Range) error {
+func (s *sweep) run(ctx context.Context, part span) error {
 	opening, cancel := mongox.Timeout(ctx, s.Timeout)
-	cursor, err := s.Source.Heads(opening, r.from(), r.Until, r.Since)
+	cursor, err := s.Source.Heads(opening, part.start(), part.until, part.since)
 	err = mongox.Explain(opening, err)
 	cancel()
 	if err != nil {
@@ -109,7 +117,7 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 		return err
 	}
 	defer end()
-	page := &sweptPage{due: time.Now().Add(s.job.Grace), end: eventstore.After(heads[len(heads)-1].RawAggregateID)}
+	page := &sweptPage{due: time.Now().Add(s.grace), end: eventstore.After(heads[len(heads)-1].RawAggregateID)}
 	units := make([]model.Unit, len(heads))
 	for i := range heads {
 		units[i] = s.target.Unit(heads[i].AggregateID)
@@ -170,7 +178,7 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 // heal folds the candidates of a page that are still behind and not parked, and removes the
 // foreign documents that are left after that.
 func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
-	if s.job.Grace > 0 {
+	if s.grace > 0 {
 		if err := s.loadWatermarks(ctx, page.behind); err != nil {
 			return err
 		}
@@ -261,17 +269,17 @@ func (s *sweep) foldAbsent(ctx context.Context, absent []*history, healed *count
 	for _, h := range absent {
 		only[h.unit.AggregateID] = struct{}{}
 	}
-	ranges := []Range{{From: eventstore.Before(absent[0].raw), Until: eventstore.After(absent[len(absent)-1].raw)}}
+	parts := []span{{from: eventstore.Before(absent[0].raw), until: eventstore.After(absent[len(absent)-1].raw)}}
 	if len(absent) <= foldSingly {
-		ranges = nil
+		parts = nil
 		for _, h := range absent {
-			ranges = append(ranges, Range{From: eventstore.Before(h.raw), Until: eventstore.After(h.raw)})
+			parts = append(parts, span{from: eventstore.Before(h.raw), until: eventstore.After(h.raw)})
 		}
 	}
-	for _, r := range ranges {
-		r.Since = s.since.Since
+	for _, part := range parts {
+		part.since = s.since
 		b := &build{Workers: s.Workers, target: s.target, labels: s.labels, only: only}
-		if err := b.run(ctx, r); err != nil {
+		if err := b.run(ctx, part); err != nil {
 			return err
 		}
 		healed.add(b.counts)
@@ -281,5 +289,5 @@ func (s *sweep) foldAbsent(ctx context.Context, absent []*history, healed *count
 
 func (s *sweep) save(ctx context.Context) error {
 	s.saved = time.Now()
-	return s.progress.Save(ctx, s.at, s.counts.asMap())
+	return save(ctx, s.progress, s.at, &s.counts)
 }

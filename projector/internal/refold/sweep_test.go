@@ -11,16 +11,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-func sweepAll(t *testing.T, w *fakeStores, j Job, set ...func(*Options)) map[string]int64 {
+func sweepAll(t *testing.T, w *fakeStores, j job.Job, set ...func(*Options)) map[string]int64 {
 	t.Helper()
 	s := &saver{saves: -1}
-	if err := newWorkers(t, w, set...).Sweep(t.Context(), j, Range{}, s); err != nil {
+	if err := newWorkers(t, w, set...).sweep(t.Context(), j, span{}, s); err != nil {
 		t.Fatal(err)
 	}
-	return s.r.Counts
+	return s.r.counts
 }
 
 func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
@@ -53,7 +54,7 @@ func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
 // of such documents and go on with the others, unless nothing can be read.
 func TestDocumentsThatCannotBeReadHoldNoRange(t *testing.T) {
 	t.Parallel()
-	for kind, work := range map[string]func(*Workers, context.Context, Job, Range, Progress) error{"build": (*Workers).Build, "sweep": (*Workers).Sweep} {
+	for kind, work := range map[string]func(*Workers, context.Context, job.Job, span, job.Progress) error{"build": (*Workers).build, "sweep": (*Workers).sweep} {
 		for name, down := range map[string]error{"some": nil, "all": errors.New("no primary")} {
 			t.Run(kind+", "+name, func(t *testing.T) {
 				t.Parallel()
@@ -67,13 +68,13 @@ func TestDocumentsThatCannotBeReadHoldNoRange(t *testing.T) {
 				w.unreadable = map[string]bool{"a-07": true, "a-08": true, "a-30": true}
 				workers := newWorkers(t, w, func(o *Options) { o.Reachable = func(context.Context) error { return down } })
 				s := &saver{saves: -1}
-				if err := work(workers, t.Context(), testJob, Range{}, s); (err != nil) != (down != nil) {
+				if err := work(workers, t.Context(), testJob, span{}, s); (err != nil) != (down != nil) {
 					t.Fatal(err)
 				}
 				if down != nil {
 					return
 				}
-				wantCounts(t, s.r.Counts, map[string]int64{CountParked: 3, CountFailed: 0, CountWritten: 37})
+				wantCounts(t, s.r.counts, map[string]int64{CountParked: 3, CountFailed: 0, CountWritten: 37})
 				for i := range 40 {
 					id := fmt.Sprintf("a-%02d", i)
 					if w.unreadable[id] != (w.parked[id].Reason == "unavailable") || w.unreadable[id] == (w.models[id] == "1,2,") {
@@ -95,20 +96,21 @@ func TestSweepWaitsTheGracePeriodOnlyAFewTimes(t *testing.T) {
 		for i := range 1000 {
 			w.events = append(w.events, historyOf(fmt.Sprintf("a-%03d", i), 1)...)
 		}
+		const grace = 30 * time.Second
 		j := testJob
-		j.Grace = 30 * time.Second
+		j.Params = marshal(t, Params{GraceMillis: grace.Milliseconds()})
 		workers := newWorkers(t, w)
-		ranges, _, err := workers.Plan(t.Context(), j)
+		ranges, _, err := workers.plan(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()
 		for _, r := range ranges {
-			if err := workers.Sweep(t.Context(), j, r, &saver{saves: -1}); err != nil {
+			if err := workers.sweep(t.Context(), j, r, &saver{saves: -1}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(begun); took > 5*j.Grace || len(w.models) != 1000 {
+		if took := time.Since(begun); took > 5*grace || len(w.models) != 1000 {
 			t.Errorf("%d of 1000 aggregates are folded after %s, in %d ranges", len(w.models), took, len(ranges))
 		}
 	})
@@ -164,8 +166,9 @@ func TestSweepWaitsTheGracePeriodForTheStream(t *testing.T) {
 				}
 			}
 		})
+		const grace = 30 * time.Second
 		j := testJob
-		j.Grace = 30 * time.Second
+		j.Params = marshal(t, Params{GraceMillis: grace.Milliseconds()})
 		start := time.Now()
 		counts := sweepAll(t, w, j)
 		wantCounts(t, counts, map[string]int64{CountBehind: 1, CountAggregates: 20})
@@ -238,17 +241,17 @@ func TestContinuedRangeCountsEachAggregateOnce(t *testing.T) {
 	}
 	workers := newWorkers(t, w)
 	workers.groupHistories = 5
-	for name, work := range map[string]func(context.Context, Job, Range, Progress) error{"build": workers.Build, "sweep": workers.Sweep} {
+	for name, work := range map[string]func(context.Context, job.Job, span, job.Progress) error{"build": workers.build, "sweep": workers.sweep} {
 		s := &saver{saves: 4, stored: true}
 		if err := work(t.Context(), testJob, s.r, s); !errors.Is(err, errKilled) {
 			t.Fatalf("%s: ended with %v", name, err)
 		}
-		if s.r.Position.IsZero() || s.r.Counts[CountAggregates] == 60 {
-			t.Fatalf("%s: saved %v at %v", name, s.r.Counts, s.r.Position)
+		if s.r.position.IsZero() || s.r.counts[CountAggregates] == 60 {
+			t.Fatalf("%s: saved %v at %v", name, s.r.counts, s.r.position)
 		}
 		if err := work(t.Context(), testJob, s.r, s); err != nil {
 			t.Fatal(err)
 		}
-		wantCounts(t, s.r.Counts, map[string]int64{CountAggregates: 60, CountEvents: 180})
+		wantCounts(t, s.r.counts, map[string]int64{CountAggregates: 60, CountEvents: 180})
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 const (
@@ -34,8 +36,9 @@ const (
 
 // Options configure the workers of a process.
 type Options struct {
-	Source  Source
-	Targets Targets
+	Source Source
+	// Targets returns the generations that this process serves.
+	Targets func() []engine.Target
 	Store   Store
 	Parking Parking
 	// Engine continues aggregates from their watermarks.
@@ -61,8 +64,8 @@ type Options struct {
 	Logger     zerolog.Logger
 }
 
-// Workers are the workers of the job kinds build and sweep. Make them with [New]. They
-// are safe for concurrent use.
+// Workers do the jobs of the kinds build and sweep. Make them with [New]. They are safe for
+// concurrent use.
 type Workers struct {
 	Options
 	strict  bool
@@ -89,11 +92,53 @@ func New(o Options) (*Workers, error) {
 	}, nil
 }
 
+var _ job.Worker = (*Workers)(nil)
+
 // Plan divides the event store into ranges, and estimates its number of events. An empty
 // store has no ranges. The plans of builds and sweeps differ only in the number of ranges,
 // if the job has a grace.
-func (w *Workers) Plan(ctx context.Context, j Job) (ranges []Range, total int64, err error) {
-	if _, err := w.Targets.Target(j.Projection, j.Generation); err != nil {
+func (w *Workers) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
+	spans, total, err := w.plan(ctx, j)
+	if err != nil {
+		return nil, 0, asJob(err)
+	}
+	bounds := make([]job.Bounds, len(spans))
+	for i, s := range spans {
+		if bounds[i], err = s.encode(j.ID); err != nil {
+			return nil, 0, err
+		}
+	}
+	return bounds, total, nil
+}
+
+// Work builds a range of a job of the kind build, and sweeps that of any other job.
+func (w *Workers) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
+	s, err := decode(j, r)
+	if err != nil {
+		return err
+	}
+	if j.Kind == job.Build {
+		return asJob(w.build(ctx, j, s, p))
+	}
+	return asJob(w.sweep(ctx, j, s, p))
+}
+
+// target returns the target of a job.
+func (w *Workers) target(j job.Job) (*engine.Target, error) {
+	for _, t := range w.Targets() {
+		if t.Projection.Name() == j.Projection && t.Generation == max(j.Generation, model.FirstGeneration) {
+			return &t, nil
+		}
+	}
+	return nil, fmt.Errorf("projection %s, generation %d: %w", j.Projection, j.Generation, ErrUnknownTarget)
+}
+
+func (w *Workers) plan(ctx context.Context, j job.Job) (spans []span, total int64, err error) {
+	grace, err := graceOf(j)
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := w.target(j); err != nil {
 		return nil, 0, err
 	}
 	since, err := w.Source.OperationTime(ctx)
@@ -103,31 +148,31 @@ func (w *Workers) Plan(ctx context.Context, j Job) (ranges []Range, total int64,
 	if total, err = w.Source.Count(ctx); err != nil {
 		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
 	}
-	most := w.Ranges
-	if j.Grace > 0 {
-		most = min(most, graceRanges)
+	limit := w.Ranges
+	if grace > 0 {
+		limit = min(limit, graceRanges)
 	}
-	boundaries, err := w.Source.Split(ctx, most)
+	boundaries, err := w.Source.Split(ctx, limit)
 	if err != nil {
 		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
 	}
 	if len(boundaries) == 0 && total == 0 {
 		// The count is an estimate, and can be 0 although the store has its first events.
-		if empty, err := w.empty(ctx, Range{Since: since}); err != nil || empty {
+		if empty, err := w.empty(ctx, span{since: since}); err != nil || empty {
 			return nil, 0, err
 		}
 	}
 	from := eventstore.Position{}
 	for _, boundary := range boundaries {
-		ranges = append(ranges, Range{From: from, Until: boundary, Since: since})
+		spans = append(spans, span{from: from, until: boundary, since: since})
 		from = boundary
 	}
-	return append(ranges, Range{From: from, Since: since}), total, nil
+	return append(spans, span{from: from, since: since}), total, nil
 }
 
-// empty reports whether a range has no document.
-func (w *Workers) empty(ctx context.Context, r Range) (bool, error) {
-	cursor, err := w.Source.Open(ctx, r.From, r.Until, r.Since)
+// empty reports whether a span has no document.
+func (w *Workers) empty(ctx context.Context, s span) (bool, error) {
+	cursor, err := w.Source.Open(ctx, s.from, s.until, s.since)
 	if cursor == nil || err != nil {
 		return cursor == nil, err
 	}

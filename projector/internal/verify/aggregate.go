@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -57,13 +58,13 @@ const maxLooks = 5
 // lasts, and has the kind Parked if the aggregate is parked and has every event before the
 // one that parked it. If both are nil, the read model is right. look also sets the raw id of the
 // aggregate.
-func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, late *Finding, err error) {
+func (w *Worker) look(ctx context.Context, t *engine.Target, a *aggregate) (finding, late *Finding, err error) {
 	known, err := w.options.Events.Known(ctx, []string{a.id})
 	if err != nil {
 		return nil, nil, err
 	}
 	a.raw = known[a.id]
-	u := s.unit(a.id)
+	u := t.Unit(a.id)
 	for range maxLooks {
 		before, err := w.parked(ctx, u)
 		if err != nil {
@@ -73,7 +74,7 @@ func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, l
 		if err != nil {
 			return nil, nil, err
 		}
-		j := newJudge(s, a.id, w.options.Strict, state, before.EventID)
+		j := newJudge(t, a.id, w.options.Strict, state, before.EventID)
 		err = w.readFrom(ctx, a, 1, j.add)
 		if err == nil {
 			finding, late = j.verdict()

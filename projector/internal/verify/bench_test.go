@@ -15,6 +15,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -69,22 +71,22 @@ func BenchmarkVerify(b *testing.B) {
 	worker := verify.NewWorker(verify.Options{
 		Events: reader, Store: store, Repairer: readmodel.NewRepairer(db), Parking: notParked{},
 		Listing: verify.NewDatabase(db), Findings: verify.NewFindingStore(db), Strict: true,
-		Subject: func(context.Context, string, int64) (verify.Subject, error) {
-			return verify.Subject{Unit: u, Concerns: p.Concerns, Begin: func(stored bson.Raw, until int64) verify.Fold { return fold{p.Begin(stored, until)} }}, nil
+		Target: func(context.Context, string, int64) (engine.Target, error) {
+			return engine.Target{Projection: p, Collection: u.Collection}, nil
 		},
 	})
-	j := verify.Job{ID: "bench", Projection: "p", Generation: 1}
+	j := job.Job{ID: "bench", Projection: "p", Generation: 1}
 	ranges, _, err := worker.Plan(b.Context(), j)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		raw := eachRange(b, ranges, func(ctx context.Context, r verify.Bounds) error { return readRange(ctx, reader, store, u, r) })
+		raw := eachRange(b, ranges, func(ctx context.Context, r job.Bounds) error { return readRange(ctx, reader, store, u, r) })
 		var mu sync.Mutex
 		counts := map[string]int64{}
-		took := eachRange(b, ranges, func(ctx context.Context, r verify.Bounds) error {
+		took := eachRange(b, ranges, func(ctx context.Context, r job.Bounds) error {
 			var s saved
-			if err := worker.Work(ctx, j, verify.Range{Bounds: r}, &s); err != nil {
+			if err := worker.Work(ctx, j, job.Range{Bounds: r}, &s); err != nil {
 				return err
 			}
 			mu.Lock()
@@ -147,10 +149,10 @@ func load(b *testing.B, db *mongo.Database, p *projection.Projection) {
 }
 
 // eachRange works on all ranges, benchWorkers at once.
-func eachRange(b *testing.B, ranges []verify.Bounds, work func(ctx context.Context, r verify.Bounds) error) time.Duration {
+func eachRange(b *testing.B, ranges []job.Bounds, work func(ctx context.Context, r job.Bounds) error) time.Duration {
 	b.Helper()
 	start := time.Now()
-	queue := make(chan verify.Bounds)
+	queue := make(chan job.Bounds)
 	errs := make([]error, benchWorkers)
 	var working sync.WaitGroup
 	for i := range benchWorkers {
@@ -172,7 +174,7 @@ func eachRange(b *testing.B, ranges []verify.Bounds, work func(ctx context.Conte
 }
 
 // readRange reads the events of a range and the documents of their aggregates.
-func readRange(ctx context.Context, reader *eventstore.Reader, store benchStore, u model.Unit, r verify.Bounds) error {
+func readRange(ctx context.Context, reader *eventstore.Reader, store benchStore, u model.Unit, r job.Bounds) error {
 	var bounds struct {
 		Direction   string
 		From, Until eventstore.Position

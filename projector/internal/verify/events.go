@@ -160,7 +160,7 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 	for len(chosen) > 0 {
 		units := make([]model.Unit, len(chosen))
 		for i, h := range chosen {
-			units[i] = p.subject.unit(h.id)
+			units[i] = p.target.Unit(h.id)
 		}
 		states, err := p.options.Store.Load(ctx, units)
 		if err != nil {
@@ -184,7 +184,7 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 // confirm checks one aggregate alone, with all forms of its id. The caller releases the
 // batch first, because a repair loads too.
 func (p *pass) confirm(ctx context.Context, a *aggregate, part *part) error {
-	finding, late, err := p.look(ctx, p.subject, a)
+	finding, late, err := p.look(ctx, p.target, a)
 	p.countRead(a)
 	switch {
 	case err != nil:
@@ -211,7 +211,7 @@ func (p *pass) judgeAll(histories []history, states []model.State, part *part) (
 		if err := unavailable(&state); err != nil {
 			return nil, nil, fmt.Errorf("load %s: %w", h.id, err)
 		}
-		j := newJudge(p.subject, h.id, p.options.Strict, state, 0)
+		j := newJudge(p.target, h.id, p.options.Strict, state, 0)
 		j.add(h.events)
 		// If a writer has folded newer events since these events were read, the watermark
 		// is beyond the last of them. That looks like a finding here, and confirm checks

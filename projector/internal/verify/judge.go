@@ -7,52 +7,22 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
-
-// Fold folds the events of one aggregate, in the order of their ids.
-type Fold interface {
-	// Add folds the next events. If one of them cannot be folded, Add returns an error,
-	// and the fold ends before that event.
-	Add(events []*event.Event) error
-	// Last is the last event that was folded; 0 if none was.
-	Last() int64
-	// State returns the projection's own fields of the document; nil if there is none.
-	State() bson.Raw
-	// Write returns the write that takes a unit from the state at the start of the fold
-	// to the last event; false if there is nothing to write.
-	Write(u model.Unit, from model.State) (model.Write, bool)
-}
-
-// Subject is one generation of a projection, which is verified.
-type Subject struct {
-	// Unit is the unit of the generation, without an aggregate.
-	Unit model.Unit
-	// Begin starts a fold from a stored document, or from nothing if stored is nil.
-	// Events after until are ignored; 0 means no limit.
-	Begin func(stored bson.Raw, until int64) Fold
-	// Concerns reports whether the projection handles the event's aggregate type.
-	Concerns func(ev *event.Event) bool
-}
-
-// unit returns the unit of an aggregate.
-func (s *Subject) unit(aggregateID string) model.Unit {
-	u := s.Unit
-	u.AggregateID = aggregateID
-	return u
-}
 
 // judge compares the stored state of one aggregate with its events. The caller adds all
 // events in order, in one or more parts.
 type judge struct {
-	subject *Subject
-	unit    model.Unit
-	strict  bool
-	state   model.State
+	target *engine.Target
+	unit   model.Unit
+	strict bool
+	state  model.State
 	// fold folds the events up to the watermark; nil if the watermark is 0. failed is the
 	// error that stopped it.
-	fold   Fold
-	failed error
+	fold   *projection.Accumulator
+	failed *projection.Error
 	// parkedAt is the event at which the aggregate is parked; 0 if it is not parked.
 	parkedAt int64
 	// last is the last event, and head the last one that concerns the projection. due is the
@@ -64,16 +34,16 @@ type judge struct {
 	hole int64
 	// whole folds all events, or those before parkedAt, if there is no document, to detect a
 	// missing one.
-	whole Fold
+	whole *projection.Accumulator
 }
 
-func newJudge(s *Subject, aggregateID string, strict bool, state model.State, parkedAt int64) *judge {
-	j := &judge{subject: s, unit: s.unit(aggregateID), strict: strict, state: state, parkedAt: parkedAt}
+func newJudge(t *engine.Target, aggregateID string, strict bool, state model.State, parkedAt int64) *judge {
+	j := &judge{target: t, unit: t.Unit(aggregateID), strict: strict, state: state, parkedAt: parkedAt}
 	if state.Watermark > 0 {
-		j.fold = s.Begin(nil, state.Watermark)
+		j.fold = t.Projection.Begin(nil, state.Watermark)
 	}
 	if state.Document == nil && parkedAt != 1 {
-		j.whole = s.Begin(nil, max(0, parkedAt-1))
+		j.whole = t.Projection.Begin(nil, max(0, parkedAt-1))
 	}
 	return j
 }
@@ -91,7 +61,7 @@ func (j *judge) add(events []*event.Event) {
 		if ev.EventID <= j.state.Watermark {
 			j.reached = ev.EventID
 		}
-		if j.subject.Concerns(ev) {
+		if j.target.Projection.Concerns(ev) {
 			j.head = ev.EventID
 			if j.hole == 0 && (j.parkedAt == 0 || ev.EventID < j.parkedAt) {
 				j.due = ev.EventID

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 const (
@@ -20,10 +23,10 @@ const (
 // pass is the work on one range.
 type pass struct {
 	*Worker
-	job      Job
-	subject  *Subject
+	job      job.Job
+	target   *engine.Target
 	params   Params
-	progress Progress
+	progress job.Progress
 	// counts are the sums over the settled parts, and position is the end of the last
 	// one.
 	counts   map[string]int64
@@ -56,8 +59,8 @@ type lateLook struct {
 	next, end time.Time
 }
 
-func newPass(w *Worker, j Job, s *Subject, params Params, at position, counts map[string]int64, progress Progress) *pass {
-	p := &pass{Worker: w, job: j, subject: s, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now()}
+func newPass(w *Worker, j job.Job, t *engine.Target, params Params, at position, counts map[string]int64, progress job.Progress) *pass {
+	p := &pass{Worker: w, job: j, target: t, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now()}
 	maps.Copy(p.counts, counts)
 	delete(p.counts, CountLate)
 	return p
@@ -183,7 +186,7 @@ func (p *pass) lookAgain(ctx context.Context) error {
 		err := p.waitForRate(ctx)
 		var finding, late *Finding
 		if err == nil {
-			finding, late, err = p.look(ctx, p.subject, &l.aggregate)
+			finding, late, err = p.look(ctx, p.target, &l.aggregate)
 			p.countRead(&l.aggregate)
 		}
 		if err != nil {
@@ -229,7 +232,7 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 	case f.Kind == Extra:
 		f.RepairError = errExtra(f).Error()
 	default:
-		err := p.repair(ctx, p.subject, &a)
+		err := p.repair(ctx, p.target, &a)
 		p.countRead(&a)
 		switch {
 		case ctx.Err() != nil:

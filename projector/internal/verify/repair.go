@@ -7,7 +7,9 @@ import (
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // maxRepairs bounds the attempts of a repair while other writers are faster.
@@ -37,10 +39,10 @@ func nothing(f *Finding) error {
 }
 
 // repair repairs an aggregate's read model, or returns the reason why it could not.
-func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
+func (w *Worker) repair(ctx context.Context, t *engine.Target, a *aggregate) error {
 	last := errContended
 	for range maxRepairs {
-		finding, late, err := w.look(ctx, s, a)
+		finding, late, err := w.look(ctx, t, a)
 		switch {
 		case err != nil:
 			return err
@@ -52,7 +54,7 @@ func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 		if finding.Kind == Extra {
 			return errExtra(finding)
 		}
-		switch err := w.repairOnce(ctx, s, a, finding); {
+		switch err := w.repairOnce(ctx, t, a, finding); {
 		case errors.Is(err, errNothing):
 			last = err
 		case err != nil:
@@ -65,8 +67,8 @@ func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 }
 
 // repairOnce makes one attempt. If another writer was faster, it returns nil.
-func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Finding) error {
-	u := s.unit(a.id)
+func (w *Worker) repairOnce(ctx context.Context, t *engine.Target, a *aggregate, f *Finding) error {
+	u := t.Unit(a.id)
 	if f.wrongContent && f.Kind != Missing {
 		if ok, err := w.options.Repairer.SetAside(ctx, u, f.Watermark); err != nil || !ok {
 			return err
@@ -84,7 +86,7 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 	case state.Unavailable != nil:
 		return errNewer(state.Unavailable)
 	case state.Foreign != nil:
-		return w.replace(ctx, s, a, state, f)
+		return w.replace(ctx, t, a, state, f)
 	}
 	stored := state.Document
 	from := state.Watermark + 1
@@ -93,7 +95,7 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 		// writer has created it since, and it already has the events up to its watermark.
 		from = 1
 	}
-	fold, err := w.foldFrom(ctx, s, a, stored, from)
+	fold, err := w.foldFrom(ctx, t, a, stored, from)
 	if err != nil {
 		return err
 	}
@@ -108,23 +110,23 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 }
 
 // replace replaces a foreign document with the fold of all events.
-func (w *Worker) replace(ctx context.Context, s *Subject, a *aggregate, state model.State, f *Finding) error {
-	fold, err := w.foldFrom(ctx, s, a, nil, 1)
+func (w *Worker) replace(ctx context.Context, t *engine.Target, a *aggregate, state model.State, f *Finding) error {
+	fold, err := w.foldFrom(ctx, t, a, nil, 1)
 	if err != nil {
 		return err
 	}
 	if fold.Last() == 0 {
 		return nothing(f)
 	}
-	_, err = w.options.Repairer.Replace(ctx, s.unit(a.id), *state.Foreign, fold.State(), fold.Last())
+	_, err = w.options.Repairer.Replace(ctx, t.Unit(a.id), *state.Foreign, fold.State(), fold.Last())
 	return err
 }
 
 // foldFrom folds the aggregate's events from the given id on into a stored document. If
 // the first of them cannot be folded, it returns an error. If a later one cannot, it
 // returns the fold of the events before it.
-func (w *Worker) foldFrom(ctx context.Context, s *Subject, a *aggregate, stored []byte, from int64) (Fold, error) {
-	fold := s.Begin(stored, 0)
+func (w *Worker) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64) (*projection.Accumulator, error) {
+	fold := t.Projection.Begin(stored, 0)
 	next := from
 	var failed error
 	err := w.readFrom(ctx, a, from, func(events []*event.Event) {
@@ -139,7 +141,7 @@ func (w *Worker) foldFrom(ctx context.Context, s *Subject, a *aggregate, stored 
 			}
 			next = ev.EventID + 1
 		}
-		if err := fold.Add(events); failed == nil {
+		if err := fold.Add(events); err != nil && failed == nil {
 			failed = err
 		}
 	})

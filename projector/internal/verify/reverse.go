@@ -16,7 +16,7 @@ const maxOdd = 100
 // documents looks for documents of aggregates that the event store does not have.
 func (p *pass) documents(ctx context.Context, after string) error {
 	if after == "" {
-		odd, err := p.options.Listing.Odd(ctx, p.subject.Unit, maxOdd)
+		odd, err := p.options.Listing.Odd(ctx, p.target.Unit(""), maxOdd)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (p *pass) watermarks(ctx context.Context, after string) error {
 // reverse looks the listed aggregates up in the event store.
 func (p *pass) reverse(ctx context.Context, after string, list func(context.Context, model.Unit, string, int) ([]string, error)) error {
 	for {
-		ids, err := list(ctx, p.subject.Unit, after, reversePage)
+		ids, err := list(ctx, p.target.Unit(""), after, reversePage)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 			a := aggregate{id: id}
 			// The read model may have changed since it was listed, and the finding needs
 			// its watermark.
-			finding, late, err := p.look(ctx, p.subject, &a)
+			finding, late, err := p.look(ctx, p.target, &a)
 			p.countRead(&a)
 			if err != nil {
 				return err
@@ -102,7 +102,7 @@ func (p *pass) single(ctx context.Context, id string) error {
 // extra returns a finding about a document that has no events in the event store.
 func (p *pass) extra(id, detail string) *Finding {
 	return &Finding{
-		Projection: p.subject.Unit.Projection, Generation: max(p.subject.Unit.Generation, model.FirstGeneration),
+		Projection: p.target.Projection.Name(), Generation: max(p.target.Generation, model.FirstGeneration),
 		AggregateID: id, Kind: Extra, Detail: detail,
 	}
 }

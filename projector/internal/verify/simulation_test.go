@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -329,18 +331,6 @@ func (w *simulation) settle() {
 
 func (w *simulation) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
 
-// fold makes an accumulator a [verify.Fold].
-type fold struct{ *projection.Accumulator }
-
-func (f fold) Add(events []*event.Event) error {
-	if err := f.Accumulator.Add(events); err != nil {
-		return err
-	}
-	return nil
-}
-
-func (f fold) State() bson.Raw { return f.Accumulator.State() }
-
 // cmpEvents returns the first event store, or the second if the first is nil.
 func cmpEvents(first, second verify.Events) verify.Events {
 	if first != nil {
@@ -353,12 +343,8 @@ func cmpEvents(first, second verify.Events) verify.Events {
 func (w *simulation) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
 		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Wait: w.limit, Ranges: 3,
-		Subject: func(context.Context, string, int64) (verify.Subject, error) {
-			return verify.Subject{
-				Unit:     w.unit(""),
-				Begin:    func(stored bson.Raw, until int64) verify.Fold { return fold{w.projection.Begin(stored, until)} },
-				Concerns: w.projection.Concerns,
-			}, nil
+		Target: func(context.Context, string, int64) (engine.Target, error) {
+			return engine.Target{Projection: w.projection, Collection: w.projection.Collection()}, nil
 		},
 	})
 	worker.SetClock(func() time.Time { return w.time }, func(_ context.Context, d time.Duration) error {
@@ -391,7 +377,7 @@ func (w *simulation) verify(p verify.Params) (map[string]verify.Finding, map[str
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	j := verify.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: params}
+	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: params}
 	worker := w.worker()
 	ranges, _, err := worker.Plan(context.Background(), j)
 	if err != nil {
@@ -400,7 +386,7 @@ func (w *simulation) verify(p verify.Params) (map[string]verify.Finding, map[str
 	counts := map[string]int64{}
 	for _, bounds := range ranges {
 		var s saved
-		if err := worker.Work(context.Background(), j, verify.Range{Bounds: bounds}, &s); err != nil {
+		if err := worker.Work(context.Background(), j, job.Range{Bounds: bounds}, &s); err != nil {
 			w.tb.Fatal(err)
 		}
 		for name, n := range s.counts {

@@ -13,6 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -28,28 +30,6 @@ type Params struct {
 	Repair bool `bson:"repair,omitempty"`
 	// GraceMillis is how long an aggregate may be behind, in milliseconds; 0 means 30 s.
 	GraceMillis int64 `bson:"graceMillis,omitempty"`
-}
-
-// Job is the part of a job that a worker needs.
-type Job struct {
-	ID, Projection string
-	Generation     int64
-	Params         bson.Raw
-}
-
-// Bounds are the ends of a range.
-type Bounds struct{ From, To bson.Raw }
-
-// Range is a part of a job with its progress.
-type Range struct {
-	Bounds
-	Position bson.Raw
-	Counts   map[string]int64
-}
-
-// Progress saves how far the work on a range has come.
-type Progress interface {
-	Save(ctx context.Context, position bson.Raw, counts map[string]int64) error
 }
 
 // Events is the event store.
@@ -111,8 +91,8 @@ type Options struct {
 	Parking  Parking
 	Listing  Listing
 	Findings Findings
-	// Subject returns the generation that a job verifies. Plan and Work return its error.
-	Subject func(ctx context.Context, projection string, generation int64) (Subject, error)
+	// Target returns the generation that a job verifies. Plan and Work return its error.
+	Target func(ctx context.Context, projection string, generation int64) (engine.Target, error)
 	// Strict is set if the event ids of an aggregate are 1, 2, 3, … without a gap.
 	Strict bool
 	// Wait is called after events were read, with their number: after each batch, and after
@@ -126,13 +106,16 @@ type Options struct {
 	Logger zerolog.Logger
 }
 
-// Worker plans and runs verification jobs. It is safe for concurrent use.
+// Worker plans and runs verification jobs, and sweeps that compare content. It is safe for
+// concurrent use.
 type Worker struct {
 	options Options
 	// now and wait are the clock. Tests replace them.
 	now  func() time.Time
 	wait func(ctx context.Context, d time.Duration) error
 }
+
+var _ job.Worker = (*Worker)(nil)
 
 // NewWorker makes a worker.
 func NewWorker(o Options) *Worker {
@@ -161,18 +144,18 @@ type position struct {
 
 // Plan splits a job into ranges of events, one range of documents and one of side
 // watermarks. The total is the approximate number of events.
-func (w *Worker) Plan(ctx context.Context, j Job) (ranges []Bounds, total int64, err error) {
+func (w *Worker) Plan(ctx context.Context, j job.Job) (ranges []job.Bounds, total int64, err error) {
 	params, err := readParams(j)
 	if err != nil {
 		return nil, 0, err
 	}
 	// If this process cannot fold the projection, its events may be in another store.
-	if _, err := w.options.Subject(ctx, j.Projection, j.Generation); err != nil {
+	if _, err := w.options.Target(ctx, j.Projection, j.Generation); err != nil {
 		return nil, 0, err
 	}
 	if params.Aggregate != "" {
 		b, err := marshalBounds(bounds{Direction: single})
-		return []Bounds{b}, 0, err
+		return []job.Bounds{b}, 0, err
 	}
 	if total, err = w.options.Events.Count(ctx); err != nil {
 		return nil, 0, err
@@ -199,15 +182,15 @@ func (w *Worker) Plan(ctx context.Context, j Job) (ranges []Bounds, total int64,
 
 // marshalBounds encodes both ends into From, because a direction without its ends has no
 // meaning; To stays empty.
-func marshalBounds(b bounds) (Bounds, error) {
+func marshalBounds(b bounds) (job.Bounds, error) {
 	raw, err := bson.Marshal(b)
 	if err != nil {
-		return Bounds{}, fmt.Errorf("encode the bounds of a range: %w", err)
+		return job.Bounds{}, fmt.Errorf("encode the bounds of a range: %w", err)
 	}
-	return Bounds{From: raw}, nil
+	return job.Bounds{From: raw}, nil
 }
 
-func readParams(j Job) (p Params, err error) {
+func readParams(j job.Job) (p Params, err error) {
 	if j.Params != nil {
 		if err := bson.Unmarshal(j.Params, &p); err != nil {
 			return p, fmt.Errorf("read the parameters of job %s: %w", j.ID, err)
@@ -221,12 +204,12 @@ func readParams(j Job) (p Params, err error) {
 }
 
 // Work verifies a range, from its saved position on.
-func (w *Worker) Work(ctx context.Context, j Job, r Range, p Progress) error {
+func (w *Worker) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
 	params, err := readParams(j)
 	if err != nil {
 		return err
 	}
-	subject, err := w.options.Subject(ctx, j.Projection, j.Generation)
+	target, err := w.options.Target(ctx, j.Projection, j.Generation)
 	if err != nil {
 		return err
 	}
@@ -240,7 +223,7 @@ func (w *Worker) Work(ctx context.Context, j Job, r Range, p Progress) error {
 			return fmt.Errorf("read the position of a range of job %s: %w", j.ID, err)
 		}
 	}
-	pass := newPass(w, j, &subject, params, at, r.Counts, p)
+	pass := newPass(w, j, &target, params, at, r.Counts, p)
 	switch b.Direction {
 	case forward:
 		from := b.From

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
@@ -381,14 +382,14 @@ func TestVerificationContinuesFromTheSavedPosition(t *testing.T) {
 	// The clock advances by the save interval, so every save is due.
 	w.happens = func() { w.time = w.time.Add(time.Second) }
 	worker := w.worker()
-	j := verify.Job{ID: "j"}
+	j := job.Job{ID: "j"}
 	ranges, total, err := worker.Plan(t.Context(), j)
 	if err != nil || total != 600 {
 		t.Fatalf("planned %d events, %v", total, err)
 	}
 	got, stops := map[string]int64{}, 0
 	for _, bounds := range ranges {
-		r := verify.Range{Bounds: bounds}
+		r := job.Range{Bounds: bounds}
 		for attempt := range 4 {
 			s := &stopping{last: attempt == 3}
 			err := worker.Work(t.Context(), j, r, s)
@@ -458,13 +459,13 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := verify.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: params}
+	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: params}
 	worker := w.worker()
 	ranges, _, err := worker.Plan(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := worker.Work(t.Context(), j, verify.Range{Bounds: ranges[0]}, &saved{}); !errors.Is(err, stop) {
+	if err := worker.Work(t.Context(), j, job.Range{Bounds: ranges[0]}, &saved{}); !errors.Is(err, stop) {
 		t.Errorf("the error of the limit is lost: %v", err)
 	}
 }

@@ -10,37 +10,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Targets are the generations that this process serves.
-type Targets interface {
-	// Target gives a generation of a projection. It fails with [ErrUnknownTarget] if this
-	// process does not serve that.
-	Target(projection string, generation int64) (Target, error)
-}
-
-// Target is a generation of a projection. It is safe for concurrent use.
-type Target interface {
-	// Unit is an aggregate in this generation.
-	Unit(aggregateID string) model.Unit
-	// Concerns reports whether the event is of the projection's aggregate type.
-	Concerns(ev *event.Event) bool
-	// Begin starts a fold without events.
-	Begin() Fold
-}
-
-// Fold folds the history of one aggregate. Only one goroutine may use it.
-type Fold interface {
-	// Add folds the next events, and reports whether all are folded. It stops at the first
-	// event that fails. It keeps no event.
-	Add(events []*event.Event) bool
-	// Last is the last event that was folded; 0 if none was.
-	Last() int64
-	// Size is the size of the read model as of Last, in bytes.
-	Size() int
-	// Write is the guarded write that creates the read model as of Last; false if nothing
-	// was folded.
-	Write(unit model.Unit) (model.Write, bool)
-}
-
 // Store reads watermarks and writes read models; see [model.Write]. An error of a whole
 // call is transient.
 type Store interface {
