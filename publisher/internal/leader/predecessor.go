@@ -24,7 +24,8 @@ const maxPredecessors = 16
 //
 // The file must be on a disk of this host, such as an emptyDir of the pod: a file system of the
 // network can release the lock of a process that lives. The file also has the boot id of the
-// kernel, so one that was copied or moved to another host proves nothing.
+// kernel, so one that was copied or moved to another host proves nothing. Only a machine that is
+// cloned while it runs has the boot id of its original: do not run both.
 type Seat struct {
 	lock *flock.Flock
 	// Dead are the identities of the processes that had the seat before.
