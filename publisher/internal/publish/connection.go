@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
@@ -49,9 +48,7 @@ type connections struct {
 	metrics  *Metrics
 	activity *activity
 
-	// A send that must be alone holds turn; alone says that such a send is in flight.
-	turn  chan struct{}
-	alone atomic.Bool
+	exclusive chan struct{} // has a token while a send that must be alone is in flight
 
 	mu     sync.Mutex
 	slots  []*connection // nil if there is none at the moment
@@ -63,12 +60,12 @@ type connections struct {
 
 func newConnections(options Options, activity *activity) *connections {
 	return &connections{
-		options:  options,
-		metrics:  options.Metrics,
-		activity: activity,
-		slots:    make([]*connection, options.Connections),
-		opened:   make(chan struct{}),
-		turn:     make(chan struct{}, 1),
+		options:   options,
+		metrics:   options.Metrics,
+		activity:  activity,
+		slots:     make([]*connection, options.Connections),
+		opened:    make(chan struct{}),
+		exclusive: make(chan struct{}, 1),
 	}
 }
 
@@ -182,7 +179,7 @@ func (c *connections) acquire(ctx context.Context, avoid uint64, risky bool) (*c
 		slots := c.slots
 		if last := len(slots) - 1; risky {
 			slots = slots[last:]
-		} else if c.alone.Load() && slices.ContainsFunc(slots[:last], isOpen) {
+		} else if len(c.exclusive) > 0 && slices.ContainsFunc(slots[:last], isOpen) {
 			slots = slots[:last]
 		}
 		var best *connection
@@ -212,18 +209,14 @@ func isOpen(conn *connection) bool { return conn != nil }
 // slot for this send. Leave ends the reservation. The error is the cause of ctx's end.
 func (c *connections) enter(ctx context.Context) error {
 	select {
-	case c.turn <- struct{}{}:
-		c.alone.Store(true)
+	case c.exclusive <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (c *connections) leave() {
-	c.alone.Store(false)
-	<-c.turn
-}
+func (c *connections) leave() { <-c.exclusive }
 
 // preferred reports whether a send should use conn rather than other.
 func (conn *connection) preferred(other *connection, avoid uint64) bool {

@@ -163,9 +163,7 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 			d.inflightBytes += size
 			d.lanes.add(key, e)
 			d.wake()
-			if d.waiting > 0 {
-				d.notifySpace()
-			}
+			d.notifySpace()
 			return nil
 		case d.makeRoom(timedOut):
 			continue
@@ -203,9 +201,17 @@ func (d *Dispatcher) awaitSpace(ctx context.Context) (timedOut bool, err error) 
 	return timedOut, err
 }
 
+// notifySpace lets a blocked Submit look again. The caller holds the mutex.
 func (d *Dispatcher) notifySpace() {
+	if d.waiting > 0 {
+		notify(d.space)
+	}
+}
+
+// notify puts a token into a channel, which may have one already.
+func notify(c chan<- struct{}) {
 	select {
-	case d.space <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -420,14 +426,6 @@ func (d *Dispatcher) endWaits(ctx context.Context) {
 		if !next.IsZero() {
 			timer.Reset(next.Sub(now))
 		}
-	}
-}
-
-// notifyWaits notifies endWaits of a lane whose wait ends before all others.
-func (d *Dispatcher) notifyWaits() {
-	select {
-	case d.waits <- struct{}{}:
-	default:
 	}
 }
 

@@ -163,7 +163,7 @@ func (w *worker) setLostAside(ctx context.Context, i int) error {
 	s.maxEvents, s.isolation, s.topicWorks = 1, max(s.isolation, suspect), true
 	s.until = now.Add(lostWait)
 	w.putBackLocked(i)
-	d.notifyWaits()
+	notify(d.waits)
 	d.wake()
 	return nil
 }

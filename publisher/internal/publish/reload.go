@@ -205,7 +205,5 @@ func (d *Dispatcher) loaded(load laneLoad, events []Loaded) {
 		d.lanes.enqueue(ln, e)
 	}
 	d.lanes.load(ln)
-	if d.waiting > 0 {
-		d.notifySpace()
-	}
+	d.notifySpace()
 }

@@ -128,7 +128,7 @@ func (w *worker) wait(until time.Time) {
 	}
 	w.putBackLocked(0)
 	if !w.d.lanes.waiting[0].setback.until.Before(until) {
-		w.d.notifyWaits()
+		notify(w.d.waits)
 	}
 }
 

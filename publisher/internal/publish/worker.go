@@ -249,9 +249,7 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 		d.quarantined = 0
 		d.lanes.topicAccepts(held)
 	}
-	if d.waiting > 0 {
-		d.notifySpace()
-	}
+	d.notifySpace()
 	d.endDrain()
 	d.wake()
 }
