@@ -27,31 +27,30 @@ type Mistake struct {
 var prefix = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
 // Documents iterates over the YAML documents of a file. If the file is not YAML, it ends with
-// the mistake.
+// the mistake instead of a document.
 func Documents(data []byte) iter.Seq2[*yaml.Node, *Mistake] {
 	return func(yield func(*yaml.Node, *Mistake) bool) {
-		for document, err := range decode(data) {
-			var mistake *Mistake
-			if err != nil {
-				mistake = find(data, err)
-			}
-			if !yield(document, mistake) {
+		decoder := yaml.NewDecoder(bytes.NewReader(data))
+		for {
+			document := new(yaml.Node)
+			switch err := decoder.Decode(document); {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				yield(nil, find(data, err))
+				return
+			case !yield(document, nil):
 				return
 			}
 		}
 	}
 }
 
-// decode iterates over the documents in data. It ends after the first error.
-func decode(data []byte) iter.Seq2[*yaml.Node, error] {
-	return func(yield func(*yaml.Node, error) bool) {
-		decoder := yaml.NewDecoder(bytes.NewReader(data))
-		for {
-			document := new(yaml.Node)
-			err := decoder.Decode(document)
-			if errors.Is(err, io.EOF) || !yield(document, err) || err != nil {
-				return
-			}
+// decode returns the first error of the documents in data; [io.EOF] if all are YAML.
+func decode(data []byte) error {
+	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		if err := decoder.Decode(new(yaml.Node)); err != nil {
+			return err
 		}
 	}
 }
@@ -88,14 +87,7 @@ func find(data []byte, err error) *Mistake {
 		end += len(line)
 		ends[i] = end
 	}
-	at := sort.Search(len(lines)-1, func(i int) bool {
-		for _, e := range decode(data[:ends[i]]) {
-			if e != nil {
-				return e.Error() == err.Error()
-			}
-		}
-		return false
-	})
+	at := sort.Search(len(lines)-1, func(i int) bool { return decode(data[:ends[i]]).Error() == err.Error() })
 	line := string(lines[at])
 	text := strings.TrimLeft(line, " \t")
 	indentation := line[:len(line)-len(text)]
