@@ -23,7 +23,7 @@ import (
 //	int with int or uint   gives int, an overflow is an error
 //	uint with uint         gives uint
 //	any with a double      gives double
-//	any with a Decimal128  gives Decimal128, for + - * and comparisons
+//	any with a Decimal128  gives Decimal128, for + - * / and comparisons
 //
 // The minus sign before a Decimal128 is negation.
 //
@@ -46,7 +46,7 @@ var replacements = []replacement{
 	{celop.Add, addValues, sameType, true, true},
 	{celop.Subtract, subtractValues, sameType, true, true},
 	{celop.Multiply, multiplyValues, sameType, true, true},
-	{celop.Divide, divideValues, sameType, true, false},
+	{celop.Divide, divideValues, sameType, true, true},
 	{celop.Modulo, moduloValues, sameType, false, false},
 	{celop.Less, comparison(celop.Less, func(c int) bool { return c < 0 }), boolType, true, true},
 	{celop.LessEquals, comparison(celop.LessEquals, func(c int) bool { return c <= 0 }), boolType, true, true},
@@ -192,7 +192,7 @@ func multiplyValues(a, b ref.Val) ref.Val {
 func divideValues(a, b ref.Val) ref.Val {
 	a, b, decimal := alignNumbers(a, b)
 	if decimal {
-		return types.WrapErr(errDecimalDivision)
+		return computed(divideDecimals(numberIn(a), numberIn(b)))
 	}
 	if divider, ok := a.(traits.Divider); ok {
 		return checked(celop.Divide, a, b, divider.Divide(b))
@@ -203,7 +203,7 @@ func divideValues(a, b ref.Val) ref.Val {
 func moduloValues(a, b ref.Val) ref.Val {
 	a, b, decimal := alignNumbers(a, b)
 	if decimal {
-		return types.WrapErr(errDecimalDivision)
+		return noOverload(celop.Modulo, a, b)
 	}
 	if modder, ok := a.(traits.Modder); ok {
 		return checked(celop.Modulo, a, b, modder.Modulo(b))
@@ -220,8 +220,6 @@ func negateValue(a ref.Val) ref.Val {
 	}
 	return noOverload(celop.Negate, a)
 }
-
-var errDecimalDivision = errors.New("a Decimal128 cannot be divided in an expression: convert it with double()")
 
 // comparison returns an operator that compares two values and passes the result
 // (negative, 0 or positive) to holds.

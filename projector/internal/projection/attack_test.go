@@ -2,6 +2,7 @@ package projection_test
 
 import (
 	"fmt"
+	"math/big"
 	"runtime"
 	"slices"
 	"sort"
@@ -124,6 +125,36 @@ var attacks = []attack{
 	{"strftime", "timestamp.strftime(payload.huge.replace('a', '%Y'))", false},
 	{"strftime", "payload.numbers.map(x, timestamp.strftime(payload.text)).size()", false},
 	{"total", "payload.numbers.map(x, duration(x, 'days').total(payload.huge)).size()", false},
+	{"decimal", "payload.numbers.filter(x, decimal(payload.digits) == x || true).size()", false},
+	{"decimal", "payload.similar.map(i, decimal('9e6111') + decimal('1e-6176') - decimal('1e-99999')).size()", true},
+	{"_/_", "payload.similar.map(i, decimal('1e-6176') / decimal('7e6111')).size()", true},
+	{"math.divide", "payload.similar.map(i, math.divide(decimal('7e-6176'), decimal('7e6111'), 30)).size()", true},
+	{"math.round", "payload.similar.map(i, math.round(decimal('7e-6176'), 30, 'up')).size()", true},
+	{"int", "payload.similar.filter(i, int(decimal('1e-6176')) == 0).size()", true},
+	{"sum", "payload.numbers.sum() + lists.range(5000).sum(x, x)", true},
+	{"sum", "payload.numbers.map(x, payload.numbers.sum()).size()", false},
+	{"sum", "payload.decimals.sum() > decimal(0)", true},
+	{"sum", "payload.numbers.map(x, payload.decimals.sum()).size()", false},
+	{"sum", "payload.texts.sum()", false},
+	{"sort", "payload.decimals.sort().size()", false},
+	{"sort", "payload.numbers.map(x, payload.decimals.sort()).size()", false},
+	{"math.@max", "payload.numbers.map(x, math.greatest(payload.decimals)).size()", false},
+	{"merge", "payload.document.merge(payload.reversed).size()", true},
+	{"merge", "payload.numbers.map(x, payload.document.merge({'a': x})).size()", false},
+	{"merge", "payload.names.reduce(m, {}, name, m.merge({name: 1})).size()", false},
+	{"reduce", "payload.numbers.reduce(l, [1], x, l + l).size()", false},
+	{"reduce", "payload.numbers.reduce(text, 'a', x, text + text).size()", false},
+	{"reduce", "payload.numbers.reduce(l, 1, x, [l, l])", false},
+	{"reduce", "payload.numbers.reduce(m, {}, x, {'a': m, 'b': m})", false},
+	{"reduce", "payload.similar.reduce(l, [], x, l + [x]).map(x, x).size()", true},
+	{"reduce", "payload.numbers.reduce(l, [], x, [x] + l).size()", false},
+	{"reduce", "payload.similar.slice(0, 1000).reduce(m, {'l': []}, x, {'l': m.l + [x]}).l.map(x, x).size()", true},
+	{"reduce", "payload.numbers.reduce(l, payload.numbers, x, l + payload.numbers).size()", false},
+	{"reduce", "lists.range(58).reduce(m, {'l': [1]}, x, {'l': m.l + m.l}).l.sort().size()", false},
+	{"reduce", "payload.numbers.reduce(m, {'l': [1]}, x, {'l': m.l + m.l}).l.reverse().size()", false},
+	{"reduce", "lists.range(6).reduce(l, [1, 1, 1, 1, 1, 1, 1, 1], x, l + l + l + l + l + l + l + l + l + l + l + l + l + l + l + l).size()", false},
+	{"reduce", "payload.numbers.reduce(n, 0, x, payload.numbers.reduce(n, n, y, n + y))", false},
+	{"reduce", "payload.numbers.reduce(d, decimal('9e6111'), x, d + decimal('1e-6176'))", true},
 	{"map", "payload.numbers.map(x, payload.numbers.map(y, x + y)).size()", false},
 	{"map", "payload.numbers.map(x, {'n': x, 'text': payload.text})", false},
 	{"map", "payload.document.map(k, k).size()", false},
@@ -160,6 +191,11 @@ func attackPayload(tb testing.TB) bson.Raw {
 			similar = append(similar, strings.Repeat("s", 1_000)+name)
 		}
 	}
+	var decimals bson.A
+	for i := range 30_000 {
+		d, _ := bson.ParseDecimal128FromBigInt(big.NewInt(int64(i*7919%30_000+1)), bson.MinDecimal128Exp+i*(bson.MaxDecimal128Exp-bson.MinDecimal128Exp)/30_000)
+		decimals = append(decimals, d)
+	}
 	reversed := slices.Clone(document)
 	slices.Reverse(reversed)
 	nested := bson.A{}
@@ -171,7 +207,7 @@ func attackPayload(tb testing.TB) bson.Raw {
 		{Key: "text", Value: text}, {Key: "huge", Value: huge}, {Key: "hugeToo", Value: huge[1:] + "b"},
 		{Key: "blank", Value: strings.Repeat(" ", 200_000)}, {Key: "digits", Value: strings.Repeat("1", 200_000)},
 		{Key: "numbers", Value: numbers}, {Key: "texts", Value: texts}, {Key: "similar", Value: similar}, {Key: "names", Value: names},
-		{Key: "documents", Value: documents}, {Key: "nested", Value: nested},
+		{Key: "documents", Value: documents}, {Key: "nested", Value: nested}, {Key: "decimals", Value: decimals},
 		{Key: "format", Value: strings.Repeat("%.999f", 20_000)}, {Key: "precise", Value: "%.2000000000f"},
 		{Key: "pattern", Value: strings.Repeat("(a?){1000}", 1_000)}, {Key: "manyClasses", Value: strings.Repeat(`\pL`, 60_000)},
 		{Key: "references", Value: strings.Repeat(`\1`, 10_000)}, {Key: "zone", Value: strings.Repeat("Europe/", 20_000)},

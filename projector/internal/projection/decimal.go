@@ -136,9 +136,25 @@ func alike(x, y exact) (exact, exact) {
 	return x, y.lowered(x.exponent)
 }
 
-func (x exact) lowered(exponent int) exact {
-	if x.exponent == exponent {
+// near returns two numbers whose sum and difference round to the same Decimal128s as those of x
+// and y. If one is so small that it only decides how the other is rounded, it becomes a digit
+// behind that one: with a common exponent, they could have thousands of digits.
+func near(x, y exact) (exact, exact) {
+	return x.beside(y), y.beside(x)
+}
+
+func (x exact) beside(y exact) exact {
+	const apart = decimalDigits + 3
+	behind := y.exponent - apart
+	if y.coefficient.Sign() == 0 || x.exponent >= behind || x.coefficient.Sign() != 0 && x.length() > behind {
 		return x
+	}
+	return exact{coefficient: big.NewInt(int64(x.coefficient.Sign())), exponent: behind}
+}
+
+func (x exact) lowered(exponent int) exact {
+	if x.exponent == exponent || x.coefficient.Sign() == 0 {
+		return exact{coefficient: x.coefficient, exponent: exponent}
 	}
 	return exact{coefficient: new(big.Int).Mul(x.coefficient, tenTo(x.exponent-exponent)), exponent: exponent}
 }
@@ -151,14 +167,14 @@ func tenTo(n int) *big.Int {
 // to a Decimal128. A double counts as its shortest decimal form.
 func addDecimals(a, b number) (bson.Decimal128, error) {
 	return computeDecimals(a, b, func(x, y exact) exact {
-		x, y = alike(x, y)
+		x, y = alike(near(x, y))
 		return exact{coefficient: new(big.Int).Add(x.coefficient, y.coefficient), exponent: x.exponent}
 	}, func(x, y float64) float64 { return x + y })
 }
 
 func subtractDecimals(a, b number) (bson.Decimal128, error) {
 	return computeDecimals(a, b, func(x, y exact) exact {
-		x, y = alike(x, y)
+		x, y = alike(near(x, y))
 		return exact{coefficient: new(big.Int).Sub(x.coefficient, y.coefficient), exponent: x.exponent}
 	}, func(x, y float64) float64 { return x - y })
 }
@@ -182,7 +198,12 @@ func computeDecimals(a, b number, compute func(x, y exact) exact, infinite func(
 		}
 		return n.magnitude()
 	}
-	text := strconv.FormatFloat(infinite(float(a, x, xFinite), float(b, y, yFinite)), 'g', -1, 64)
+	return specialDecimal(infinite(float(a, x, xFinite), float(b, y, yFinite)))
+}
+
+// specialDecimal converts NaN, an infinity or zero.
+func specialDecimal(f float64) (bson.Decimal128, error) {
+	text := strconv.FormatFloat(f, 'g', -1, 64)
 	d, err := bson.ParseDecimal128(text)
 	if err != nil {
 		return d, fmt.Errorf("make a Decimal128 of %s: %w", text, err)
@@ -193,8 +214,10 @@ func computeDecimals(a, b number, compute func(x, y exact) exact, infinite func(
 // round returns the nearest Decimal128. If two are equally near, it returns the even one.
 func (x exact) round() (bson.Decimal128, error) {
 	excess := max(digits(x.coefficient)-decimalDigits, bson.MinDecimal128Exp-x.exponent, 0)
-	if excess > 0 {
-		x = exact{coefficient: divideToEven(x.coefficient, tenTo(excess)), exponent: x.exponent + excess}
+	if excess > digits(x.coefficient)+1 {
+		x = exact{coefficient: new(big.Int), exponent: x.exponent + excess} // less than half of the least number
+	} else if excess > 0 {
+		x = exact{coefficient: divideRounded(x.coefficient, tenTo(excess), halfEven), exponent: x.exponent + excess}
 		if digits(x.coefficient) > decimalDigits {
 			// Rounding has turned 9…9 into 10…0.
 			x = exact{coefficient: x.coefficient.Quo(x.coefficient, big.NewInt(10)), exponent: x.exponent + 1}
@@ -208,13 +231,4 @@ func (x exact) round() (bson.Decimal128, error) {
 		return d, errDecimalTooLarge
 	}
 	return d, nil
-}
-
-func divideToEven(n, by *big.Int) *big.Int {
-	quotient, rest := new(big.Int).QuoRem(n, by, new(big.Int))
-	rest.Abs(rest).Lsh(rest, 1)
-	if c := rest.Cmp(by); c > 0 || c == 0 && quotient.Bit(0) == 1 {
-		quotient.Add(quotient, big.NewInt(int64(n.Sign())))
-	}
-	return quotient
 }

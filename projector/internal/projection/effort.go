@@ -30,7 +30,7 @@ var straight = map[string]bool{
 	"math.@max": true, "math.@min": true, "math.abs": true, "math.ceil": true, "math.floor": true, "math.round": true, "math.trunc": true, "math.sign": true,
 	"getDate": true, "getDayOfMonth": true, "getDayOfWeek": true, "getDayOfYear": true, "getFullYear": true,
 	"getHours": true, "getMilliseconds": true, "getMinutes": true, "getMonth": true, "getSeconds": true,
-	"plus": true, "startOf": true, "strftime": true, "total": true,
+	"plus": true, "startOf": true, "strftime": true, "total": true, "decimal": true, "math.divide": true, "sum": true, "merge": true,
 }
 
 // canLoop reports whether the time of an evaluation can grow faster than the expression

@@ -48,7 +48,9 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Regex(),
 	)
 	options = append(options, opaqueConversions()...)
-	return cel.NewCustomEnv(append(options, timeFunctions()...)...)
+	options = append(options, timeFunctions()...)
+	options = append(options, collectionFunctions()...)
+	return cel.NewCustomEnv(append(options, numberFunctions()...)...)
 })
 
 // environment compiles the expressions of one event type. It is not safe for concurrent

@@ -78,7 +78,7 @@ func TestExpressions(t *testing.T) {
 		{"payload.dec + 1", `{"v":{"$numberDecimal":"13.50"}}`},
 		{"payload.n * payload.dec", `{"v":{"$numberDecimal":"37.50"}}`},
 		{"payload.dec - 0.1", `{"v":{"$numberDecimal":"12.40"}}`},
-		{"payload.dec / 2", "error: a Decimal128 cannot be divided in an expression: convert it with double()"},
+		{"payload.dec / 2", `{"v":{"$numberDecimal":"6.25"}}`},
 		{"payload.dec > 12 && 12.75 > payload.dec && payload.dec <= payload.dec", `{"v":true}`},
 		{"payload.dec == 12.5 && 12.5 == payload.dec && payload.dec != 12 && 12 != payload.dec", `{"v":true}`},
 		{"payload.dec > payload.s", "error: > does not take Decimal128 and string"},

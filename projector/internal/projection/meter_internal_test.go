@@ -163,6 +163,7 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		"state.list.exists(x, state.list == [x])", "150 in state.list", "state.list.distinct().size()", "'%s'.format([state.list])", "state.texts.join(',')",
 		"state.list.sort().reverse().slice(0, 9)", "sets.contains(state.list, [7])", "state.texts.filter(x, x in state.texts).size()",
 		"state.map(k, k)", "state.count + state.rest.a", "state.?absent.orValue(1)", "has(state.list)", "state == {'x': 1}",
+		"state.list.sum()", "state.list.reduce(l, state.list, x, l + [x]).size()", "state.rest.merge({'b': 1})", "[state.count, decimal('1.5')].sort()",
 	} {
 		projections, err := Parse("p.yaml", []byte(fmt.Sprintf(`projections: [{name: p, collection: c, on: {E: {push: {list: eventId, texts: "string(eventId)"}, set: {rest: "{'a': eventId, 'text': payload.text}", aPatternWithALongName: payload.pattern}, inc: {count: "1"}}, Begins: {set: {aFieldThatIsRemovedLater: "1"}}, Removes: {unset: [aFieldThatIsRemovedLater]}, Last: {set: {r: %q}}}}]`, expression)))
 		if err != nil {

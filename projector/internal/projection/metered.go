@@ -47,12 +47,34 @@ var implementations = sync.OnceValues(func() (map[string]*functions.Overload, er
 			return nil, fmt.Errorf("look up function %s: %w", name, err)
 		}
 		for _, b := range bindings {
-			found[b.Operator] = b
+			found[b.Operator] = extend(b, extended[name])
 		}
 	}
 	found[mapInsert] = &functions.Overload{Operator: mapInsert, Function: insertEntries, Binary: func(a, b ref.Val) ref.Val { return insertEntries(a, b) }}
 	return found, nil
 })
+
+// extend lets another function compute the result, unless that returns nil.
+func extend(b *functions.Overload, by func(...ref.Val) ref.Val) *functions.Overload {
+	if by == nil {
+		return b
+	}
+	e := *b
+	e.Unary, e.Binary = nil, nil
+	e.Function = func(arguments ...ref.Val) ref.Val {
+		if v := by(arguments...); v != nil {
+			return v
+		}
+		switch {
+		case len(arguments) == 1 && b.Unary != nil:
+			return b.Unary(arguments[0])
+		case len(arguments) == 2 && b.Binary != nil:
+			return b.Binary(arguments[0], arguments[1])
+		}
+		return b.Function(arguments...)
+	}
+	return &e
+}
 
 // mapInsert is the function with which transformMap and transformMapEntry build a map.
 const mapInsert = "cel.@mapInsert"
@@ -88,7 +110,7 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 	}
 	p, ok := prices[call.Function()]
 	guard := guardOf(call)
-	if !ok || constant(call.Args()...) && guard == nil {
+	if !ok || constant(call.Args()...) && guard == nil && extended[call.Function()] == nil {
 		return node, nil
 	}
 	found, err := implementations()

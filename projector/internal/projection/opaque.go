@@ -70,6 +70,10 @@ func (o opaque) ConvertToType(t ref.Type) ref.Val {
 				return types.Double(f)
 			}
 		}
+	case types.IntType:
+		if o.raw.Type == bson.TypeDecimal128 {
+			return decimalToInt(numberIn(o))
+		}
 	case o.Type():
 		return o
 	}
@@ -97,8 +101,8 @@ func (o opaque) text() (string, bool) {
 	return "", false
 }
 
-// opaqueConversions declares string() for ObjectIds, UUIDs and decimals, and double() for
-// decimals.
+// opaqueConversions declares string() for ObjectIds, UUIDs and decimals, and double() and int()
+// for decimals.
 func opaqueConversions() []cel.EnvOption {
 	convert := func(to ref.Type) cel.OverloadOpt {
 		return cel.UnaryBinding(func(v ref.Val) ref.Val { return v.ConvertToType(to) })
@@ -108,6 +112,8 @@ func opaqueConversions() []cel.EnvOption {
 			cel.Overload("objectid_to_string", []*cel.Type{typeObjectID}, cel.StringType, convert(types.StringType)),
 			cel.Overload("uuid_to_string", []*cel.Type{typeUUID}, cel.StringType, convert(types.StringType)),
 			cel.Overload("decimal128_to_string", []*cel.Type{typeDecimal128}, cel.StringType, convert(types.StringType))),
+		cel.Function("int",
+			cel.Overload("decimal128_to_int", []*cel.Type{typeDecimal128}, cel.IntType, convert(types.IntType))),
 		cel.Function("double",
 			cel.Overload("decimal128_to_double", []*cel.Type{typeDecimal128}, cel.DoubleType, convert(types.DoubleType))),
 	}

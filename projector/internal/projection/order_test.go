@@ -146,7 +146,7 @@ func smallPayload(tb testing.TB) bson.Raw {
 		{Key: "numbers", Value: numbers}, {Key: "texts", Value: texts}, {Key: "similar", Value: texts}, {Key: "names", Value: bson.A{"z", "a"}},
 		{Key: "documents", Value: bson.A{document, reversed}}, {Key: "nested", Value: bson.A{numbers, bson.A{numbers}}},
 		{Key: "format", Value: strings.Repeat("%.3f", 3)}, {Key: "precise", Value: "%.2f"}, {Key: "pattern", Value: "(a?)"}, {Key: "manyClasses", Value: `\pL`},
-		{Key: "references", Value: `\1`}, {Key: "zone", Value: "Europe/Berlin"}, {Key: "document", Value: document}, {Key: "reversed", Value: reversed},
+		{Key: "references", Value: `\1`}, {Key: "zone", Value: "Europe/Berlin"}, {Key: "decimals", Value: bson.A{bson.NewDecimal128(0x3040000000000000, 3), 1, 2.5}}, {Key: "document", Value: document}, {Key: "reversed", Value: reversed},
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -11,6 +12,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // price says what a call of a function costs, from its arguments alone. A call that is
@@ -73,6 +75,11 @@ var prices = map[string]price{
 	"matches": {charge: matched, always: true}, "regex.extract": {charge: matched, always: true},
 	"regex.extractAll": {charge: extracted, always: true}, "regex.replace": {charge: regexReplaced, always: true},
 
+	"math.abs": {charge: scanned}, "math.sign": {charge: scanned}, "math.ceil": {charge: scanned}, "math.floor": {charge: scanned},
+	"math.round": {charge: scanned}, "math.trunc": {charge: scanned}, "math.isNaN": {charge: scanned}, "math.isInf": {charge: scanned},
+	"math.isFinite": {charge: scanned}, "decimal": {charge: scanned}, "math.divide": {charge: scanned, always: true},
+	"sum": {charge: summed, always: true}, "merge": {charge: mergedMaps, always: true},
+
 	"slice": {charge: listed, always: true}, "flatten": {charge: flattened, always: true}, "sort": {charge: sorted, always: true},
 	"@sortByAssociatedKeys": {charge: sorted, always: true}, "distinct": {charge: distinct, always: true},
 	"math.@max": {charge: listed, always: true}, "math.@min": {charge: listed, always: true},
@@ -104,14 +111,20 @@ func textSize(v ref.Val) int {
 	return 0
 }
 
-// listSize is the number of elements of a list; 0 for any other value.
+// mostElements is more than any list of a document has. A list that was added to itself again
+// and again can have so many that their number overflows.
+const mostElements = 1 << 24
+
+// listSize is the number of elements of a list, at most [mostElements]; 0 for any other value.
 func listSize(v ref.Val) int {
 	l, ok := v.(traits.Lister)
 	if !ok {
 		return 0
 	}
-	n, _ := l.Size().(types.Int)
-	return int(n)
+	if n, _ := l.Size().(types.Int); n >= 0 && n < mostElements {
+		return int(n)
+	}
+	return mostElements
 }
 
 // sortWork is the work to sort one of n elements.
@@ -339,6 +352,54 @@ func sorted(m *meter, a, b, c ref.Val) {
 	}
 	n := listSize(keys)
 	m.spend(n*sortWork(n)*2+weigh(m, keys)*bits.Len(uint(n))/bytesPerWork, n*elementMemory)
+	if hasDecimal(keys) {
+		m.spend(n*bits.Len(uint(n))*decimalWork, 0)
+	}
+}
+
+// decimalWork is the work to compare or add a Decimal128.
+const decimalWork = 500
+
+// hasDecimal reports whether a list has a Decimal128. The caller has charged more than the
+// search takes.
+func hasDecimal(v ref.Val) bool {
+	if a, ok := v.(*arrayValue); ok && a.list == nil {
+		for r := readFields(a.raw.Value); ; {
+			_, element, ok := r.next()
+			if !ok {
+				return slices.ContainsFunc(a.more, func(v bson.RawValue) bool { return v.Type == bson.TypeDecimal128 })
+			}
+			if element.Type == bson.TypeDecimal128 {
+				return true
+			}
+		}
+	}
+	l, ok := v.(traits.Lister)
+	if !ok {
+		return false
+	}
+	for elements := l.Iterator(); elements.HasNext() == types.True; {
+		if isDecimal(elements.Next()) {
+			return true
+		}
+	}
+	return false
+}
+
+// summed is the price of sum.
+func summed(m *meter, a, _, _ ref.Val) {
+	const (
+		perElement = 200
+		// exponents is how many exponents Decimal128s have. The sum can have as many digits.
+		exponents = 12_288
+		// perExponent is the work to multiply such a sum by ten.
+		perExponent = 2_000
+	)
+	n := listSize(a)
+	m.spend(n*perElement, n*elementMemory)
+	if hasDecimal(a) {
+		m.spend(n*decimalWork+min(n, exponents)*perExponent, 0)
+	}
 }
 
 // distinct is the price of a function that compares each element of a list with the others.
@@ -378,4 +439,18 @@ func formattedTime(m *meter, t, format, _ ref.Val) {
 	const perByte, workPerByte = 2, 100 // %Y has two bytes and becomes four
 	calendar(m, t, nil, nil)
 	m.spend(textSize(format)*workPerByte, textSize(format)*perByte)
+}
+
+// mergedMaps is the price of merge, which sorts the entries of both maps.
+func mergedMaps(m *meter, a, b, _ ref.Val) {
+	for _, v := range [2]ref.Val{a, b} {
+		from, ok := v.(traits.Mapper)
+		if !ok {
+			return // the call reports it
+		}
+		for _, e := range sortedEntries(from, m) {
+			m.spend(fieldWork, elementMemory)
+			m.hashed(e.key)
+		}
+	}
 }

@@ -26,7 +26,14 @@ var otherNames = func() map[string]string {
 		{"isEmpty empty", "write size(x) == 0"},
 		{"toUpperCase toUpper upper uppercase", "write text.upperAscii()"},
 		{"toLowerCase toLower lower lowercase", "write text.lowerAscii()"},
-		{"round", "write math.round(x)"},
+		{"round", "write math.round(x), or math.round(x, 2) for two places"},
+		{"divide quotient", "write a / b, or math.divide(a, b, 2) for two places"},
+		{"Decimal128 NumberDecimal toDecimal", "write decimal('12.50')"},
+		{"average avg mean", "write list.sum() / size(list), with double(…) around one of them"},
+		{"fold accumulate inject", "write list.reduce(total, 0, e, total + e.price)"},
+		{"sum", "write list.sum(), or list.sum(e, e.price)"},
+		{"reduce", "it takes the result, its initial value, the element and the next result, as in list.reduce(total, 0, e, total + e.price)"},
+		{"assign extend mergeObjects", "write a.merge(b)"},
 		{"abs", "write math.abs(x)"},
 		{"ceil ceiling", "write math.ceil(x)"},
 		{"floor", "write math.floor(x)"},
@@ -96,6 +103,7 @@ var celMessages = []struct {
 	{regexp.MustCompile(`^(cannot slice\(.*\)), start index .*$`), "$1: the start is after the end"},
 	{regexp.MustCompile(`^(index out of bounds: .*)$`), "$1 (if an element can be absent, read it as list[?0], with .orValue(…) for a default)"},
 	{regexp.MustCompile(`^(index out of range: .*)$`), "$1 (bound it, as in text.substring(0, math.least(3, size(text))))"},
+	{regexp.MustCompile(`^error during formatting: .* clause can only be used on .*, was given bson.Decimal128$`), "format writes a Decimal128 only as a text: write '%s'.format([string(math.round(x, 2))])"},
 	{regexp.MustCompile(`^list elements must have the same type$`), "the list cannot be sorted, because its elements have different types: convert them first, as in list.map(e, double(e)).sort()"},
 	{regexp.MustCompile(`^list elements must be comparable$`), "the list cannot be sorted, because its elements have no order: sort documents by a field, as in list.sortBy(e, e.price)"},
 	{regexp.MustCompile(`^(?s).*hash of unhashable type.*$`), errKeyType},
@@ -234,7 +242,7 @@ func remedy(name string, operands []string) string {
 	case name == "format":
 		return "its argument is a list, as in '%s of %d'.format([name, count])"
 	case name == "+" && has("map"):
-		return "write one map with all fields, as in {'a': payload.a, 'b': 1}"
+		return "merge maps with a.merge(b), whose values of b win"
 	case name == "+" && has("list"):
 		return "write list + [x] to append an element"
 	case name == "+" && has("string"):
@@ -247,8 +255,12 @@ func remedy(name string, operands []string) string {
 		return "convert the duration to a number of a unit, such as .total('hours')"
 	case name == "%":
 		return "it takes ints: convert with int(…)"
-	case (name == "/" || strings.HasPrefix(name, "math.")) && has("Decimal128"):
-		return "convert the Decimal128 with double(…)"
+	case name == "decimal":
+		return "it takes a number or a text, as in decimal('12.50')"
+	case name == "sum":
+		return "write list.sum() for a list of numbers, or list.sum(e, e.price)"
+	case name == "merge":
+		return "it takes two maps, as in state.?totals.orValue({}).merge({'a': 1})"
 	case has("string"):
 		return "convert the text with int(…), double(…) or timestamp(…)"
 	}

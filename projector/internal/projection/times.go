@@ -246,7 +246,12 @@ var literals = map[string]func(arguments []ref.Val) []error{
 	"strftime": func(a []ref.Val) []error {
 		return []error{checkText(a, 0, func(format string) error { _, err := strftime(time.Time{}, format); return err }), checkText(a, 1, checkZone)}
 	},
-	"total": func(a []ref.Val) []error { return []error{checkText(a, 0, checkLength)} },
+	"total":       func(a []ref.Val) []error { return []error{checkText(a, 0, checkLength)} },
+	"math.round":  func(a []ref.Val) []error { return []error{nil, nil, checkText(a, 2, checkRounding)} },
+	"math.divide": func(a []ref.Val) []error { return []error{nil, nil, nil, checkText(a, 3, checkRounding)} },
+	"decimal": func(a []ref.Val) []error {
+		return []error{checkText(a, 0, func(text string) error { _, err := parseDecimal(text); return err })}
+	},
 	"duration": func(a []ref.Val) []error {
 		if len(a) == 1 {
 			return []error{checkText(a, 0, func(text string) error {

@@ -32,7 +32,11 @@ func results(t *testing.T, tests map[string]string) {
 const values = `{"at":{"$date":"2026-05-06T07:08:09.010Z"},"leap":{"$date":"2028-02-29T12:00:00Z"},"jan31":{"$date":"2026-01-31T10:00:00Z"},
 	"gap":{"$date":"2026-03-28T01:30:00Z"},"twice":{"$date":"2026-10-24T00:30:00Z"},"second":{"$date":"2026-10-25T01:30:00Z"},
 	"first":{"$date":"0001-01-01T00:00:00Z"},"last":{"$date":"9999-12-31T23:59:59Z"},"sunday":{"$date":"2026-03-29T21:59:00Z"},
-	"n":3,"d":2.5,"nan":{"$numberDouble":"NaN"},"huge":{"$numberLong":"9223372036854775807"},"least":{"$numberLong":"-9223372036854775808"},"s":"text","unit":"fortnight","z":null}`
+	"n":3,"d":2.5,"nan":{"$numberDouble":"NaN"},"huge":{"$numberLong":"9223372036854775807"},"least":{"$numberLong":"-9223372036854775808"},"s":"text","unit":"fortnight","z":null,
+	"price":{"$numberDecimal":"12.50"},"third":{"$numberDecimal":"0.3333333333333333333333333333333333"},"most":{"$numberDecimal":"9.999999999999999999999999999999999E+6144"},
+	"tiny":{"$numberDecimal":"1E-6176"},"decNaN":{"$numberDecimal":"NaN"},"decInf":{"$numberDecimal":"-Infinity"},"zero":{"$numberDecimal":"0.00"},
+	"doc":{"b":1,"a":{"x":1}},"lines":[{"sku":"b","n":2,"price":{"$numberDecimal":"1.10"}},{"sku":"a","n":3,"price":{"$numberDecimal":"0.10"}},{"sku":"b","n":5,"price":{"$numberDecimal":"10.00"}}],
+	"list":[1,2,3]}`
 
 func TestTimesOfTheCalendar(t *testing.T) {
 	t.Parallel()

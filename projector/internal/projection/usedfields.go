@@ -2,6 +2,8 @@ package projection
 
 import (
 	"maps"
+	"slices"
+	"strings"
 
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
@@ -11,7 +13,19 @@ import (
 // same structure, and every name and operator resolves to the same candidates. The types
 // have no effect when an expression runs.
 func sameProgram(a, b *ast.AST) bool {
-	return ast.EquivExpr(a.Expr(), b.Expr(), ast.EquivReferences(a.ReferenceMap(), b.ReferenceMap()))
+	return ast.EquivExpr(a.Expr(), b.Expr(), ast.EquivReferences(withoutLate(a.ReferenceMap()), withoutLate(b.ReferenceMap())))
+}
+
+// withoutLate returns the references without [lateOverload], so that definitions that are older
+// than these overloads keep their text.
+func withoutLate(references map[int64]*ast.ReferenceInfo) map[int64]*ast.ReferenceInfo {
+	early := make(map[int64]*ast.ReferenceInfo, len(references))
+	for id, r := range references {
+		early[id] = &ast.ReferenceInfo{Name: r.Name, Value: r.Value, OverloadIDs: slices.DeleteFunc(slices.Clone(r.OverloadIDs), func(overload string) bool {
+			return strings.HasPrefix(overload, lateOverload)
+		})}
+	}
+	return early
 }
 
 // fieldsUsed are the declared fields that expressions use, by the names of the documents'

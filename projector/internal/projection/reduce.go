@@ -1,0 +1,172 @@
+package projection
+
+import (
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	celop "cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
+	"cel.dev/cel-go/parser"
+)
+
+// reduceStep is the function around the step of reduce. No expression can contain its name.
+const reduceStep = "@reduce"
+
+// collectionFunctions declares the functions and macros of lists and maps.
+func collectionFunctions() []cel.EnvOption {
+	dyn := cel.DynType
+	return []cel.EnvOption{
+		cel.Function("merge", cel.MemberOverload("penstock_merge", []*cel.Type{dyn, dyn}, cel.MapType(dyn, dyn), cel.BinaryBinding(merge))),
+		cel.Function(reduceStep, cel.Overload("penstock_reduce", []*cel.Type{dyn}, dyn, cel.UnaryBinding(func(v ref.Val) ref.Val { return v }))),
+		cel.Macros(
+			cel.ReceiverMacro("sum", 2, expandSum),
+			cel.ReceiverMacro("reduce", 4, expandReduce),
+			cel.ReceiverMacro("reduce", 5, expandReduce)),
+	}
+}
+
+// expandSum expands list.sum(e, e.price) to list.map(e, e.price).sum().
+func expandSum(f cel.MacroExprFactory, list ast.Expr, arguments []ast.Expr) (ast.Expr, *cel.Error) {
+	mapped, err := parser.MakeMap(f, list, arguments)
+	if err != nil {
+		return nil, err
+	}
+	return f.NewMemberCall("sum", mapped), nil
+}
+
+// expandReduce expands list.reduce(total, 0, e, total + e.price), and the form with two
+// variables, which are the key and the value of a map or the index and the element of a list.
+func expandReduce(f cel.MacroExprFactory, list ast.Expr, arguments []ast.Expr) (ast.Expr, *cel.Error) {
+	var names []string
+	for i, argument := range arguments[:len(arguments)-1] {
+		if i == 1 {
+			continue // the initial value
+		}
+		if argument.Kind() != ast.IdentKind {
+			return nil, f.NewError(argument.ID(), "reduce takes the name of the result, its initial value, the name of the element, and the next result, as in list.reduce(total, 0, e, total + e.price)")
+		}
+		name := argument.AsIdent()
+		for _, other := range names {
+			if other == name {
+				return nil, f.NewError(argument.ID(), "reduce needs different names for the result and the element")
+			}
+		}
+		if variables[name] {
+			return nil, f.NewError(argument.ID(), "the name "+name+" is taken: give the result and the element other names")
+		}
+		names = append(names, name)
+	}
+	// The result can have another type after the first step.
+	initial := f.NewCall("dyn", arguments[1])
+	step := f.NewCall(reduceStep, arguments[len(arguments)-1])
+	result := f.NewIdent(names[0])
+	if len(names) == 2 {
+		return f.NewComprehension(list, names[1], names[0], initial, f.NewLiteral(types.True), step, result), nil
+	}
+	return f.NewComprehensionTwoVar(list, names[1], names[2], names[0], initial, f.NewLiteral(types.True), step, result), nil
+}
+
+// merge returns a map with the entries of two maps. If both have a key, the value is that of the
+// second.
+func merge(a, b ref.Val) ref.Val {
+	first, ok := a.(traits.Mapper)
+	second, alsoOK := b.(traits.Mapper)
+	if !ok || !alsoOK {
+		return noOverload("merge", a, b)
+	}
+	merged := make(map[ref.Val]ref.Val)
+	// A document of the event store can have a field twice; the first one counts.
+	for _, e := range sortedEntries(second, nil) {
+		if _, ok := merged[e.key]; !ok {
+			merged[e.key] = e.value
+		}
+	}
+	for _, e := range sortedEntries(first, nil) {
+		_, has := merged[e.key]
+		if _, text := e.key.(types.String); !has && !text {
+			_, has = second.Find(e.key) // 1 and 1u are one key
+		}
+		if !has {
+			merged[e.key] = e.value
+		}
+	}
+	return types.NewRefValMap(types.DefaultTypeAdapter, merged)
+}
+
+// reduction is the step of reduce. CEL would add to a list by a chain of lists, which takes one
+// step and no memory whatever the lengths are.
+type reduction struct {
+	call interpreter.InterpretableCall
+	step interpreter.InterpretableV2
+}
+
+var _ interpreter.InterpretableV2 = (*reduction)(nil)
+
+// growingResults replaces the steps of reduce in a program's plan.
+func growingResults(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	call, ok := node.(interpreter.InterpretableCall)
+	if !ok || call.Function() != reduceStep {
+		return node, nil
+	}
+	return &reduction{call, call.Args()[0]}, nil
+}
+
+// ID implements [interpreter.InterpretableV2].
+func (r *reduction) ID() int64 { return r.call.ID() }
+
+// Exec is called by the program.
+func (r *reduction) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	v := r.step.Exec(frame)
+	switch l := v.(type) {
+	case *arrayValue, *growingList:
+	case traits.Lister:
+		m := meterOf(frame)
+		n := listSize(l)
+		m.borrow(n*fieldWork, n*elementMemory)
+		elements := elementsOf(l)
+		return growingOf(&elements, m)
+	}
+	return v
+}
+
+// Eval is Exec on variables alone.
+func (r *reduction) Eval(vars interpreter.Activation) ref.Val {
+	return interpreter.EvalActivation(vars, r.Exec)
+}
+
+// growingList is a list that is the result of reduce. Appending to the longest list of those
+// that share their elements takes no copy.
+type growingList struct {
+	traits.Lister
+	// shared are the elements of the longest list, of which this one has the first.
+	shared *[]ref.Val
+	length int
+	meter  *meter
+}
+
+func growingOf(shared *[]ref.Val, m *meter) *growingList {
+	n := len(*shared)
+	list := types.NewRefValList(types.DefaultTypeAdapter, (*shared)[:n:n])
+	return &growingList{Lister: list, shared: shared, length: n, meter: m}
+}
+
+// Add appends the elements of another list.
+func (l *growingList) Add(other ref.Val) ref.Val {
+	o, ok := other.(traits.Lister)
+	if !ok {
+		return noOverload(celop.Add, l, other)
+	}
+	n := listSize(o)
+	l.meter.spend(n*fieldWork, n*elementMemory)
+	more := elementsOf(o)
+	shared := l.shared
+	if len(*shared) > l.length {
+		l.meter.spend(l.length*fieldWork, l.length*elementMemory)
+		copied := append(make([]ref.Val, 0, l.length+n), (*shared)[:l.length]...)
+		shared = &copied
+	}
+	*shared = append(*shared, more...)
+	return growingOf(shared, l.meter)
+}
