@@ -89,16 +89,22 @@
 // compared and computed with each other, because a driver decides which kind it stores 10
 // as. int with int gives int, and an overflow is an error. A double with any other number
 // gives a double. A Decimal128 with any other number gives a Decimal128, rounded to 34
-// digits; a double is then converted to the shortest decimal that represents it. A
-// Decimal128 has + - * and comparisons, but cannot be divided. The operator inc follows the
-// same rules.
+// digits; a double is then converted to the shortest decimal that represents it. The
+// operator inc follows the same rules. CEL's functions of numbers, of order and of conversion
+// take Decimal128s. math.round and math.divide round to places in a stated way, and sum is exact
+// before it is rounded once, so it does not depend on the order.
+//
+// # Times
+//
+// plus, startOf and strftime compute by the clocks of a zone that the expression names, and in
+// UTC without one, never by the zone of the process. duration and total have a stated unit.
 //
 // # Values of BSON
 //
 // Dates are timestamps (in UTC), and generic binary is bytes. CEL has no type for an
 // ObjectId, a UUID and the rarer types: they pass through unchanged, and can be compared
 // for equality. string() gives the text of an ObjectId, a UUID or a Decimal128, double()
-// the rounded value of a Decimal128. encodeValue defines how results become BSON. Integers
+// the rounded value of a Decimal128, int() its whole part. encodeValue defines how results become BSON. Integers
 // are stored with 64 bits. Those inside documents and arrays that pass through have 64 bits
 // already ([event.Canonical]). Texts, documents and arrays are read in place.
 //
