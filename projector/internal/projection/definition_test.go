@@ -239,6 +239,17 @@ func TestHashesStayTheSameAcrossVersions(t *testing.T) {
 	if p.Hash() != projection.HashOf(text) || len(p.Hash()) != 16 {
 		t.Errorf("hash is %s", p.Hash())
 	}
+	for handler, hash := range map[string]string{
+		`{when: payload.a > 1, set: {a.b: payload.b, c: "payload.?c"}, unset: [d, e.f], inc: {n: 1}}`: "ff3e6922c9a2c038",
+		`{push: {l: "{'x': payload.x}"}, pull: {m: payload.m}, addToSet: {s: payload.s}}`:             "df592b7569268c57",
+		`{min: {least: payload.n}, max: {most: timestamp}}`:                                           "654780af31892cc0",
+		`{set: {"a b-c": "state.a == null ? 1 : 2"}}`:                                                 "a1e0531f5a786130",
+		`{when: has(state.a), delete: true}`:                                                          "c548b4509406ad8a",
+	} {
+		if p := projectiontest.On(t, handler); p.Hash() != hash {
+			t.Errorf("the hash of %s is now %s", handler, p.Hash())
+		}
+	}
 }
 
 func TestNamesOfCollectionsUnderConstructionAreRefused(t *testing.T) {
