@@ -184,9 +184,10 @@ its sessions.
 {{- $projections := .root.Values.projector.projections }}
 {{- if eq (include "penstock.mountsRun" .) "true" }}
 # It outlives the containers of a pod, so a container that restarts knows that its predecessor
-# is dead.
+# is dead. A volume on a disk would keep the cluster autoscaler from removing the node.
 - name: run
   emptyDir:
+    medium: Memory
     sizeLimit: 1Mi
 {{- end }}
 {{- if and (eq .component "projector") $projections.files }}
