@@ -77,12 +77,11 @@ func (p *Publisher) takeSeat(identity string) {
 	if directory == "" {
 		return
 	}
-	seat, err := leader.TakeSeat(filepath.Join(directory, url.PathEscape(p.config.LeaseName())), identity)
+	var err error
+	p.seat, err = leader.TakeSeat(filepath.Join(directory, url.PathEscape(p.config.LeaseName())), identity)
 	if err != nil {
 		p.logger.Warn().Err(err).Msg("former publishers of this host not known: this one waits for the end of their lease (PENSTOCK_RUN_DIRECTORY)")
-		return
 	}
-	p.seat = seat
 }
 
 // kubernetesLease returns the settings of the Kubernetes Lease.

@@ -42,6 +42,7 @@ func restarts(e *episode) outcome {
 	if err != nil {
 		return outcome{err: err}
 	}
+	sleep(time.Minute + e.config.LeaseDuration) // a steady term
 	begun := time.Now()
 	e.crash(first)
 	sleep(e.upTo(time.Second))

@@ -3,12 +3,11 @@ package leader
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -18,11 +17,16 @@ import (
 // again and again before it leads.
 const maxPredecessors = 16
 
+// steadyTerm is how long a process must have led so that its successor takes the lease at once.
+// A process that crashes again and again soon after it begins to lead must not keep the lease
+// from a healthy standby.
+const steadyTerm = time.Minute
+
 // Seat is a file of this host that one process at a time holds, from its start to its end. The
 // kernel releases it only when the process has ended, however it ends. So the process that
 // takes the seat knows that all processes whose identities are in the file are dead.
 //
-// The file must be on a disk of this host, such as an emptyDir of the pod: a file system of the
+// The file must be on a file system of this host, such as an emptyDir of the pod: one of the
 // network can release the lock of a process that lives. The file also has the boot id of the
 // kernel, so one that was copied or moved to another host proves nothing. Only a machine that is
 // cloned while it runs has the boot id of its original: do not run both.
@@ -39,8 +43,8 @@ type seatRecord struct {
 }
 
 // TakeSeat takes the seat at path for the process with this identity. The result is nil if
-// another process has the seat. If the error is not nil, nothing is known of earlier processes.
-// The caller must keep the seat until the process ends.
+// another process has the seat. The caller must keep a result that is not nil until the process
+// ends, also after an error. If the error is not nil, nothing is known of earlier processes.
 func TakeSeat(path, identity string) (*Seat, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -50,39 +54,38 @@ func TakeSeat(path, identity string) (*Seat, error) {
 }
 
 func takeSeat(path, identity, boot string) (*Seat, error) {
-	s := &Seat{lock: flock.New(path+".lock", flock.SetPermissions(0o600))}
+	s := &Seat{lock: flock.New(path, flock.SetPermissions(0o600))}
 	if taken, err := s.lock.TryLock(); err != nil {
-		return nil, fmt.Errorf("lock %s.lock: %w", path, err)
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	} else if !taken {
 		return nil, nil //nolint:nilnil // no error: another process of this host lives
 	}
-	var found seatRecord
+	// From here on the file may name this process, so the lock is kept whatever happens.
 	text, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("read who was here before: %w", err), s.lock.Unlock())
-	case json.Unmarshal(text, &found) == nil && found.Boot == boot:
-		s.Dead = found.Identities
+	if err != nil {
+		return s, fmt.Errorf("read who was here before: %w", err)
 	}
-	next := seatRecord{Boot: boot, Identities: slices.Insert(slices.Clone(s.Dead), 0, identity)}
-	next.Identities = next.Identities[:min(len(next.Identities), maxPredecessors)]
-	// The record is replaced as a whole: half of one would be no record.
-	text, err = json.Marshal(next)
-	if err == nil {
-		err = os.WriteFile(path+".new", text, 0o600)
+	var found seatRecord
+	if json.Unmarshal(text, &found) != nil || found.Boot != boot {
+		found = seatRecord{Boot: boot}
 	}
+	next := slices.Insert(slices.Clone(found.Identities), 0, identity)
+	// The file that is locked has the record too: if it is removed, what it says goes with it.
+	// If the process ends in the middle, half a record is none.
+	text, err = json.Marshal(seatRecord{Boot: boot, Identities: next[:min(len(next), maxPredecessors)]})
 	if err == nil {
-		err = os.Rename(path+".new", path)
+		err = os.WriteFile(path, text, 0o600)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("record that this process is here: %w", err), s.lock.Unlock())
+		return s, fmt.Errorf("record that this process is here: %w", err)
 	}
+	s.Dead = found.Identities
 	return s, nil
 }
 
 // Succeed returns a lock that is free while a dead process holds it, so the elector takes it at
-// once instead of waiting for its end. The write is compared with the record as it is stored:
+// once instead of waiting for its end. It is not free if the term of the dead process was
+// short: then a standby may be faster. The write is compared with the record as it is stored:
 // a renewal of the dead process that is still on its way can come before it, and then the
 // elector reads again, but never after it.
 func (s *Seat) Succeed(lock resourcelock.Interface) resourcelock.Interface {
@@ -100,7 +103,7 @@ type successor struct {
 
 func (s successor) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := s.Interface.Get(ctx)
-	if err == nil && slices.Contains(s.dead, record.HolderIdentity) {
+	if err == nil && slices.Contains(s.dead, record.HolderIdentity) && record.RenewTime.Sub(record.AcquireTime.Time) >= steadyTerm {
 		record.HolderIdentity = ""
 	}
 	return record, raw, err

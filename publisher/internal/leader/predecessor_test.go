@@ -1,10 +1,15 @@
 package leader
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 func TestSeatProvesThatItsFormerHoldersAreDead(t *testing.T) {
@@ -69,4 +74,74 @@ func TestSeatProvesThatItsFormerHoldersAreDead(t *testing.T) {
 	if _, err := takeSeat(filepath.Join(path, "below a file"), "a", "boot 2"); err == nil {
 		t.Error("a seat below a file has no error")
 	}
+}
+
+func TestSeatWhoseFileIsRemovedProvesNothing(t *testing.T) {
+	t.Parallel()
+	for removed := 0; ; removed++ {
+		directory := t.TempDir()
+		path := filepath.Join(directory, "seat")
+		living, err := takeSeat(path, "living", "boot")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer living.lock.Close()
+		files, err := os.ReadDir(directory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if removed == len(files) {
+			return
+		}
+		if err := os.Remove(filepath.Join(directory, files[removed].Name())); err != nil {
+			t.Fatal(err)
+		}
+		other, err := takeSeat(path, "other", "boot")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other == nil {
+			continue
+		}
+		defer other.lock.Close()
+		if slices.Contains(other.Dead, "living") {
+			t.Errorf("without the file %s, a living process counts as dead", files[removed].Name())
+		}
+	}
+}
+
+// A process that crashes again and again must not keep the lease from a healthy standby.
+func TestOnlyTheLeaseOfASteadyTermIsSucceeded(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		holder string
+		lasted time.Duration
+		want   string
+	}{
+		{"dead", time.Hour, ""},
+		{"dead", time.Minute, ""},
+		{"dead", time.Minute - time.Second, "dead"},
+		{"dead", 0, "dead"},
+		{"living", time.Hour, "living"},
+		{"", 0, ""},
+	} {
+		lock := (&Seat{Dead: []string{"dead"}}).Succeed(heldLock{record: resourcelock.LeaderElectionRecord{
+			HolderIdentity: c.holder, AcquireTime: metav1.NewTime(began), RenewTime: metav1.NewTime(began.Add(c.lasted)),
+		}})
+		record, _, err := lock.Get(t.Context())
+		if err != nil || record.HolderIdentity != c.want {
+			t.Errorf("a term of %q that lasted %v is read as one of %q, not %q: %v", c.holder, c.lasted, record.HolderIdentity, c.want, err)
+		}
+	}
+}
+
+type heldLock struct {
+	resourcelock.Interface
+
+	record resourcelock.LeaderElectionRecord
+}
+
+func (h heldLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &h.record, nil, nil
 }
