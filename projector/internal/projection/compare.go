@@ -20,8 +20,8 @@ func equalValues(a, b bson.RawValue, m *meter) bool {
 		return true
 	}
 	if n, ok := numberOf(a); ok {
-		m, ok := numberOf(b)
-		return ok && compareNumbers(n, m) == 0
+		other, ok := numberOf(b)
+		return ok && m.compareNumbers(n, other) == 0
 	}
 	if a.Type != b.Type {
 		return false

@@ -36,7 +36,7 @@ func sameValue(a, b ref.Val, m *meter) bool {
 		return sameValue(x.GetValue(), y.GetValue(), m)
 	}
 	if isNumber(a) && isNumber(b) {
-		return !isNaN(a) && !isNaN(b) && compareNumbers(numberIn(a), numberIn(b)) == 0
+		return !isNaN(a) && !isNaN(b) && m.compareNumbers(numberIn(a), numberIn(b)) == 0
 	}
 	switch x := a.(type) {
 	case traits.Mapper:

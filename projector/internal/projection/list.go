@@ -36,7 +36,12 @@ var pushKeys = []string{pushValue, pushSort, pushKeep}
 // arrange sorts and shortens a list. Elements of equal rank keep their order.
 func (f *listForm) arrange(array bson.RawValue, m *meter) (bson.RawValue, error) {
 	type ranked struct{ element, rank bson.RawValue }
-	var all []ranked
+	n := m.count(array.Value)
+	m.spend(0, 2*len(array.Value)+2*n*elementMemory)
+	if f.direction != 0 {
+		m.spend(n*sortWork(n), 0)
+	}
+	all := make([]ranked, 0, n)
 	for r := m.fields(array.Value); ; {
 		_, element, ok := r.next()
 		if !ok {
@@ -51,12 +56,10 @@ func (f *listForm) arrange(array bson.RawValue, m *meter) (bson.RawValue, error)
 		}
 		all = append(all, e)
 	}
-	m.spend(len(all)*sortWork(len(all)), 2*len(array.Value))
 	if f.direction != 0 {
 		var failed error
 		slices.SortStableFunc(all, func(a, b ranked) int {
-			m.compared(len(a.rank.Value), len(b.rank.Value))
-			c, err := compareRanks(a.rank, b.rank)
+			c, err := compareRanks(a.rank, b.rank, m)
 			failed = cmp.Or(failed, err)
 			return f.direction * c
 		})
@@ -64,7 +67,7 @@ func (f *listForm) arrange(array bson.RawValue, m *meter) (bson.RawValue, error)
 			return array, fmt.Errorf("sort the list: %w", failed)
 		}
 	}
-	switch n := len(all); {
+	switch {
 	case f.keep > 0:
 		all = all[:min(n, f.keep)]
 	case f.keep < 0:
@@ -78,10 +81,14 @@ func (f *listForm) arrange(array bson.RawValue, m *meter) (bson.RawValue, error)
 }
 
 // compareRanks compares as [compareValues] does. An absent value and null are the least.
-func compareRanks(a, b bson.RawValue) (int, error) {
+func compareRanks(a, b bson.RawValue, m *meter) (int, error) {
 	some, other := present(a) && a.Type != bson.TypeNull, present(b) && b.Type != bson.TypeNull
 	switch {
 	case some && other:
+		m.compared(len(a.Value), len(b.Value))
+		x, _ := numberOf(a)
+		y, _ := numberOf(b)
+		m.spend(comparisonWork(x, y), 0)
 		return compareValues(a, b)
 	case some:
 		return 1, nil

@@ -105,3 +105,52 @@ func relaxed(t *rapid.T, v bson.RawValue) string {
 	}
 	return string(text[len(`{"v":`) : len(text)-1])
 }
+
+// TestLongListsAreCharged checks that an event cannot make the projector compare large
+// numbers, or copy many elements, for longer than the limits allow.
+func TestLongListsAreCharged(t *testing.T) {
+	t.Parallel()
+	// A busy machine can reach the limit of the time first.
+	const work, memory = "evaluation ", "evaluation needs too much memory"
+	small := func(i int) any { return 1e-320 * float64(1+i*7919%100_003) } // with a fraction of a thousand digits
+	null := func(int) any { return nil }
+	for _, test := range []struct {
+		name, handler, payload string
+		n                      int
+		element                func(int) any
+		says                   string
+	}{
+		{"sort", `{push: {l: {value: payload.n, sort: 1}}}`, `{"n":{"$numberDecimal":"1E-320"}}`, 150_000, func(i int) any {
+			if i%2 == 0 {
+				return small(i)
+			}
+			d, err := bson.ParseDecimal128(fmt.Sprintf("%dE-320", 1+i*7919%100_003))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}, work},
+		{"addToSet", `{addToSet: {l: payload.n}}`, `{"n":{"$numberDecimal":"1E-321"}}`, 150_000, small, work},
+		{"in", `{set: {a: payload.n in state.l}}`, `{"n":{"$numberDecimal":"1E-321"}}`, 150_000, small, work},
+		{"element", `{inc: {"l[id=payload.n].n": 1}}`, `{"n":{"$numberDecimal":"1E-321"}}`, 150_000, func(i int) any { return bson.D{{Key: "id", Value: small(i)}} }, work},
+		{"keep of many", `{push: {l: {value: payload.n, keep: -1}}}`, `{"n":1}`, 1_200_000, null, memory},
+		{"element of many", `{inc: {"l[id=payload.n].n": 1}}`, `{"n":1}`, 1_200_000, null, memory},
+		{"keep", `{push: {l: {value: payload.n, keep: -200000}}}`, `{"n":1}`, 200_000, null, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			list := make(bson.A, test.n)
+			for i := range list {
+				list[i] = test.element(i)
+			}
+			document, err := bson.Marshal(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(0)}, {Key: "l", Value: list}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := projectiontest.On(t, test.handler).Fold(document, []*event.Event{projectiontest.Event(t, 1, "E", test.payload)})
+			if (f.Err == nil) != (test.says == "") || f.Err != nil && !strings.Contains(f.Err.Error(), test.says) {
+				t.Errorf("the event has the error %v, want %q", f.Err, test.says)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"cel.dev/cel-go/common/types/ref"
@@ -206,6 +207,23 @@ func (m *meter) hashed(key ref.Val) { m.spend(textSize(key)/bytesPerWork, 0) }
 
 // compared charges the comparison of two texts.
 func (m *meter) compared(a, b int) { m.spend(min(a, b)/bytesPerWork, 0) }
+
+// compareNumbers charges the comparison of two numbers, and compares them.
+func (m *meter) compareNumbers(a, b number) int {
+	m.spend(comparisonWork(a, b), 0)
+	return compareNumbers(a, b)
+}
+
+// comparisonWork is the work to compare two numbers if one is a decimal: the exact fraction of
+// a small double has up to a thousand digits.
+func comparisonWork(a, b number) int {
+	const perBit = 16
+	if a.kind != decimalNumber && b.kind != decimalNumber {
+		return 0
+	}
+	_, exponent := math.Frexp(a.f + b.f) // one of them is 0
+	return decimalWork + max(exponent, -exponent)*perBit
+}
 
 // varMeter is the name of the meter among the variables. No expression can contain it.
 const varMeter = "@meter"

@@ -349,6 +349,7 @@ func (p fieldPath) elements(array bson.RawValue, do change, m *meter) (bson.RawV
 			element = next
 		}
 		if present(element) {
+			m.spend(0, elementMemory)
 			all = append(all, element)
 		}
 	}
