@@ -261,3 +261,31 @@ func TestNamesOfCollectionsUnderConstructionAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderOfKeysDoesNotDecideTheOrderOfNestedFields checks that equal definitions give equal
+// documents: a loop over a nested document shows the order of its fields.
+func TestOrderOfKeysDoesNotDecideTheOrderOfNestedFields(t *testing.T) {
+	t.Parallel()
+	for _, handlers := range [][2]string{
+		{`{set: {m.z: 1, m.a: 2}, inc: {m.k: 1}}`, `{inc: {m.k: 1}, set: {m.a: 2, m.z: 1}}`},
+		{`{set: {"m[payload.k].z": 1, "m[payload.k].a": 2}}`, `{set: {"m[payload.k].a": 2, "m[payload.k].z": 1}}`},
+		{`{set: {"l[id=payload.k].z": 1, "l[id=payload.k].a": 2}}`, `{set: {"l[id=payload.k].a": 2, "l[id=payload.k].z": 1}}`},
+	} {
+		one, other := projectiontest.On(t, handlers[0]), projectiontest.On(t, handlers[1])
+		stored, err := projection.Compile(one.Definition())
+		if err != nil || one.Hash() != other.Hash() {
+			t.Fatalf("%s and %s are not the same definition: %v", one.Definition(), other.Definition(), err)
+		}
+		events := []*event.Event{projectiontest.Event(t, 1, "E", `{"k":"x"}`)}
+		result := func(p *projection.Projection) string {
+			f := p.Fold(nil, events)
+			return projectiontest.JSON(t, f.State())
+		}
+		want := result(one)
+		for _, p := range []*projection.Projection{other, stored} {
+			if got := result(p); got != want {
+				t.Errorf("%s gives %s, and the same definition gives %s", handlers[0], want, got)
+			}
+		}
+	}
+}

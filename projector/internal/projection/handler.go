@@ -129,13 +129,19 @@ func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason,
 	return outcomeApplied, "", nil
 }
 
-// arrange sorts the operations if one has a computed path: those that lead to the same
-// value are then carried out in the same order in each process.
+// arrange sorts the operations if several change one field of the document. They can create
+// fields and elements in it, whose order a loop over them shows. The order of the operations
+// in the file is not a part of the definition, so it must not decide.
 func (h *handler) arrange() {
 	h.computed = slices.ContainsFunc(h.operations, func(o operation) bool { return o.path.computed() })
-	if h.computed {
-		slices.SortFunc(h.operations, func(a, b operation) int { return strings.Compare(a.canonical(), b.canonical()) })
+	fields := map[string]bool{}
+	for i := range h.operations {
+		fields[h.operations[i].path[0].name] = true
 	}
+	if len(fields) == len(h.operations) {
+		return
+	}
+	slices.SortFunc(h.operations, func(a, b operation) int { return strings.Compare(a.canonical(), b.canonical()) })
 }
 
 // rich is as [Projection.rich].
