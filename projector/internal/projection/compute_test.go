@@ -164,3 +164,19 @@ func TestExplainShowsComputedFields(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestComputedFieldsDoNotReadTheEventPastALoop checks names with a dot, which are not those of
+// an enclosing loop.
+func TestComputedFieldsDoNotReadTheEventPastALoop(t *testing.T) {
+	t.Parallel()
+	for expression, says := range map[string]string{
+		"[1].map(payload, payload + .payload.x)": "and payload is of the event",
+		"[1].map(state, state + .state.c)":       "the value depends on itself",
+		"[1].map(payload, payload + 1)":          "",
+	} {
+		_, err := projection.Parse("p.yaml", []byte(`projections: [{name: p, collection: c, compute: {c: "`+expression+`"}, on: {E: {set: {a: payload.a}}}}]`))
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", expression, err)
+		}
+	}
+}

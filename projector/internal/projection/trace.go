@@ -154,8 +154,11 @@ var variables = map[string]bool{
 
 func (w *inputWalk) visit(e ast.Expr) {
 	if path, ok := pathOf(e); ok {
+		// A dot before the name of a variable passes those of loops with the same name.
+		name, absolute := strings.CutPrefix(path[0], ".")
+		path[0] = name
 		key := strings.Join(path, ".")
-		if variables[path[0]] && w.bound[path[0]] == 0 && !w.seen[key] {
+		if variables[name] && (absolute || w.bound[name] == 0) && !w.seen[key] {
 			w.seen[key] = true
 			w.found = append(w.found, path)
 		}
