@@ -81,9 +81,12 @@ func steps(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// adviseOnType checks the event type of a handler. If event types are declared and a
-// declared one is similar, that is probably meant.
+// adviseOnType checks the event type of a handler. A | in it probably separates two of them.
+// If event types are declared and a declared one is similar, that is probably meant.
 func (p place) adviseOnType(node *yaml.Node, eventType string) {
+	if strings.Contains(eventType, "|") || strings.TrimSpace(eventType) != eventType {
+		p.advise(node, "%q is the name of one event type: between several, write one space, | and one space: A | B", eventType)
+	}
 	if !p.advising || len(p.declared) == 0 || p.declared[eventType] != "" {
 		return
 	}

@@ -131,3 +131,19 @@ func TestCheckAdvisesOnFieldsThatAreNotRequired(t *testing.T) {
 		}
 	}
 }
+
+// A key with | but without the spaces is the name of one event type, which no event has.
+func TestCheckAdvisesOnSeparatorsWithoutSpaces(t *testing.T) {
+	t.Parallel()
+	for key, says := range map[string]string{
+		"Placed | Paid":   "",
+		"Placed|Paid":     `"Placed|Paid" is the name of one event type`,
+		"Placed |Paid":    `"Placed |Paid" is the name of one event type`,
+		"Placed  |  Paid": `"Placed " is the name of one event type`,
+	} {
+		advice := adviceOn(t, "projections: [{name: p, collection: c, on: {\""+key+"\": {delete: true}}}]")
+		if (len(advice) == 0) != (says == "") || says != "" && !strings.Contains(advice[0].Message, says) {
+			t.Errorf("%s: %v", key, advice)
+		}
+	}
+}
