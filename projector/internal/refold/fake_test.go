@@ -170,8 +170,10 @@ func (w *fakeStores) Split(_ context.Context, n int) ([]eventstore.Position, err
 }
 
 func (w *fakeStores) Read(document bson.Raw) (event.Event, error) {
+	w.mu.Lock()
 	w.unfolded++
 	w.most = max(w.most, w.unfolded)
+	w.mu.Unlock()
 	return w.reader.Read(document)
 }
 
@@ -260,7 +262,9 @@ type folded struct {
 
 // apply is the projection.
 func (w *fakeStores) apply(state projection.State, ev *event.Event) (projection.State, error) {
+	w.mu.Lock()
 	w.unfolded--
+	w.mu.Unlock()
 	if ev.EventType == typePoison {
 		return nil, errors.New("poison")
 	}
