@@ -247,7 +247,7 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 			r.decide("h1")
 			r.apply(draw(4) == 0)
 			r.index()
-			r.settle(generation.States()[draw(4)])
+			r.settle([]generation.State{generation.Building, generation.CatchingUp, generation.Verifying, generation.Promoting}[draw(4)])
 			for len(schedule) > 0 {
 				switch draw(23) {
 				case 0:
