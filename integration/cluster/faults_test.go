@@ -135,7 +135,7 @@ func drainNode(r *release) (time.Time, string) {
 	t := r.t
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := command(ctx, controlplane.Kubectl, "drain", "node-0", "--ignore-daemonsets", "--timeout=20s",
+	out, err := command(ctx, controlplane.Kubectl, "drain", "node-0", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=20s",
 		"--pod-selector=app.kubernetes.io/instance="+r.name)
 	if err == nil {
 		t.Errorf("the drain came to its end:\n%s", out)
