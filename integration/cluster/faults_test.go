@@ -77,7 +77,17 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// killPublisher kills a leader that its own successor in the pod may succeed at once: it has
+// led for a minute.
 func killPublisher(r *release) (time.Time, string) {
+	await(r.t, "a term of a minute", func() (bool, string) {
+		lease, err := suite.client.CoordinationV1().Leases(r.namespace).Get(r.t.Context(), r.name+"-penstock-publisher", metav1.GetOptions{})
+		if err != nil || lease.Spec.AcquireTime == nil {
+			return false, fmt.Sprintf("nobody leads (%v)", err)
+		}
+		term := time.Since(lease.Spec.AcquireTime.Time)
+		return term > time.Minute, "it lasts " + term.String()
+	})
 	signalPod(r.t, r.leader(), sigkill)
 	return time.Now(), ""
 }
