@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // maxParkedLooks bounds how often one call looks up parked units again because one of them
@@ -170,6 +170,13 @@ func (b *batch) unparkable(units []*unit, err error) {
 	}
 }
 
+// interrupted reports whether a promotion, or another process that writes the same aggregate,
+// stops the unit. That says nothing about the unit, so it is offered again and never parked.
+func (u *unit) interrupted() bool {
+	return slices.ContainsFunc([]error{ErrPaused, model.ErrSuperseded, ErrContended, errMoved},
+		func(err error) bool { return errors.Is(u.trouble, err) })
+}
+
 // parkRest parks the units that could not continue.
 func (b *batch) parkRest(ctx context.Context) {
 	var parking, unavailable []*unit
@@ -181,7 +188,7 @@ func (b *batch) parkRest(ctx context.Context) {
 				Err: errors.New("neither the topic nor the event store has the event"),
 			}
 			parking = append(parking, u)
-		case u.trouble == nil, u.contended, u.unparkable:
+		case u.trouble == nil, u.unparkable, u.interrupted():
 		case u.conflicting():
 			u.cause = u.conflict
 			parking = append(parking, u)

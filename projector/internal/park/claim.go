@@ -143,10 +143,9 @@ func (s *Store) Postpone(ctx context.Context, c model.Claimed, f model.Failure) 
 	return err
 }
 
-// Return releases a marker unchanged, so that another process can claim it at once. It is
-// used when this process stops.
-func (s *Store) Return(ctx context.Context, c model.Claimed) error {
-	_, err := s.change(ctx, c, bson.D{claims.Release(0)}, fieldClaim)
+// Return releases a marker unchanged. After the delay, any process can claim it.
+func (s *Store) Return(ctx context.Context, c model.Claimed, delay time.Duration) error {
+	_, err := s.change(ctx, c, bson.D{claims.Release(delay)}, fieldClaim)
 	return err
 }
 

@@ -65,7 +65,7 @@ func TestOneProcessAtATimeResumesAnAggregate(t *testing.T) {
 		second := claim(t, s)
 		for _, err := range []error{
 			s.Postpone(t.Context(), first, model.Failure{}),
-			s.Return(t.Context(), first),
+			s.Return(t.Context(), first, 0),
 			func() error { _, err := s.Finish(t.Context(), first, 9, lease); return err }(),
 		} {
 			if !errors.Is(err, park.ErrClaimLost) {
@@ -157,7 +157,7 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 		if claimed.Attempts != 4 {
 			t.Errorf("%d attempts", claimed.Attempts)
 		}
-		if err := s.Return(t.Context(), claimed); err != nil {
+		if err := s.Return(t.Context(), claimed, 0); err != nil {
 			t.Error(err)
 		}
 		claim(t, s)

@@ -32,8 +32,8 @@ type Claims interface {
 	Finish(ctx context.Context, m model.Claimed, watermark int64, lease time.Duration) (head int64, err error)
 	// Postpone returns the marker, to be claimed after a wait.
 	Postpone(ctx context.Context, m model.Claimed, f model.Failure) error
-	// Return returns the marker unchanged, to be claimed immediately.
-	Return(ctx context.Context, m model.Claimed) error
+	// Return returns the marker unchanged, to be claimed after the delay.
+	Return(ctx context.Context, m model.Claimed, delay time.Duration) error
 }
 
 // Options configure a [Resumer].
@@ -131,7 +131,7 @@ func (r *Resumer) resume(ctx context.Context, m model.Claimed) string {
 	case ctx.Err() != nil:
 		returning, cancel := mongox.Timeout(context.WithoutCancel(ctx), returnTimeout)
 		defer cancel()
-		if err := r.options.Claims.Return(returning, m); err != nil {
+		if err := r.options.Claims.Return(returning, m, 0); err != nil {
 			log.Debug().Err(err).Msg("claim of a parked aggregate not returned; it will expire")
 		}
 	case err != nil:
@@ -166,6 +166,12 @@ func (r *Resumer) replay(ctx context.Context, m model.Claimed, log *zerolog.Logg
 		return resultResumed, nil
 	case !cause.Reason.Resumes():
 		return resultParked, nil
+	case resumed.Interrupted:
+		// The marker keeps why the aggregate is parked.
+		if err := r.options.Claims.Return(ctx, m, r.options.Poll); err != nil {
+			return resultLost, err
+		}
+		return resultStuck, nil
 	}
 	f := model.Failure{Reason: string(cause.Reason), Error: cause.Err.Error(), EventID: cause.EventID, Attempts: attempts, Seldom: cause.Reason.Seldom()}
 	if err := r.options.Claims.Postpone(ctx, m, f); err != nil {

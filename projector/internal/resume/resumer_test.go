@@ -88,8 +88,8 @@ func (f *fake) Postpone(_ context.Context, _ model.Claimed, failure model.Failur
 	return nil
 }
 
-func (f *fake) Return(ctx context.Context, _ model.Claimed) error {
-	_ = f.call("return")
+func (f *fake) Return(ctx context.Context, _ model.Claimed, delay time.Duration) error {
+	_ = f.call("return after " + delay.String())
 	return ctx.Err()
 }
 
@@ -133,6 +133,23 @@ func expect(t *testing.T, registry *prometheus.Registry, lost, parked, resumed, 
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestInterruptedAggregateKeepsWhyItIsParked checks that an aggregate whose replay a promotion
+// stops is tried again soon, and that the marker keeps its reason and its attempts.
+func TestInterruptedAggregateKeepsWhyItIsParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{due: []model.Claimed{{Head: 4, Attempts: 3}}}
+		f.replay = func(context.Context, engine.Suspended) (engine.Resumed, error) {
+			return engine.Resumed{Cause: &projection.Error{EventID: 1, Reason: projection.ReasonUnavailable, Err: engine.ErrPaused}, Interrupted: true}, nil
+		}
+		registry := f.start(t, time.Second)
+		if strings.Join(f.calls, " ") != "return after 2s" {
+			t.Errorf("called %v", f.calls)
+		}
+		expect(t, registry, "0", "0", "0", "1")
+	})
 }
 
 // TestReplayCatchesUpWithARisingHead checks that replaying continues while the head is above
@@ -194,7 +211,7 @@ func TestWorkersAreBoundedAndReturnTheirClaims(t *testing.T) {
 			return engine.Resumed{}, context.Cause(ctx)
 		}
 		f.start(t, time.Minute)
-		if f.most != 2 || len(f.due) != 7 || !slices.Equal(f.calls, []string{"return", "return"}) {
+		if f.most != 2 || len(f.due) != 7 || !slices.Equal(f.calls, []string{"return after 0s", "return after 0s"}) {
 			t.Errorf("%d at a time, %d left, calls %v", f.most, len(f.due), f.calls)
 		}
 	})
