@@ -98,7 +98,9 @@ var faultKinds = map[string]faultKind{
 				_ = w.mongo.Failover()
 				return
 			}
-			w.loseSessionLocks(1)
+			for _, pipeline := range w.pipelines {
+				pipeline.loseSessionLocks(1)
+			}
 		})
 	}},
 	"slow link": {longest: time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
@@ -312,13 +314,16 @@ func (w *World) process(f Fault) *process {
 	return all[f.Process%len(all)]
 }
 
-// outage cuts the links of all processes to the server of a fault. down happens meanwhile.
-func (w *World) outage(ctx context.Context, f Fault, last time.Duration, down func()) {
+// outage cuts the links of the processes of all pipelines to the server of a fault. down
+// happens meanwhile.
+func (s *servers) outage(ctx context.Context, f Fault, last time.Duration, down func()) {
 	var hosts []*virtual.Host
-	for _, p := range w.processes() {
-		h := p.host()
-		h.Cut(f.Server, f.Way%2 == 0)
-		hosts = append(hosts, h)
+	for _, pipeline := range s.pipelines {
+		for _, p := range pipeline.processes() {
+			h := p.host()
+			h.Cut(f.Server, f.Way%2 == 0)
+			hosts = append(hosts, h)
+		}
 	}
 	down()
 	wait(ctx, last)

@@ -174,10 +174,11 @@ func neighbour(p *Plan) *Plan {
 		kind := faultKinds[name]
 		return kind.server != "" || kind.wide || !p.Reconcile && (kind.reconciled || kind.later)
 	})
-	for at := time.Duration(0); at < p.Length; at += time.Duration(r.ExpFloat64() * float64(time.Minute)) {
+	mean := float64(time.Minute)
+	for at := time.Duration(r.ExpFloat64() * mean); at < p.Length; at += time.Duration(r.ExpFloat64() * mean) {
 		name := kinds[r.IntN(len(kinds))]
 		n.Faults = append(n.Faults, Fault{
-			At: at, Kind: name, Process: r.IntN(6), Way: r.IntN(16), Server: pick(r, mongodb, servicebus),
+			At: at, Kind: name, Process: r.IntN(6), Way: r.IntN(16), Server: pick(r, mongodb, servicebus, kubernetes),
 			For: time.Duration(float64(faultKinds[name].longest) * r.Float64() * r.Float64()),
 		})
 	}

@@ -281,6 +281,9 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 	listed := make(map[string]bool) // by more than one generation during a rebuild
 	for _, m := range parked {
 		if !o.world.owns(m.Unit.Projection) {
+			if !slices.ContainsFunc(o.world.pipelines, func(w *World) bool { return w.owns(m.Unit.Projection) }) {
+				findings = append(findings, fmt.Sprintf("%+v is parked, and no pipeline has the projection", m.Unit))
+			}
 			continue
 		}
 		key := m.Unit.Projection + "/" + m.Unit.Aggregate
@@ -297,6 +300,14 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 	n, err := o.world.state("quarantine").CountDocuments(ctx, bson.D{{Key: "_id.stream", Value: o.world.named("events")}})
 	if err != nil {
 		return nil, fmt.Errorf("count the quarantine: %w", err)
+	}
+	streams := make(bson.A, len(o.world.pipelines))
+	for i, w := range o.world.pipelines {
+		streams[i] = w.named("events")
+	}
+	strange, err := o.world.state("quarantine").CountDocuments(ctx, bson.D{{Key: "_id.stream", Value: bson.D{{Key: "$nin", Value: streams}}}})
+	if err != nil || strange > 0 {
+		findings = append(findings, fmt.Sprintf("the quarantine has %d events of streams that no pipeline has: %v", strange, err))
 	}
 	unreadable, skipped := len(o.unreadable), 0
 	for i := range o.unreadable {

@@ -53,6 +53,8 @@ type servers struct {
 	kube    *apiServer
 	// ahead is how far the clock of MongoDB is ahead of the processes' clocks.
 	ahead atomic.Int64
+	// pipelines are those that share the servers.
+	pipelines []*World
 	// client reaches MongoDB over a link without faults. Writers, observers and validators
 	// use it.
 	client *mongo.Client
@@ -154,6 +156,7 @@ func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix
 		w.projectors = append(w.projectors, &process{world: w, kind: virtual.Projector, number: i})
 	}
 	w.projectors, w.spares = w.projectors[:p.Projectors], w.projectors[p.Projectors:]
+	s.pipelines = append(s.pipelines, w)
 	return w, nil
 }
 
