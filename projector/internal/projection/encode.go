@@ -56,16 +56,8 @@ func (e encoder) charge(v ref.Val) {
 
 func (e encoder) value(v ref.Val) (bson.RawValue, error) {
 	e.charge(v)
-	switch v := v.(type) {
-	case *documentValue:
-		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: v.raw}, nil
-	case *arrayValue:
-		if len(v.more) == 0 {
-			return v.raw, nil
-		}
-		return arrayOf(v.raw, v.more), nil
-	case opaque:
-		return v.raw, nil
+	if raw, ok := rawOf(v); ok {
+		return raw, checkDepth(raw, 0)
 	}
 	t, data, err := e.appendCharged(nil, v, 0)
 	if err == nil && len(data) > maxState {
@@ -74,10 +66,51 @@ func (e encoder) value(v ref.Val) (bson.RawValue, error) {
 	return bson.RawValue{Type: t, Value: data}, err
 }
 
+// rawOf returns a value that is copied byte for byte.
+func rawOf(v ref.Val) (bson.RawValue, bool) {
+	switch v := v.(type) {
+	case *documentValue:
+		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: v.raw}, true
+	case *arrayValue:
+		if len(v.more) == 0 {
+			return v.raw, true
+		}
+		return arrayOf(v.raw, v.more), true
+	case opaque:
+		return v.raw, true
+	}
+	return bson.RawValue{}, false
+}
+
+// checkDepth checks that a value with depth levels around it nests at most [maxDepth] levels
+// deep. Otherwise each event could put the document of the last one into another.
+func checkDepth(v bson.RawValue, depth int) error {
+	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+		return nil
+	}
+	if depth >= maxDepth {
+		return errTooDeep
+	}
+	for fields := readFields(v.Value); ; {
+		_, member, ok := fields.next()
+		if !ok {
+			return nil
+		}
+		if err := checkDepth(member, depth+1); err != nil {
+			return err
+		}
+	}
+}
+
+var errTooDeep = fmt.Errorf("value nests deeper than %d levels", maxDepth)
+
 // appendCharged appends the encoding of v, which is charged, to dst and returns its type.
 func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
 	if depth > maxDepth {
-		return 0, dst, fmt.Errorf("value nests deeper than %d levels", maxDepth)
+		return 0, dst, errTooDeep
+	}
+	if raw, ok := rawOf(v); ok {
+		return raw.Type, append(dst, raw.Value...), checkDepth(raw, depth)
 	}
 	switch v := v.(type) {
 	case types.String:
@@ -102,16 +135,6 @@ func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []b
 		return bson.TypeDateTime, bsoncore.AppendDateTime(dst, v.UnixMilli()), nil
 	case types.Bytes:
 		return bson.TypeBinary, bsoncore.AppendBinary(dst, bson.TypeBinaryGeneric, v), nil
-	case *documentValue:
-		return bson.TypeEmbeddedDocument, append(dst, v.raw...), nil
-	case opaque:
-		return v.raw.Type, append(dst, v.raw.Value...), nil
-	case *arrayValue:
-		raw := v.raw
-		if len(v.more) > 0 {
-			raw = arrayOf(v.raw, v.more)
-		}
-		return bson.TypeArray, append(dst, raw.Value...), nil
 	case types.Duration:
 		return 0, dst, errDuration
 	case *types.Optional:
