@@ -20,8 +20,9 @@ import (
 // expression, and UTC without one, so that every projector computes the same.
 func timeFunctions() []cel.EnvOption {
 	at, span, text, whole, fraction := cel.TimestampType, cel.DurationType, cel.StringType, cel.IntType, cel.DoubleType
-	// with declares a function with and without a zone as its last argument.
-	with := func(name string, result *cel.Type, arguments []*cel.Type, compute func(t time.Time, zone *time.Location, arguments []ref.Val) (ref.Val, error)) cel.EnvOption {
+	// with declares a function with and without a zone as its last argument. id names its
+	// overloads.
+	with := func(name, id string, result *cel.Type, arguments []*cel.Type, compute func(t time.Time, zone *time.Location, arguments []ref.Val) (ref.Val, error)) cel.EnvOption {
 		n := len(arguments)
 		call := cel.FunctionBinding(func(values ...ref.Val) ref.Val {
 			zone := time.UTC
@@ -39,8 +40,15 @@ func timeFunctions() []cel.EnvOption {
 		})
 		zoned := append(append([]*cel.Type{}, arguments...), text)
 		return cel.Function(name,
-			cel.MemberOverload("timestamp_"+name, arguments, result, call),
-			cel.MemberOverload("timestamp_"+name+"_zone", zoned, result, call))
+			cel.MemberOverload("timestamp_"+id, arguments, result, call),
+			cel.MemberOverload("timestamp_"+id+"_zone", zoned, result, call))
+	}
+	add := func(t time.Time, zone *time.Location, a []ref.Val) (ref.Val, error) {
+		n, err := wholeOf(a[0])
+		if err != nil {
+			return nil, err
+		}
+		return timestampOf(plus(t, n, string(a[1].(types.String)), zone))
 	}
 	seconds := func(id string, number *cel.Type) cel.FunctionOpt {
 		return cel.Overload(id, []*cel.Type{number, text}, span, cel.BinaryBinding(func(n, unit ref.Val) ref.Val {
@@ -52,13 +60,12 @@ func timeFunctions() []cel.EnvOption {
 		}))
 	}
 	return []cel.EnvOption{
-		with("plus", at, []*cel.Type{at, whole, text}, func(t time.Time, zone *time.Location, a []ref.Val) (ref.Val, error) {
-			return timestampOf(plus(t, int64(a[0].(types.Int)), string(a[1].(types.String)), zone))
-		}),
-		with("startOf", at, []*cel.Type{at, text}, func(t time.Time, zone *time.Location, a []ref.Val) (ref.Val, error) {
+		with("plus", "plus", at, []*cel.Type{at, whole, text}, add),
+		with("plus", "plus_double", at, []*cel.Type{at, fraction, text}, add),
+		with("startOf", "startOf", at, []*cel.Type{at, text}, func(t time.Time, zone *time.Location, a []ref.Val) (ref.Val, error) {
 			return timestampOf(startOf(t, string(a[0].(types.String)), zone))
 		}),
-		with("strftime", text, []*cel.Type{at, text}, func(t time.Time, zone *time.Location, a []ref.Val) (ref.Val, error) {
+		with("strftime", "strftime", text, []*cel.Type{at, text}, func(t time.Time, zone *time.Location, a []ref.Val) (ref.Val, error) {
 			s, err := strftime(t.In(zone), string(a[0].(types.String)))
 			return types.String(s), err
 		}),
@@ -152,6 +159,18 @@ func durationOf(n ref.Val, unit string) (time.Duration, error) {
 
 // maxPlus bounds what is added to a time, in any unit. It is more than the days of 9999 years.
 const maxPlus = 4_000_000
+
+// wholeOf returns a whole number, which some drivers store as a double.
+func wholeOf(n ref.Val) (int64, error) {
+	f, ok := n.(types.Double)
+	if !ok {
+		return int64(n.(types.Int)), nil
+	}
+	if whole := math.Trunc(float64(f)); whole == float64(f) && math.Abs(whole) < 1<<53 {
+		return int64(whole), nil
+	}
+	return 0, fmt.Errorf("plus takes a whole number of units, and %v is none: round it with int(math.round(…)), or write timestamp + duration(%[1]v, 'days')", float64(f))
+}
 
 // plus adds calendar units to a time, by the clocks of a zone. The time of day stays. If the
 // month has no such day, the result is on its last day. If the clocks skip the result, it is
