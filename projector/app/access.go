@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // accessInterval is how often a process checks that MongoDB still accepts it.
@@ -20,7 +21,7 @@ const accessInterval = 10 * time.Second
 // whileAccepted runs do, and ends its context when MongoDB has refused this process for
 // PENSTOCK_FATAL_AFTER: only a restarted process can have new credentials. It returns that
 // refusal, otherwise do's error.
-func (p *Projector) whileAccepted(ctx context.Context, s *stores, h *health.Health, do func(context.Context) error) error {
+func (p *Projector) whileAccepted(ctx context.Context, s *stores.Stores, h *health.Health, do func(context.Context) error) error {
 	access := &mongox.Access{After: p.config.Process.FatalAfter, Service: "projector", Logger: p.logger}
 	h.Ready("mongodb-access", access.Check)
 	accepted, end := context.WithCancelCause(ctx)
@@ -28,7 +29,7 @@ func (p *Projector) whileAccepted(ctx context.Context, s *stores, h *health.Heal
 	watching, stop := context.WithCancel(accepted)
 	ended := make(chan error, 1)
 	go func() {
-		err := watchAccess(watching, access, s.readOwners)
+		err := watchAccess(watching, access, func(ctx context.Context) error { return readOwners(ctx, s) })
 		if err != nil {
 			end(err)
 		}
@@ -70,9 +71,9 @@ func watchAccess(ctx context.Context, access *mongox.Access, check func(context.
 
 // readOwners reads from the databases of the read models and the state, to find out whether
 // MongoDB accepts this process. A ping would need no right.
-func (s *stores) readOwners(ctx context.Context) error {
-	for what, db := range map[string]*mongo.Database{"read models": s.readModels, "state": s.state()} {
-		reading, cancel := mongox.Timeout(ctx, attemptTimeout)
+func readOwners(ctx context.Context, s *stores.Stores) error {
+	for what, db := range map[string]*mongo.Database{"read models": s.ReadModels, "state": s.State} {
+		reading, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 		err := mongox.Explain(reading, db.Collection(ownership.CollectionName).FindOne(reading, bson.D{{Key: "_id", Value: ""}}).Err())
 		cancel()
 		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {

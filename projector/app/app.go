@@ -38,6 +38,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // stopTimeout bounds the end of the goroutines that serve draining, after draining has
@@ -114,13 +115,13 @@ func (p *Projector) Run(ctx context.Context) error {
 // run opens the stores, waits for them, and drains.
 func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTables) error {
 	var connected atomic.Bool
-	s, err := openMonitored(p.config, p.tracer.Monitor(), p.logger)
+	s, err := stores.Open(p.config.MongoDB, p.tracer.Monitor(), p.logger)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, p.logger)
+	defer s.Close(ctx)
 	defer h.End()
-	h.Ready("mongodb", s.ping)
+	h.Ready("mongodb", s.Ping)
 	pod, err := podName()
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	defer reported.Wait()
 	defer stopReporting()
 	reported.Go(func() {
-		health.NewReports(s.state(), "projector", pipelineID(p.config)).Run(reporting, pod, h, p.logger)
+		health.NewReports(s.State, "projector", pipelineID(p.config)).Run(reporting, pod, h, p.logger)
 	})
 	pausing := p.newPausing(s, pod)
 	h.Ready("pause", pausing.Check)
@@ -154,7 +155,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 }
 
 // drain drains until ctx ends, or until an error ends it.
-func (p *Projector) drain(ctx context.Context, s *stores, h *health.Health, tables *stateTables, pod string, pausing *pause.Switch, connected *atomic.Bool) error {
+func (p *Projector) drain(ctx context.Context, s *stores.Stores, h *health.Health, tables *stateTables, pod string, pausing *pause.Switch, connected *atomic.Bool) error {
 	// The background goroutines serve draining, so they end after it.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -247,12 +248,12 @@ func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
 }
 
 // compose makes the parts, and starts in group those that run beside draining.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores.Stores, h *health.Health, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
-	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Logger: p.logger})
-	parked := park.NewStore(s.parked, park.Options{Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
-	events, err := eventstore.NewReader(s.events, c.Fields, p.logger)
+	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
+	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Logger: p.logger})
+	parked := park.NewStore(park.In(s.State), park.Options{Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
+	events, err := eventstore.NewReader(s.Events, c.Fields, p.logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -262,7 +263,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		Store:      tracedReadModels{readModels{loader, writer}, p.tracer},
 		Parking:    parked,
 		Repairer:   newRepairer(event.Sequence(c.Projections.Sequence), events, p.registry),
-		Reachable:  s.pingReadModels,
+		Reachable:  s.PingReadModels,
 		Judge:      handlerJudge{guard.NewRules(c.Projections.FailureLimit), p.logger},
 		Trusted:    registry.Trusted,
 		Sequence:   event.Sequence(c.Projections.Sequence),
@@ -278,7 +279,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		session: sessionsOf(eng, c.Projections.KeepBytes/c.Slots()),
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
-	past := p.newHistory(s, pod, registry, newTargets(eng, parked, s.readModels, p.projections))
+	past := p.newHistory(s, pod, registry, newTargets(eng, parked, s.ReadModels, p.projections))
 	past.pausing, past.parked = pausing, parked
 	resumer := resume.New(resume.Options{Claims: parked, Engine: eng, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)

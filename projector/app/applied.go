@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // liveProjection is a projection as GET /applied sees it.
@@ -49,7 +50,7 @@ func liveProjections(entries map[string]*generation.Entry) []liveProjection {
 type applied struct {
 	// live returns the present projections.
 	live   func() []liveProjection
-	stores *stores
+	stores *stores.Stores
 	parked *park.Store
 	events *eventstore.Reader
 }
@@ -98,7 +99,7 @@ func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status,
 	if err != nil {
 		return nil, mongox.Explain(ctx, err)
 	}
-	watermarks, err := readmodel.Watermarks(ctx, a.stores.readModels, units)
+	watermarks, err := readmodel.Watermarks(ctx, a.stores.ReadModels, units)
 	if err != nil {
 		return nil, mongox.Explain(ctx, err)
 	}

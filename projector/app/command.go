@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // commands are all commands of the program. A command is a struct of its flags and
@@ -66,15 +67,15 @@ type environment struct {
 
 // connect opens the stores and checks that MongoDB answers. Unlike the service it fails at
 // once if a store does not answer. The caller closes the stores.
-func (e *environment) connect(ctx context.Context) (*stores, error) {
-	s, err := open(e.config, e.logger)
+func (e *environment) connect(ctx context.Context) (*stores.Stores, error) {
+	s, err := stores.Open(e.config.MongoDB, nil, e.logger)
 	if err != nil {
 		return nil, err
 	}
-	for _, client := range s.needed {
-		if err := mongox.Reach(ctx, client.Client, attemptTimeout); err != nil {
-			s.close(ctx, e.logger)
-			return nil, fmt.Errorf("reach MongoDB at %s (%s): %w", client.store, client.what, err)
+	for _, client := range s.Needed {
+		if err := mongox.Reach(ctx, client.Client, stores.AttemptTimeout); err != nil {
+			s.Close(ctx)
+			return nil, fmt.Errorf("reach MongoDB at %s (%s): %w", client.Store, client.What, err)
 		}
 	}
 	return s, nil
@@ -82,9 +83,9 @@ func (e *environment) connect(ctx context.Context) (*stores, error) {
 
 // change asks for confirmation of what, such as "retry 12 parked aggregates", calls do, and
 // records the change in the audit. do returns the numbers of its result.
-func (e *environment) change(ctx context.Context, s *stores, c cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
+func (e *environment) change(ctx context.Context, s *stores.Stores, c cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
 	change := audit.Change{Flags: c, Command: e.path, What: what, In: e.stdin, Out: e.stderr}
-	return audit.NewStore(audit.In(s.state())).Confirmed(ctx, change, do)
+	return audit.NewStore(audit.In(s.State)).Confirmed(ctx, change, do)
 }
 
 // line is a parsed command line.

@@ -19,6 +19,6 @@ func (c *auditCommand) run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
-	return c.Print(ctx, audit.NewStore(audit.In(s.state())), e.stdout, e.stderr)
+	defer s.Close(ctx)
+	return c.Print(ctx, audit.NewStore(audit.In(s.State)), e.stdout, e.stderr)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 const (
@@ -36,27 +37,27 @@ const (
 // connect checks the prerequisites of the projector beyond its configuration, and changes
 // nothing.
 func (c *checkCommand) connect(ctx context.Context, e *environment) error {
-	s, err := open(e.config, e.logger)
+	s, err := stores.Open(e.config.MongoDB, nil, e.logger)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
+	defer s.Close(ctx)
 	var r preflight.Report
 	r.OK("configuration", "right, with "+cli.Count(int64(len(e.projections)), "projection"))
-	for _, client := range s.needed {
-		if !r.Reach(ctx, client.Client, client.what, client.store) {
+	for _, client := range s.Needed {
+		if !r.Reach(ctx, client.Client, client.What, client.Store) {
 			continue
 		}
-		if client.what == "read models" {
-			r.Writable(ctx, s.readModels, "watermarks", "read models, rights")
+		if client.What == "read models" {
+			r.Writable(ctx, s.ReadModels, "watermarks", "read models, rights")
 			checkLayout(ctx, &r, s, e)
 			checkSessions(ctx, &r, s)
 		}
-		if client.Client == s.state().Client() {
-			r.Writable(ctx, s.state(), generation.CatalogName, "state, rights")
+		if client.Client == s.State.Client() {
+			r.Writable(ctx, s.State, generation.CatalogName, "state, rights")
 		}
 	}
-	if s.source.Client == s.readModels.Client() || r.Reach(ctx, s.source.Client, s.source.what, s.source.store) {
+	if s.Source.Client == s.ReadModels.Client() || r.Reach(ctx, s.Source.Client, s.Source.What, s.Source.Store) {
 		checkEventStore(ctx, &r, s, e)
 	}
 	checkSubscription(ctx, &r, e)
@@ -64,11 +65,11 @@ func (c *checkCommand) connect(ctx context.Context, e *environment) error {
 }
 
 // checkLayout checks that the collections can hold read models.
-func checkLayout(ctx context.Context, r *preflight.Report, s *stores, e *environment) {
+func checkLayout(ctx context.Context, r *preflight.Report, s *stores.Stores, e *environment) {
 	const what = "read models, collections"
-	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 	defer cancel()
-	err := readmodel.CheckLayout(ctx, s.readModels, collections(e.projections))
+	err := readmodel.CheckLayout(ctx, s.ReadModels, collections(e.projections))
 	if err == nil {
 		err = checkDocuments(ctx, s, e)
 	}
@@ -80,17 +81,17 @@ func checkLayout(ctx context.Context, r *preflight.Report, s *stores, e *environ
 	case errors.Is(err, readmodel.ErrLayout):
 		r.Fail(what, err.Error(), "use another collection for the projection")
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
-		r.Fail(what, err.Error(), "grant the user readWrite on database "+s.readModels.Name())
+		r.Fail(what, err.Error(), "grant the user readWrite on database "+s.ReadModels.Name())
 	default:
 		r.Unreached(what, err.Error(), "repeat the check")
 	}
 }
 
 // checkSearchIndexes names the search indexes that the next rebuild would lose.
-func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *stores, e *environment) {
+func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *stores.Stores, e *environment) {
 	const what = "read models, search indexes"
 	for _, collection := range collections(e.projections) {
-		names, err := readmodel.SearchIndexes(ctx, s.readModels, collection)
+		names, err := readmodel.SearchIndexes(ctx, s.ReadModels, collection)
 		switch {
 		case err != nil:
 			r.Unreached(what, err.Error(), "repeat the check")
@@ -102,11 +103,11 @@ func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *stores, e *
 
 // checkSessions checks that the server lets a user kill sessions of its own. The session of
 // the check does not exist.
-func checkSessions(ctx context.Context, r *preflight.Report, s *stores) {
+func checkSessions(ctx context.Context, r *preflight.Report, s *stores.Stores) {
 	const what = "read models, transactions"
-	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 	defer cancel()
-	err := mongox.Explain(ctx, readmodel.MayKillSessions(ctx, s.readModels))
+	err := mongox.Explain(ctx, readmodel.MayKillSessions(ctx, s.ReadModels))
 	switch {
 	case err == nil:
 		r.OK(what, "those of a killed projector can be ended")
@@ -119,14 +120,14 @@ func checkSessions(ctx context.Context, r *preflight.Report, s *stores) {
 
 // checkDocuments checks that the collections that no projection uses yet have no documents
 // of others.
-func checkDocuments(ctx context.Context, s *stores, e *environment) error {
-	entries, err := generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), pipelineID(e.config)).List(ctx)
+func checkDocuments(ctx context.Context, s *stores.Stores, e *environment) error {
+	entries, err := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), pipelineID(e.config)).List(ctx)
 	if err != nil {
 		return err
 	}
 	for _, d := range declarations(e.projections) {
 		if !generation.InUse(entries, d.Collection) {
-			err = errors.Join(err, readmodel.CheckDocuments(ctx, s.readModels, d.Collection))
+			err = errors.Join(err, readmodel.CheckDocuments(ctx, s.ReadModels, d.Collection))
 		}
 	}
 	return err
@@ -134,10 +135,10 @@ func checkDocuments(ctx context.Context, s *stores, e *environment) error {
 
 // checkEventStore checks that events can be read through the index, and that they keep the
 // contract.
-func checkEventStore(ctx context.Context, r *preflight.Report, s *stores, e *environment) {
-	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
+func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores, e *environment) {
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 	defer cancel()
-	history, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
+	history, err := eventstore.NewReader(s.Events, e.config.Fields, e.logger)
 	if err != nil {
 		r.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
 		return
@@ -149,7 +150,7 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores, e *env
 	case errors.Is(err, eventstore.ErrIndex):
 		r.Fail(what, err.Error(), "create it: rebuilds and repairs read the event store by it")
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
-		r.Fail(what, err.Error(), "grant the user read on database "+s.events.Database().Name())
+		r.Fail(what, err.Error(), "grant the user read on database "+s.Events.Database().Name())
 		return
 	case err != nil:
 		r.Unreached(what, err.Error(), "repeat the check")

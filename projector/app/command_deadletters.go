@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // deadlettersCommands are the commands about the dead letters of the subscription.
@@ -79,7 +80,7 @@ func (e *environment) withDeadLetters(ctx context.Context, do func(q deadletter.
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		if err := queue.Close(closing); err != nil {
 			e.logger.Debug().Err(err).Msg("connection to the dead-letter queue not closed cleanly")
@@ -87,6 +88,9 @@ func (e *environment) withDeadLetters(ctx context.Context, do func(q deadletter.
 	}()
 	return do(queue)
 }
+
+// closeTimeout bounds closing the connection to the dead-letter queue.
+const closeTimeout = 2 * time.Second
 
 // peekTimeout bounds reading the queue, and removing from it.
 const peekTimeout = time.Minute
@@ -166,7 +170,7 @@ type deadlettersListCommand struct {
 }
 
 func (c *deadlettersListCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(_ *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(_ *stores.Stores, parked *park.Store) error {
 		return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
 			looking, cancel := mongox.Timeout(ctx, peekTimeout)
 			defer cancel()
@@ -212,7 +216,7 @@ func (c *deadlettersDiscardCommand) Validate() error {
 }
 
 func (c *deadlettersDiscardCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
 		return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
 			looking, cancel := mongox.Timeout(ctx, peekTimeout)
 			found, err := c.choose(looking, e, q, parked)

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // deadlettersResubmitCommand applies the events of dead letters again. It does not send the
@@ -57,7 +58,7 @@ type keptLetter struct {
 }
 
 func (c *deadlettersResubmitCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
 		var found []deadLetter
 		err := e.withDeadLetters(ctx, func(q deadletter.Queue) (err error) {
 			looking, cancel := mongox.Timeout(ctx, peekTimeout)
@@ -99,7 +100,7 @@ func (c *deadlettersResubmitCommand) run(ctx context.Context, e *environment) er
 
 // resubmit asks for confirmation, resumes the parked aggregates, repairs, and removes
 // messages.
-func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *environment, s *stores, parked *park.Store, r *resubmission, letters []deadLetter, result *resubmitted) error {
+func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *environment, s *stores.Stores, parked *park.Store, r *resubmission, letters []deadLetter, result *resubmitted) error {
 	markers, aggregates := r.parked(letters)
 	what := fmt.Sprintf("bring the read models of %s up to date from the event store, of which %d parked, and remove %s from subscription %s of topic %s",
 		cli.Count(int64(aggregates), "aggregate"), len(aggregatesOf(markers)), cli.Count(int64(len(letters)), "dead letter"), e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // diffCommand shows what changed definitions would do to real aggregates.
@@ -97,12 +98,12 @@ func (c *diffCommand) run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	var s *stores
+	var s *stores.Stores
 	if c.needs()&config.PartMongoDB != 0 {
 		if s, err = e.connect(ctx); err != nil {
 			return err
 		}
-		defer s.close(ctx, e.logger)
+		defer s.Close(ctx)
 	}
 	var d difference
 	if len(c.Files) == 2 {
@@ -124,7 +125,7 @@ func (c *diffCommand) run(ctx context.Context, e *environment) error {
 }
 
 // fold folds the sample, and estimates what a rollout reads.
-func (c *diffCommand) fold(ctx context.Context, e *environment, s *stores, d *difference) error {
+func (c *diffCommand) fold(ctx context.Context, e *environment, s *stores.Stores, d *difference) error {
 	sample := sampler{
 		comparisons: d.Projections, strict: event.Sequence(e.config.Projections.Sequence) == event.SequenceStrict,
 		most: c.Sample, open: map[string][]versus{},
@@ -135,7 +136,7 @@ func (c *diffCommand) fold(ctx context.Context, e *environment, s *stores, d *di
 		total, err = sample.fromFile(c.From, e.config.Fields)
 	} else {
 		var reader *eventstore.Reader
-		if reader, err = eventstore.NewReader(s.events, e.config.Fields, e.logger); err != nil {
+		if reader, err = eventstore.NewReader(s.Events, e.config.Fields, e.logger); err != nil {
 			return err
 		}
 		total, err = sample.fromStore(ctx, reader)
@@ -178,8 +179,8 @@ const retires = "retire: nothing writes the projection any more, unless pods of 
 
 // compareWithCatalog compares projections with the live definitions of the catalog. pods is
 // the number of running pods of the pipeline.
-func (e *environment) compareWithCatalog(ctx context.Context, s *stores, after []*Projection) (all []*comparison, pods int, err error) {
-	catalog := generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), "")
+func (e *environment) compareWithCatalog(ctx context.Context, s *stores.Stores, after []*Projection) (all []*comparison, pods int, err error) {
+	catalog := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), "")
 	found, err := entries(ctx, catalog)
 	if err != nil {
 		return nil, 0, err
@@ -215,14 +216,14 @@ func (e *environment) compareWithCatalog(ctx context.Context, s *stores, after [
 }
 
 // alivePods counts the pods of the pipelines of entries.
-func alivePods(ctx context.Context, s *stores, found map[string]*generation.Entry) (int, error) {
+func alivePods(ctx context.Context, s *stores.Stores, found map[string]*generation.Entry) (int, error) {
 	pipelines := map[string]bool{}
 	for _, entry := range found {
 		pipelines[entry.Pipeline] = true
 	}
 	pods := 0
 	for pipeline := range pipelines {
-		registry := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipeline})
+		registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline})
 		alive, err := registry.Alive(ctx)
 		if err != nil {
 			return 0, err

@@ -160,8 +160,8 @@ func (c *explainCommand) read(ctx context.Context, e *environment, visit func(*e
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
-	reader, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
+	defer s.Close(ctx)
+	reader, err := eventstore.NewReader(s.Events, e.config.Fields, e.logger)
 	if err != nil {
 		return err
 	}

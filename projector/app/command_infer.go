@@ -7,6 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // inferCommand reads a sample of the event store and prints the section events of a file
@@ -40,12 +41,12 @@ func (c *inferCommand) run(ctx context.Context, e *environment) error {
 
 // infer reads a sample of the event store: that many of its oldest and of its newest events.
 func (e *environment) infer(ctx context.Context, sample int) (*projection.Inference, error) {
-	s, err := open(e.config, e.logger)
+	s, err := stores.Open(e.config.MongoDB, nil, e.logger)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close(ctx, e.logger)
-	events, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
+	defer s.Close(ctx)
+	events, err := eventstore.NewReader(s.Events, e.config.Fields, e.logger)
 	if err != nil {
 		return nil, err
 	}

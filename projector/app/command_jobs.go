@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // jobsCommands are the commands about jobs.
@@ -58,13 +59,13 @@ func viewJob(j job.Job) jobView {
 }
 
 // withJobs calls do with the job store.
-func (e *environment) withJobs(ctx context.Context, do func(s *stores, jobs *job.Store) error) error {
+func (e *environment) withJobs(ctx context.Context, do func(s *stores.Stores, jobs *job.Store) error) error {
 	s, err := e.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
-	return do(s, job.NewStore(s.state(), job.Options{Logger: e.logger}))
+	defer s.Close(ctx)
+	return do(s, job.NewStore(s.State, job.Options{Logger: e.logger}))
 }
 
 type jobsListCommand struct {
@@ -98,7 +99,7 @@ func join[T ~string](words []T) string {
 func (*jobsListCommand) needs() config.Part { return config.PartMongoDB }
 
 func (c *jobsListCommand) run(ctx context.Context, e *environment) error {
-	return e.withJobs(ctx, func(_ *stores, jobs *job.Store) error {
+	return e.withJobs(ctx, func(_ *stores.Stores, jobs *job.Store) error {
 		var filter job.Filter
 		if c.Projection != "" {
 			filter.Projections = []string{c.Projection}
@@ -173,7 +174,7 @@ type jobsShowCommand struct {
 }
 
 func (c *jobsShowCommand) run(ctx context.Context, e *environment) error {
-	return e.withJobs(ctx, func(_ *stores, jobs *job.Store) error {
+	return e.withJobs(ctx, func(_ *stores.Stores, jobs *job.Store) error {
 		j, err := jobs.Get(ctx, c.ID)
 		if err != nil {
 			return c.explain(err)
@@ -200,7 +201,7 @@ func (c *jobsShowCommand) run(ctx context.Context, e *environment) error {
 
 // changeJob asks for confirmation, changes a job and prints its state.
 func (c jobID) changeJob(ctx context.Context, e *environment, change cli.Change, verb string, do func(context.Context, *job.Store) (job.Job, error)) error {
-	return e.withJobs(ctx, func(s *stores, jobs *job.Store) error {
+	return e.withJobs(ctx, func(s *stores.Stores, jobs *job.Store) error {
 		before, err := jobs.Get(ctx, c.ID)
 		if err != nil {
 			return c.explain(err)

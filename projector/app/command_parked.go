@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // maxParked bounds the parked aggregates that one command lists or changes.
@@ -62,13 +63,13 @@ func (f parkedFilter) choose(ctx context.Context, parked *park.Store) (found []p
 }
 
 // withParked calls do with the parked list.
-func (e *environment) withParked(ctx context.Context, do func(s *stores, parked *park.Store) error) error {
+func (e *environment) withParked(ctx context.Context, do func(s *stores.Stores, parked *park.Store) error) error {
 	s, err := e.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
-	return do(s, park.NewStore(s.parked, park.Options{Logger: e.logger}))
+	defer s.Close(ctx)
+	return do(s, park.NewStore(park.In(s.State), park.Options{Logger: e.logger}))
 }
 
 type parkedListCommand struct {
@@ -77,7 +78,7 @@ type parkedListCommand struct {
 }
 
 func (c *parkedListCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
 		found, total, err := c.choose(ctx, parked)
 		if err != nil {
 			return err
@@ -119,8 +120,8 @@ func parkedColumns(now time.Time, building map[string]int64) []cli.Column[park.L
 }
 
 // buildingGenerations reads which generation of each projection is being built.
-func buildingGenerations(ctx context.Context, s *stores) (map[string]int64, error) {
-	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), ""))
+func buildingGenerations(ctx context.Context, s *stores.Stores) (map[string]int64, error) {
+	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
 	building := map[string]int64{}
 	for name, e := range found {
 		if e.Building != nil {
@@ -155,7 +156,7 @@ type parkedShowCommand struct {
 func (*parkedShowCommand) needs() config.Part { return config.PartMongoDB }
 
 func (c *parkedShowCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
 		found := []park.Listed{}
 		for _, discarded := range []bool{false, true} {
 			some, err := parked.List(ctx, park.Filter{Projection: c.Projection, AggregateID: c.Aggregate, Discarded: discarded}, maxParked)

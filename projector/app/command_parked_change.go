@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 type parkedRetryCommand struct {
@@ -39,7 +40,7 @@ type retried struct {
 }
 
 func (c *parkedRetryCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
 		found, total, err := c.choose(ctx, parked)
 		if err != nil {
 			return err
@@ -144,7 +145,7 @@ func (c *parkedDiscardCommand) Validate() error {
 }
 
 func (c *parkedDiscardCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
 		found, total, err := c.choose(ctx, parked)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 type parkedForgetCommand struct {
@@ -29,12 +30,12 @@ func (c *parkedForgetCommand) Validate() error {
 func (*parkedForgetCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
 
 func (c *parkedForgetCommand) run(ctx context.Context, e *environment) error {
-	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
 		found, _, err := c.choose(ctx, parked)
 		if err != nil {
 			return err
 		}
-		events, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
+		events, err := eventstore.NewReader(s.Events, e.config.Fields, e.logger)
 		if err != nil {
 			return err
 		}

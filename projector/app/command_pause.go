@@ -33,9 +33,9 @@ func (e *environment) withPausable(ctx context.Context, do func(pause.Subject) e
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
+	defer s.Close(ctx)
 	bus := e.config.ServiceBus
-	registry := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipelineID(e.config)})
+	registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipelineID(e.config)})
 	return do(pause.Subject{
 		Name: "subscription " + bus.Topic + "/" + bus.Subscription, Effect: "release every session and receive nothing",
 		Store: pauseStore(s, e.config), Out: e.stdout,

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // projectionsCommands are the commands about projections and their generations.
@@ -154,18 +155,18 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 }
 
 // withCatalog calls do with the catalog of projections.
-func (e *environment) withCatalog(ctx context.Context, do func(s *stores, catalog *generation.Catalog) error) error {
+func (e *environment) withCatalog(ctx context.Context, do func(s *stores.Stores, catalog *generation.Catalog) error) error {
 	s, err := e.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
-	return do(s, generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), ""))
+	defer s.Close(ctx)
+	return do(s, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
 }
 
 // entries reads the catalog.
 func entries(ctx context.Context, catalog *generation.Catalog) (map[string]*generation.Entry, error) {
-	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 	defer cancel()
 	found, err := catalog.List(ctx)
 	return found, mongox.Explain(ctx, err)
@@ -178,7 +179,7 @@ type projectionsListCommand struct {
 func (*projectionsListCommand) needs() config.Part { return config.PartMongoDB }
 
 func (c *projectionsListCommand) run(ctx context.Context, e *environment) error {
-	return e.withCatalog(ctx, func(_ *stores, catalog *generation.Catalog) error {
+	return e.withCatalog(ctx, func(_ *stores.Stores, catalog *generation.Catalog) error {
 		found, err := entries(ctx, catalog)
 		if err != nil {
 			return err
@@ -259,13 +260,13 @@ type projectionsShowCommand struct {
 }
 
 func (c *projectionsShowCommand) run(ctx context.Context, e *environment) error {
-	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
 		entry, err := c.entry(ctx, catalog)
 		if err != nil {
 			return err
 		}
 		view := viewProjection(entry, true)
-		registry := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: entry.Pipeline})
+		registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: entry.Pipeline})
 		alive, err := registry.Alive(ctx)
 		if err != nil {
 			return err

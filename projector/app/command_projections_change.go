@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // author names the person who changes the catalog by a command.
@@ -82,7 +83,7 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *environment) err
 	if err != nil {
 		return err
 	}
-	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
 		before, err := c.entry(ctx, catalog)
 		if err != nil {
 			return err
@@ -129,7 +130,7 @@ func (c *projectionsRebuildCommand) declared(e *environment) (*generation.Defini
 }
 
 // plan returns what a rebuild does to an entry, as text and as the changed entry.
-func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stores, e *generation.Entry, declared *generation.Definition) (what string, next *generation.Entry, err error) {
+func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stores.Stores, e *generation.Entry, declared *generation.Definition) (what string, next *generation.Entry, err error) {
 	by := author(c.Change)
 	if e.RetiredAt != nil {
 		return "", nil, fmt.Errorf("projection %s is retired: it is built again as soon as a pod declares it", c.Name)
@@ -166,13 +167,13 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stores, e *gene
 
 // start begins to build a definition with a number that no projection has used for its
 // collection.
-func start(ctx context.Context, s *stores, e *generation.Entry, definition generation.Definition, by generation.Author) (*generation.Entry, error) {
+func start(ctx context.Context, s *stores.Stores, e *generation.Entry, definition generation.Definition, by generation.Author) (*generation.Entry, error) {
 	d := generation.Declared{Name: e.Name, Definition: definition}
-	found, err := find(ctx, s.readModels, d, false)
+	found, err := find(ctx, s.ReadModels, d, false)
 	if err != nil {
 		return nil, err
 	}
-	all, err := generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), e.Pipeline).List(ctx)
+	all, err := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), e.Pipeline).List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +186,7 @@ type projectionsRetryCommand struct {
 }
 
 func (c *projectionsRetryCommand) run(ctx context.Context, e *environment) error {
-	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
 		retry := func(old *generation.Entry) (*generation.Entry, error) {
 			b := old.Building
 			if b == nil || b.State != generation.Failed {
@@ -225,7 +226,7 @@ type projectionsCancelCommand struct {
 }
 
 func (c *projectionsCancelCommand) run(ctx context.Context, e *environment) error {
-	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
 		before, err := c.entry(ctx, catalog)
 		if err != nil {
 			return err
@@ -262,7 +263,7 @@ type projectionsRetireCommand struct {
 }
 
 func (c *projectionsRetireCommand) run(ctx context.Context, e *environment) error {
-	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
 		before, err := c.entry(ctx, catalog)
 		if err != nil {
 			return err
@@ -291,8 +292,8 @@ func (c *projectionsRetireCommand) run(ctx context.Context, e *environment) erro
 
 // undeclared fails if a running projector declares the projection, because that projector
 // would build it again at once.
-func (c *projectionsRetireCommand) undeclared(ctx context.Context, s *stores, pipeline string) error {
-	registry := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipeline})
+func (c *projectionsRetireCommand) undeclared(ctx context.Context, s *stores.Stores, pipeline string) error {
+	registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline})
 	alive, err := registry.Alive(ctx)
 	if err != nil {
 		return err
@@ -319,7 +320,7 @@ func (c *projectionsDropCommand) Validate() error {
 }
 
 func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error {
-	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
 		found, err := entries(ctx, catalog)
 		if err != nil {
 			return err
@@ -367,9 +368,9 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 
 // refuseUnmanaged fails if a collection has documents that no projector has written, for
 // example because an application uses a collection that the projection has left behind.
-func refuseUnmanaged(ctx context.Context, s *stores, collections []string) error {
+func refuseUnmanaged(ctx context.Context, s *stores.Stores, collections []string) error {
 	for _, collection := range collections {
-		found, err := readmodel.Inspect(ctx, s.readModels, collection)
+		found, err := readmodel.Inspect(ctx, s.ReadModels, collection)
 		if err != nil {
 			return err
 		}
@@ -382,10 +383,10 @@ func refuseUnmanaged(ctx context.Context, s *stores, collections []string) error
 }
 
 // uuidsOf returns the UUIDs of the collections that exist, by name.
-func uuidsOf(ctx context.Context, s *stores, collections []string) (map[string]bson.Binary, error) {
+func uuidsOf(ctx context.Context, s *stores.Stores, collections []string) (map[string]bson.Binary, error) {
 	uuids := make(map[string]bson.Binary, len(collections))
 	for _, collection := range collections {
-		uuid, err := shadow.NewStore(s.readModels).UUID(ctx, collection)
+		uuid, err := shadow.NewStore(s.ReadModels).UUID(ctx, collection)
 		if err != nil {
 			return nil, err
 		}
@@ -400,7 +401,7 @@ func uuidsOf(ctx context.Context, s *stores, collections []string) (map[string]b
 // person may take long to confirm, and the projection may be live again under the same
 // collection. Only the collections with the UUIDs that were read are deleted, because
 // another projection may have become live under the name meanwhile.
-func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalog *generation.Catalog, entry *generation.Entry, collections []string, uuids map[string]bson.Binary) (map[string]int64, error) {
+func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores.Stores, catalog *generation.Catalog, entry *generation.Entry, collections []string, uuids map[string]bson.Binary) (map[string]int64, error) {
 	if err := refuseUnmanaged(ctx, s, collections); err != nil {
 		return nil, err
 	}
@@ -462,10 +463,10 @@ func dropped(e *generation.Entry, all map[string]*generation.Entry) []string {
 	return slices.Sorted(maps.Keys(mine))
 }
 
-func countDocuments(ctx context.Context, s *stores, collections []string) (int64, error) {
+func countDocuments(ctx context.Context, s *stores.Stores, collections []string) (int64, error) {
 	var sum int64
 	for _, collection := range collections {
-		n, err := s.readModels.Collection(collection).EstimatedDocumentCount(ctx)
+		n, err := s.ReadModels.Collection(collection).EstimatedDocumentCount(ctx)
 		if err != nil {
 			return 0, fmt.Errorf("count the documents of %s: %w", collection, err)
 		}
@@ -476,10 +477,10 @@ func countDocuments(ctx context.Context, s *stores, collections []string) (int64
 
 // drop deletes collections. Of a retired projection it also deletes the side watermarks and
 // markers of all generations. It can be repeated.
-func (c *projectionsDropCommand) drop(ctx context.Context, s *stores, e *generation.Entry, uuids map[string]bson.Binary) (map[string]int64, error) {
+func (c *projectionsDropCommand) drop(ctx context.Context, s *stores.Stores, e *generation.Entry, uuids map[string]bson.Binary) (map[string]int64, error) {
 	counts := map[string]int64{"collections": 0}
 	for collection, uuid := range uuids {
-		dropped, err := shadow.NewStore(s.readModels).DropExactly(ctx, collection, uuid)
+		dropped, err := shadow.NewStore(s.ReadModels).DropExactly(ctx, collection, uuid)
 		if err != nil {
 			return counts, err
 		}
@@ -490,9 +491,9 @@ func (c *projectionsDropCommand) drop(ctx context.Context, s *stores, e *generat
 	if e.RetiredAt == nil {
 		return counts, nil
 	}
-	parked := park.NewStore(s.parked, park.Options{})
+	parked := park.NewStore(park.In(s.State), park.Options{})
 	for number := range e.Generations {
-		watermarks, err := readmodel.Forget(ctx, s.readModels, c.Name, number+1)
+		watermarks, err := readmodel.Forget(ctx, s.ReadModels, c.Name, number+1)
 		counts["watermarks"] += int64(watermarks)
 		if err != nil {
 			return counts, fmt.Errorf("delete the watermarks of %s: %w", c.Name, err)

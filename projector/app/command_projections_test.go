@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // A person may take long to confirm a drop. If the projection has become live again under
@@ -18,7 +18,7 @@ import (
 func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	s := &stores{readModels: db, parked: db.Collection(park.CollectionName)}
+	s := &stores.Stores{ReadModels: db, State: db}
 	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), "")
 	by := generation.Author{At: time.Now()}
 	declared := generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}
@@ -91,9 +91,9 @@ func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
 
 // dropOf makes read models of the projection visits, retires it, and makes its drop, as a
 // command does before it deletes anything.
-func (c *cluster) dropOf() (s *stores, command *projectionsDropCommand, e *generation.Entry, uuids map[string]bson.Binary) {
+func (c *cluster) dropOf() (s *stores.Stores, command *projectionsDropCommand, e *generation.Entry, uuids map[string]bson.Binary) {
 	c.t.Helper()
-	s = &stores{readModels: c.database, parked: c.database.Collection(park.CollectionName)}
+	s = &stores.Stores{ReadModels: c.database, State: c.database}
 	p := c.pod(0, visits(c.t, 1))
 	p.deliver(c.store(names(20)...))
 	p.stop()

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 type projectionsWatchCommand struct {
@@ -19,11 +20,11 @@ type projectionsWatchCommand struct {
 }
 
 func (c *projectionsWatchCommand) run(ctx context.Context, e *environment) error {
-	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
 		w := rebuildWatch{
 			name: c.Name, every: commandPoll, out: e.stdout,
 			entry: func(ctx context.Context) (*generation.Entry, error) { return c.entry(ctx, catalog) },
-			job:   job.NewStore(s.state(), job.Options{Logger: e.logger}).Get,
+			job:   job.NewStore(s.State, job.Options{Logger: e.logger}).Get,
 			bar:   newProgress(e.stderr, c.Name, refold.CountEvents),
 		}
 		defer w.bar.end()

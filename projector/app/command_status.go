@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // statusCommand shows the state of the projectors. It reads the stores alone and asks no
@@ -86,7 +87,7 @@ func (c *statusCommand) run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
+	defer s.Close(ctx)
 	looking, cancel := mongox.Timeout(ctx, peekTimeout)
 	defer cancel()
 	view, err := e.status(looking, s)
@@ -110,9 +111,9 @@ func (c *statusCommand) run(ctx context.Context, e *environment) error {
 }
 
 // status collects the status of the pipelines of the configured event store.
-func (e *environment) status(ctx context.Context, s *stores) (statusView, error) {
+func (e *environment) status(ctx context.Context, s *stores.Stores) (statusView, error) {
 	view := statusView{Pipelines: []pipelineStatus{}, Jobs: []jobView{}, Parked: []parkedStatus{}, Unknown: map[string]string{}}
-	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), ""))
+	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
 	if err != nil {
 		return view, err
 	}
@@ -131,7 +132,7 @@ func (e *environment) status(ctx context.Context, s *stores) (statusView, error)
 		view.Pipelines = append(view.Pipelines, p)
 		names = append(names, pipelines[pipeline]...)
 	}
-	jobs, err := job.NewStore(s.state(), job.Options{Logger: e.logger}).List(ctx, job.Filter{})
+	jobs, err := job.NewStore(s.State, job.Options{Logger: e.logger}).List(ctx, job.Filter{})
 	if err != nil {
 		return view, err
 	}
@@ -140,7 +141,7 @@ func (e *environment) status(ctx context.Context, s *stores) (statusView, error)
 			view.Jobs = append(view.Jobs, viewJob(j))
 		}
 	}
-	if view.Parked, err = parkedOf(ctx, park.NewStore(s.parked, park.Options{Logger: e.logger}), names); err != nil {
+	if view.Parked, err = parkedOf(ctx, park.NewStore(park.In(s.State), park.Options{Logger: e.logger}), names); err != nil {
 		return view, err
 	}
 	if e.config.ValidateParts(config.PartServiceBus) == nil {
@@ -157,7 +158,7 @@ func (e *environment) status(ctx context.Context, s *stores) (statusView, error)
 }
 
 // judge makes the verdict on the projectors of a pipeline.
-func (e *environment) judge(ctx context.Context, s *stores, view *statusView, p *pipelineStatus, entries map[string]*generation.Entry) error {
+func (e *environment) judge(ctx context.Context, s *stores.Stores, view *statusView, p *pipelineStatus, entries map[string]*generation.Entry) error {
 	var conditions []health.Condition
 	if len(p.Pods) == 0 {
 		conditions = append(conditions, health.Condition{
@@ -179,7 +180,7 @@ func (e *environment) judge(ctx context.Context, s *stores, view *statusView, p 
 	if p.Pipeline == pipelineID(e.config) {
 		conditions = append(conditions, deadLetterConditions(view.DeadLetters)...)
 	}
-	reports, err := health.NewReports(s.state(), "projector", p.Pipeline).List(ctx)
+	reports, err := health.NewReports(s.State, "projector", p.Pipeline).List(ctx)
 	p.Verdict = health.Together(append(conditions, silentConditions(p.Pods, reports)...), reports)
 	return err
 }
@@ -204,9 +205,9 @@ func silentConditions(pods []podStatus, reports []health.Report) []health.Condit
 }
 
 // pipelineOn reads the status of the projectors of one pipeline.
-func pipelineOn(ctx context.Context, s *stores, pipeline string, names []string, found map[string]*generation.Entry) (pipelineStatus, error) {
+func pipelineOn(ctx context.Context, s *stores.Stores, pipeline string, names []string, found map[string]*generation.Entry) (pipelineStatus, error) {
 	p := pipelineStatus{Pipeline: pipeline, Pods: []podStatus{}}
-	alive, err := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
+	alive, err := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
 	if err != nil {
 		return p, err
 	}
@@ -214,10 +215,10 @@ func pipelineOn(ctx context.Context, s *stores, pipeline string, names []string,
 		p.Pods = append(p.Pods, podStatus{Pod: r.Pod, StartedAt: r.StartedAt, Serves: len(r.Serves)})
 	}
 	slices.SortFunc(p.Pods, func(a, b podStatus) int { return cmp.Compare(a.Pod, b.Pod) })
-	if p.Paused, err = pause.NewStore(pause.In(s.state()), "projector", pipeline).Get(ctx); err != nil {
+	if p.Paused, err = pause.NewStore(pause.In(s.State), "projector", pipeline).Get(ctx); err != nil {
 		return p, err
 	}
-	records, err := reconcile.NewStore(reconcile.In(s.state()), pipeline, "").Read(ctx)
+	records, err := reconcile.NewStore(reconcile.In(s.State), pipeline, "").Read(ctx)
 	if err != nil {
 		return p, fmt.Errorf("read up to when read models are verified: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -82,7 +83,7 @@ func (c *verifyCommand) run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
+	defer s.Close(ctx)
 	d := newCommandDefinitions(s, e.config, e.projections)
 	asked := c.Projection
 	if len(asked) == 0 {
@@ -136,13 +137,13 @@ const commandParallel = 4
 
 // verify runs one job for each projection. This process and every other one that runs jobs
 // of the kind work on it.
-func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d *definitions, targets []verified) (results []verified, err error) {
-	findings := verify.NewFindingStore(s.state())
-	jobs := job.NewStore(s.state(), job.Options{Logger: e.logger, Pruned: findings.Delete})
+func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores.Stores, d *definitions, targets []verified) (results []verified, err error) {
+	findings := verify.NewFindingStore(s.State)
+	jobs := job.NewStore(s.State, job.Options{Logger: e.logger, Pruned: findings.Delete})
 	if err := errors.Join(jobs.Prepare(ctx), findings.Prepare(ctx)); err != nil {
 		return nil, err
 	}
-	parked := park.NewStore(s.parked, park.Options{Logger: e.logger})
+	parked := park.NewStore(park.In(s.State), park.Options{Logger: e.logger})
 	err = e.withReadModels(ctx, s, func(store readModels) error {
 		worker, err := newVerifier(e.config, s, d, store, parked, findings, commandPace(e.config), e.logger)
 		if err != nil {

@@ -11,9 +11,9 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // TestExclusiveCommandsAreBoundedAndConfirmedByAMajority watches all commands of a rebuild
@@ -37,15 +37,15 @@ func TestExclusiveCommandsAreBoundedAndConfirmedByAMajority(t *testing.T) {
 		}
 	}}
 	c := newCluster(t)
-	s, err := openMonitored(config.Config{MongoDB: mongox.ReadModelsConfig{Config: mongox.Config{
+	s, err := stores.Open(mongox.ReadModelsConfig{Config: mongox.Config{
 		URI: server.URI(), StateDatabase: c.database.Name(), EventsDatabase: c.database.Name(), EventsCollection: "events",
-	}, ReadModelsDatabase: c.database.Name()}}, monitor, zerolog.Nop())
+	}, ReadModelsDatabase: c.database.Name()}, monitor, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.close(context.Background(), zerolog.Nop()) })
-	c.database = s.readModels
-	if err := readmodel.Prepare(t.Context(), s.readModels, nil); err != nil {
+	t.Cleanup(func() { s.Close(context.Background()) })
+	c.database = s.ReadModels
+	if err := readmodel.Prepare(t.Context(), s.ReadModels, nil); err != nil {
 		t.Fatal(err)
 	}
 	p := c.pod(0, visits(t, 1))

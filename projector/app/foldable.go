@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // foldable is a projection by which a command folds events.
@@ -33,7 +34,7 @@ func (e *environment) foldables(ctx context.Context, names []string) ([]foldable
 		if err := e.config.ValidateParts(config.PartMongoDB); err != nil {
 			return nil, fmt.Errorf("set PENSTOCK_PROJECTIONS to the file of the projections, or give the store of the catalog: %w", err)
 		}
-		err = e.withCatalog(ctx, func(_ *stores, catalog *generation.Catalog) error {
+		err = e.withCatalog(ctx, func(_ *stores.Stores, catalog *generation.Catalog) error {
 			found, err := entries(ctx, catalog)
 			if err == nil {
 				all, err = e.liveFoldables(found, names)

@@ -24,6 +24,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -77,7 +78,7 @@ func definitionOf(p *Projection) generation.Definition {
 }
 
 // newRegistry makes this process's registration.
-func (p *Projector) newRegistry(s *stores, pod string) *generation.Registry {
+func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Registry {
 	own := generation.Registration{Pod: pod, Pipeline: pipelineID(p.config), Group: p.config.Process.Group, Host: p.config.Process.AdminAddress, StartedAt: time.Now()}
 	for _, d := range declarations(p.projections) {
 		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
@@ -85,24 +86,24 @@ func (p *Projector) newRegistry(s *stores, pod string) *generation.Registry {
 	if host, err := os.Hostname(); err == nil {
 		own.Host = host
 	}
-	return generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), own)
+	return generation.NewRegistry(generation.Open(s.State, generation.RegistryName), own)
 }
 
 // newHistory makes the parts that follow the catalog.
-func (p *Projector) newHistory(s *stores, pod string, registry *generation.Registry, t *targets) *history {
+func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generation.Registry, t *targets) *history {
 	h := &history{
 		pod: pod, registry: registry,
-		catalog:  generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), pipelineID(p.config)),
-		findings: verify.NewFindingStore(s.state()),
+		catalog:  generation.NewCatalog(generation.Open(s.State, generation.CatalogName), pipelineID(p.config)),
+		findings: verify.NewFindingStore(s.State),
 	}
-	h.jobs = job.NewStore(s.state(), job.Options{Pruned: h.findings.Delete, Registerer: p.registry, Logger: p.logger})
+	h.jobs = job.NewStore(s.State, job.Options{Pruned: h.findings.Delete, Registerer: p.registry, Logger: p.logger})
 	h.follower = generation.NewFollower(generation.FollowerOptions{
 		Pod: pod, Pipeline: pipelineID(p.config),
 		Catalog: h.catalog, Registry: registry, Engine: t,
 		Declares: declarations(p.projections), Able: t.Able,
-		Empty: s.noEvents,
+		Empty: s.NoEvents,
 		Find: func(ctx context.Context, d generation.Declared, fresh bool) (generation.Found, error) {
-			return find(ctx, s.readModels, d, fresh)
+			return find(ctx, s.ReadModels, d, fresh)
 		},
 		Refuse:     p.config.History.OnChange == config.OnChangeRefuse,
 		Difference: projection.Difference,
@@ -165,12 +166,12 @@ func (p *Projector) startHistory(ctx context.Context, h *history) error {
 }
 
 // coordinator makes the coordinator of rebuilds.
-func (p *Projector) coordinator(s *stores, h *history, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
+func (p *Projector) coordinator(s *stores.Stores, h *history, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
 	return rebuild.New(rebuild.Options{
 		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
 		Jobs:        rebuildJobs{h.jobs, p.config.History.VerifySample},
-		Collections: rebuildCollections{shadow.NewStore(s.readModels), s.readModels, p.logger},
-		Data:        rebuildData{s.readModels, parked, events},
+		Collections: rebuildCollections{shadow.NewStore(s.ReadModels), s.ReadModels, p.logger},
+		Data:        rebuildData{s.ReadModels, parked, events},
 		Logger:      p.logger,
 	})
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // own makes this pipeline the owner of the names that only one pipeline may use. It fails
 // if another pipeline owns one of them.
-func (p *Projector) own(ctx context.Context, s *stores) error {
+func (p *Projector) own(ctx context.Context, s *stores.Stores) error {
 	var refusal error
 	err := p.repeat(ctx, "bind the projections to this pipeline", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
-		cluster, err := mongox.ClusterOf(ctx, s.readModels.Client())
+		cluster, err := mongox.ClusterOf(ctx, s.ReadModels.Client())
 		if err != nil {
 			return err
 		}
@@ -35,7 +36,7 @@ func (p *Projector) own(ctx context.Context, s *stores) error {
 // name is part of its watermarks, beside the read models, and of its parked aggregates, in
 // the state. Two pipelines that drain one subscription would each get some of its events,
 // so a subscription belongs to one database of read models.
-func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place {
+func (p *Projector) places(s *stores.Stores, cluster mongox.Cluster) []ownership.Place {
 	pipeline := pipelineOf(p.config)
 	var projections, collections []ownership.Name
 	for _, projection := range p.projections {
@@ -47,11 +48,11 @@ func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place 
 		{Name: "read models' database", Value: p.config.MongoDB.ReadModels().Database},
 	}}
 	if p.config.MongoDB.State().SameDatabase(p.config.MongoDB.ReadModels()) {
-		return []ownership.Place{{Owners: ownership.Owners(s.readModels), Names: slices.Concat(collections, projections, []ownership.Name{drained})}}
+		return []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, projections, []ownership.Name{drained})}}
 	}
 	return []ownership.Place{
-		{Owners: ownership.Owners(s.readModels), Names: slices.Concat(collections, projections)},
-		{Owners: ownership.Owners(s.parked.Database()), Names: slices.Concat(projections, []ownership.Name{drained})},
+		{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, projections)},
+		{Owners: ownership.Owners(s.State), Names: slices.Concat(projections, []ownership.Name{drained})},
 	}
 }
 

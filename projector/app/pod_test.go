@@ -25,6 +25,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // cluster is a database with an event store, in which pods project. A pod is a whole
@@ -79,14 +80,14 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	p.config.Fields = event.DefaultFields()
 	p.config.Projections.Sequence, p.config.Projections.FailureLimit = string(event.SequenceStrict), 0.2
 	p.config.History = config.History{OnChange: "rebuild", RefoldRate: rate, VerifySample: 1}
-	s := &stores{readModels: c.database, parked: c.database.Collection(park.CollectionName), events: c.database.Collection("events")}
+	s := &stores.Stores{ReadModels: c.database, State: c.database, Events: c.database.Collection("events")}
 	name, err := podName()
 	if err != nil {
 		t.Fatal(err)
 	}
 	loader, writer := readmodel.NewLoader(c.database, readmodel.LoaderOptions{}), readmodel.NewWriter(c.database, readmodel.WriterOptions{})
-	parked := park.NewStore(s.parked, park.Options{Reasons: reasons()})
-	events, err := eventstore.NewReader(s.events, p.config.Fields, p.logger)
+	parked := park.NewStore(park.In(s.State), park.Options{Reasons: reasons()})
+	events, err := eventstore.NewReader(s.Events, p.config.Fields, p.logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,14 +99,14 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	if pod.reader, err = event.NewReader(p.config.Fields); err != nil {
 		t.Fatal(err)
 	}
-	pod.history = p.newHistory(s, name, registry, newTargets(pod.engine, parked, s.readModels, projections))
+	pod.history = p.newHistory(s, name, registry, newTargets(pod.engine, parked, s.ReadModels, projections))
 	workers, err := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(refold.Activity))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: workers, Holder: name, Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
 	pod.coordinator = p.coordinator(s, pod.history, parked, events)
-	if err := park.Prepare(t.Context(), s.parked); err != nil {
+	if err := park.Prepare(t.Context(), park.In(s.State)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -4,18 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
+
+// attemptPause is the pause between two attempts to reach a store.
+const attemptPause = 2 * time.Second
 
 // prepare waits for the stores and makes the collections. It retries after transient
 // errors.
-func (p *Projector) prepare(ctx context.Context, s *stores) error {
-	if err := s.await(ctx, p.logger, &p.startup); err != nil {
+func (p *Projector) prepare(ctx context.Context, s *stores.Stores) error {
+	if err := p.await(ctx, s); err != nil {
 		return err
 	}
 	if err := p.own(ctx, s); err != nil {
@@ -27,12 +32,12 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 		do    func(context.Context) error
 	}{
 		{"make the collections and indexes of the read models", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
-			if err := readmodel.Prepare(ctx, s.readModels, nil); err != nil {
+			if err := readmodel.Prepare(ctx, s.ReadModels, nil); err != nil {
 				return err
 			}
-			return readmodel.CheckLayout(ctx, s.readModels, collections(p.projections))
+			return readmodel.CheckLayout(ctx, s.ReadModels, collections(p.projections))
 		}},
-		{"make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, s.parked) }},
+		{"make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, park.In(s.State)) }},
 	} {
 		if err := p.repeat(ctx, step.what, step.where, step.do); err != nil {
 			return err
@@ -41,13 +46,59 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 	return nil
 }
 
+// await waits until it reaches the stores and can read the event store. It fails if one of
+// them is no replica set or refuses the credentials. Without this check, a wrong event
+// store would show only at the first gap.
+func (p *Projector) await(ctx context.Context, s *stores.Stores) error {
+	for _, client := range s.Needed {
+		if err := p.awaitOne(ctx, client, func(ctx context.Context) error {
+			return mongox.CheckReplicaSet(ctx, client.Client)
+		}); err != nil {
+			return err
+		}
+	}
+	return p.awaitOne(ctx, s.Source, func(ctx context.Context) error {
+		_, err := s.NoEvents(ctx) // tries to read one event
+		return err
+	})
+}
+
+// awaitOne repeats a check of a store until it succeeds, or until only an operator can fix
+// the error.
+func (p *Projector) awaitOne(ctx context.Context, client stores.Client, check func(context.Context) error) error {
+	what := fmt.Sprintf("reach the %s at %s", client.What, client.Store)
+	defer p.startup.begin(what, p.logger)()
+	for {
+		attempt, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+		err := mongox.Explain(attempt, check(attempt))
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
+			return fmt.Errorf("MongoDB at %s (%s): %w", client.Store, client.What, err)
+		case mongox.HasCode(err, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
+			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", client.Store, client.What, err, mongox.RemedyCredentials)
+		case mongox.HasCode(err, mongox.CodeUnauthorized):
+			return fmt.Errorf("MongoDB at %s (%s) does not give the user the rights that the projector needs: %w; give it the role readWrite on the databases of the read models and the state, and read on that of the event store", client.Store, client.What, err)
+		}
+		p.startup.retry(what, err)
+		p.logger.Warn().Err(err).Stringer("store", client.Store).Str("what", client.What).Msg("MongoDB cannot be reached; retrying")
+		if err := backoff.Wait(ctx, attemptPause); err != nil {
+			return err
+		}
+	}
+}
+
 // repeat prepares a store, and retries as long as the error may be transient. what is an
 // infinitive that completes "waits to" in the log and in /readyz.
 func (p *Projector) repeat(ctx context.Context, what string, where mongox.Store, do func(context.Context) error) error {
 	what = fmt.Sprintf("%s at %s", what, where)
 	defer p.startup.begin(what, p.logger)()
 	for {
-		attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
+		attempt, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 		err := mongox.Explain(attempt, do(attempt))
 		cancel()
 		switch {

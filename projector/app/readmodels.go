@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // readModels is the engine's store of read models.
@@ -60,9 +61,9 @@ func (r tracedReadModels) Write(ctx context.Context, writes []model.Write) ([]mo
 }
 
 // withReadModels calls do while the goroutines that read and write read models run.
-func (e *environment) withReadModels(ctx context.Context, s *stores, do func(store readModels) error) (err error) {
-	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: e.config.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: e.config.Projections.FlushInterval})
+func (e *environment) withReadModels(ctx context.Context, s *stores.Stores, do func(store readModels) error) (err error) {
+	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: e.config.Projections.LoadBytes})
+	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: e.config.Projections.FlushInterval})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, background := errgroup.WithContext(background)
 	group.Go(func() error { return loader.Run(background) })

@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -28,13 +29,13 @@ const sweepGrace = 30 * time.Second
 
 // reconciler makes the reconciler, with which the read models converge whatever the broker
 // does.
-func (p *Projector) reconciler(s *stores, h *history, eng *engine.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) (*reconcile.Reconciler, error) {
+func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) (*reconcile.Reconciler, error) {
 	healer, err := deadletter.NewHealer(deadletter.HealerOptions{
 		Dial: deadletter.Dial(subscription),
 		Applier: applier{
 			targets: eng.Targets, engine: eng, parked: parked, entries: h.follower.Projections,
 			watermarks: func(ctx context.Context, units []model.Unit) ([]int64, error) {
-				return readmodel.Watermarks(ctx, s.readModels, units)
+				return readmodel.Watermarks(ctx, s.ReadModels, units)
 			},
 		},
 		Reader:     reader,
@@ -48,7 +49,7 @@ func (p *Projector) reconciler(s *stores, h *history, eng *engine.Engine, parked
 	interval := time.Duration(p.config.History.Reconcile)
 	return reconcile.New(reconcile.Options{
 		Interval: interval,
-		Records:  reconcile.NewStore(reconcile.In(s.state()), pipelineID(p.config), h.pod),
+		Records:  reconcile.NewStore(reconcile.In(s.State), pipelineID(p.config), h.pod),
 		Sweeps: sweeps{
 			jobs: h.jobs, who: "reconciler on " + h.pod, grace: min(sweepGrace, interval),
 			content: reconcilesContent(p.config),

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -35,8 +36,8 @@ type resubmission struct {
 }
 
 // newResubmission reads from the catalog which projections are live.
-func newResubmission(ctx context.Context, e *environment, s *stores, store readModels, parked *park.Store) (*resubmission, error) {
-	entries, err := entries(ctx, generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), ""))
+func newResubmission(ctx context.Context, e *environment, s *stores.Stores, store readModels, parked *park.Store) (*resubmission, error) {
+	entries, err := entries(ctx, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func newResubmission(ctx context.Context, e *environment, s *stores, store readM
 	if len(r.live) == 0 {
 		return nil, fmt.Errorf("no projection of subscription %s of topic %s has a live generation: start a projector first", e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
 	}
-	if r.events, err = eventstore.NewReader(s.events, e.config.Fields, e.logger); err != nil {
+	if r.events, err = eventstore.NewReader(s.Events, e.config.Fields, e.logger); err != nil {
 		return nil, err
 	}
 	// The command prints the findings, so the verifier does not log them.

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // TestResubmissionRepairsManyAggregatesAtOnce checks that the read models of the aggregates
@@ -26,13 +27,13 @@ import (
 func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	s := &stores{readModels: db, parked: db.Collection(park.CollectionName), events: db.Collection("events")}
+	s := &stores.Stores{ReadModels: db, State: db, Events: db.Collection("events")}
 	var c config.Config
 	c.Fields, c.Projections.Sequence = event.DefaultFields(), string(event.SequenceStrict)
 	c.History.RefoldRate = 60
 	e := &environment{config: c, logger: zerolog.Nop()}
-	parked := park.NewStore(s.parked, park.Options{})
-	if _, err := s.events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
+	parked := park.NewStore(park.In(s.State), park.Options{})
+	if _, err := s.Events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
 		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
 	}); err != nil {
 		t.Fatal(err)
@@ -77,7 +78,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 			}
 			letters = append(letters, deadLetter{Sequence: 1000 + int64(len(id)), AggregateID: id, EventID: number, raw: raw(id)})
 		}
-		if _, err := s.events.InsertMany(t.Context(), stored); err != nil {
+		if _, err := s.Events.InsertMany(t.Context(), stored); err != nil {
 			return err
 		}
 		unit := model.Unit{Projection: "visits", Collection: "visits", AggregateID: "parked"}

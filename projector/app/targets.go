@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // targets adapts the engine, and the parts that must know its targets, to the follower.
@@ -91,7 +92,7 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 			live = append(live, target.Collection)
 		}
 	}
-	attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
+	attempt, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 	err := mongox.Explain(attempt, errors.Join(t.makeCollections(attempt, live), t.record(attempt, all)))
 	cancel()
 	if err != nil {

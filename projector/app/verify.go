@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -35,16 +36,16 @@ type definitions struct {
 }
 
 // newDefinitions makes the definitions of a pod, which works for its own pipeline only.
-func newDefinitions(s *stores, c config.Config, declared []*Projection) *definitions {
+func newDefinitions(s *stores.Stores, c config.Config, declared []*Projection) *definitions {
 	own := pipelineID(c)
-	return &definitions{generation.Open(s.state(), generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
+	return &definitions{generation.Open(s.State, generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
 }
 
 // newCommandDefinitions makes the definitions of a command. Its configuration names the
 // event store of the pipeline, but not always the subscription.
-func newCommandDefinitions(s *stores, c config.Config, declared []*Projection) *definitions {
+func newCommandDefinitions(s *stores.Stores, c config.Config, declared []*Projection) *definitions {
 	suffix := "/" + eventStoreName(c)
-	return &definitions{generation.Open(s.state(), generation.CatalogName), declared, func(pipeline string) bool { return strings.HasSuffix(pipeline, suffix) }}
+	return &definitions{generation.Open(s.State, generation.CatalogName), declared, func(pipeline string) bool { return strings.HasSuffix(pipeline, suffix) }}
 }
 
 // errOtherPipeline says that another pipeline owns a projection.
@@ -141,14 +142,14 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 }
 
 // newVerifier makes the worker of the kind verify. pace limits the rate.
-func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
-	events, err := eventstore.NewReader(s.events, c.Fields, logger)
+func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
+	events, err := eventstore.NewReader(s.Events, c.Fields, logger)
 	if err != nil {
 		return nil, err
 	}
 	return verify.NewWorker(verify.Options{
-		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.readModels), Parking: parked,
-		Listing: verify.NewDatabase(s.readModels), Findings: findings,
+		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.ReadModels), Parking: parked,
+		Listing: verify.NewDatabase(s.ReadModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
 		Wait:   waiting(pace), Logger: logger,
 		Target: d.target,

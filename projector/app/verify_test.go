@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -25,7 +26,7 @@ import (
 func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	s := &stores{readModels: db, parked: db.Collection(park.CollectionName), events: db.Collection("orders")}
+	s := &stores.Stores{ReadModels: db, State: db, Events: db.Collection("orders")}
 	pipeline := func(collection string) config.Config {
 		var c config.Config
 		c.Fields = event.DefaultFields()
@@ -54,7 +55,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		{"a command of the pipeline", newCommandDefinitions(s, invoices, projections), true},
 		{"a command of another pipeline", newCommandDefinitions(s, orders, projections), false},
 	} {
-		worker, err := newVerifier(orders, s, test.d, readModels{loader, writer}, park.NewStore(s.parked, park.Options{}), verify.NewFindingStore(s.state()), refold.NewPace(refold.PaceOptions{}), zerolog.Nop())
+		worker, err := newVerifier(orders, s, test.d, readModels{loader, writer}, park.NewStore(park.In(s.State), park.Options{}), verify.NewFindingStore(s.State), refold.NewPace(refold.PaceOptions{}), zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +105,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s := &stores{readModels: db, parked: db.Collection(park.CollectionName)}
+			s := &stores.Stores{ReadModels: db, State: db}
 			number, err := newCommandDefinitions(s, config.Config{}, projections).live(t.Context(), "visits")
 			if !errors.Is(err, errNotLive) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("generation %d, %v; want an error with %q", number, err, test.want)

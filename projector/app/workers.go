@@ -11,21 +11,22 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
 // workers returns the workers of all kinds of jobs. They share one rate, and yield to the
 // live events that the handler records in live.
-func (p *Projector) workers(s *stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
+func (p *Projector) workers(s *stores.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
 	c := p.config
 	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate), Live: live, Registerer: p.registry})
 	refolding, err := refold.New(refold.Options{
 		Source:       events,
 		Targets:      eng.Targets,
-		Store:        refoldStore{store, readmodel.NewRepairer(s.readModels)},
+		Store:        refoldStore{store, readmodel.NewRepairer(s.ReadModels)},
 		Parking:      parked,
 		Engine:       eng,
-		Reachable:    s.pingReadModels,
+		Reachable:    s.PingReadModels,
 		Pace:         pace,
 		Sequence:     event.Sequence(c.Projections.Sequence),
 		FailureLimit: c.Projections.FailureLimit,
@@ -35,7 +36,7 @@ func (p *Projector) workers(s *stores, eng *engine.Engine, store readModels, par
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := newVerifier(c, s, newDefinitions(s, c, p.projections), store, parked, verify.NewFindingStore(s.state()), pace, p.logger)
+	verifier, err := newVerifier(c, s, newDefinitions(s, c, p.projections), store, parked, verify.NewFindingStore(s.State), pace, p.logger)
 	if err != nil {
 		return nil, err
 	}

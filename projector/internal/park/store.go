@@ -14,12 +14,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // CollectionName is the collection's name in the state database.
 const CollectionName = "parked"
+
+// In returns the collection of the markers in the state database.
+func In(db *mongo.Database) *mongo.Collection {
+	return db.Collection(CollectionName, options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
+}
 
 // ErrNotParked is returned if there is no marker to advance, because the aggregate was
 // resumed or an operator has deleted the marker. The caller must load the read model
