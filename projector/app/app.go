@@ -131,7 +131,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	defer reported.Wait()
 	defer stopReporting()
 	reported.Go(func() {
-		health.NewReports(s.State, "projector", pipelineID(p.config)).Run(reporting, pod, h, p.logger)
+		health.NewReports(s.State, "projector", p.config.Pipeline().String()).Run(reporting, pod, h, p.logger)
 	})
 	pausing := p.newPausing(s, pod)
 	h.Ready("pause", pausing.Check)

@@ -121,7 +121,7 @@ func checkSessions(ctx context.Context, r *preflight.Report, s *stores.Stores) {
 // checkDocuments checks that the collections that no projection uses yet have no documents
 // of others.
 func checkDocuments(ctx context.Context, s *stores.Stores, e *environment) error {
-	entries, err := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), pipelineID(e.config)).List(ctx)
+	entries, err := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), e.config.Pipeline().String()).List(ctx)
 	if err != nil {
 		return err
 	}

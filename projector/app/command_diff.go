@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -186,7 +185,7 @@ func (e *environment) compareWithCatalog(ctx context.Context, s *stores.Stores, 
 		return nil, 0, err
 	}
 	maps.DeleteFunc(found, func(_ string, entry *generation.Entry) bool {
-		return !strings.HasSuffix(entry.Pipeline, "/"+eventStoreName(e.config))
+		return !e.config.Pipeline().SameEvents(entry.Pipeline)
 	})
 	if len(found) == 0 {
 		fmt.Fprintln(e.stderr, "the catalog has no projection of this event store: every projection is new")

@@ -35,10 +35,10 @@ func (e *environment) withPausable(ctx context.Context, do func(pause.Subject) e
 	}
 	defer s.Close(ctx)
 	bus := e.config.ServiceBus
-	registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipelineID(e.config)})
+	registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: e.config.Pipeline().String()})
 	return do(pause.Subject{
 		Name: "subscription " + bus.Topic + "/" + bus.Subscription, Effect: "release every session and receive nothing",
-		Store: pauseStore(s, e.config), Out: e.stdout,
+		Store: pause.NewStore(pause.In(s.State), "projector", e.config.Pipeline().String()), Out: e.stdout,
 		Change: func(ctx context.Context, flags cli.Change, what string, change func(context.Context) (map[string]int64, error)) error {
 			return e.change(ctx, s, flags, what, change)
 		},

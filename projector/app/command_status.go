@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -119,7 +118,7 @@ func (e *environment) status(ctx context.Context, s *stores.Stores) (statusView,
 	}
 	pipelines := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if p := found[name].Pipeline; strings.HasSuffix(p, "/"+eventStoreName(e.config)) {
+		if p := found[name].Pipeline; e.config.Pipeline().SameEvents(p) {
 			pipelines[p] = append(pipelines[p], name)
 		}
 	}
@@ -177,7 +176,7 @@ func (e *environment) judge(ctx context.Context, s *stores.Stores, view *statusV
 		}
 	}
 	conditions = append(conditions, parkedConditions(parked)...)
-	if p.Pipeline == pipelineID(e.config) {
+	if p.Pipeline == e.config.Pipeline().String() {
 		conditions = append(conditions, deadLetterConditions(view.DeadLetters)...)
 	}
 	reports, err := health.NewReports(s.State, "projector", p.Pipeline).List(ctx)

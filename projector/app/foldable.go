@@ -72,7 +72,7 @@ func (e *environment) liveFoldables(found map[string]*generation.Entry, names []
 	var all []foldable
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		entry := found[name]
-		if len(names) > 0 && !slices.Contains(names, name) || !strings.HasSuffix(entry.Pipeline, "/"+eventStoreName(e.config)) {
+		if len(names) > 0 && !slices.Contains(names, name) || !e.config.Pipeline().SameEvents(entry.Pipeline) {
 			continue
 		}
 		var f foldable

@@ -79,7 +79,7 @@ func definitionOf(p *Projection) generation.Definition {
 
 // newRegistry makes this process's registration.
 func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Registry {
-	own := generation.Registration{Pod: pod, Pipeline: pipelineID(p.config), Group: p.config.Process.Group, Host: p.config.Process.AdminAddress, StartedAt: time.Now()}
+	own := generation.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Group: p.config.Process.Group, Host: p.config.Process.AdminAddress, StartedAt: time.Now()}
 	for _, d := range declarations(p.projections) {
 		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
 	}
@@ -93,12 +93,12 @@ func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Regist
 func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generation.Registry, t *targets) *history {
 	h := &history{
 		pod: pod, registry: registry,
-		catalog:  generation.NewCatalog(generation.Open(s.State, generation.CatalogName), pipelineID(p.config)),
+		catalog:  generation.NewCatalog(generation.Open(s.State, generation.CatalogName), p.config.Pipeline().String()),
 		findings: verify.NewFindingStore(s.State),
 	}
 	h.jobs = job.NewStore(s.State, job.Options{Pruned: h.findings.Delete, Registerer: p.registry, Logger: p.logger})
 	h.follower = generation.NewFollower(generation.FollowerOptions{
-		Pod: pod, Pipeline: pipelineID(p.config),
+		Pod: pod, Pipeline: p.config.Pipeline().String(),
 		Catalog: h.catalog, Registry: registry, Engine: t,
 		Declares: declarations(p.projections), Able: t.Able,
 		Empty: s.NoEvents,

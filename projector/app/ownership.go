@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
@@ -37,13 +35,19 @@ func (p *Projector) own(ctx context.Context, s *stores.Stores) error {
 // the state. Two pipelines that drain one subscription would each get some of its events,
 // so a subscription belongs to one database of read models.
 func (p *Projector) places(s *stores.Stores, cluster mongox.Cluster) []ownership.Place {
-	pipeline := pipelineOf(p.config)
+	pipeline := p.config.Pipeline()
+	owner := []ownership.Field{
+		{Name: "Service Bus namespace", Value: pipeline.Namespace},
+		{Name: "topic", Value: pipeline.Topic},
+		{Name: "subscription", Value: pipeline.Subscription},
+		{Name: "event store", Value: pipeline.EventStore},
+	}
 	var projections, collections []ownership.Name
 	for _, projection := range p.projections {
-		projections = append(projections, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: pipeline})
-		collections = append(collections, ownership.Name{Kind: "read model", Name: projection.Collection(), Owner: pipeline})
+		projections = append(projections, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: owner})
+		collections = append(collections, ownership.Name{Kind: "read model", Name: projection.Collection(), Owner: owner})
 	}
-	drained := ownership.Name{Kind: "subscription", Name: pipeline[0].Value + "/" + pipeline[1].Value + "/" + pipeline[2].Value, Owner: []ownership.Field{
+	drained := ownership.Name{Kind: "subscription", Name: pipeline.Drained(), Owner: []ownership.Field{
 		{Name: "read models' cluster", Value: cluster.Name},
 		{Name: "read models' database", Value: p.config.MongoDB.ReadModels().Database},
 	}}
@@ -54,32 +58,6 @@ func (p *Projector) places(s *stores.Stores, cluster mongox.Cluster) []ownership
 		{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, projections)},
 		{Owners: ownership.Owners(s.State), Names: slices.Concat(projections, []ownership.Name{drained})},
 	}
-}
-
-// pipelineOf returns the fields that identify a pipeline.
-func pipelineOf(c config.Config) []ownership.Field {
-	bus := c.ServiceBus
-	return []ownership.Field{
-		{Name: "Service Bus namespace", Value: strings.ToLower(bus.Host())},
-		{Name: "topic", Value: strings.ToLower(bus.Topic)},
-		{Name: "subscription", Value: strings.ToLower(bus.Subscription)},
-		{Name: "event store", Value: eventStoreName(c)},
-	}
-}
-
-// eventStoreName is the event store's part of a pipeline's name.
-func eventStoreName(c config.Config) string {
-	events := c.MongoDB.Events()
-	return events.Database + "." + events.Collection
-}
-
-// pipelineID identifies the pipeline by one text, for the catalog and the registry.
-func pipelineID(c config.Config) string {
-	var values []string
-	for _, f := range pipelineOf(c) {
-		values = append(values, f.Value)
-	}
-	return strings.Join(values, "/")
 }
 
 // explainOwner adds the remedies to an ownership conflict.

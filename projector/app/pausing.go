@@ -4,18 +4,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock-cdc/penstock/pkg/pause"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
-// pauseStore holds the pause of one pipeline's projectors.
-func pauseStore(s *stores.Stores, c config.Config) *pause.Store {
-	return pause.NewStore(pause.In(s.State), "projector", pipelineID(c))
-}
-
 // newPausing makes the switch that every process follows, and its metric.
 func (p *Projector) newPausing(s *stores.Stores, pod string) *pause.Switch {
-	pausing := pause.NewSwitch(pauseStore(s, p.config), pod, p.logger)
+	pausing := pause.NewSwitch(pause.NewStore(pause.In(s.State), "projector", p.config.Pipeline().String()), pod, p.logger)
 	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_projector_paused",
 		Help: "1 while this process receives nothing because of \"projector pause\", 0 otherwise.",

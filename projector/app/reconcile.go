@@ -49,7 +49,7 @@ func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine,
 	interval := time.Duration(p.config.History.Reconcile)
 	return reconcile.New(reconcile.Options{
 		Interval: interval,
-		Records:  reconcile.NewStore(reconcile.In(s.State), pipelineID(p.config), h.pod),
+		Records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), h.pod),
 		Sweeps: sweeps{
 			jobs: h.jobs, who: "reconciler on " + h.pod, grace: min(sweepGrace, interval),
 			content: reconcilesContent(p.config),

@@ -42,7 +42,7 @@ func newResubmission(ctx context.Context, e *environment, s *stores.Stores, stor
 		return nil, err
 	}
 	r := &resubmission{live: make(map[string]int64), found: &foundMemory{findings: make(map[string]verify.Finding)}}
-	own := pipelineID(e.config)
+	own := e.config.Pipeline().String()
 	for name, entry := range entries {
 		if entry.Pipeline == own && entry.Live != nil && entry.RetiredAt == nil {
 			r.live[name] = entry.Live.Generation

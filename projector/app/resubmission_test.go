@@ -49,8 +49,8 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipelineID(c))
-		entry := generation.Create(pipelineID(c), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, generation.Found{}, generation.Author{At: time.Now()})
+		catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), c.Pipeline().String())
+		entry := generation.Create(c.Pipeline().String(), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, generation.Found{}, generation.Author{At: time.Now()})
 		if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 			return err
 		}

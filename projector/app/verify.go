@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -37,15 +36,14 @@ type definitions struct {
 
 // newDefinitions makes the definitions of a pod, which works for its own pipeline only.
 func newDefinitions(s *stores.Stores, c config.Config, declared []*Projection) *definitions {
-	own := pipelineID(c)
+	own := c.Pipeline().String()
 	return &definitions{generation.Open(s.State, generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
 }
 
 // newCommandDefinitions makes the definitions of a command. Its configuration names the
 // event store of the pipeline, but not always the subscription.
 func newCommandDefinitions(s *stores.Stores, c config.Config, declared []*Projection) *definitions {
-	suffix := "/" + eventStoreName(c)
-	return &definitions{generation.Open(s.State, generation.CatalogName), declared, func(pipeline string) bool { return strings.HasSuffix(pipeline, suffix) }}
+	return &definitions{generation.Open(s.State, generation.CatalogName), declared, c.Pipeline().SameEvents}
 }
 
 // errOtherPipeline says that another pipeline owns a projection.

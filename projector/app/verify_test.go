@@ -38,8 +38,8 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipelineID(invoices))
-	entry := generation.Create(pipelineID(invoices), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, generation.Found{}, generation.Author{At: time.Now()})
+	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), invoices.Pipeline().String())
+	entry := generation.Create(invoices.Pipeline().String(), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, generation.Found{}, generation.Author{At: time.Now()})
 	if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
 	}
@@ -87,10 +87,10 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 	}{
 		"declared by nobody yet": {nil, "no projector has started with it"},
 		"first generation being built": {func() (*generation.Entry, error) {
-			return generation.Start(nil, pipelineID(config.Config{}), declared, 0, by)
+			return generation.Start(nil, new(config.Config).Pipeline().String(), declared, 0, by)
 		}, "generation 1 is building"},
 		"retired": {func() (*generation.Entry, error) {
-			return generation.Retire(generation.Create(pipelineID(config.Config{}), declared, generation.Found{}, by), by)
+			return generation.Retire(generation.Create(new(config.Config).Pipeline().String(), declared, generation.Found{}, by), by)
 		}, "no projector declares it any more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipelineID(config.Config{})).Write(t.Context(), nil, entry); err != nil {
+				if _, err := generation.NewCatalog(generation.Open(db, generation.CatalogName), new(config.Config).Pipeline().String()).Write(t.Context(), nil, entry); err != nil {
 					t.Fatal(err)
 				}
 			}
