@@ -94,3 +94,22 @@ func (n *Namespace) NewAdministration() (*admin.Client, error) {
 	}
 	return client, nil
 }
+
+// Subscriptions lists the subscriptions of a topic, as far as they can be read. The list is
+// empty without the right to manage the namespace.
+func (n *Namespace) Subscriptions(ctx context.Context, topic string) (names []string) {
+	client, err := n.NewAdministration()
+	if err != nil {
+		return nil
+	}
+	for pages := client.NewListSubscriptionsPager(topic, nil); pages.More(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return names
+		}
+		for _, s := range page.Subscriptions {
+			names = append(names, s.SubscriptionName)
+		}
+	}
+	return names
+}

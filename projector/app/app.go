@@ -218,20 +218,18 @@ func (p *Projector) explain(err error, names func() []string) error {
 	return err
 }
 
-// subscriptions lists the subscriptions of the topic. The list is empty without the right to
-// manage the namespace.
+// listTimeout bounds listing the subscriptions of the topic.
+const listTimeout = 10 * time.Second
+
+// subscriptions lists the subscriptions of the topic, as far as they can be read.
 func (p *Projector) subscriptions() []string {
-	ctx, cancel := context.WithTimeout(context.Background(), brokerTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	namespace, err := sbus.Open(p.config.ServiceBus.Config)
 	if err != nil {
 		return nil
 	}
-	client, err := namespace.NewAdministration()
-	if err != nil {
-		return nil
-	}
-	return subscriptionNames(ctx, client, p.config.ServiceBus.Topic)
+	return namespace.Subscriptions(ctx, p.config.ServiceBus.Topic)
 }
 
 // errBackgroundEnded says that a goroutine that draining needs has ended. That goroutine's
@@ -290,7 +288,9 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, nil, err
 	}
-	try := func(ctx context.Context, n *sbus.Namespace) error { return trySubscription(ctx, n, c.ServiceBus) }
+	try := func(ctx context.Context, n *sbus.Namespace) error {
+		return backlog.Try(ctx, sbus.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: n.NewClient})
+	}
 	group.Go(func() error { namespace.Follow(ctx, try, p.logger); return nil })
 	subscription := sbus.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient, Changed: namespace.Changed}
 	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Dial: namespace.Dialer(), Logger: p.logger})

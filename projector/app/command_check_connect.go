@@ -19,7 +19,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
@@ -125,7 +124,7 @@ func checkDocuments(ctx context.Context, s *stores.Stores, e *environment) error
 	if err != nil {
 		return err
 	}
-	for _, d := range declarations(e.projections) {
+	for _, d := range generation.Declare(e.projections...) {
 		if !generation.InUse(entries, d.Collection) {
 			err = errors.Join(err, readmodel.CheckDocuments(ctx, s.ReadModels, d.Collection))
 		}
@@ -174,20 +173,6 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores,
 	}
 }
 
-// trySubscription lists the sessions of the subscription, which needs the right to listen and
-// takes no session from a projector.
-func trySubscription(ctx context.Context, namespace *sbus.Namespace, c config.ServiceBus) error {
-	connection, err := backlog.Dial(sbus.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient})()
-	if err != nil {
-		return err
-	}
-	if pages := connection.Sessions(); pages.More() {
-		_, err = pages.NextPage(ctx)
-	}
-	_ = connection.Close(ctx)
-	return err
-}
-
 // checkSubscription checks that the credentials may listen to the subscription.
 func checkSubscription(ctx context.Context, r *preflight.Report, e *environment) {
 	c := e.config.ServiceBus
@@ -199,7 +184,7 @@ func checkSubscription(ctx context.Context, r *preflight.Report, e *environment)
 	}
 	looking, cancel := context.WithTimeout(ctx, brokerTimeout)
 	defer cancel()
-	err = trySubscription(looking, namespace, c)
+	err = backlog.Try(looking, sbus.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient})
 	name := fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host())
 	switch class := sbus.Classify(err); {
 	case err == nil:
@@ -239,23 +224,9 @@ func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, sub
 	case err != nil:
 		return none, err
 	case found == nil:
-		return none, fmt.Errorf("subscription %s of topic %s does not exist%s", subscription, topic, similar.Meant(subscription, subscriptionNames(ctx, client, topic)))
+		return none, fmt.Errorf("subscription %s of topic %s does not exist%s", subscription, topic, similar.Meant(subscription, namespace.Subscriptions(ctx, topic)))
 	}
 	return found.SubscriptionProperties, nil
-}
-
-// subscriptionNames lists the topic's subscriptions, as far as they can be read.
-func subscriptionNames(ctx context.Context, client *admin.Client, topic string) (names []string) {
-	for pages := client.NewListSubscriptionsPager(topic, nil); pages.More(); {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return names
-		}
-		for _, s := range page.Subscriptions {
-			names = append(names, s.SubscriptionName)
-		}
-	}
-	return names
 }
 
 // reportSubscription adds the findings about a subscription's properties to the report.

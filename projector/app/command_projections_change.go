@@ -121,9 +121,9 @@ func (c *projectionsRebuildCommand) declared(e *environment) (*generation.Defini
 	if err != nil {
 		return nil, e.refuseProjections(err)
 	}
-	for _, p := range projections {
-		if p.Name() == c.Name {
-			return &generation.Definition{Hash: p.Hash(), Text: p.Definition(), Collection: p.Collection(), Deletes: p.Deletes(), InCode: p.InCode()}, nil
+	for _, d := range generation.Declare(projections...) {
+		if d.Name == c.Name {
+			return &d.Definition, nil
 		}
 	}
 	return nil, nil

@@ -77,7 +77,7 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	slow.stop()
 
 	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		return generation.Start(e, e.Pipeline, generation.Declared{Name: "visits", Definition: definitionOf(visits(t, 2))}, 0, by)
+		return generation.Start(e, e.Pipeline, generation.Declare(visits(t, 2))[0], 0, by)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (f *foldingStore) applier() applier {
 		entries: func() map[string]*generation.Entry {
 			entries := make(map[string]*generation.Entry)
 			for _, t := range f.targets() {
-				entries[t.Projection.Name()] = &generation.Entry{Name: t.Projection.Name(), Live: &generation.Live{Generation: t.Generation, Definition: definitionOf(t.Projection)}}
+				entries[t.Projection.Name()] = &generation.Entry{Name: t.Projection.Name(), Live: &generation.Live{Generation: t.Generation, Definition: generation.Declare(t.Projection)[0].Definition}}
 			}
 			code := entries["users"].Live.Definition
 			entries["code"] = &generation.Entry{Name: "code", Live: &generation.Live{Generation: 7, Definition: code}}

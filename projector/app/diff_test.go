@@ -157,10 +157,10 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 	entry := func(live, building *Projection, history ...*Projection) *generation.Entry {
 		e := &generation.Entry{Name: "p", Generations: 4}
 		if live != nil {
-			e.Live = &generation.Live{Generation: 1, Definition: definitionOf(live)}
+			e.Live = &generation.Live{Generation: 1, Definition: generation.Declare(live)[0].Definition}
 		}
 		if building != nil {
-			e.Building = &generation.Build{Generation: 4, Definition: definitionOf(building), State: generation.CatchingUp}
+			e.Building = &generation.Build{Generation: 4, Definition: generation.Declare(building)[0].Definition, State: generation.CatchingUp}
 		}
 		for _, p := range history {
 			e.History = append(e.History, generation.Record{Hash: p.Hash()})
@@ -202,7 +202,7 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 		}
 		// Once no pod declares the present definition, the catalog changes as forecast.
 		changes := generation.Decide(generation.View{
-			Entries: map[string]*generation.Entry{"p": test.entry}, Declares: declarations([]*Projection{test.after}),
+			Entries: map[string]*generation.Entry{"p": test.entry}, Declares: generation.Declare(test.after),
 		}, generation.Author{})
 		started := len(changes) == 1 && changes[0].New.Building != nil && changes[0].New.Building.Hash == test.after.Hash()
 		if started != builds {

@@ -64,23 +64,10 @@ type history struct {
 // that has just begun reaches this process within that time.
 const away = 5 * time.Second
 
-// declarations converts projections for the catalog.
-func declarations(projections []*Projection) []generation.Declared {
-	all := make([]generation.Declared, len(projections))
-	for i, p := range projections {
-		all[i] = generation.Declared{Name: p.Name(), Definition: definitionOf(p)}
-	}
-	return all
-}
-
-func definitionOf(p *Projection) generation.Definition {
-	return generation.Definition{Hash: p.Hash(), Text: p.Definition(), Collection: p.Collection(), Deletes: p.Deletes(), InCode: p.InCode()}
-}
-
 // newRegistry makes this process's registration.
 func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Registry {
 	own := generation.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Group: p.config.Process.Group, Host: p.config.Process.AdminAddress, StartedAt: time.Now()}
-	for _, d := range declarations(p.projections) {
+	for _, d := range generation.Declare(p.projections...) {
 		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
 	}
 	if host, err := os.Hostname(); err == nil {
@@ -100,7 +87,7 @@ func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generatio
 	h.follower = generation.NewFollower(generation.FollowerOptions{
 		Pod: pod, Pipeline: p.config.Pipeline().String(),
 		Catalog: h.catalog, Registry: registry, Engine: t,
-		Declares: declarations(p.projections), Able: t.Able,
+		Declares: generation.Declare(p.projections...), Able: t.Able,
 		Empty: s.NoEvents,
 		Find: func(ctx context.Context, d generation.Declared, fresh bool) (generation.Found, error) {
 			return find(ctx, s.ReadModels, d, fresh)

@@ -50,7 +50,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 			return err
 		}
 		catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), c.Pipeline().String())
-		entry := generation.Create(c.Pipeline().String(), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, generation.Found{}, generation.Author{At: time.Now()})
+		entry := generation.Create(c.Pipeline().String(), generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
 		if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 			return err
 		}

@@ -26,8 +26,8 @@ func version(t *testing.T, name, version string) *Projection {
 func TestLiveDefinitionCountsAsReplacedWhileAnotherIsDeclaredOrBuilt(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
-	live := generation.Target{Projection: "accounts", Generation: 1, Definition: definitionOf(first), Collection: "accounts"}
-	building := generation.Target{Projection: "accounts", Generation: 2, Definition: definitionOf(second), Collection: "accounts.generation-2", Building: true}
+	live := generation.Target{Projection: "accounts", Generation: 1, Definition: generation.Declare(first)[0].Definition, Collection: "accounts"}
+	building := generation.Target{Projection: "accounts", Generation: 2, Definition: generation.Declare(second)[0].Definition, Collection: "accounts.generation-2", Building: true}
 	givenUp := live
 	givenUp.GivenUp = second.Hash()
 	other := building
@@ -59,10 +59,10 @@ func TestProcessServesOnlyTheVersionsInItsCode(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
 	old := newTargets(nil, nil, nil, []*Projection{first})
-	if p, err := old.projection(definitionOf(first)); p != first || err != nil {
+	if p, err := old.projection(generation.Declare(first)[0].Definition); p != first || err != nil {
 		t.Errorf("its own: %v, %v", p, err)
 	}
-	if err := old.Able(generation.Target{Projection: "accounts", Generation: 2, Definition: definitionOf(second)}); err == nil {
+	if err := old.Able(generation.Target{Projection: "accounts", Generation: 2, Definition: generation.Declare(second)[0].Definition}); err == nil {
 		t.Error("Able accepted a definition whose code this pod lacks")
 	}
 	if first.Hash() == second.Hash() || version(t, "accounts", "1").Hash() != first.Hash() {

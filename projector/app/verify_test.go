@@ -39,7 +39,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		t.Fatal(err)
 	}
 	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), invoices.Pipeline().String())
-	entry := generation.Create(invoices.Pipeline().String(), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, generation.Found{}, generation.Author{At: time.Now()})
+	entry := generation.Create(invoices.Pipeline().String(), generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
 	if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	declared := generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}
+	declared := generation.Declare(projections[0])[0]
 	by := generation.Author{At: time.Now()}
 	for name, test := range map[string]struct {
 		entry func() (*generation.Entry, error)

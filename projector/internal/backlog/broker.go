@@ -33,6 +33,20 @@ func Dial(s sbus.Subscription) func() (Connection, error) {
 	}
 }
 
+// Try lists sessions of the subscription, which needs the right to listen and takes no session
+// from a projector.
+func Try(ctx context.Context, s sbus.Subscription) error {
+	connection, err := Dial(s)()
+	if err != nil {
+		return err
+	}
+	if pages := connection.Sessions(); pages.More() {
+		_, err = pages.NextPage(ctx)
+	}
+	_ = connection.Close(ctx)
+	return err
+}
+
 type clientConnection struct {
 	*azservicebus.Client
 	subscription sbus.Subscription

@@ -49,6 +49,25 @@ type Declared struct {
 	Definition
 }
 
+// Projection is the part of a compiled projection that the catalog stores.
+type Projection interface {
+	Name() string
+	Hash() string
+	Definition() string
+	Collection() string
+	Deletes() bool
+	InCode() bool
+}
+
+// Declare returns projections as a pod declares them.
+func Declare[P Projection](projections ...P) []Declared {
+	all := make([]Declared, len(projections))
+	for i, p := range projections {
+		all[i] = Declared{p.Name(), Definition{Hash: p.Hash(), Text: p.Definition(), Collection: p.Collection(), Deletes: p.Deletes(), InCode: p.InCode()}}
+	}
+	return all
+}
+
 // Live is the generation that readers see.
 type Live struct {
 	Generation int64 `bson:"generation"`
