@@ -31,7 +31,7 @@ type projectionsCommands struct {
 type projectionView struct {
 	Name     string `json:"name"`
 	Pipeline string `json:"pipeline"`
-	// State is live, the state of the build, retired, dropped, or without data.
+	// State is the result of [generation.Entry.Status].
 	State     string       `json:"state"`
 	Live      *liveView    `json:"live,omitempty"`
 	Building  *buildView   `json:"building,omitempty"`
@@ -109,12 +109,11 @@ type podView struct {
 // viewProjection makes the view of an entry. With full, it includes the definitions and the
 // history.
 func viewProjection(e *generation.Entry, full bool) projectionView {
-	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: "live", RetiredAt: e.RetiredAt}
+	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: e.Status(), RetiredAt: e.RetiredAt}
 	if l := e.Live; l != nil {
 		v.Live = &liveView{Generation: l.Generation, Hash: l.Hash, Collection: l.Collection, Since: l.Since}
 	}
 	if b := e.Building; b != nil {
-		v.State = string(b.State)
 		v.Building = &buildView{
 			Generation: b.Generation, Hash: b.Hash, Collection: b.Collection, Shadow: b.Shadow, State: b.State, Reason: b.Reason,
 			Jobs: []string{}, Parked: b.Parked, AllowParked: b.Allowed.Parked, Missing: b.Archived, AllowMissing: b.Allowed.Archived, StartedAt: b.StartedAt, Who: b.Who, Why: b.Why,
@@ -128,14 +127,6 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 	if g := e.GivenUp; g != nil {
 		view := givenUpView(*g)
 		v.GivenUp = &view
-	}
-	switch {
-	case e.RetiredAt != nil && e.Dropped():
-		v.State = "dropped"
-	case e.RetiredAt != nil:
-		v.State = "retired"
-	case e.Dropped():
-		v.State = "without data"
 	}
 	for _, l := range e.Left {
 		v.Left = append(v.Left, l.Collection)

@@ -190,7 +190,7 @@ func (c *projectionsRetryCommand) run(ctx context.Context, e *environment) error
 		retry := func(old *generation.Entry) (*generation.Entry, error) {
 			b := old.Building
 			if b == nil || b.State != generation.Failed {
-				return nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, viewProjection(old, false).State)
+				return nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, old.Status())
 			}
 			next, err := start(ctx, s, old, b.Definition, author(c.Change))
 			if err == nil {

@@ -140,16 +140,18 @@ func (e *environment) status(ctx context.Context, s *stores.Stores) (statusView,
 			view.Jobs = append(view.Jobs, viewJob(j))
 		}
 	}
-	if view.Parked, err = parkedOf(ctx, park.NewStore(park.In(s.State), park.Options{Logger: e.logger}), names); err != nil {
+	parked, err := park.NewStore(park.In(s.State), park.Options{Logger: e.logger}).Count(ctx)
+	if err != nil {
 		return view, err
 	}
+	view.Parked = parkedIn(parked, names)
 	if e.config.ValidateParts(config.PartServiceBus) == nil {
 		if view.DeadLetters, err = e.countDeadLetters(ctx); err != nil {
 			view.Unknown["deadLetters"] = err.Error()
 		}
 	}
 	for i := range view.Pipelines {
-		if err := e.judge(ctx, s, &view, &view.Pipelines[i], found); err != nil {
+		if err := e.judge(ctx, s, &view.Pipelines[i], found, parked, view.DeadLetters); err != nil {
 			return view, err
 		}
 	}
@@ -157,7 +159,7 @@ func (e *environment) status(ctx context.Context, s *stores.Stores) (statusView,
 }
 
 // judge makes the verdict on the projectors of a pipeline.
-func (e *environment) judge(ctx context.Context, s *stores.Stores, view *statusView, p *pipelineStatus, entries map[string]*generation.Entry) error {
+func (e *environment) judge(ctx context.Context, s *stores.Stores, p *pipelineStatus, entries map[string]*generation.Entry, parked map[park.Group]int64, deadLetters map[string]int) error {
 	var conditions []health.Condition
 	if len(p.Pods) == 0 {
 		conditions = append(conditions, health.Condition{
@@ -168,16 +170,10 @@ func (e *environment) judge(ctx context.Context, s *stores.Stores, view *statusV
 	conditions = append(conditions, p.Paused.Conditions("projector")...)
 	own := maps.Clone(entries)
 	maps.DeleteFunc(own, func(_ string, entry *generation.Entry) bool { return entry.Pipeline != p.Pipeline })
-	conditions = append(conditions, buildConditions(own)...)
-	var parked []parkedStatus
-	for _, group := range view.Parked {
-		if own[group.Projection] != nil {
-			parked = append(parked, group)
-		}
-	}
-	conditions = append(conditions, parkedConditions(parked)...)
+	conditions = append(conditions, generation.BuildConditions(own)...)
+	conditions = append(conditions, parkedConditions(park.Kinds(parked, own))...)
 	if p.Pipeline == e.config.Pipeline().String() {
-		conditions = append(conditions, deadLetterConditions(view.DeadLetters)...)
+		conditions = append(conditions, deadletter.Conditions(deadLetters)...)
 	}
 	reports, err := health.NewReports(s.State, "projector", p.Pipeline).List(ctx)
 	p.Verdict = health.Together(append(conditions, silentConditions(p.Pods, reports)...), reports)
@@ -231,15 +227,6 @@ func pipelineOn(ctx context.Context, s *stores.Stores, pipeline string, names []
 		p.Projections = append(p.Projections, status)
 	}
 	return p, nil
-}
-
-// parkedOf counts the parked aggregates of projections.
-func parkedOf(ctx context.Context, parked *park.Store, names []string) ([]parkedStatus, error) {
-	counts, err := parked.Count(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return parkedIn(counts, names), nil
 }
 
 // parkedIn selects the counts of projections.

@@ -60,6 +60,12 @@ type history struct {
 	parked  *park.Store
 }
 
+// parkedKinds returns the kinds of parked aggregates of the pipeline, as this process has
+// counted them.
+func (h *history) parkedKinds() []park.Kind {
+	return park.Kinds(h.parked.Counts(), h.follower.Projections())
+}
+
 // away is how long this process leaves a job alone if it has no target for it. A generation
 // that has just begun reaches this process within that time.
 const away = 5 * time.Second

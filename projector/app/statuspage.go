@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -112,20 +111,19 @@ func (s *stateTables) generations(ctx context.Context, past *history) ([]statusp
 	entries := past.follower.Projections()
 	rows := make([]statuspage.Row, 0, len(entries))
 	for name, e := range entries {
-		v := viewProjection(e, false)
 		live, building := "none", ""
-		if v.Live != nil {
-			live = fmt.Sprintf("%d in %s", v.Live.Generation, v.Live.Collection)
+		if e.Live != nil {
+			live = fmt.Sprintf("%d in %s", e.Live.Generation, e.Live.Collection)
 		}
-		if b := v.Building; b != nil {
+		if b := e.Building; b != nil {
 			building = fmt.Sprintf("%d %s", b.Generation, b.State)
 			if b.Reason != "" {
 				building += ": " + b.Reason
 			}
 		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{name, v.State, live, building, through[name]},
-			Alarm: v.Building != nil && v.Building.State == generation.Failed,
+			Cells: []string{name, e.Status(), live, building, through[name]},
+			Alarm: e.Building != nil && e.Building.State == generation.Failed,
 		})
 	}
 	slices.SortFunc(rows, func(a, b statuspage.Row) int { return cmp.Compare(a.Cells[0], b.Cells[0]) })
@@ -134,24 +132,18 @@ func (s *stateTables) generations(ctx context.Context, past *history) ([]statusp
 
 // parked lists the kinds of parked aggregates, each with one aggregate and its error.
 func (*stateTables) parked(ctx context.Context, past *history) ([]statuspage.Row, error) {
-	kinds := map[[2]string]int64{}
-	for _, p := range parkedIn(past.parked.Counts(), slices.Collect(maps.Keys(past.follower.Projections()))) {
-		if !p.Discarded {
-			kinds[[2]string{p.Projection, p.Reason}] += p.Aggregates
-		}
-	}
 	var rows []statuspage.Row
-	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		example, err := past.parked.Example(ctx, kind[0], kind[1])
+	for _, k := range past.parkedKinds() {
+		example, err := past.parked.Example(ctx, k.Projection, k.Reason)
 		if err != nil {
 			return nil, err
 		}
-		todo := fmt.Sprintf("mend the cause, then: projector parked retry --projection %s --reason %s", kind[0], kind[1])
-		if projection.Reason(kind[1]).Resumes() {
+		todo := fmt.Sprintf("mend the cause, then: projector parked retry --projection %s --reason %s", k.Projection, k.Reason)
+		if projection.Reason(k.Reason).Resumes() {
 			todo = "nothing: it is retried automatically"
 		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{kind[0], kind[1], strconv.FormatInt(kinds[kind], 10), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, todo},
+			Cells: []string{k.Projection, k.Reason, strconv.FormatInt(k.Aggregates, 10), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, todo},
 			Alarm: true,
 		})
 	}

@@ -258,6 +258,22 @@ func (e *Entry) HasGivenUp(hash string) bool {
 	return e.GivenUp != nil && e.GivenUp.Hash == hash && e.RetiredAt == nil
 }
 
+// Status returns the state of the projection in words: live, the state of its build, retired,
+// dropped, or without data.
+func (e *Entry) Status() string {
+	switch {
+	case e.RetiredAt != nil && e.Dropped():
+		return "dropped"
+	case e.RetiredAt != nil:
+		return "retired"
+	case e.Dropped():
+		return "without data"
+	case e.Building != nil:
+		return string(e.Building.State)
+	}
+	return "live"
+}
+
 // Uses reports whether a collection is the projection's live one, or is in its Left.
 func (e *Entry) Uses(collection string) bool {
 	return e.Live != nil && e.Live.Collection == collection ||
