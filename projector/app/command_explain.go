@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
 
 // explainCommand shows for each event of an aggregate what it did to the read models.
@@ -85,7 +86,7 @@ type explanation struct {
 
 // explainedStep is a step with its error as text.
 type explainedStep struct {
-	projection.Step
+	authoring.Step
 	Error string `json:"error,omitempty"`
 }
 
@@ -175,7 +176,7 @@ type explainer struct {
 	foldable
 	replay *replay
 	// steps is a ring of keep steps; next is the index of the next one.
-	steps      []projection.Step
+	steps      []authoring.Step
 	keep, next int
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
@@ -40,7 +40,7 @@ func (c *inferCommand) run(ctx context.Context, e *environment) error {
 }
 
 // infer reads a sample of the event store: that many of its oldest and of its newest events.
-func (e *environment) infer(ctx context.Context, sample int) (*projection.Inference, error) {
+func (e *environment) infer(ctx context.Context, sample int) (*authoring.Inference, error) {
 	s, err := stores.Open(e.config.MongoDB, nil, e.logger)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (e *environment) infer(ctx context.Context, sample int) (*projection.Infere
 	if err != nil {
 		return nil, err
 	}
-	inference := new(projection.Inference)
+	inference := new(authoring.Inference)
 	broken, err := events.Sample(ctx, sample, inference.Add)
 	if err != nil {
 		return nil, fmt.Errorf("read a sample of %s: %w", e.config.MongoDB.Events(), err)

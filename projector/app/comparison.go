@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
 
 // comparison shows what two definitions of one projection make of the same aggregates.
@@ -102,7 +103,7 @@ func newComparison(before, after *Projection) *comparison {
 	case before.Hash() == after.Hash():
 		c.Projection, c.Kind = after.Name(), unchangedKind
 	default:
-		c.Projection, c.Kind, c.Difference = after.Name(), changedKind, projection.Difference(before.Definition(), after.Definition())
+		c.Projection, c.Kind, c.Difference = after.Name(), changedKind, authoring.Difference(before.Definition(), after.Definition())
 	}
 	return c
 }
@@ -165,7 +166,7 @@ func (v versus) end(aggregateID string) {
 	case was != nil && is == nil:
 		c.Vanish++
 	default:
-		changes, more := projection.Changes(was, is)
+		changes, more := authoring.Changes(was, is)
 		c.OtherFields += int64(more)
 		if len(changes) > 0 {
 			c.Differ++
@@ -179,7 +180,7 @@ func (v versus) end(aggregateID string) {
 // index matches an array's index in a path.
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
-func (c *comparison) field(aggregateID string, f projection.FieldChange) {
+func (c *comparison) field(aggregateID string, f authoring.FieldChange) {
 	path := index.ReplaceAllString(f.Path, "[]")
 	tally := c.fields[path]
 	if tally == nil {

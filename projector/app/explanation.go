@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
 
 // printExplanations prints explanations as text.
@@ -79,7 +80,7 @@ func (p printer) step(s explainedStep, parked *explainedParking) {
 	}
 	outcome := string(s.Outcome)
 	switch {
-	case s.Outcome == projection.Failed:
+	case s.Outcome == authoring.Failed:
 		outcome = "parks the aggregate"
 	case s.Why != "":
 		outcome += ": " + s.Why

@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
@@ -99,7 +99,7 @@ func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generatio
 			return find(ctx, s.ReadModels, d, fresh)
 		},
 		Refuse:     p.config.History.OnChange == config.OnChangeRefuse,
-		Difference: projection.Difference,
+		Difference: authoring.Difference,
 		Registerer: p.registry, Logger: p.logger,
 	})
 	return h

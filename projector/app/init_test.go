@@ -11,14 +11,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
 
 // TestStarterPassesItsOwnTests checks the file that projector init writes: projector check
 // accepts it, its tests pass, and they fail with a projection that counts wrong.
 func TestStarterPassesItsOwnTests(t *testing.T) {
 	t.Parallel()
-	var inference projection.Inference
+	var inference authoring.Inference
 	for i, payload := range []bson.D{
 		{{Key: "customer", Value: "Ada"}, {Key: "total", Value: 10.5}, {Key: "paid", Value: true}, {Key: "at", Value: time.Now()}},
 		{{Key: "cents", Value: int64(5)}, {Key: "id", Value: bson.NewObjectID()}, {Key: "customer", Value: nil}}, {},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
 
 // replay folds the history of one aggregate into one projection, from its first event and
@@ -35,9 +36,9 @@ func (r *replay) concerned() bool { return r.fold.Concerned() || r.parked != nil
 const (
 	// unreadable: the event breaks the event contract. The publisher puts such an event
 	// into the quarantine.
-	unreadable projection.Outcome = "unreadable"
+	unreadable authoring.Outcome = "unreadable"
 	// waits: the aggregate is parked at an earlier event.
-	waits projection.Outcome = "waits"
+	waits authoring.Outcome = "waits"
 )
 
 // add folds an event. err is why it breaks the contract, if it does.
@@ -50,16 +51,16 @@ func (r *replay) add(ev *event.Event, err error) {
 }
 
 // explain folds an event as add does, and returns what it did.
-func (r *replay) explain(ev *event.Event, err error) projection.Step {
+func (r *replay) explain(ev *event.Event, err error) authoring.Step {
 	outcome := r.admit(ev, err)
 	if outcome == "" {
-		step := r.fold.Explain(ev)
+		step := authoring.Explain(r.fold, ev)
 		if step.Err != nil {
 			r.parked = step.Err
 		}
 		return step
 	}
-	step := projection.Step{EventID: ev.EventID, EventType: ev.EventType, Timestamp: ev.Timestamp, Outcome: outcome}
+	step := authoring.Step{EventID: ev.EventID, EventType: ev.EventType, Timestamp: ev.Timestamp, Outcome: outcome}
 	if err != nil {
 		step.Why = err.Error()
 	}
@@ -67,7 +68,7 @@ func (r *replay) explain(ev *event.Event, err error) projection.Step {
 }
 
 // admit returns the outcome of an event that must not be folded; empty if it must be.
-func (r *replay) admit(ev *event.Event, err error) projection.Outcome {
+func (r *replay) admit(ev *event.Event, err error) authoring.Outcome {
 	r.events++
 	last := r.fold.Last()
 	switch {

@@ -21,8 +21,8 @@ type Accumulator struct {
 	last       int64
 	concerned  bool
 	failed     *Error
-	// trace is set while Explain folds an event.
-	trace *trace
+	// trace is set while Trace folds an event.
+	trace *Trace
 }
 
 // Begin starts a fold. stored is the stored document that the events are folded into, with

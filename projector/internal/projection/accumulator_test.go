@@ -51,7 +51,7 @@ func TestAccumulatorInPartsEqualsTheFold(t *testing.T) {
 		if rapid.Bool().Draw(t, "in Go") {
 			p = drawFunc(t)
 		}
-		before, events := drawDocument(t), drawEvents(t)
+		before, events := projectiontest.DrawDocument(t), projectiontest.DrawEvents(t)
 		until := rapid.Int64Range(0, int64(len(events)+1)).Draw(t, "until")
 		counted := events
 		if until > 0 {

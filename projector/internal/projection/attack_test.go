@@ -326,14 +326,14 @@ func TestEveryPathHasTheSameLimits(t *testing.T) {
 		}
 		live := foldSlowly(p, events...)
 		built, explained := p.Begin(nil, 0), p.Begin(nil, 0)
-		var step projection.Step
+		var failed *projection.Error
 		for _, ev := range events {
 			if built.Add([]*event.Event{ev}) != nil {
 				break
 			}
 		}
 		for _, ev := range events {
-			if step = explained.Explain(ev); step.Err != nil {
+			if _, failed = explained.Trace(ev); failed != nil {
 				break
 			}
 		}
@@ -341,7 +341,7 @@ func TestEveryPathHasTheSameLimits(t *testing.T) {
 		if got := fmt.Sprint(built.Add(nil)); got != want {
 			t.Errorf("%s: a build says\n%s, live events say\n%s", expression, got, want)
 		}
-		if got := fmt.Sprint(step.Err); got != want {
+		if got := fmt.Sprint(failed); got != want {
 			t.Errorf("%s: an explanation says\n%s, live events say\n%s", expression, got, want)
 		}
 	}
@@ -375,8 +375,8 @@ func TestExplanationHasTheExactLimit(t *testing.T) {
 		t.Fatalf("%d repetitions pass", most)
 	}
 	for n := most; n <= most+1; n++ {
-		if step := p.Begin(nil, 0).Explain(eventWith(n)); (step.Err == nil) != passes(n) {
-			t.Errorf("%d repetitions of at most %d: %v", n, most, step.Err)
+		if _, err := p.Begin(nil, 0).Trace(eventWith(n)); (err == nil) != passes(n) {
+			t.Errorf("%d repetitions of at most %d: %v", n, most, err)
 		}
 	}
 }

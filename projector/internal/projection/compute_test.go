@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -55,14 +56,14 @@ func TestComputedFieldsFollowEachChange(t *testing.T) {
 		if test.want != "nil" {
 			want = projectiontest.Raw(t, test.want)
 		}
-		if listed, more := projection.Changes(want, f.State()); len(listed)+more > 0 && !sameNumbers(listed) || (want == nil) != (f.State() == nil) {
+		if listed, more := authoring.Changes(want, f.State()); len(listed)+more > 0 && !sameNumbers(listed) || (want == nil) != (f.State() == nil) {
 			t.Errorf("%s: %s, want %s", name, projectiontest.JSON(t, f.State()), test.want)
 		}
 	}
 }
 
 // sameNumbers reports whether all changes are of the width of a number.
-func sameNumbers(changes []projection.FieldChange) bool {
+func sameNumbers(changes []authoring.FieldChange) bool {
 	for _, c := range changes {
 		if c.Before != c.After {
 			return false
@@ -145,7 +146,7 @@ func TestDefinitionOfComputedFields(t *testing.T) {
 		t.Errorf("%s\n%v", p.Definition(), err)
 	}
 	without := projectiontest.One(t, strings.Replace(accounts, "      note: \"state.?notes[?0]\"\n", "", 1))
-	if difference := projection.Difference(without.Definition(), p.Definition()); len(difference) != 1 || difference[0] != "+ compute note: state.?notes[?0]" {
+	if difference := authoring.Difference(without.Definition(), p.Definition()); len(difference) != 1 || difference[0] != "+ compute note: state.?notes[?0]" {
 		t.Errorf("difference %q", difference)
 	}
 	if !strings.Contains(p.Definition(), `"semantics":2`) {
@@ -153,11 +154,11 @@ func TestDefinitionOfComputedFields(t *testing.T) {
 	}
 }
 
-func TestExplainShowsComputedFields(t *testing.T) {
+func TestTraceHasComputedFields(t *testing.T) {
 	t.Parallel()
-	s := projectiontest.One(t, accounts).Begin(nil, 0).Explain(named(t, "Charged 5")[0])
+	trace, _ := projectiontest.One(t, accounts).Begin(nil, 0).Trace(named(t, "Charged 5")[0])
 	var words []string
-	for _, e := range s.Evaluations {
+	for _, e := range trace.Evaluations {
 		words = append(words, e.Word+" "+e.Result)
 	}
 	if got := strings.Join(words, ", "); got != "inc totals.charged 5, compute note , compute totals.balance 5, compute overdrawn false, compute alarm false" {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -297,3 +298,5 @@ func canonicalJSON(v any) string {
 	}
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

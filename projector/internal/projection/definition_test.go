@@ -2,16 +2,15 @@ package projection_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 const defined = `
@@ -60,7 +59,7 @@ events:
 		"schema of another projection":    strings.ReplaceAll(defined, "  Registered: {type", "  Left: {type: object, properties: {why: {type: string}}}\n  Registered: {type"),
 	} {
 		if p := projectiontest.One(t, yaml); p.Definition() != want.Definition() || p.Hash() != want.Hash() {
-			t.Errorf("%s changes the definition:\n%s", name, strings.Join(projection.Difference(want.Definition(), p.Definition()), "\n"))
+			t.Errorf("%s changes the definition:\n%s", name, strings.Join(authoring.Difference(want.Definition(), p.Definition()), "\n"))
 		}
 	}
 }
@@ -164,7 +163,7 @@ projections:
 			t.Errorf("compiled is %+v", again)
 		}
 		if redefined := projection.Redefine(again); redefined != p.Definition() {
-			t.Errorf("the compiled definition is another one:\n%s", strings.Join(projection.Difference(p.Definition(), redefined), "\n"))
+			t.Errorf("the compiled definition is another one:\n%s", strings.Join(authoring.Difference(p.Definition(), redefined), "\n"))
 		}
 	}
 }
@@ -215,15 +214,6 @@ func TestCompileRefusesUnknownDefinitions(t *testing.T) {
 		if _, err := projection.Compile(text); err == nil {
 			t.Errorf("compiled %q", text)
 		}
-	}
-}
-
-func TestDifference(t *testing.T) {
-	t.Parallel()
-	changed := projectiontest.One(t, strings.ReplaceAll(strings.ReplaceAll(defined, "age + 1", "age + 2"), "    aggregateType: User\n", ""))
-	want := []string{"- aggregateType: User", "- on Registered set age: payload.age+1", "+ on Registered set age: payload.age+2"}
-	if got := projection.Difference(projectiontest.One(t, defined).Definition(), changed.Definition()); !slices.Equal(got, want) {
-		t.Errorf("difference is %q", got)
 	}
 }
 

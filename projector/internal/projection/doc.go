@@ -19,7 +19,7 @@
 // A section upcasts turns events of earlier versions into later ones before a fold sees them.
 //
 // A section events declares the payload schemas of event types. An expression that uses a
-// field which the schema lacks is refused. [Inference] writes the section.
+// field which the schema lacks is refused. Package authoring infers the section from events.
 //
 // The words of a handler are when, set, unset, inc, push, pull, addToSet, min, max and
 // delete, and no others. Each operator takes a mapping of field paths to expressions, unset

@@ -8,6 +8,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // document is a read model while events are folded into it. It consists of the loaded
@@ -114,7 +116,7 @@ func (d *document) clear() {
 
 // find returns a field of the state as a CEL value.
 func (d *document) find(name string) (ref.Val, bool) {
-	if engineOwned(name) {
+	if model.EngineOwned(name) {
 		return nil, false
 	}
 	if v := d.large.find(name); v != nil {
@@ -179,7 +181,7 @@ func (d *document) passing() int {
 			if !ok {
 				break
 			}
-			if !engineOwned(string(name)) {
+			if !model.EngineOwned(string(name)) {
 				d.scanned += scannedBytes(len(name), v)
 			}
 		}
@@ -203,7 +205,7 @@ func (d *document) each(visit func(name string, v bson.RawValue)) {
 		if !ok {
 			break
 		}
-		if !engineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
+		if !model.EngineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
 			visit(string(name), value)
 		}
 	}
@@ -237,7 +239,7 @@ func (d *document) replace(next State) {
 		if !ok {
 			return
 		}
-		if !engineOwned(string(name)) {
+		if !model.EngineOwned(string(name)) {
 			d.touched = append(d.touched, touched{name: string(name), value: value})
 		}
 	}

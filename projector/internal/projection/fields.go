@@ -7,24 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// The fields of a read model document that belong to the engine.
-const (
-	fieldID             = "_id"
-	fieldLastEventID    = "lastEventId"
-	fieldLastUpdatedAt  = "lastUpdatedAt"
-	fieldLastGeneration = "lastGeneration"
-)
-
-// engineOwned reports whether a top-level field belongs to the engine. No projection
-// sees or writes it.
-func engineOwned(name string) bool {
-	switch name {
-	case fieldID, fieldLastEventID, fieldLastUpdatedAt, fieldLastGeneration:
-		return true
-	}
-	return false
-}
-
 // emptyDocument is the encoding of {} and of [].
 var emptyDocument = bson.Raw{5, 0, 0, 0, 0}
 

@@ -73,7 +73,7 @@ func (p *Projection) FoldWithin(ctx context.Context, loaded bson.Raw, events []*
 // have the write yet. t records the evaluations of handlers, unless it is nil. The fold ends
 // after the first event that makes the document grow by more than room beyond the events, or
 // after which ctx has ended. It then has no error.
-func (p *Projection) foldInto(ctx context.Context, d *document, events []*View, t *trace, room int) Fold {
+func (p *Projection) foldInto(ctx context.Context, d *document, events []*View, t *Trace, room int) Fold {
 	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
 	var reason Reason
 	var err error
@@ -107,7 +107,7 @@ func (f *Fold) Conclude() {
 	}
 }
 
-func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*View, t *trace, room int) (Reason, error) {
+func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*View, t *Trace, room int) (Reason, error) {
 	s := &scope{trace: t, ctx: ctx}
 	s.state.f = f.document
 	for _, ev := range events {

@@ -69,13 +69,13 @@ func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason,
 		if err := p.upcasts.apply(s); err != nil {
 			return outcomeIgnored, ReasonExpression, err
 		}
-		if s.trace != nil {
-			s.trace.eventType = s.event.EventType
-		}
 		rules = p.on[s.event.EventType]
 	}
 	h, err := choose(rules, s)
 	if h == nil {
+		if s.trace != nil && err == nil {
+			s.trace.LeftOut = noRule(rules, s.event.EventType)
+		}
 		return outcomeIgnored, ReasonExpression, err
 	}
 	if h.delete {

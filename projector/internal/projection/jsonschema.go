@@ -3,6 +3,8 @@ package projection
 import (
 	"slices"
 	"strings"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // SchemaID is the address of the published JSON Schema of a file of projections.
@@ -98,7 +100,7 @@ func JSONSchema() map[string]any {
 			"path": object{
 				// A field may have a number as its name.
 				"type": []string{"string", "number", "boolean"}, "pattern": pathPattern,
-				"not": object{"type": "string", "pattern": `^(` + strings.Join([]string{fieldID, fieldLastEventID, fieldLastUpdatedAt, fieldLastGeneration}, "|") + `)([.\[]|$)`},
+				"not": object{"type": "string", "pattern": `^(` + strings.Join([]string{model.FieldID, model.FieldLastEventID, model.FieldLastUpdatedAt, model.FieldLastGeneration}, "|") + `)([.\[]|$)`},
 			},
 			"payload": payloadSchema(),
 		},

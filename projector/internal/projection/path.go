@@ -14,6 +14,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // fieldPath is the path to the value that an operation changes. It begins with the name of
@@ -189,7 +191,7 @@ func literalPath(text string) (parts []pathPart, err error) {
 
 // checkPath rejects fields of the engine, and what no operation could do.
 func checkPath(text string, parts []pathPart) error {
-	if engineOwned(parts[0].name) {
+	if model.EngineOwned(parts[0].name) {
 		return fmt.Errorf("field %s belongs to Penstock, which writes it by itself: _id is the aggregateId, lastEventId the eventId. Store another value under another name", parts[0].name)
 	}
 	if len(parts) > maxDepth {
@@ -389,7 +391,7 @@ func (p fieldPath) element(old bson.RawValue, do change, m *meter) (bson.RawValu
 		return next, nil
 	}
 	if id, ok := lookup(next.Value, p[0].name); ok {
-		return old, fmt.Errorf("the value has another %s than the path: %s", p[0].name, show(id))
+		return old, fmt.Errorf("the value has another %s than the path: %s", p[0].name, Show(id))
 	}
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	dst = append(appendField(dst, p[0].name, p[0].id), next.Value[4:len(next.Value)-1]...)

@@ -84,13 +84,13 @@ func TestDefinitionOfSeveralRules(t *testing.T) {
 	}
 }
 
-func TestExplainSaysThatNoRuleHolds(t *testing.T) {
+func TestTraceSaysThatNoRuleHolds(t *testing.T) {
 	t.Parallel()
 	a := projectiontest.One(t, wards).Begin(nil, 0)
 	for i, test := range []struct{ eventType, why string }{{"BedRemoved", "the condition is false"}, {"BedAdded", ""}, {"BedRemoved", ""}} {
-		s := a.Explain(projectiontest.Event(t, int64(i+1), test.eventType, `{"bed":"a"}`))
-		if s.Why != test.why || s.Err != nil {
-			t.Errorf("event %d: %+v", i+1, s)
+		trace, err := a.Trace(projectiontest.Event(t, int64(i+1), test.eventType, `{"bed":"a"}`))
+		if trace.LeftOut != test.why || err != nil {
+			t.Errorf("event %d: %+v, %v", i+1, trace, err)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package projection
 import (
 	"errors"
 	"strconv"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // maxState is how large a document and a value may become: MongoDB stores 16 MiB. The
@@ -41,7 +43,7 @@ func (d *document) size() int {
 		if !ok {
 			break
 		}
-		if !engineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
+		if !model.EngineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
 			size += 2 + len(name) + len(v.Value)
 		}
 	}

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -10,6 +11,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // Evaluation is the evaluation of one expression of a handler.
@@ -34,16 +37,48 @@ type Input struct {
 	Value string `json:"value,omitempty"`
 }
 
-// trace records the evaluations of handlers. The engine folds without a trace; only
+// Trace records how an event was folded. The engine folds without a trace; only
 // explanations use one.
-type trace struct {
-	evaluations []Evaluation
-	// eventType is the type that upcasts have given to the event; empty if there are none.
-	eventType string
+type Trace struct {
+	// Evaluations are the expressions that ran, in their order. A projection in Go has none.
+	Evaluations []Evaluation
+	// LeftOut says why the event was not applied; empty if it was, or if it failed.
+	LeftOut string
+}
+
+// Trace folds one event as Add does, and records how.
+func (a *Accumulator) Trace(ev *event.Event) (Trace, *Error) {
+	t := Trace{LeftOut: a.projection.ignores(ev)}
+	a.trace = &t
+	err := a.Add([]*event.Event{ev})
+	a.trace = nil
+	return t, err
+}
+
+// ignores says why the projection has nothing to do with an event; empty if it has.
+func (p *Projection) ignores(ev *event.Event) string {
+	switch {
+	case p.Handles(ev):
+		return ""
+	case p.Concerns(ev):
+		return "the projection has no handler for the event type"
+	case ev.AggregateType == "":
+		return "the event has no aggregate type, and the projection takes " + p.aggregateType
+	}
+	return fmt.Sprintf("the aggregate type is %s, and the projection takes %s", ev.AggregateType, p.aggregateType)
+}
+
+// noRule says why none of the rules for an event applied it. eventType is the event's type
+// after the upcasts.
+func noRule(rules []*handler, eventType string) string {
+	if rules == nil {
+		return fmt.Sprintf("upcasts make %s of the event, for which the projection has no handler", eventType)
+	}
+	return "the condition is false"
 }
 
 // note records an evaluation in the scope s. v is nil if there is no result.
-func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error) {
+func (t *Trace) note(word string, x *expression, s *scope, v ref.Val, err error) {
 	// An explanation reads more than the evaluation. It must not change what the event
 	// spends.
 	m := s.event.meter
@@ -64,7 +99,7 @@ func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error)
 	case v != nil:
 		e.Result = showResult(v)
 	}
-	t.evaluations = append(t.evaluations, e)
+	t.Evaluations = append(t.Evaluations, e)
 }
 
 // apart returns the scope without a meter, and without what the evaluations have looked up.
@@ -106,12 +141,11 @@ func showResult(v ref.Val) string {
 	if err != nil {
 		return err.Error()
 	}
-	return show(encoded)
+	return Show(encoded)
 }
 
-// show returns a value as Extended JSON, cut after maxShown bytes; empty for an absent
-// one.
-func show(v bson.RawValue) string {
+// Show returns a value as relaxed Extended JSON, cut after 1 kB; empty for an absent one.
+func Show(v bson.RawValue) string {
 	if !present(v) {
 		return ""
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -130,7 +131,7 @@ func TestUpcastsArePartOfTheDefinitionsThatSeeThem(t *testing.T) {
 		t.Errorf("event types %s", got)
 	}
 	want := "- upcasts OrderCreated (1) payload: {'v':1,'customer':payload.client}"
-	if difference := projection.Difference(p.Definition(), changed.Definition()); len(difference) != 2 || difference[0] != want {
+	if difference := authoring.Difference(p.Definition(), changed.Definition()); len(difference) != 2 || difference[0] != want {
 		t.Errorf("difference %q", difference)
 	}
 }
@@ -151,17 +152,17 @@ func TestUpcastsOfAnotherFile(t *testing.T) {
 	}
 }
 
-func TestExplainShowsUpcasts(t *testing.T) {
+func TestTraceHasUpcasts(t *testing.T) {
 	t.Parallel()
 	p, _ := twoProjections(t, upcasting)
 	a := p.Begin(nil, 0)
-	s := a.Explain(projectiontest.Event(t, 1, "OrderCreated", `{"client":"ada"}`))
-	if len(s.Evaluations) == 0 || s.Evaluations[0].Word != "upcast OrderCreated payload" || s.Evaluations[0].Inputs[0].Value != `"ada"` || s.Outcome != projection.Applied {
-		t.Errorf("%+v", s)
+	trace, err := a.Trace(projectiontest.Event(t, 1, "OrderCreated", `{"client":"ada"}`))
+	if len(trace.Evaluations) == 0 || trace.Evaluations[0].Word != "upcast OrderCreated payload" || trace.Evaluations[0].Inputs[0].Value != `"ada"` || trace.LeftOut != "" || err != nil {
+		t.Errorf("%+v, %v", trace, err)
 	}
-	s = a.Explain(projectiontest.Event(t, 2, "OrderPlaced", `{"v":3,"customer":{"name":"gone"}}`))
-	if s.Outcome != projection.LeftOut || s.Why != "upcasts make Ignored of the event, for which the projection has no handler" {
-		t.Errorf("%+v", s)
+	trace, err = a.Trace(projectiontest.Event(t, 2, "OrderPlaced", `{"v":3,"customer":{"name":"gone"}}`))
+	if trace.LeftOut != "upcasts make Ignored of the event, for which the projection has no handler" || err != nil {
+		t.Errorf("%+v, %v", trace, err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // update returns the smallest update that turns the loaded document into the present one.
@@ -53,7 +55,7 @@ func (d *document) update() bson.Raw {
 			if !ok {
 				break
 			}
-			if engineOwned(string(name)) || d.indexTouched(string(name)) >= 0 || updatable(string(name)) != nil {
+			if model.EngineOwned(string(name)) || d.indexTouched(string(name)) >= 0 || updatable(string(name)) != nil {
 				continue
 			}
 			unset = appendUnset(unset, string(name))

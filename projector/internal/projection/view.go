@@ -145,7 +145,7 @@ type scope struct {
 	// doing is the operation that is evaluated or carried out.
 	doing *operation
 	// trace is nil except in explanations.
-	trace *trace
+	trace *Trace
 }
 
 var _ cel.Activation = (*scope)(nil)

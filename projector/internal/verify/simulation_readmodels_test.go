@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -86,7 +86,7 @@ func (w *simulation) prove(id string) {
 	if err := acc.Add(w.store[id]); err != nil {
 		w.tb.Fatal(err)
 	}
-	if changes, _ := projection.Changes(acc.State(), state.Document); len(changes) > 0 {
+	if changes, _ := authoring.Changes(acc.State(), state.Document); len(changes) > 0 {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s at event %d: %+v", id, state.Watermark, changes))
 	}
 }

@@ -12,12 +12,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
+// eventTime is the time of all events.
+var eventTime = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+
 // Event makes an event with a payload given as Extended JSON.
 func Event(tb testing.TB, id int64, eventType, payload string) *event.Event {
 	tb.Helper()
 	ev := &event.Event{
 		Keys:      event.Keys{AggregateID: "a-1", AggregateType: "Thing", EventID: id, EventType: eventType},
-		Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC),
+		Timestamp: eventTime,
 	}
 	if payload != "" {
 		ev.Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: Raw(tb, payload)}

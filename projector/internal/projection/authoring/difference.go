@@ -1,4 +1,4 @@
-package projection
+package authoring
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package projection_test
+package authoring_test
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // typed returns an event of an aggregate type.
@@ -31,7 +31,7 @@ func TestStarterIsAFileThatWorks(t *testing.T) {
 		typed(t, "User", "UserRegistered", ``),
 	}
 	events[3].Timestamp = time.Time{}
-	var inference projection.Inference
+	var inference authoring.Inference
 	for _, ev := range events {
 		inference.Add(ev)
 	}
@@ -129,7 +129,7 @@ func TestStarterIsAFileThatWorks(t *testing.T) {
 // store.
 func TestStarterCompilesForAnyEvents(t *testing.T) {
 	t.Parallel()
-	var inference projection.Inference
+	var inference authoring.Inference
 	if _, err := inference.Starter("first.yaml"); err == nil {
 		t.Error("no event gives a file")
 	}

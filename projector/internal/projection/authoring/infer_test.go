@@ -1,21 +1,21 @@
-package projection_test
+package authoring_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 func TestInference(t *testing.T) {
 	t.Parallel()
-	var i projection.Inference
+	var i authoring.Inference
 	for _, payload := range []string{
 		`{"sku":"a","quantity":2,"price":10,"note":"x","at":{"$date":"2026-01-01T00:00:00Z"},"lines":[{"n":1},{"n":2,"m":true}],"either":1,"null":"quoted","gone":null}`,
 		`{"sku":"b","quantity":{"$numberLong":"3"},"price":10.5,"note":null,"at":{"$date":"2026-01-01T00:00:00Z"},"lines":[],"either":"x","id":{"$oid":"64b7f8a2c9e77a0001234567"}}`,
@@ -70,7 +70,7 @@ events:
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if _, err := (&projection.Inference{}).YAML(); err == nil {
+	if _, err := (&authoring.Inference{}).YAML(); err == nil {
 		t.Error("an inference from nothing gave a section")
 	}
 }
@@ -80,8 +80,8 @@ events:
 func TestInferredSchemaAcceptsItsEvents(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var i projection.Inference
-		events := drawEvents(t)
+		var i authoring.Inference
+		events := projectiontest.DrawEvents(t)
 		for _, ev := range events {
 			i.Add(ev)
 		}

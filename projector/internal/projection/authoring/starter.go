@@ -1,14 +1,18 @@
-package projection
+package authoring
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // Starter is a first file of projections for the added events, with its tests.
@@ -51,7 +55,7 @@ func (i *Inference) Starter(fileName string) (Starter, error) {
 	root, projections := mapping(), &yaml.Node{Kind: yaml.SequenceNode}
 	cases := &yaml.Node{Kind: yaml.SequenceNode}
 	taken := map[string]bool{}
-	for _, aggregateType := range sortedKeys(i.types) {
+	for _, aggregateType := range slices.Sorted(maps.Keys(i.types)) {
 		p := i.starterFor(aggregateType, taken)
 		s.Names = append(s.Names, p.name)
 		projections.Content = append(projections.Content, p.declaration())
@@ -65,7 +69,7 @@ func (i *Inference) Starter(fileName string) (Starter, error) {
 	if s.Projections, err = encodeYAML(root); err != nil {
 		return Starter{}, err
 	}
-	if _, err := Parse(fileName, s.Projections); err != nil {
+	if _, err := projection.Parse(fileName, s.Projections); err != nil {
 		return Starter{}, fmt.Errorf("write a first file of projections for these events: %w", err)
 	}
 	tests := mapping()
@@ -151,11 +155,11 @@ func (s *shape) starterHandler(eventType string, timed bool) starterHandler {
 	if _, word := s.word(); word != "object" || s.open {
 		return h
 	}
-	for _, name := range sortedKeys(s.fields) {
+	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
 		_, word := s.fields[name].word()
 		switch {
 		case word == "array", len(h.fields) == maxStarterFields, s.fields[name].open,
-			!selectable.MatchString(name), slices.Contains(celReserved, name), engineOwned(name),
+			!selectable.MatchString(name), slices.Contains(celReserved, name), model.EngineOwned(name),
 			name == starterCount, name == starterType, name == starterTime:
 			h.skipped = append(h.skipped, name)
 		default:
@@ -232,7 +236,7 @@ func (p starterProjection) test() *yaml.Node {
 	expected := mapping()
 	expected.Content = append(expected.Content,
 		scalar(starterCount), yamlNumber(fmt.Sprint(len(p.handlers))), scalar(starterType), scalar(p.handlers[len(p.handlers)-1].eventType))
-	for _, name := range sortedKeys(document) {
+	for _, name := range slices.Sorted(maps.Keys(document)) {
 		expected.Content = append(expected.Content, scalar(name), document[name])
 	}
 	aggregate, documents := mapping(), mapping()

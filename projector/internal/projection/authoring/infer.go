@@ -1,9 +1,10 @@
-package projection
+package authoring
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,6 +20,9 @@ const (
 	maxInferredFields = 100
 	// maxInferredTypes bounds the event types.
 	maxInferredTypes = 10_000
+	// maxInferredDepth bounds the nesting of a schema. The parser of projections takes no
+	// deeper one.
+	maxInferredDepth = 32
 )
 
 // Inference collects the shapes of payloads and writes them as the section events of a
@@ -67,8 +71,8 @@ func (i *Inference) Add(ev *event.Event) {
 	}
 	i.timeless[ev.EventType] = i.timeless[ev.EventType] || ev.Timestamp.IsZero()
 	payload := ev.Payload
-	if !present(payload) {
-		payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: emptyDocument}
+	if payload.Type == 0 {
+		payload.Type = bson.TypeEmbeddedDocument
 	}
 	s.add(payload, 1)
 }
@@ -76,7 +80,7 @@ func (i *Inference) Add(ev *event.Event) {
 func (s *shape) add(v bson.RawValue, depth int) {
 	s.seen++
 	s.types[v.Type]++
-	if depth >= maxSchemaDepth {
+	if depth >= maxInferredDepth {
 		s.open = true
 		return
 	}
@@ -87,32 +91,26 @@ func (s *shape) add(v bson.RawValue, depth int) {
 		if s.elements == nil {
 			s.elements = newShape()
 		}
-		for r := readFields(v.Value); ; {
-			_, element, ok := r.next()
-			if !ok {
-				return
-			}
+		elements, _ := bson.RawArray(v.Value).Values()
+		for _, element := range elements {
 			s.elements.add(element, depth+1)
 		}
 	}
 }
 
-func (s *shape) addFields(doc []byte, depth int) {
-	for r := readFields(doc); !s.open; {
-		name, value, ok := r.next()
-		if !ok {
-			return
-		}
-		field := s.fields[string(name)]
+func (s *shape) addFields(doc bson.Raw, depth int) {
+	elements, _ := doc.Elements()
+	for _, element := range elements {
+		field := s.fields[element.Key()]
 		if field == nil {
 			if len(s.fields) >= maxInferredFields {
 				s.open, s.fields = true, nil
 				return
 			}
 			field = newShape()
-			s.fields[string(name)] = field
+			s.fields[element.Key()] = field
 		}
-		field.add(value, depth+1)
+		field.add(element.Value(), depth+1)
 	}
 }
 
@@ -129,7 +127,7 @@ func (i *Inference) YAML() ([]byte, error) {
 // section adds the section events to a file.
 func (i *Inference) section(root *yaml.Node) {
 	types := mapping()
-	for _, name := range sortedKeys(i.events) {
+	for _, name := range slices.Sorted(maps.Keys(i.events)) {
 		key := scalar(name)
 		key.HeadComment = fmt.Sprintf("events seen: %d", i.events[name].seen)
 		types.Content = append(types.Content, key, i.events[name].node())
@@ -201,7 +199,7 @@ func (s *shape) node() *yaml.Node {
 func (s *shape) properties(n *yaml.Node) {
 	fields := mapping()
 	required := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-	for _, name := range sortedKeys(s.fields) {
+	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
 		fields.Content = append(fields.Content, scalar(name), s.fields[name].node())
 		if s.fields[name].seen == s.types[bson.TypeEmbeddedDocument] {
 			required.Content = append(required.Content, scalar(name))
@@ -249,13 +247,4 @@ func scalar(text string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(text)
 	return n
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
