@@ -187,7 +187,7 @@ func (s *shape) node() *yaml.Node {
 	switch {
 	case word == "object" && !s.open:
 		s.properties(n)
-	case word == "array" && s.elements.seen > 0:
+	case word == "array" && s.elements != nil && s.elements.seen > 0:
 		n.Content = append(n.Content, scalar("items"), s.elements.node())
 	default:
 		n.Style = yaml.FlowStyle

@@ -75,6 +75,25 @@ events:
 	}
 }
 
+// TestInferenceOfDeepEvents checks that the parser takes the section of events that nest
+// deeper than a schema may.
+func TestInferenceOfDeepEvents(t *testing.T) {
+	t.Parallel()
+	for _, around := range [][2]string{{`{"a":`, `}`}, {`[`, `]`}} {
+		for depth := 28; depth < 36; depth++ {
+			var i authoring.Inference
+			i.Add(projectiontest.Event(t, 1, "E", `{"a":`+strings.Repeat(around[0], depth)+"1"+strings.Repeat(around[1], depth)+`}`))
+			section, err := i.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := projection.Parse("deep.yaml", append(section, "projections: [{name: p, collection: c, on: {E: {set: {a: payload.a}}}}]"...)); err != nil {
+				t.Errorf("%d levels of %s: %v", depth, around[0], err)
+			}
+		}
+	}
+}
+
 // TestInferredSchemaAcceptsItsEvents checks that the section that is inferred from events
 // is valid, and that projections of every field of the events compile and run.
 func TestInferredSchemaAcceptsItsEvents(t *testing.T) {
