@@ -9,14 +9,13 @@ import (
 	"testing"
 	"weak"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // drawFunc draws a projection in Go whose results share memory with the state and the

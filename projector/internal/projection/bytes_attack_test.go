@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // TestUnseenBytesAreBounded attacks with bytes that no expression asks for: long names of

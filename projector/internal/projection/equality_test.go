@@ -4,12 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // TestEquality checks ==, in and the order of values that CEL itself compares wrongly or

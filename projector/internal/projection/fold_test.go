@@ -4,13 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // TestOperators checks the effect of each word of the vocabulary on each kind of value.

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // mapLoops are expressions whose results depend on the order of a map.

@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
-
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 

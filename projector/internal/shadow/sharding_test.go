@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
-
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 )
 
