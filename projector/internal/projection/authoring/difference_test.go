@@ -11,22 +11,10 @@ import (
 
 func TestDifference(t *testing.T) {
 	t.Parallel()
-	const defined = `
-projections:
-  - name: users
-    collection: userReadModels
-    aggregateType: User
-    on:
-      Registered:
-        when: payload.name != 'a b'
-        set: {name: payload.name, age: payload.age + 1, "address.city": "payload.name + ' x'"}
-        unset: [left, right]
-      Left:
-        delete: true
-`
-	changed := projectiontest.One(t, strings.ReplaceAll(strings.ReplaceAll(defined, "age + 1", "age + 2"), "    aggregateType: User\n", ""))
-	want := []string{"- aggregateType: User", "- on Registered set age: payload.age+1", "+ on Registered set age: payload.age+2"}
-	if got := authoring.Difference(projectiontest.One(t, defined).Definition(), changed.Definition()); !slices.Equal(got, want) {
+	const before = `projections: [{name: p, collection: c, aggregateType: User, on: {E: {when: payload.a > 0, set: {a.b: payload.a + 1}, unset: [c, d]}, Left: {delete: true}}}]`
+	changed := strings.NewReplacer("payload.a + 1", "payload.a + 2", ", aggregateType: User", "").Replace(before)
+	want := []string{"- aggregateType: User", "- on E set a.b: payload.a+1", "+ on E set a.b: payload.a+2"}
+	if got := authoring.Difference(projectiontest.One(t, before).Definition(), projectiontest.One(t, changed).Definition()); !slices.Equal(got, want) {
 		t.Errorf("difference is %q", got)
 	}
 }
