@@ -142,7 +142,7 @@ func TestCheckAdvisesOnSeparatorsWithoutSpaces(t *testing.T) {
 		"Placed  |  Paid": `"Placed " is the name of one event type`,
 	} {
 		advice := adviceOn(t, "projections: [{name: p, collection: c, on: {\""+key+"\": {delete: true}}}]")
-		if (len(advice) == 0) != (says == "") || says != "" && !strings.Contains(advice[0].Message, says) {
+		if (len(advice) == 0) != (says == "") || says != "" && !strings.Contains(advice[0].String(), says) {
 			t.Errorf("%s: %v", key, advice)
 		}
 	}

@@ -93,11 +93,11 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 		l.checkGaps()
 	}
 	if len(l.found) == 0 && len(l.problems) == 0 {
-		l.report(Problem{File: strings.Join(paths, ", "), Message: "no projection is declared: write one below the key projections, or let projector init write a first file"})
+		l.report(Problem{file: strings.Join(paths, ", "), message: "no projection is declared: write one below the key projections, or let projector init write a first file"})
 	}
 	if len(l.problems) > 0 {
 		sortProblems(l.problems)
-		return nil, &LoadError{Problems: l.problems, noFile: l.empty && len(l.problems) == 1}
+		return nil, &loadError{problems: l.problems, noFile: l.empty && len(l.problems) == 1}
 	}
 	return l.found, nil
 }
@@ -119,11 +119,11 @@ func (p place) problem(node *yaml.Node, format string, args ...any) {
 // at makes a problem at node, with its line.
 func (p place) at(node *yaml.Node, format string, args ...any) Problem {
 	problem := Problem{
-		File: p.file, Line: node.Line, Column: node.Column,
-		Projection: p.projection, EventType: p.eventType, Key: p.key,
-		Message: fmt.Sprintf(format, args...),
+		file: p.file, line: node.Line, column: node.Column,
+		projection: p.projection, eventType: p.eventType, key: p.key,
+		message: fmt.Sprintf(format, args...),
 	}
-	problem.Expression, problem.Caret = p.lineAt(p.file, node.Line, node.Column)
+	problem.expression, problem.caret = p.lineAt(p.file, node.Line, node.Column)
 	return problem
 }
 
@@ -144,8 +144,8 @@ func (l *loader) parse(file string, data []byte) {
 	l.lines[file] = strings.Split(string(data), "\n")
 	for document, m := range yamlplace.Documents(data) {
 		if m != nil {
-			problem := Problem{File: file, Line: m.Line, Column: m.Column, Message: "not YAML: " + m.Message}
-			problem.Expression, problem.Caret = l.lineAt(file, m.Line, m.Column)
+			problem := Problem{file: file, line: m.Line, column: m.Column, message: "not YAML: " + m.Message}
+			problem.expression, problem.caret = l.lineAt(file, m.Line, m.Column)
 			l.report(problem)
 			return
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,10 +23,6 @@ const (
 	richSemantics = 2
 )
 
-// ErrInCode says that the projection of a definition is written in Go. Only a program with
-// its code can run it.
-var ErrInCode = errors.New("the projection is in Go: only a program with its code can run it")
-
 // Definition is the canonical text of the projection: JSON with sorted keys, which contains
 // everything that determines the result of folding events, and nothing else. The text of a
 // declared projection is enough to compile it ([Compile]). The order of keys, comments and
@@ -36,19 +31,16 @@ var ErrInCode = errors.New("the projection is in Go: only a program with its cod
 func (p *Projection) Definition() string { return p.definition }
 
 // Hash identifies the definition: the first 16 hex digits of its SHA-256.
-func (p *Projection) Hash() string { return HashOf(p.definition) }
+func (p *Projection) Hash() string {
+	sum := sha256.Sum256([]byte(p.definition))
+	return hex.EncodeToString(sum[:8])
+}
 
 // InCode reports whether the projection is a Go function.
 func (p *Projection) InCode() bool { return p.apply != nil }
 
-// HashOf is the hash of a definition's text.
-func HashOf(definition string) string {
-	sum := sha256.Sum256([]byte(definition))
-	return hex.EncodeToString(sum[:8])
-}
-
 // Compile compiles the text of [Projection.Definition] to a projection with the same
-// definition. The error is [ErrInCode] for a projection in Go.
+// definition. It fails for a projection in Go.
 func Compile(definition string) (*Projection, error) {
 	var d storedDefinition
 	if err := json.Unmarshal([]byte(definition), &d); err != nil {
@@ -58,7 +50,7 @@ func Compile(definition string) (*Projection, error) {
 		return nil, fmt.Errorf("projection %s is stored with semantics %d, and this version of Penstock has %d: run the version that stored it, or change nothing until all pods have the same version", d.Name, d.Semantics, richSemantics)
 	}
 	if d.Go {
-		return nil, fmt.Errorf("compile projection %s: %w", d.Name, ErrInCode)
+		return nil, fmt.Errorf("compile projection %s: the projection is in Go: only a program with its code can run it", d.Name)
 	}
 	p, err := d.compile()
 	if err != nil {

@@ -20,8 +20,7 @@ var ErrNoFile = errors.New("the folder has no *.yaml or *.yml file of projection
 // Load reads and compiles the projections in YAML files and folders. In a folder it reads
 // every *.yaml and *.yml file in the order of their names, except test files, whose names
 // end in _test. All files form one set: names and collections must be unique, and each
-// section events applies to all files. The error is a [*LoadError] with the problems of
-// all files.
+// section events applies to all files. The error lists the problems of all files.
 func Load(paths ...string) ([]*Projection, error) {
 	l := newLoader()
 	l.read(paths)
@@ -48,7 +47,7 @@ func (l *loader) read(paths []string) {
 	for _, path := range paths {
 		files, err := declarationFiles(path)
 		if err != nil {
-			l.report(Problem{File: path, Message: cause(err)})
+			l.report(Problem{file: path, message: cause(err)})
 			l.empty = l.empty || errors.Is(err, ErrNoFile)
 			continue
 		}
@@ -58,7 +57,7 @@ func (l *loader) read(paths []string) {
 			}
 			read[file] = true
 			if data, err := readDeclarations(file); err != nil {
-				l.report(Problem{File: file, Message: cause(err)})
+				l.report(Problem{file: file, message: cause(err)})
 			} else {
 				l.parse(file, data)
 			}

@@ -275,17 +275,17 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 	lines := strings.Split(node.Value, "\n")
 	for _, i := range issues {
 		problem := Problem{
-			File: p.file, Line: node.Line, Column: node.Column,
-			Projection: p.projection, EventType: p.eventType, Key: p.key, Message: i.message,
+			file: p.file, line: node.Line, column: node.Column,
+			projection: p.projection, eventType: p.eventType, key: p.key, message: i.message,
 		}
 		if at := i.line - 1; at >= 0 && at < len(lines) {
-			problem.Expression, problem.Caret = lines[at], i.column
+			problem.expression, problem.caret = lines[at], i.column
 			if node.Style&yaml.LiteralStyle != 0 {
-				problem.Line += i.line
+				problem.line += i.line
 			}
 		}
 		if isWord(node.Value) && strings.HasPrefix(i.message, "undeclared") && !strings.Contains(i.message, "did you mean") {
-			problem.Message += fmt.Sprintf(" (a text stands in quotes of its own: \"'%s'\")", node.Value)
+			problem.message += fmt.Sprintf(" (a text stands in quotes of its own: \"'%s'\")", node.Value)
 		}
 		p.report(problem)
 	}
