@@ -10,14 +10,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// The engine's fields of a read model document. lastUpdatedAt is omitted, so that a case
-// has the same result at any time.
-const (
-	fieldID             = "_id"
-	fieldLastEventID    = "lastEventId"
-	fieldLastGeneration = "lastGeneration"
-)
-
 // maxDocument is MongoDB's limit for the size of a document.
 const maxDocument = 16 << 20
 
@@ -89,8 +81,8 @@ func own(u *model.Unit) int64 { return max(u.Generation, model.FirstGeneration) 
 
 // positionOf reads the engine's fields of a document.
 func positionOf(document bson.Raw) (watermark, generation int64) {
-	watermark, _ = document.Lookup(fieldLastEventID).AsInt64OK()
-	generation, ok := document.Lookup(fieldLastGeneration).AsInt64OK()
+	watermark, _ = document.Lookup(model.FieldLastEventID).AsInt64OK()
+	generation, ok := document.Lookup(model.FieldLastGeneration).AsInt64OK()
 	if !ok {
 		generation = model.FirstGeneration
 	}

@@ -122,17 +122,18 @@ func (f fields) raw() (bson.Raw, error) {
 	return bson.Marshal(d)
 }
 
-// created returns the whole document that a write creates.
+// created returns the whole document that a write creates. It has no lastUpdatedAt, so that a
+// case has the same result at any time.
 func created(w *model.Write) (bson.Raw, error) {
 	f := fields{}
-	if err := f.set(fieldID, w.AggregateID); err != nil {
+	if err := f.set(model.FieldID, w.AggregateID); err != nil {
 		return nil, err
 	}
-	if err := f.set(fieldLastEventID, w.To); err != nil {
+	if err := f.set(model.FieldLastEventID, w.To); err != nil {
 		return nil, err
 	}
 	if later := w.Later(); later > 0 {
-		if err := f.set(fieldLastGeneration, later); err != nil {
+		if err := f.set(model.FieldLastGeneration, later); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +151,7 @@ func updated(document, update bson.Raw, to int64) (bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.set(fieldLastEventID, to); err != nil {
+	if err := f.set(model.FieldLastEventID, to); err != nil {
 		return nil, err
 	}
 	var operators fields

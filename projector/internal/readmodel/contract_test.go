@@ -92,7 +92,7 @@ func (s testStore) expect(t *testing.T, k model.Unit, watermark int64, document 
 			t.Fatal(err)
 		}
 		for _, e := range d {
-			if e.Key != fieldID && e.Key != fieldLastEventID && e.Key != fieldLastUpdatedAt && e.Key != fieldLastGeneration {
+			if e.Key != fieldID && e.Key != model.FieldLastEventID && e.Key != model.FieldLastUpdatedAt && e.Key != model.FieldLastGeneration {
 				own = append(own, e)
 			}
 		}
@@ -117,16 +117,16 @@ func testContract(t *testing.T, db database) {
 		before := time.Now().Add(-time.Second)
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 3, Document: rawOf(t, `{"a":1,"b":2,"list":[1]}`)})
 		raw := s.expect(t, k, 3, `{"a":1,"b":2,"list":[1]}`)
-		created := raw.Lookup(fieldLastUpdatedAt).Time()
+		created := raw.Lookup(model.FieldLastUpdatedAt).Time()
 		if created.Before(before) || created.After(time.Now().Add(time.Second)) {
 			t.Errorf("created at %s", created)
 		}
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 3, To: 5, Update: rawOf(t, `{"$set":{"c":3},"$unset":{"b":""},"$push":{"list":{"$each":[2,3]}}}`)})
 		s.expect(t, k, 5, `{"a":1,"list":[1,2,3],"c":3}`)
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 5, To: 6, Update: rawOf(t, `{"$push":{"list":{"$each":[4]}}}`)})
-		changed := s.expect(t, k, 6, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(fieldLastUpdatedAt).Time()
+		changed := s.expect(t, k, 6, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(model.FieldLastUpdatedAt).Time()
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 6, To: 9})
-		if ignored := s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(fieldLastUpdatedAt).Time(); !ignored.Equal(changed) {
+		if ignored := s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(model.FieldLastUpdatedAt).Time(); !ignored.Equal(changed) {
 			t.Errorf("an ignored event moved the time of the last change from %s to %s", changed, ignored)
 		}
 		// The guards are too old, too new, and for an absent document.

@@ -174,7 +174,7 @@ func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[s
 		later, _ := document.Lookup(fieldID, fieldGeneration).AsInt64OK()
 		watermark, ok := watermarkOf(document)
 		if !ok {
-			return nil, fmt.Errorf("watermark of %s in %s has no %s", aggregateID, projection, fieldLastEventID)
+			return nil, fmt.Errorf("watermark of %s in %s has no %s", aggregateID, projection, model.FieldLastEventID)
 		}
 		watermarks[sideKey{projection, aggregateID, later}] = watermark
 	}

@@ -14,18 +14,15 @@ import (
 // watermarksCollection keeps the watermarks of aggregates without a document.
 const watermarksCollection = "watermarks"
 
-// The engine's fields.
+// The engine's fields, besides those in [model].
 const (
-	fieldID            = "_id"
-	fieldLastEventID   = "lastEventId"
-	fieldLastUpdatedAt = "lastUpdatedAt"
-	// fieldLastGeneration is the generation of a document, fieldGeneration is the
-	// generation in the _id of a side watermark. The first generation has neither.
-	fieldLastGeneration = "lastGeneration"
-	fieldGeneration     = "generation"
-	fieldUpdatedAt      = "updatedAt"
-	fieldProjection     = "projection"
-	fieldAggregateID    = "aggregateId"
+	fieldID = "_id"
+	// fieldGeneration is the generation in the _id of a side watermark. The first
+	// generation has none.
+	fieldGeneration  = "generation"
+	fieldUpdatedAt   = "updatedAt"
+	fieldProjection  = "projection"
+	fieldAggregateID = "aggregateId"
 	// fieldCreations counts the documents created over a watermark. Its change makes a
 	// concurrent write to the watermark conflict.
 	fieldCreations = "creations"
@@ -105,10 +102,10 @@ func (b *builder) raw() bson.Raw { return b.end().dst }
 // ofGeneration restricts a filter to documents of one generation; 0 means the first.
 func (b *builder) ofGeneration(later int64) *builder {
 	if later == 0 {
-		b.dst = bsoncore.AppendNullElement(b.dst, fieldLastGeneration)
+		b.dst = bsoncore.AppendNullElement(b.dst, model.FieldLastGeneration)
 		return b
 	}
-	return b.int(fieldLastGeneration, later)
+	return b.int(model.FieldLastGeneration, later)
 }
 
 // sideID appends the _id of a watermark.
@@ -159,11 +156,11 @@ func sidesOf(projection string, generation int64) bson.Raw {
 }
 
 // watermarkOnly projects the watermark, the generation and the time of the last change.
-var watermarkOnly = build(80).int(fieldLastEventID, 1).int(fieldLastGeneration, 1).int(fieldLastUpdatedAt, 1).raw()
+var watermarkOnly = build(80).int(model.FieldLastEventID, 1).int(model.FieldLastGeneration, 1).int(model.FieldLastUpdatedAt, 1).raw()
 
 // watermarkOf reads lastEventId of any numeric type.
 func watermarkOf(document bson.Raw) (int64, bool) {
-	v, err := document.LookupErr(fieldLastEventID)
+	v, err := document.LookupErr(model.FieldLastEventID)
 	if err != nil {
 		return 0, false
 	}

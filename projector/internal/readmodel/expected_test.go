@@ -228,8 +228,8 @@ func (e expected) compare(document, side bson.Raw) error {
 	}
 	got, _ := plain(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}).(map[string]any)
 	delete(got, fieldID)
-	delete(got, fieldLastEventID)
-	delete(got, fieldLastUpdatedAt)
+	delete(got, model.FieldLastEventID)
+	delete(got, model.FieldLastUpdatedAt)
 	if !reflect.DeepEqual(got, e.document) {
 		return fmt.Errorf("got %v\nwant %v", got, e.document)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // fakeDatabase is a replica set in memory with the behaviour that this package needs:
@@ -93,8 +95,8 @@ func (f *fakeDatabase) findNow(ctx context.Context, collection string, filter, p
 			continue
 		}
 		if projection != nil {
-			document = build(64).raw2(document.Lookup(fieldID), fieldID).raw2(document.Lookup(fieldLastEventID), fieldLastEventID).
-				raw2(document.Lookup(fieldLastGeneration), fieldLastGeneration).raw2(document.Lookup(fieldLastUpdatedAt), fieldLastUpdatedAt).raw()
+			document = build(64).raw2(document.Lookup(fieldID), fieldID).raw2(document.Lookup(model.FieldLastEventID), model.FieldLastEventID).
+				raw2(document.Lookup(model.FieldLastGeneration), model.FieldLastGeneration).raw2(document.Lookup(model.FieldLastUpdatedAt), model.FieldLastUpdatedAt).raw()
 		}
 		found = append(found, bytes.Clone(document))
 	}

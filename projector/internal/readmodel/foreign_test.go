@@ -30,7 +30,7 @@ func setAsideAll(t *rapid.T, db *fakeDatabase) {
 			var document bson.D
 			err := bson.Unmarshal(r.document, &document)
 			if err == nil {
-				r.document, err = bson.Marshal(append(document, bson.E{Key: fieldLastGeneration, Value: setAside}))
+				r.document, err = bson.Marshal(append(document, bson.E{Key: model.FieldLastGeneration, Value: setAside}))
 			}
 			if err != nil {
 				t.Fatal(err)

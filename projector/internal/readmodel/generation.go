@@ -13,14 +13,14 @@ import (
 )
 
 // errNoGeneration says that a document has an invalid generation.
-var errNoGeneration = errors.New("the document has no valid " + fieldLastGeneration + ": it is not a read model of Penstock")
+var errNoGeneration = errors.New("the document has no valid " + model.FieldLastGeneration + ": it is not a read model of Penstock")
 
 // generation is the generation of a unit, from 1.
 func generation(u *model.Unit) int64 { return max(u.Generation, model.FirstGeneration) }
 
 // generationOf reads the generation of a document, from 1.
 func generationOf(document bson.Raw) (int64, bool) {
-	v, err := document.LookupErr(fieldLastGeneration)
+	v, err := document.LookupErr(model.FieldLastGeneration)
 	if err != nil || v.Type == bson.TypeNull {
 		return model.FirstGeneration, true
 	}

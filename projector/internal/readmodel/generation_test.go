@@ -70,7 +70,7 @@ func testGenerations(t *testing.T, db database) {
 
 	// The first generation can be 0 or 1.
 	s.apply(t, model.Applied, create(of("first", 0), 0, 3, nil))
-	if raw := s.expect(t, of("first", 1), 3, `{"a":1}`); raw.Lookup(fieldLastGeneration).Type != 0 {
+	if raw := s.expect(t, of("first", 1), 3, `{"a":1}`); raw.Lookup(model.FieldLastGeneration).Type != 0 {
 		t.Errorf("a document of the first generation names it: %s", raw)
 	}
 	// An older generation reports the newer one, and changes nothing.
@@ -82,7 +82,7 @@ func testGenerations(t *testing.T, db database) {
 	s.apply(t, model.Stale, model.Write{Unit: of("newer", 1), Kind: model.Update, From: 3, To: 5, Update: rawOf(t, `{"$set":{"a":2}}`)})
 	s.apply(t, model.Stale, model.Write{Unit: of("newer", 1), Kind: model.Delete, From: 5, To: 6})
 	s.apply(t, model.Applied, model.Write{Unit: of("newer", 1), Kind: model.Erase, From: 6, To: 9})
-	if raw := s.expect(t, of("newer", 2), 5, `{"a":1}`); raw.Lookup(fieldLastGeneration).AsInt64() != 2 {
+	if raw := s.expect(t, of("newer", 2), 5, `{"a":1}`); raw.Lookup(model.FieldLastGeneration).AsInt64() != 2 {
 		t.Errorf("the document of the second generation is %s", raw)
 	}
 	// To a newer generation, an older document is absent, and the side watermark counts.

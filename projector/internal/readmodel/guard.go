@@ -10,7 +10,7 @@ import (
 
 // updatedAt reads lastUpdatedAt, in milliseconds since 1970; 0 if the document has none.
 func updatedAt(document bson.Raw) int64 {
-	at, _ := document.Lookup(fieldLastUpdatedAt).DateTimeOK()
+	at, _ := document.Lookup(model.FieldLastUpdatedAt).DateTimeOK()
 	return at
 }
 
@@ -26,21 +26,21 @@ func stamp(o *model.Write, now time.Time) int64 {
 
 // guard matches the unit's document with exactly this watermark.
 func guard(u *model.Unit, watermark int64) bson.Raw {
-	return build(len(u.AggregateID)+80).string(fieldID, u.AggregateID).int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()
+	return build(len(u.AggregateID)+80).string(fieldID, u.AggregateID).int(model.FieldLastEventID, watermark).ofGeneration(u.Later()).raw()
 }
 
 // outdated matches the unit's document with a watermark of at most this value.
 func outdated(u *model.Unit, watermark int64) bson.Raw {
-	return build(len(u.AggregateID)+96).string(fieldID, u.AggregateID).document(fieldLastEventID).int("$lte", watermark).end().ofGeneration(u.Later()).raw()
+	return build(len(u.AggregateID)+96).string(fieldID, u.AggregateID).document(model.FieldLastEventID).int("$lte", watermark).end().ofGeneration(u.Later()).raw()
 }
 
 // newDocument makes a document to insert. The engine's fields come first, so that the
 // server finds them quickly.
 func newDocument(o *model.Write, now time.Time) bson.Raw {
 	b := build(len(o.Document)+len(o.AggregateID)+104).
-		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).millis(fieldLastUpdatedAt, stamp(o, now))
+		string(fieldID, o.AggregateID).int(model.FieldLastEventID, o.To).millis(model.FieldLastUpdatedAt, stamp(o, now))
 	if later := o.Later(); later > 0 {
-		b.int(fieldLastGeneration, later)
+		b.int(model.FieldLastGeneration, later)
 	}
 	return b.elements(o.Document).raw()
 }
@@ -60,9 +60,9 @@ func guardedUpdate(o *model.Write, now time.Time) update {
 			}
 		}
 	}
-	b.document("$set").int(fieldLastEventID, o.To)
+	b.document("$set").int(model.FieldLastEventID, o.To)
 	if changed {
-		b.millis(fieldLastUpdatedAt, stamp(o, now))
+		b.millis(model.FieldLastUpdatedAt, stamp(o, now))
 	}
 	if found {
 		b.elements(set)
@@ -75,8 +75,8 @@ func updateGuard(o *model.Write) bson.Raw {
 	if !o.Exact {
 		return guard(&o.Unit, o.From)
 	}
-	return build(len(o.AggregateID)+104).string(fieldID, o.AggregateID).int(fieldLastEventID, o.From).
-		ofGeneration(o.Later()).millis(fieldLastUpdatedAt, o.UpdatedAt).raw()
+	return build(len(o.AggregateID)+104).string(fieldID, o.AggregateID).int(model.FieldLastEventID, o.From).
+		ofGeneration(o.Later()).millis(model.FieldLastUpdatedAt, o.UpdatedAt).raw()
 }
 
 // updatedBy is the lastUpdatedAt of a document after a write that changed it; 0 if that
@@ -95,7 +95,7 @@ func sideUpdate(o *model.Write, now time.Time) update {
 	return update{
 		filter: build(160).sideID(fieldID, &o.Unit).raw(),
 		change: build(96).
-			document("$max").int(fieldLastEventID, o.To).end().
+			document("$max").int(model.FieldLastEventID, o.To).end().
 			document("$set").time(fieldUpdatedAt, now).end().raw(),
 		upsert: true,
 	}
@@ -106,7 +106,7 @@ func sideUpdate(o *model.Write, now time.Time) update {
 // created one meanwhile, the upsert fails with a duplicate _id.
 func sideFence(o *model.Write, now time.Time) update {
 	return update{
-		filter: build(160).sideID(fieldID, &o.Unit).int(fieldLastEventID, o.From).raw(),
+		filter: build(160).sideID(fieldID, &o.Unit).int(model.FieldLastEventID, o.From).raw(),
 		change: build(96).
 			document("$inc").int(fieldCreations, 1).end().
 			document("$set").time(fieldUpdatedAt, now).end().raw(),

@@ -30,7 +30,7 @@ func Hold(ctx context.Context, db *mongo.Database, projection, collection string
 	}
 	m := onMongo(db)
 	var err error
-	if h.Documents, err = m.highest(ctx, collection, bson.D{}, fieldLastGeneration); err != nil {
+	if h.Documents, err = m.highest(ctx, collection, bson.D{}, model.FieldLastGeneration); err != nil {
 		return h, fmt.Errorf("look for read models in collection %s: %w", collection, err)
 	}
 	h.Watermarks, err = m.highest(ctx, watermarksCollection, bson.D{{Key: fieldID + "." + fieldProjection, Value: projection}}, fieldID+"."+fieldGeneration)

@@ -97,7 +97,7 @@ func (l *Loader) Release(states []model.State) {
 }
 
 // errNoReadModel says that the engine has not written the document.
-var errNoReadModel = errors.New("the document has no valid " + fieldLastEventID + ": it is not a read model of Penstock")
+var errNoReadModel = errors.New("the document has no valid " + model.FieldLastEventID + ": it is not a read model of Penstock")
 
 // load loads a group of keys of one collection.
 func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit) []model.State {

@@ -36,7 +36,7 @@ func NewRepairer(db *mongo.Database) *Repairer { return &Repairer{onMongo(db)} }
 func (r *Repairer) SetAside(ctx context.Context, u model.Unit, watermark int64) (bool, error) {
 	matched, err := r.db.update(ctx, u.Collection, []update{{
 		filter: guard(&u, watermark),
-		change: build(48).document("$set").int(fieldLastGeneration, setAside).end().raw(),
+		change: build(48).document("$set").int(model.FieldLastGeneration, setAside).end().raw(),
 	}})
 	if err != nil {
 		return false, fmt.Errorf("set the document of %s in %s aside: %w", u.AggregateID, u.Projection, err)
@@ -82,7 +82,7 @@ func (r *Repairer) RemoveForeign(ctx context.Context, u model.Unit, foreign mode
 // foreignGuard matches exactly that foreign document.
 func foreignGuard(aggregateID string, f model.Foreign) bson.Raw {
 	if f.Generation == setAside {
-		return build(len(aggregateID)+80).string(fieldID, aggregateID).int(fieldLastEventID, f.Watermark).int(fieldLastGeneration, setAside).raw()
+		return build(len(aggregateID)+80).string(fieldID, aggregateID).int(model.FieldLastEventID, f.Watermark).int(model.FieldLastGeneration, setAside).raw()
 	}
 	return guard(&model.Unit{AggregateID: aggregateID, Generation: f.Generation}, f.Watermark)
 }

@@ -7,6 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // inspectPage is the number of documents that one page of an inspection reads.
@@ -38,7 +40,7 @@ func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection str
 		filter = bson.D{{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldID, bson.D{{Key: "$literal", Value: i.after}}}}}}}
 	}
 	cursor, err := onMongo(db).db.Collection(collection).Find(ctx, filter, options.Find().SetSort(bson.D{{Key: fieldID, Value: 1}}).
-		SetProjection(bson.D{{Key: fieldLastEventID, Value: 1}}).SetLimit(inspectPage).SetBatchSize(inspectPage))
+		SetProjection(bson.D{{Key: model.FieldLastEventID, Value: 1}}).SetLimit(inspectPage).SetBatchSize(inspectPage))
 	var page []bson.Raw
 	if err == nil {
 		err = cursor.All(ctx, &page)

@@ -39,7 +39,7 @@ func watermarks(ctx context.Context, db database, units []model.Unit) ([]int64, 
 	for i := range units {
 		found[i] = sides[sideKeyOf(&units[i])]
 	}
-	fields, err := bson.Marshal(bson.D{{Key: fieldLastEventID, Value: 1}, {Key: fieldLastGeneration, Value: 1}})
+	fields, err := bson.Marshal(bson.D{{Key: model.FieldLastEventID, Value: 1}, {Key: model.FieldLastGeneration, Value: 1}})
 	if err != nil {
 		return nil, fmt.Errorf("read watermarks: %w", err)
 	}

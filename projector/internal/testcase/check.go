@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // number returns the step's number in failures: 0 if the case has only one step.
@@ -16,9 +18,6 @@ func (c *Case) number(step int) int {
 	}
 	return step + 1
 }
-
-// fieldID is in every document, so an expected document does not have to name it.
-const fieldID = "_id"
 
 // check compares the state after a step with what the step expects.
 func (c *Case) check(step int, got State) (failures []Failure) {
@@ -94,14 +93,12 @@ func shown(document, want bson.RawValue) bson.RawValue {
 	wanted, _ := fieldsOf(want)
 	d := bson.D{}
 	for _, f := range fields {
-		if engine := f.name == fieldID || f.name == fieldLastEventID; !engine || find(wanted, f.name).Type != 0 {
+		if engine := f.name == model.FieldID || f.name == model.FieldLastEventID; !engine || find(wanted, f.name).Type != 0 {
 			d = append(d, bson.E{Key: f.name, Value: f.value})
 		}
 	}
 	return valueOf(d)
 }
-
-const fieldLastEventID = "lastEventId"
 
 // whyNone explains why there is no document.
 func (c *Case) whyNone(e Expected, got State) string {

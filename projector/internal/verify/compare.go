@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Difference is a field in which a document differs from the fold.
@@ -30,7 +32,7 @@ const (
 )
 
 // engineFields are written by the engine, not by a projection.
-var engineFields = []string{"_id", "lastEventId", "lastUpdatedAt", "lastGeneration"}
+var engineFields = []string{model.FieldID, model.FieldLastEventID, model.FieldLastUpdatedAt, model.FieldLastGeneration}
 
 // comparison collects differences.
 type comparison struct {
