@@ -25,9 +25,9 @@
 // delete, and no others. Each operator takes a mapping of field paths to expressions, unset
 // takes a list of paths, delete takes true. A path names a field, or with dots a field
 // inside of documents. An expression in brackets gives a field's name, or with a = the id of
-// elements of an array. Two operations of one handler must not change the same value. The comment of each operator's constant says what
-// it does with absent fields and with values of other types. A handler is applied
-// completely or not at all.
+// elements of an array. Two operations of one handler must not change the same value. The
+// comment of each operator's constant says what it does with absent fields and with values of
+// other types. A handler is applied completely or not at all.
 //
 // An event type can have a list of rules, of which the first one that holds acts. The
 // section compute has fields that are computed from the document after each change.
@@ -110,4 +110,17 @@
 //
 // A map that an expression has made has no order in CEL. Loops visit it sorted by key, and
 // it is stored with sorted keys, because a fold must always give the same bytes.
+//
+// # Files
+//
+//	YAML          load, declare, vocabulary, path, list, compute, upcast, schema
+//	messages      problem, syntax, remedy; advice and likely of projector check
+//	editors       jsonschema
+//	definitions   definition, source, usedfields
+//	CEL           environment, expression, absent; view, values, opaque, order, encode
+//	functions     arithmetic, numbers, decimal, equality, membership, reduce, times
+//	limits        meter, metered, price, effort, size
+//	folds         projection, fold, handler, operation, document, accumulator, trace, errors
+//	BSON          fields, number, compare
+//	writes        update, keys
 package projection

@@ -6,6 +6,8 @@
 //	projector explain  [Explain] says what one event did to a read model, and why
 //	projector diff     [Difference] compares two definitions, [Changes] two documents
 //
+// A projector that refuses a changed definition reports its difference, too.
+//
 // The package knows projections only from outside. What needs the compiler's own tables and
 // trees is in package projection: the advice of projector check is found while a file compiles
 // ([projection.Check]), the JSON Schema of files consists of the parser's words
