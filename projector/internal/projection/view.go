@@ -27,17 +27,22 @@ const (
 // View is an event as expressions see it. It is made once and shared by all
 // projections of one call. It is not safe for concurrent use.
 type View struct {
-	mapValue
 	*event.Event
+	variable          eventView
 	payload, metadata ref.Val
 	// meter charges the projection that folds the event.
 	meter meter
 }
 
+// eventView is the variable event.
+type eventView struct {
+	mapValue
+}
+
 // NewView makes the view of an event, which must not change as long as the view is used.
 func NewView(ev *event.Event) *View {
 	v := &View{Event: ev}
-	v.f = v
+	v.variable.f = v
 	return v
 }
 
@@ -155,7 +160,7 @@ var _ cel.Activation = (*scope)(nil)
 func (s *scope) ResolveName(name string) (any, bool) {
 	switch name {
 	case varEvent:
-		return s.event, true
+		return &s.event.variable, true
 	case varState:
 		return &s.state, true
 	case varMeter:
