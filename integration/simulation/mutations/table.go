@@ -202,14 +202,14 @@ var Table = []Mutation{
 	{
 		Name: "an update does not compare the watermark",
 		File: "projector/internal/readmodel/guard.go",
-		Old:  "string(fieldID, u.AggregateID).int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
+		Old:  "string(fieldID, u.AggregateID).int(model.FieldLastEventID, watermark).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
 		New:  "string(fieldID, u.AggregateID).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
 	},
 	{
 		Name:  "an update does not compare the generation",
 		File:  "projector/internal/readmodel/guard.go",
-		Old:   "int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
-		New:   "int(fieldLastEventID, watermark).raw()\n}\n\n// outdated",
+		Old:   "int(model.FieldLastEventID, watermark).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
+		New:   "int(model.FieldLastEventID, watermark).raw()\n}\n\n// outdated",
 		Seeds: 80,
 	},
 	{
@@ -240,15 +240,15 @@ var Table = []Mutation{
 	{
 		Name:  "a creation does not compare the watermark of a deleted document",
 		File:  "projector/internal/readmodel/guard.go",
-		Old:   "filter: build(160).sideID(fieldID, &o.Unit).int(fieldLastEventID, o.From).raw(),",
+		Old:   "filter: build(160).sideID(fieldID, &o.Unit).int(model.FieldLastEventID, o.From).raw(),",
 		New:   "filter: build(160).sideID(fieldID, &o.Unit).raw(),",
 		Seeds: 80,
 	},
 	{
 		Name:  "a side watermark goes back",
 		File:  "projector/internal/readmodel/guard.go",
-		Old:   "document(\"$max\").int(fieldLastEventID, o.To).end().\n\t\t\tdocument(\"$set\").time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
-		New:   "document(\"$set\").int(fieldLastEventID, o.To).time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
+		Old:   "document(\"$max\").int(model.FieldLastEventID, o.To).end().\n\t\t\tdocument(\"$set\").time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
+		New:   "document(\"$set\").int(model.FieldLastEventID, o.To).time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
 		Seeds: 80,
 	},
 	{
