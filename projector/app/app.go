@@ -34,6 +34,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
@@ -250,7 +251,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Logger: p.logger})
-	parked := park.NewStore(park.In(s.State), park.Options{Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
+	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.Events, c.Fields, p.logger)
 	if err != nil {
 		return nil, nil, err

@@ -12,34 +12,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
-
-// The broker's reasons for dead letters:
-// https://learn.microsoft.com/azure/service-bus-messaging/service-bus-dead-letter-queues
-const (
-	deadDeliveries = "MaxDeliveryCountExceeded"
-	deadExpired    = "TTLExpiredException"
-)
-
-// reasons returns the names of the reasons for which aggregates are parked.
-func reasons() []string {
-	all := projection.Reasons()
-	names := make([]string, len(all))
-	for i, r := range all {
-		names[i] = string(r)
-	}
-	return names
-}
-
-// healable are the reasons of dead letters whose events the event store has: the broker's
-// reasons, and those of parked aggregates.
-func healable() []string { return append(reasons(), deadDeliveries, deadExpired) }
 
 // deadReasons are all reasons for which the projectors and the broker dead-letter a
 // message.
 func deadReasons() []string {
-	return append(healable(), drain.ReasonInvalidMessageFormat, reasonNotStored)
+	return append(operate.Healable(), drain.ReasonInvalidMessageFormat, deadletter.ReasonNotStored)
 }
 
 // deadLetters makes the counter of dead letters.

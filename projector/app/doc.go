@@ -20,10 +20,8 @@
 //
 // # Commands
 //
-// Main runs the service, or the command that the arguments name. Each command is a struct
-// in a file of its own, command_NAME.go, and a field of commands. It says which parts of
-// the configuration it needs, and only those are validated. Commands change stored data,
-// and the pods act on that data; no command talks to a pod.
+// Main runs the service, or the command that the arguments name. The commands are in
+// package operate.
 //
 // # How it ends
 //

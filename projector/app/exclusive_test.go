@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
@@ -59,11 +60,11 @@ func TestExclusiveCommandsAreBoundedAndConfirmedByAMajority(t *testing.T) {
 	c.await("the old collection dropped", func(e *generation.Entry) bool { return len(e.Garbage) == 0 || len(c.shadows()) == 0 })
 	p.stop()
 	c.right(2)
-	uuids, err := uuidsOf(t.Context(), s, []string{"visits"})
+	drop, err := operate.NewDrop(t.Context(), s, c.catalog, c.entry(), []string{"visits"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&projectionsDropCommand{}).drop(t.Context(), s, c.entry(), uuids); err != nil {
+	if _, err := drop.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"create", "createIndexes", "drop", "renameCollection"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -204,7 +205,7 @@ func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdic
 		for _, place := range c.places {
 			verdicts[place] = drain.Verdict{Outcome: drain.Retry, Err: c.err}
 		}
-		verdicts[c.places[0]] = drain.Verdict{Outcome: drain.Poison, Reason: reasonNotStored, Err: c.err}
+		verdicts[c.places[0]] = drain.Verdict{Outcome: drain.Poison, Reason: deadletter.ReasonNotStored, Err: c.err}
 		return
 	}
 	if attempt == drain.GiveUp && finished {

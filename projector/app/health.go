@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
@@ -68,7 +69,7 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 func watchState(h *health.Health, past *history, deadLetters *deadletter.Counter, reconciler *reconcile.Reconciler) {
 	h.Watch("paused", func(context.Context) []health.Condition { return past.pausing.Paused().Conditions("projector") })
 	h.Watch("parked", func(context.Context) []health.Condition {
-		return parkedConditions(past.parkedKinds())
+		return operate.ParkedConditions(past.parkedKinds())
 	})
 	h.Watch("builds", func(context.Context) []health.Condition {
 		return generation.BuildConditions(past.follower.Projections())

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -10,10 +11,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 )
-
-const description = `Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus: each event takes effect once, those of an aggregate in order. Run as many as the load needs: they share the sessions of one subscription.`
 
 // Options configure a projector. Make them with [ParseOptions].
 type Options struct {
@@ -42,47 +41,19 @@ type Options struct {
 // the command check and no paths, it only checks them. Arguments that name another command
 // than run are an error: [Main] runs those.
 func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode ...*Projection) (Options, error) {
-	line, err := parseLine(args, environ, stdout, stderr, inCode)
+	e, err := operate.Parse(args, environ, stdout, stderr, inCode)
 	if err != nil {
 		return Options{}, err
 	}
-	switch c := line.command.(type) {
-	case *runCommand:
-		return line.options(stdout)
-	case *checkCommand:
-		if len(c.Paths) > 0 {
-			break
-		}
-		if err := c.report(stdout, line.projections); err != nil {
-			return Options{}, err
-		}
-		return Options{}, cli.ErrHelp
+	if e.Service() {
+		return optionsOf(e), nil
 	}
-	return Options{}, fmt.Errorf("%s is a command, not the service: run it by Main", line.path)
+	if checked, err := e.Check(); checked {
+		return Options{}, cmp.Or(err, cli.ErrHelp)
+	}
+	return Options{}, fmt.Errorf("%s is a command, not the service: run it by Main", e.Path)
 }
 
-// collections returns the collections of the projections' read models.
-func collections(projections []*Projection) []string {
-	names := make([]string, len(projections))
-	for i, p := range projections {
-		names[i] = p.Collection()
-	}
-	return names
-}
-
-// load returns the projections of the file or folder, if one is set, and those in code.
-func load(path string, inCode []*Projection) ([]*Projection, error) {
-	projections := inCode
-	if path != "" {
-		declared, err := projection.Load(path)
-		if err != nil {
-			return nil, err
-		}
-		projections = append(declared, inCode...)
-	}
-	if len(projections) == 0 {
-		// The validation of the configuration has reported this already.
-		return nil, nil
-	}
-	return projections, projection.CheckSet(projections)
+func optionsOf(e *operate.Environment) Options {
+	return Options{Config: e.Config, Projections: e.Projections, Logger: e.Logger}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -86,7 +87,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 		t.Fatal(err)
 	}
 	loader, writer := readmodel.NewLoader(c.database, readmodel.LoaderOptions{}), readmodel.NewWriter(c.database, readmodel.WriterOptions{})
-	parked := park.NewStore(park.In(s.State), park.Options{Reasons: reasons()})
+	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons()})
 	events, err := eventstore.NewReader(s.Events, p.config.Fields, p.logger)
 	if err != nil {
 		t.Fatal(err)

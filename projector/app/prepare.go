@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -35,7 +36,7 @@ func (p *Projector) prepare(ctx context.Context, s *stores.Stores) error {
 			if err := readmodel.Prepare(ctx, s.ReadModels, nil); err != nil {
 				return err
 			}
-			return readmodel.CheckLayout(ctx, s.ReadModels, collections(p.projections))
+			return readmodel.CheckLayout(ctx, s.ReadModels, operate.Collections(p.projections))
 		}},
 		{"make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, park.In(s.State)) }},
 	} {

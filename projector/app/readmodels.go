@@ -2,16 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // readModels is the engine's store of read models.
@@ -58,21 +54,4 @@ func (r tracedReadModels) Write(ctx context.Context, writes []model.Write) ([]mo
 		}
 	}
 	return written, err
-}
-
-// withReadModels calls do while the goroutines that read and write read models run.
-func (e *environment) withReadModels(ctx context.Context, s *stores.Stores, do func(store readModels) error) (err error) {
-	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: e.config.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: e.config.Projections.FlushInterval})
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	group, background := errgroup.WithContext(background)
-	group.Go(func() error { return loader.Run(background) })
-	group.Go(func() error { return writer.Run(background) })
-	defer func() {
-		stop()
-		if e := group.Wait(); e != nil && !errors.Is(e, context.Canceled) {
-			err = errors.Join(err, e)
-		}
-	}()
-	return do(readModels{loader, writer})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
@@ -39,7 +40,7 @@ func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine,
 			},
 		},
 		Reader:     reader,
-		Reasons:    healable(),
+		Reasons:    operate.Healable(),
 		Registerer: p.registry,
 		Logger:     p.logger,
 	})

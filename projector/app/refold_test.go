@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -64,7 +65,7 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 		t.Fatal(err)
 	}
 	h.jobs = job.NewStore(h.database, job.Options{})
-	parked := park.NewStore(h.database.Collection(park.CollectionName), park.Options{Served: []park.Served{{Projection: "visits", Generation: 2}}, Reasons: reasons()})
+	parked := park.NewStore(h.database.Collection(park.CollectionName), park.Options{Served: []park.Served{{Projection: "visits", Generation: 2}}, Reasons: operate.Reasons()})
 	if err := errors.Join(h.jobs.Prepare(t.Context()), park.Prepare(t.Context(), h.database.Collection(park.CollectionName))); err != nil {
 		t.Fatal(err)
 	}

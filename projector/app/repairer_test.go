@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -53,7 +54,7 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 			}
 			registry := prometheus.NewRegistry()
 			loader, writer := readmodel.NewLoader(db, readmodel.LoaderOptions{}), readmodel.NewWriter(db, readmodel.WriterOptions{})
-			parked := park.NewStore(db.Collection(park.CollectionName), park.Options{Reasons: reasons()})
+			parked := park.NewStore(db.Collection(park.CollectionName), park.Options{Reasons: operate.Reasons()})
 			eng, err := engine.New(engine.Options{
 				Targets: engine.Live(projections), Store: readModels{loader, writer}, Parking: parked,
 				Repairer: newRepairer(sequence, reader, registry), Sequence: sequence,

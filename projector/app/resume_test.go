@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -276,7 +277,7 @@ func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) erro
 	if err != nil {
 		return err
 	}
-	list := park.NewStore(w.list, park.Options{Served: []park.Served{{Projection: "tally"}}, Reasons: reasons(), FirstRetry: 10 * time.Millisecond, MaxRetry: time.Second})
+	list := park.NewStore(w.list, park.Options{Served: []park.Served{{Projection: "tally"}}, Reasons: operate.Reasons(), FirstRetry: 10 * time.Millisecond, MaxRetry: time.Second})
 	sequence := event.SequenceStrict
 	if r.increasing {
 		sequence = event.SequenceIncreasing

@@ -7,10 +7,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// reasonNotStored is the reason of a dead letter whose event the event store does not have,
-// with PENSTOCK_TRUST=store.
-const reasonNotStored = "not_in_event_store"
-
 // aheadOverhead is by how much more than twice the size of its message an event may be that
 // is read together with others.
 const aheadOverhead = 1 << 10

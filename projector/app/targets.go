@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -12,9 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
@@ -41,9 +40,6 @@ func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, decl
 	return &targets{engine: eng, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}, recorded: map[park.Served]bool{}}
 }
 
-// errNoCode says that the code of a definition is only in other pods.
-var errNoCode = errors.New("this process does not have the code of that definition")
-
 // projection returns the projection of a definition. If it is declared in YAML, it is
 // compiled from the catalog's text even if this process declares the same, so that all pods
 // run the same definition.
@@ -53,18 +49,9 @@ func (t *targets) projection(d generation.Definition) (*Projection, error) {
 	if p := t.compiled[d.Hash]; p != nil {
 		return p, nil
 	}
-	var p *Projection
-	if d.InCode {
-		i := slices.IndexFunc(t.declared, func(p *Projection) bool { return p.Hash() == d.Hash })
-		if i < 0 {
-			return nil, fmt.Errorf("definition %s: %w", d.Hash, errNoCode)
-		}
-		p = t.declared[i]
-	} else {
-		var err error
-		if p, err = projection.Compile(d.Text); err != nil {
-			return nil, err
-		}
+	p, err := operate.Compile(d, t.declared)
+	if err != nil {
+		return nil, err
 	}
 	t.compiled[d.Hash] = p
 	return p, nil

@@ -1,13 +1,11 @@
 package app
 
 import (
-	"context"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
@@ -36,7 +34,7 @@ func (p *Projector) workers(s *stores.Stores, eng *engine.Engine, store readMode
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := newVerifier(c, s, newDefinitions(s, c, p.projections), store, parked, verify.NewFindingStore(s.State), pace, p.logger)
+	verifier, err := operate.NewVerifier(c, s, p.projections, store, parked, verify.NewFindingStore(s.State), pace, p.logger)
 	if err != nil {
 		return nil, err
 	}
@@ -50,21 +48,4 @@ func (p *Projector) workers(s *stores.Stores, eng *engine.Engine, store readMode
 type refoldStore struct {
 	readModels
 	*readmodel.Repairer
-}
-
-// commandPace is the rate of a command, which is a process of its own. It does not see the
-// live events of the pods, so it does not yield to them.
-func commandPace(c config.Config) *refold.Pace {
-	return refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate)})
-}
-
-// waiting applies the rate to work that is done page by page.
-func waiting(pace *refold.Pace) func(ctx context.Context, events int) error {
-	return func(ctx context.Context, events int) error {
-		end, err := pace.Begin(ctx, events)
-		if err == nil {
-			end()
-		}
-		return err
-	}
 }

@@ -1,0 +1,102 @@
+package app
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// dropOf makes read models of the projection visits, retires it, and makes its drop, as a
+// command does before it deletes anything.
+func (c *cluster) dropOf() (drop *operate.Drop, e *generation.Entry) {
+	c.t.Helper()
+	p := c.pod(0, visits(c.t, 1))
+	p.deliver(c.store(names(20)...))
+	p.stop()
+	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
+		return generation.Retire(e, generation.Author{At: time.Now()})
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	e = c.entry()
+	return c.drop(e), e
+}
+
+// drop makes the drop of the collection visits.
+func (c *cluster) drop(e *generation.Entry) *operate.Drop {
+	c.t.Helper()
+	d, err := operate.NewDrop(c.t.Context(), &stores.Stores{ReadModels: c.database, State: c.database}, c.catalog, e, []string{"visits"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return d
+}
+
+// A drop can take long. A projection that takes the collection over waits for its end.
+func TestTakeoverWaitsForAnOpenDrop(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	_, e := c.dropOf()
+	begun := generation.BeginDrop(e, []string{"visits"}, generation.Author{At: time.Now()})
+	if _, err := c.catalog.Write(t.Context(), e, begun); err != nil {
+		t.Fatal(err)
+	}
+	c.pod(0, counting(t, "guests", "visits", 3))
+	c.awaitOf("guests", "the takeover waits", func(e *generation.Entry) bool {
+		return e.Building != nil && strings.Contains(e.Building.Reason, "collection visits is being deleted by")
+	})
+	if wrong := c.wrong("visits", 1); wrong != "" {
+		t.Errorf("before the drop: %s", wrong)
+	}
+	// The command was interrupted here. Repeated, it ends the drop.
+	if _, err := c.drop(c.entry()).Run(t.Context(), generation.Author{At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
+	c.right(3)
+}
+
+// If another projection has become live in a collection all the same, the drop leaves it.
+func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	drop, _ := c.dropOf()
+	c.pod(0, counting(t, "guests", "visits", 3))
+	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
+	counts, err := drop.Delete(t.Context())
+	if err != nil || counts["collections"] != 0 {
+		t.Errorf("dropped %v, %v", counts, err)
+	}
+	c.right(3)
+}
+
+// TestDropKeepsTheDocumentsOfAnApplication checks that a drop does not delete what an
+// application has written into the collection of a retired projection.
+func TestDropKeepsTheDocumentsOfAnApplication(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	drop, _ := c.dropOf()
+	c.write("visits", "one", 2)
+	_, err := drop.Run(t.Context(), generation.Author{At: time.Now()})
+	if err == nil || !strings.Contains(err.Error(), "visits has 2 documents that no projector has written, such as the one with _id \"one\": nothing is deleted") {
+		t.Errorf("error %v", err)
+	}
+	if n := c.left("visits"); n != 2 {
+		t.Errorf("%d documents of the application are left", n)
+	}
+	if e := c.entry(); len(e.Dropping) > 0 || e.Dropped() {
+		t.Errorf("the catalog has %+v", e)
+	}
+	if _, err := c.database.Collection("visits").DeleteMany(t.Context(), bson.D{{Key: "owner", Value: "application"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drop.Run(t.Context(), generation.Author{At: time.Now()}); err != nil {
+		t.Errorf("without these documents: %v", err)
+	}
+}

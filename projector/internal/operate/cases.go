@@ -1,0 +1,256 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/testcase"
+)
+
+// testCommand runs the tests of projections.
+type testCommand struct {
+	Paths []string `arg:"" name:"path" optional:"" help:"Test files, folders with *_test.yaml in them, or FOLDER/... with the folders below it. The default is ./..."`
+	Run   string   `name:"run" placeholder:"REGEXP" help:"Only the cases whose names match."`
+	Watch bool     `name:"watch" help:"Run again when a file has changed, until interrupted."`
+	JUnit string   `name:"junit" placeholder:"FILE" help:"Also write the results to FILE, as JUnit XML."`
+	Seed  uint64   `name:"seed" help:"Seed of the random batches, as a failed run prints it; 0 draws a new one."`
+}
+
+func (*testCommand) needs() config.Part { return 0 }
+
+// Validate implements [cli.Validator].
+func (c *testCommand) Validate() error {
+	if _, err := regexp.Compile(c.Run); err != nil {
+		return fmt.Errorf("--run is not a regular expression: %w", err)
+	}
+	return nil
+}
+
+// watchEvery is the interval at which files are checked for changes.
+const watchEvery = 300 * time.Millisecond
+
+func (c *testCommand) run(ctx context.Context, e *Environment) error {
+	if len(c.Paths) == 0 {
+		c.Paths = []string{"./..."}
+	}
+	if !c.Watch {
+		return c.once(ctx, e)
+	}
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		seen := c.versions()
+		err := c.once(ctx, e)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !errors.Is(err, cli.ErrFindings) && !errors.Is(err, cli.ErrUsage) {
+			return err
+		}
+		fmt.Fprintln(e.stdout, "\nwaiting for changes")
+		for maps.Equal(seen, c.versions()) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+		fmt.Fprintf(e.stdout, "\n%s\n", time.Now().Format(time.TimeOnly))
+	}
+}
+
+// fileVersion identifies a version of a file.
+type fileVersion struct {
+	modified time.Time
+	size     int64
+}
+
+// versions returns the versions of all files that affect the result. It leaves out paths
+// that cannot be read.
+func (c *testCommand) versions() map[string]fileVersion {
+	found := map[string]fileVersion{}
+	note := func(path string) {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			found[path] = fileVersion{info.ModTime(), info.Size()}
+		}
+	}
+	for _, path := range c.Paths {
+		files, err := testcase.Find([]string{path})
+		if err != nil {
+			continue
+		}
+		for _, file := range files {
+			note(file)
+			for _, projections := range testcase.Read(file).Projections {
+				note(projections)
+				entries, err := os.ReadDir(projections)
+				if err != nil {
+					continue
+				}
+				for _, entry := range entries {
+					note(filepath.Join(projections, entry.Name()))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// once runs the cases once. The error is [cli.ErrFindings] if some failed, and
+// [cli.ErrUsage] if a file cannot be read.
+func (c *testCommand) once(ctx context.Context, e *Environment) error {
+	begin := time.Now()
+	only, err := regexp.Compile(c.Run)
+	if err != nil {
+		return err
+	}
+	seed := cmp.Or(c.Seed, uint64(rand.Uint32()), 1)
+	paths, err := testcase.Find(c.Paths)
+	if err != nil {
+		fmt.Fprintf(e.stderr, "projector test: %v\n", err)
+		return cli.ErrUsage
+	}
+	suites, broken := c.read(paths, e)
+	var results []testcase.Result
+	failed := 0
+	for _, s := range suites {
+		ran, bad, err := s.run(ctx, only, seed, e.stdout)
+		if err != nil {
+			return err
+		}
+		results = append(results, ran...)
+		failed += bad
+	}
+	if err := c.report(results); err != nil {
+		return err
+	}
+	if broken && len(results) == 0 {
+		return cli.ErrUsage
+	}
+	summary := countOf(len(results)) + " passed"
+	if failed > 0 {
+		summary = fmt.Sprintf("%d of %s failed", failed, countOf(len(results)))
+	}
+	fmt.Fprintf(e.stdout, "%s in %.1fs (seed %d)\n", summary, time.Since(begin).Seconds(), seed)
+	switch {
+	case broken:
+		return cli.ErrUsage
+	case failed > 0:
+		return cli.ErrFindings
+	case len(results) == 0:
+		return fmt.Errorf("no case has a name that matches %q", c.Run)
+	}
+	return nil
+}
+
+// suite is a test file with the projections that it tests.
+type suite struct {
+	*testcase.File
+	projections []*projection.Projection
+}
+
+// read reads test files and their projections, and prints their mistakes.
+func (c *testCommand) read(paths []string, e *Environment) (suites []suite, broken bool) {
+	for _, path := range paths {
+		s := suite{File: testcase.Read(path)}
+		var problem error
+		if len(s.Problems) == 0 {
+			if s.projections, problem = loadAll(s.Projections, e.inCode); problem == nil {
+				s.Resolve(testedProjections(s.projections), Reasons())
+			}
+		}
+		for _, p := range s.Problems {
+			fmt.Fprintln(e.stderr, p)
+		}
+		if problem != nil {
+			fmt.Fprintf(e.stderr, "%s: %v\n", path, problem)
+		}
+		if problem != nil || len(s.Problems) > 0 {
+			broken = true
+			continue
+		}
+		suites = append(suites, s)
+	}
+	return suites, broken
+}
+
+// loadAll returns the projections of files and folders, checked together, and those in
+// code.
+func loadAll(paths []string, inCode []*projection.Projection) ([]*projection.Projection, error) {
+	declared, err := projection.Load(paths...)
+	if err != nil && (len(inCode) == 0 || !errors.Is(err, projection.ErrNoFile)) {
+		return nil, err
+	}
+	all := append(declared, inCode...)
+	return all, projection.CheckSet(all)
+}
+
+// run runs the cases of a file and prints their results.
+func (s suite) run(ctx context.Context, only *regexp.Regexp, seed uint64, stdout io.Writer) (results []testcase.Result, failed int, err error) {
+	sequence := event.SequenceStrict
+	if s.Increasing {
+		sequence = event.SequenceIncreasing
+	}
+	runner := testcase.Runner{
+		Start:       func() (testcase.Pipeline, error) { return newTrial(s.projections, sequence) },
+		Projections: testedProjections(s.projections),
+		Seed:        seed,
+	}
+	for _, tested := range s.Cases {
+		if !only.MatchString(tested.Name) {
+			continue
+		}
+		result, err := runner.Run(ctx, tested)
+		if err != nil {
+			return nil, 0, err
+		}
+		results = append(results, result)
+		if len(result.Failures) > 0 {
+			failed++
+			if err := result.Print(stdout); err != nil {
+				return nil, 0, fmt.Errorf("print the results: %w", err)
+			}
+		}
+	}
+	if failed == 0 && len(results) > 0 {
+		fmt.Fprintf(stdout, "ok   %s: %s\n", s.Path, countOf(len(results)))
+	}
+	return results, failed, nil
+}
+
+// countOf formats a number of cases.
+func countOf(n int) string {
+	if n == 1 {
+		return "1 case"
+	}
+	return fmt.Sprintf("%d cases", n)
+}
+
+// report writes the file of results, if a flag names one.
+func (c *testCommand) report(results []testcase.Result) (err error) {
+	if c.JUnit == "" {
+		return nil
+	}
+	file, err := os.Create(c.JUnit)
+	if err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := testcase.WriteJUnit(file, results); err != nil {
+		return fmt.Errorf("write the results to %s: %w", c.JUnit, err)
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/preflight"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/projector/internal/backlog"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+const (
+	// brokerTimeout bounds a check of the subscription.
+	brokerTimeout = 10 * time.Second
+	// fewDeliveries is a limit of deliveries that a few restarts of pods can exhaust.
+	fewDeliveries = 10
+	// checkedEvents is how many of the oldest and how many of the newest events are read.
+	checkedEvents = 50
+)
+
+// connect checks the prerequisites of the projector beyond its configuration, and changes
+// nothing.
+func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
+	s, err := stores.Open(e.Config.MongoDB, nil, e.Logger)
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	var r preflight.Report
+	r.OK("configuration", "right, with "+cli.Count(int64(len(e.Projections)), "projection"))
+	for _, client := range s.Needed {
+		if !r.Reach(ctx, client.Client, client.What, client.Store) {
+			continue
+		}
+		if client.What == "read models" {
+			r.Writable(ctx, s.ReadModels, "watermarks", "read models, rights")
+			checkLayout(ctx, &r, s, e)
+			checkSessions(ctx, &r, s)
+		}
+		if client.Client == s.State.Client() {
+			r.Writable(ctx, s.State, generation.CatalogName, "state, rights")
+		}
+	}
+	if s.Source.Client == s.ReadModels.Client() || r.Reach(ctx, s.Source.Client, s.Source.What, s.Source.Store) {
+		checkEventStore(ctx, &r, s, e)
+	}
+	checkSubscription(ctx, &r, e)
+	return r.Print(e.stdout, c.Flags)
+}
+
+// checkLayout checks that the collections can hold read models.
+func checkLayout(ctx context.Context, r *preflight.Report, s *stores.Stores, e *Environment) {
+	const what = "read models, collections"
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	defer cancel()
+	err := readmodel.CheckLayout(ctx, s.ReadModels, Collections(e.Projections))
+	if err == nil {
+		err = checkDocuments(ctx, s, e)
+	}
+	err = mongox.Explain(ctx, err)
+	switch {
+	case err == nil:
+		r.OK(what, "can hold read models")
+		checkSearchIndexes(ctx, r, s, e)
+	case errors.Is(err, readmodel.ErrLayout):
+		r.Fail(what, err.Error(), "use another collection for the projection")
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
+		r.Fail(what, err.Error(), "grant the user readWrite on database "+s.ReadModels.Name())
+	default:
+		r.Unreached(what, err.Error(), "repeat the check")
+	}
+}
+
+// checkSearchIndexes names the search indexes that the next rebuild would lose.
+func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *stores.Stores, e *Environment) {
+	const what = "read models, search indexes"
+	for _, collection := range Collections(e.Projections) {
+		names, err := readmodel.SearchIndexes(ctx, s.ReadModels, collection)
+		switch {
+		case err != nil:
+			r.Unreached(what, err.Error(), "repeat the check")
+		case len(names) > 0:
+			r.Warn(what, fmt.Sprintf("collection %s has %s, which a rebuild does not copy to its new collection", collection, strings.Join(names, ", ")), "create them again whenever a new generation is live")
+		}
+	}
+}
+
+// checkSessions checks that the server lets a user kill sessions of its own. The session of
+// the check does not exist.
+func checkSessions(ctx context.Context, r *preflight.Report, s *stores.Stores) {
+	const what = "read models, transactions"
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	defer cancel()
+	err := mongox.Explain(ctx, readmodel.MayKillSessions(ctx, s.ReadModels))
+	switch {
+	case err == nil:
+		r.OK(what, "those of a killed projector can be ended")
+	case mongox.Transient(err):
+		r.Unreached(what, err.Error(), "repeat the check")
+	default:
+		r.Warn(what, err.Error(), "nothing, or use a server that allows it (Atlas does not in its tiers Free and Flex): after a projector is killed, a promotion and the read models that it was creating wait up to transactionLifetimeLimitSeconds, a minute by default")
+	}
+}
+
+// checkDocuments checks that the collections that no projection uses yet have no documents
+// of others.
+func checkDocuments(ctx context.Context, s *stores.Stores, e *Environment) error {
+	entries, err := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), e.Config.Pipeline().String()).List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range generation.Declare(e.Projections...) {
+		if !generation.InUse(entries, d.Collection) {
+			err = errors.Join(err, readmodel.CheckDocuments(ctx, s.ReadModels, d.Collection))
+		}
+	}
+	return err
+}
+
+// checkEventStore checks that events can be read through the index, and that they keep the
+// contract.
+func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores, e *Environment) {
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	defer cancel()
+	history, err := eventstore.NewReader(s.Events, e.Config.Fields, e.Logger)
+	if err != nil {
+		r.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
+		return
+	}
+	const what, sample = "event store, index", "event store, events"
+	exists, err := history.CheckIndex(ctx)
+	err = mongox.Explain(ctx, err)
+	switch {
+	case errors.Is(err, eventstore.ErrIndex):
+		r.Fail(what, err.Error(), "create it: rebuilds and repairs read the event store by it")
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
+		r.Fail(what, err.Error(), "grant the user read on database "+s.Events.Database().Name())
+		return
+	case err != nil:
+		r.Unreached(what, err.Error(), "repeat the check")
+		return
+	case !exists:
+		r.Warn(what, "the collection does not exist yet", "create it with its index before the first event: see docs/install.md")
+	default:
+		r.OK(what, "by aggregate and event id")
+	}
+	good := 0
+	broken, err := history.Sample(ctx, checkedEvents, func(*event.Event) { good++ })
+	switch {
+	case err != nil:
+		r.Unreached(sample, mongox.Explain(ctx, err).Error(), "repeat the check")
+	case broken > good:
+		r.Fail(sample, fmt.Sprintf("%d of a sample of %d break the contract", broken, broken+good), "set PENSTOCK_FIELD_* to the names that the documents have, as for the publisher")
+	case broken > 0:
+		r.Warn(sample, fmt.Sprintf("%d of a sample of %d break the contract", broken, broken+good), "see \"publisher quarantine list\"")
+	default:
+		r.OK(sample, fmt.Sprintf("a sample of %d keeps the contract", good))
+	}
+}
+
+// checkSubscription checks that the credentials may listen to the subscription.
+func checkSubscription(ctx context.Context, r *preflight.Report, e *Environment) {
+	c := e.Config.ServiceBus
+	what := "subscription"
+	namespace, err := sbus.Open(c.Config)
+	if err != nil {
+		r.Fail(what, err.Error(), "correct the settings of Service Bus")
+		return
+	}
+	looking, cancel := context.WithTimeout(ctx, brokerTimeout)
+	defer cancel()
+	err = backlog.Try(looking, sbus.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient})
+	name := fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host())
+	switch class := sbus.Classify(err); {
+	case err == nil:
+		r.OK(what, "the credentials can receive from "+name)
+	case class == sbus.ClassFatal || class == sbus.ClassRefused:
+		r.Fail(what, name+": "+err.Error(), "check both names, that both are enabled, that the subscription requires sessions, and that the credentials may listen (Azure Service Bus Data Receiver)")
+	default:
+		r.Unreached(what, name+": "+err.Error(), "check the namespace's name, and that the network allows AMQP (port 5671); the service waits for it")
+	}
+	properties, err := readSubscription(ctx, namespace, c.Topic, c.Subscription)
+	reportSubscription(r, properties, err)
+}
+
+// errUnreadable says that the subscription's properties cannot be read with these
+// credentials, or at all from this server. The error that stands behind it says why.
+var errUnreadable = errors.New("they cannot be read")
+
+// readSubscription needs the right to manage the subscription.
+func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, subscription string) (admin.SubscriptionProperties, error) {
+	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
+	defer cancel()
+	var none admin.SubscriptionProperties
+	client, err := namespace.NewAdministration()
+	if errors.Is(err, sbus.ErrNoAdministration) {
+		return none, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if err != nil {
+		return none, err
+	}
+	found, err := client.GetSubscription(ctx, topic, subscription, nil)
+	answer, refused := errors.AsType[*azcore.ResponseError](err)
+	switch {
+	case refused && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
+		return none, fmt.Errorf("%w: the credentials do not allow it: the namespace answers %d", errUnreadable, answer.StatusCode)
+	case refused:
+		return none, fmt.Errorf("the namespace answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+	case err != nil:
+		return none, err
+	case found == nil:
+		return none, fmt.Errorf("subscription %s of topic %s does not exist%s", subscription, topic, similar.Meant(subscription, namespace.Subscriptions(ctx, topic)))
+	}
+	return found.SubscriptionProperties, nil
+}
+
+// reportSubscription adds the findings about a subscription's properties to the report.
+func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err error) {
+	const what = "subscription, properties"
+	switch {
+	case errors.Is(err, errUnreadable):
+		r.Warn(what, "not checked: "+err.Error(), "grant Azure Service Bus Data Owner, or the Manage claim, for this check alone, or look at the subscription with az")
+		return
+	case err != nil:
+		r.Unreached(what, err.Error(), "repeat the check")
+		return
+	}
+	fine := true
+	judge := func(ok bool, add func(check, detail, remedy string), detail, remedy string) {
+		if !ok {
+			add(what, detail, remedy)
+			fine = false
+		}
+	}
+	status, forward := p.Status, p.ForwardTo
+	judge(p.RequiresSession != nil && *p.RequiresSession, r.Fail, "the subscription does not require sessions", "create another subscription: the property can be set only at its creation")
+	judge(status == nil || *status == admin.EntityStatusActive, r.Fail, fmt.Sprintf("its status is %v", statusText(status)), "set it to Active")
+	judge(forward == nil || *forward == "", r.Fail, "it forwards its messages, so there are none to receive", "remove ForwardTo")
+	judge(p.MaxDeliveryCount == nil || *p.MaxDeliveryCount >= fewDeliveries, r.Warn, fmt.Sprintf("MaxDeliveryCount is %d", count(p.MaxDeliveryCount)), "use 10 or more: if a pod is killed, the broker delivers its messages once more")
+	if fine {
+		r.OK(what, "requires sessions")
+	}
+}
+
+func statusText(s *admin.EntityStatus) string {
+	if s == nil {
+		return ""
+	}
+	return string(*s)
+}
+
+func count(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

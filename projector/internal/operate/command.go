@@ -1,0 +1,203 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/audit"
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// commands are all commands of the program. A command is a struct of its flags and
+// arguments that implements command; each has a file of its own. A group of commands is a
+// struct whose fields are commands.
+type commands struct {
+	Run         runCommand          `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
+	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, or files of projections alone. It connects to nothing unless --connect is set. Exits with status 2 if something is wrong, and with status 1 if something is most likely a mistake."`
+	Test        testCommand         `cmd:"" help:"Run the tests of projections, *_test.yaml, without any server. Exits with status 1 if one fails."`
+	Schema      schemaCommand       `cmd:"" help:"Print the JSON Schema of a file of projections, or of their tests, for editors."`
+	Infer       inferCommand        `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
+	Init        initCommand         `cmd:"" help:"Write a first file of projections, with the types of the events and with tests, from a sample of the event store. It overwrites nothing."`
+	Explain     explainCommand      `cmd:"" help:"Explain a read model, event by event: which handler and which expressions ran on which values, what changed, and why an event was left out or parks the aggregate."`
+	Diff        diffCommand         `cmd:"" help:"Show what changed definitions would do to real aggregates: documents that differ, aggregates that would be parked, and what a rollout starts. It writes nothing. Exits with status 1 if anything would differ."`
+	Status      statusCommand       `cmd:"" help:"Show what the projectors do, on one screen: pods, projections with their generations, jobs, parked aggregates, dead letters, and the time up to which the read models are verified. Exits with status 1 if no projector runs."`
+	Projections projectionsCommands `cmd:"" help:"List projections with their generations, rebuild and drop them."`
+	Parked      parkedCommands      `cmd:"" help:"List, retry and discard parked aggregates."`
+	Deadletters deadlettersCommands `cmd:"" help:"List, resubmit and discard the dead letters of the subscription."`
+	Jobs        jobsCommands        `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
+	Verify      verifyCommand       `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
+	Pause       pauseCommand        `cmd:"" help:"Release every session and receive nothing until \"projector resume\", without stopping the processes. Jobs continue."`
+	Resume      resumeCommand       `cmd:"" help:"End a pause: the projectors receive again."`
+	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`
+}
+
+// command is a command of the program.
+type command interface {
+	// needs returns the parts of the configuration that the command uses. Only those are
+	// validated.
+	needs() config.Part
+	// run does the work. The result goes to stdout; questions and the log go to stderr. An
+	// error is printed as one line, and the process exits with status 1.
+	run(ctx context.Context, e *Environment) error
+}
+
+// Environment is a command with all that it runs on. Make it with [Parse].
+type Environment struct {
+	// Path is the command with its parents, such as "parked retry".
+	Path   string
+	Config config.Config
+	// Projections are the configured ones, if the command needs them.
+	Projections []*projection.Projection
+	// Logger writes to stderr, and that of the service to stdout.
+	Logger zerolog.Logger
+	// Variables are all variables of the program.
+	Variables []string
+	// Serve runs the service. The caller of Parse sets it.
+	Serve func(ctx context.Context) error
+
+	command command
+	// inCode are the program's projections in Go.
+	inCode []*projection.Projection
+	// stdin is nil if no person can answer questions there.
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// Run runs the command.
+func (e *Environment) Run(ctx context.Context) error { return e.command.run(ctx, e) }
+
+// Service reports whether the command is the service.
+func (e *Environment) Service() bool {
+	_, service := e.command.(*runCommand)
+	return service
+}
+
+// Check prints the result of the command check if that checks only the configuration, and
+// reports whether it is that command.
+func (e *Environment) Check() (bool, error) {
+	c, check := e.command.(*checkCommand)
+	if !check || len(c.Paths) > 0 {
+		return false, nil
+	}
+	return true, c.report(e.stdout, e.Projections)
+}
+
+// connect opens the stores and checks that MongoDB answers. Unlike the service it fails at
+// once if a store does not answer. The caller closes the stores.
+func (e *Environment) connect(ctx context.Context) (*stores.Stores, error) {
+	s, err := stores.Open(e.Config.MongoDB, nil, e.Logger)
+	if err != nil {
+		return nil, err
+	}
+	for _, client := range s.Needed {
+		if err := mongox.Reach(ctx, client.Client, stores.AttemptTimeout); err != nil {
+			s.Close(ctx)
+			return nil, fmt.Errorf("reach MongoDB at %s (%s): %w", client.Store, client.What, err)
+		}
+	}
+	return s, nil
+}
+
+// change asks for confirmation of what, such as "retry 12 parked aggregates", calls do, and
+// records the change in the audit. do returns the numbers of its result.
+func (e *Environment) change(ctx context.Context, s *stores.Stores, c cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
+	change := audit.Change{Flags: c, Command: e.Path, What: what, In: e.stdin, Out: e.stderr}
+	return audit.NewStore(audit.In(s.State)).Confirmed(ctx, change, do)
+}
+
+// program is the command line: the configuration, which every command takes, and the
+// commands.
+type program struct {
+	config.Config
+	commands
+}
+
+// ValidateFor implements [cli.Selective].
+func (p *program) ValidateFor(chosen any) error {
+	c, ok := chosen.(command)
+	if !ok {
+		return nil // a group without its command, which is reported
+	}
+	return p.ValidateParts(c.needs())
+}
+
+const description = `Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus: each event takes effect once, those of an aggregate in order. Run as many as the load needs: they share the sessions of one subscription.`
+
+// Parse reads the command line, and the projections if the command needs them. inCode are
+// the program's projections in Go. It prints help and problems; the error is then
+// [cli.ErrHelp] or [cli.ErrUsage].
+func Parse(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode []*projection.Projection) (*Environment, error) {
+	var p program
+	p.Config.Projections.InCode = len(inCode) > 0
+	info := cli.Info{Name: "projector", Description: description}
+	chosen, usage := cli.ParseCommand(&p, info, args, environ, stdout, stderr)
+	if usage != nil && !errors.Is(usage, cli.ErrUsage) {
+		return nil, usage
+	}
+	c, ok := chosen.Command.(command)
+	if !ok {
+		return nil, usage
+	}
+	if _, service := c.(*runCommand); service && p.Config.Projections.Check {
+		c = &checkCommand{}
+	}
+	e := &Environment{
+		Path: chosen.Path, Config: p.Config, Variables: chosen.Variables, command: c, inCode: inCode,
+		stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr,
+	}
+	if c.needs()&config.PartProjections != 0 {
+		var err error
+		if e.Projections, err = load(e.Config.Projections.Path, inCode); err == nil {
+			err = e.Config.CheckReadModels(Collections(e.Projections))
+		}
+		if err != nil {
+			usage = e.refuseProjections(err)
+		}
+	}
+	if usage != nil {
+		return nil, usage
+	}
+	out := stderr // only the command's result goes to stdout
+	if e.Service() {
+		out = stdout
+	}
+	var err error
+	e.Logger, err = obs.NewLogger(out, e.Config.Process.Log)
+	return e, err
+}
+
+// Collections returns the collections of the projections' read models.
+func Collections(projections []*projection.Projection) []string {
+	names := make([]string, len(projections))
+	for i, p := range projections {
+		names[i] = p.Collection()
+	}
+	return names
+}
+
+// load returns the projections of the file or folder, if one is set, and those in code.
+func load(path string, inCode []*projection.Projection) ([]*projection.Projection, error) {
+	projections := inCode
+	if path != "" {
+		declared, err := projection.Load(path)
+		if err != nil {
+			return nil, err
+		}
+		projections = append(declared, inCode...)
+	}
+	if len(projections) == 0 {
+		// The validation of the configuration has reported this already.
+		return nil, nil
+	}
+	return projections, projection.CheckSet(projections)
+}

@@ -1,0 +1,114 @@
+package operate
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const cookbook = "../../../docs/cookbook.md"
+
+// recipe is one section of the cookbook.
+type recipe struct {
+	title              string
+	projections, tests string
+	code               []string
+}
+
+// recipes reads the sections of the cookbook.
+func recipes(t *testing.T) (page string, all []recipe) {
+	t.Helper()
+	text, err := os.ReadFile(cookbook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
+	for _, section := range strings.Split("\n"+string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		r := recipe{title: title}
+		for _, block := range blocks.FindAllStringSubmatch(body, -1) {
+			tests := strings.Contains("\n"+block[2], "\ntests:\n")
+			switch {
+			case block[1] == "go":
+				r.code = append(r.code, block[2])
+			case block[1] != "yaml" || r.tests != "" || tests && r.projections == "":
+				t.Errorf("%s has a block that is neither its projections nor their tests:\n%s", title, block[2])
+			case tests:
+				r.tests = block[2]
+			case r.projections == "":
+				r.projections = block[2]
+			default:
+				t.Errorf("%s has two blocks of projections", title)
+			}
+		}
+		all = append(all, r)
+	}
+	return string(text), all
+}
+
+// TestCookbook runs the tests of every recipe. They must fail without the recipe's
+// handlers.
+func TestCookbook(t *testing.T) {
+	t.Parallel()
+	page, all := recipes(t)
+	if len(all) < 9 {
+		t.Errorf("the page has %d recipes", len(all))
+	}
+	for _, r := range all {
+		if !strings.Contains(page, "| ["+r.title+"](#"+strings.ReplaceAll(strings.ToLower(r.title), " ", "-")+") |") {
+			t.Errorf("%s is not in the table of recipes", r.title)
+		}
+		if len(r.code) > 0 {
+			continue
+		}
+		t.Run(r.title, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write := func(projections string) {
+				t.Helper()
+				for name, text := range map[string]string{"recipe.yaml": projections, "recipe_test.yaml": r.tests} {
+					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			write(r.projections)
+			if stdout, stderr, err := runLine(t, nil, "check", filepath.Join(dir, "recipe.yaml")); err != nil {
+				t.Errorf("projector check: %v\n%s%s", err, stdout, stderr)
+			}
+			if stdout, stderr, err := runLine(t, nil, "test", dir); err != nil {
+				t.Errorf("projector test: %v\n%s%s", err, stdout, stderr)
+			}
+			head, _, _ := strings.Cut(r.projections, "    on:\n")
+			write(head + "    on:\n      Nothing: {set: {nothing: \"1\"}}\n")
+			if stdout, _, err := runLine(t, nil, "test", dir); err == nil {
+				t.Errorf("the tests pass without the recipe:\n%s", stdout)
+			}
+		})
+	}
+}
+
+// TestCookbookInGo checks that the page shows the Go code that the test of the recipe runs.
+func TestCookbookInGo(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../app/cookbook_go_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unindented := strings.ReplaceAll(string(source), "\n\t", "\n")
+	_, all := recipes(t)
+	blocks := 0
+	for _, r := range all {
+		for _, code := range r.code {
+			blocks++
+			if !strings.Contains(string(source), code) && !strings.Contains(unindented, code) {
+				t.Errorf("%s: this is not in cookbook_go_test.go:\n%s", r.title, code)
+			}
+		}
+	}
+	if blocks != 2 {
+		t.Errorf("the page has %d blocks of Go", blocks)
+	}
+}

@@ -1,0 +1,25 @@
+package operate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+func TestCountsHaveTheRightNoun(t *testing.T) {
+	t.Parallel()
+	of := map[string]int64{verify.CountAggregates: 1, verify.CountEvents: 1}
+	if got := counts(jobView{Counts: of}); got != "1 aggregate, 1 event" {
+		t.Errorf("a job has %q", got)
+	}
+	if got := summary(verified{State: job.Done, Counts: of}); !strings.Contains(got, ": 1 aggregate, 1 event: every") {
+		t.Errorf("a verification has %q", got)
+	}
+	for want, got := range map[string]string{"2 events": counted(2, "events"), "1 behind": counted(1, "behind")} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// deadlettersCommands are the commands about the dead letters of the subscription.
+type deadlettersCommands struct {
+	List     deadlettersListCommand     `cmd:"" help:"List the dead letters of the subscription with their aggregates, and what becomes of each. It locks no message."`
+	Resubmit deadlettersResubmitCommand `cmd:"" help:"Bring the read models of the aggregates up to date from the event store, parked ones too, and then remove the dead letters whose event every read model has. Nothing is sent to the topic, because its other subscriptions would get it as well."`
+	Discard  deadlettersDiscardCommand  `cmd:"" help:"Remove dead letters permanently. The events stay in the event store, and parked aggregates stay parked."`
+}
+
+// deadlettersFilter are the flags that choose dead letters.
+type deadlettersFilter struct {
+	Reason    string `name:"reason" placeholder:"REASON" help:"Only messages that were dead-lettered for this reason, such as expression or MaxDeliveryCountExceeded."`
+	Aggregate string `name:"aggregate" placeholder:"ID" help:"Only messages of this aggregate."`
+	Sequence  int64  `name:"sequence-number" placeholder:"NUMBER" help:"Only the message with this sequence number."`
+	Limit     int    `name:"limit" default:"1000" help:"How many messages at the front of the queue are read, 1 to 10000."`
+}
+
+// maxDeadLetters bounds the messages that a command reads.
+const maxDeadLetters = 10_000
+
+func (deadlettersFilter) needs() config.Part {
+	return config.PartMongoDB | config.PartServiceBus | config.PartFields
+}
+
+// Validate implements [cli.Validator] for the commands that embed the flags.
+func (f deadlettersFilter) Validate() error {
+	return cli.Choice[string]{Limit: f.Limit, Most: maxDeadLetters}.Validate()
+}
+
+// deadLetter is a dead letter as the commands print it.
+type deadLetter struct {
+	Sequence int64  `json:"sequence"`
+	Reason   string `json:"reason"`
+	// The fields of the event are empty if the message has no event; Problem says why.
+	AggregateID   string `json:"aggregateId,omitempty"`
+	AggregateType string `json:"aggregateType,omitempty"`
+	EventID       int64  `json:"eventId,omitempty"`
+	EventType     string `json:"eventType,omitempty"`
+	Problem       string `json:"problem,omitempty"`
+	// Parked are the projections in which the aggregate is parked.
+	Parked []string `json:"parked"`
+	// Next says what will happen to the message.
+	Next string `json:"next"`
+
+	// raw is the aggregate's id with its type, and markers are the aggregate's parked
+	// markers.
+	raw     bson.RawValue
+	markers []park.Listed
+}
+
+// withDeadLetters calls do with the dead-letter queue of the subscription.
+func (e *Environment) withDeadLetters(ctx context.Context, do func(q deadletter.Queue) error) error {
+	namespace, err := sbus.Open(e.Config.ServiceBus.Config)
+	if err != nil {
+		return err
+	}
+	queue, err := deadletter.Dial(sbus.Subscription{Topic: e.Config.ServiceBus.Topic, Name: e.Config.ServiceBus.Subscription, NewClient: namespace.NewClient})()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := queue.Close(closing); err != nil {
+			e.Logger.Debug().Err(err).Msg("connection to the dead-letter queue not closed cleanly")
+		}
+	}()
+	return do(queue)
+}
+
+// closeTimeout bounds closing the connection to the dead-letter queue.
+const closeTimeout = 2 * time.Second
+
+// peekTimeout bounds reading the queue, and removing from it.
+const peekTimeout = time.Minute
+
+// choose lists the dead letters that the flags choose.
+func (f deadlettersFilter) choose(ctx context.Context, e *Environment, q deadletter.Queue, parked *park.Store) ([]deadLetter, error) {
+	reader, err := event.NewReader(e.Config.Fields)
+	if err != nil {
+		return nil, err
+	}
+	found := []deadLetter{}
+	err = deadletter.Peek(ctx, q, f.Limit, func(m *deadletter.Message) {
+		d := describeDeadLetter(m, reader)
+		if f.Reason != "" && d.Reason != f.Reason || f.Aggregate != "" && d.AggregateID != f.Aggregate || f.Sequence != 0 && d.Sequence != f.Sequence {
+			return
+		}
+		found = append(found, d)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the dead letters of subscription %s of topic %s: %w", e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic, err)
+	}
+	known := map[string][]park.Listed{}
+	for i := range found {
+		d := &found[i]
+		if _, asked := known[d.AggregateID]; d.AggregateID != "" && !asked {
+			markers, err := parked.List(ctx, park.Filter{AggregateID: d.AggregateID}, maxParked)
+			if err != nil {
+				return nil, err
+			}
+			known[d.AggregateID] = markers
+		}
+		d.judge(known[d.AggregateID])
+	}
+	return found, nil
+}
+
+// describeDeadLetter reads the event of a message.
+func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter {
+	d := deadLetter{Sequence: m.Sequence, Reason: m.Reason, Parked: []string{}}
+	document, err := event.DecodeBody(m.ContentType, m.Body)
+	if err == nil {
+		var ev event.Event
+		ev, err = reader.Read(document)
+		d.AggregateID, d.AggregateType, d.EventID, d.EventType = ev.AggregateID, ev.AggregateType, ev.EventID, ev.EventType
+		d.raw = bson.RawValue{Type: ev.RawAggregateID.Type, Value: slices.Clone(ev.RawAggregateID.Value)}
+	}
+	if err != nil {
+		d.Problem = err.Error()
+	}
+	return d
+}
+
+// judge decides what will happen to a dead letter, given the markers of its aggregate.
+func (d *deadLetter) judge(markers []park.Listed) {
+	d.markers = markers
+	for _, m := range markers {
+		d.Parked = append(d.Parked, m.Projection)
+	}
+	d.Parked = slices.Compact(d.Parked)
+	switch {
+	case d.Problem != "":
+		d.Next = "deadletters discard: it is not an event"
+	case d.Reason == deadletter.ReasonNotStored:
+		d.Next = "deadletters discard: the event store does not have the event"
+	case len(markers) > 0:
+		d.Next = "parked retry; the message is removed by itself after that"
+	case slices.Contains(Healable(), d.Reason):
+		d.Next = "none: the message is removed by itself when every read model has the event (PENSTOCK_RECONCILE)"
+	default:
+		d.Next = "deadletters resubmit or discard: neither Penstock nor the broker uses its reason"
+	}
+}
+
+type deadlettersListCommand struct {
+	deadlettersFilter
+	cli.Output
+}
+
+func (c *deadlettersListCommand) run(ctx context.Context, e *Environment) error {
+	return e.withParked(ctx, func(_ *stores.Stores, parked *park.Store) error {
+		return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
+			looking, cancel := mongox.Timeout(ctx, peekTimeout)
+			defer cancel()
+			found, err := c.choose(looking, e, q, parked)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				fmt.Fprintln(e.stderr, "no dead letters")
+			}
+			return cli.List(e.stdout, c.Output, found,
+				cli.Column[deadLetter]{Name: "sequence", Text: func(d deadLetter) string { return strconv.FormatInt(d.Sequence, 10) }},
+				cli.Column[deadLetter]{Name: "reason", Text: func(d deadLetter) string { return d.Reason }},
+				cli.Column[deadLetter]{Name: "aggregate", Text: func(d deadLetter) string { return d.AggregateID }},
+				cli.Column[deadLetter]{Name: "event", Text: func(d deadLetter) string {
+					if d.EventID == 0 {
+						return ""
+					}
+					return fmt.Sprintf("%d %s", d.EventID, d.EventType)
+				}},
+				cli.Column[deadLetter]{Name: "parked in", Text: func(d deadLetter) string { return strings.Join(d.Parked, ", ") }},
+				cli.Column[deadLetter]{Name: "next", Text: func(d deadLetter) string { return d.Next }},
+			)
+		})
+	})
+}
+
+type deadlettersDiscardCommand struct {
+	deadlettersFilter
+	cli.Change `set:"why=required"`
+}
+
+// Validate implements [cli.Validator].
+func (c *deadlettersDiscardCommand) Validate() error {
+	problem := c.deadlettersFilter.Validate()
+	if strings.TrimSpace(c.Why) == "" {
+		problem = errors.Join(problem, errors.New("--why is not set: say why the messages are removed; the reason is kept in the audit"))
+	}
+	if c.Reason == "" && c.Aggregate == "" && c.Sequence == 0 {
+		problem = errors.Join(problem, errors.New("no message is chosen: use --sequence-number, --aggregate or --reason"))
+	}
+	return problem
+}
+
+func (c *deadlettersDiscardCommand) run(ctx context.Context, e *Environment) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
+		return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
+			looking, cancel := mongox.Timeout(ctx, peekTimeout)
+			found, err := c.choose(looking, e, q, parked)
+			cancel()
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				fmt.Fprintln(e.stderr, "no dead letters")
+				return nil
+			}
+			sequences := make(map[int64]bool, len(found))
+			for _, d := range found {
+				sequences[d.Sequence] = true
+			}
+			removed := 0
+			what := fmt.Sprintf("permanently remove %s of subscription %s of topic %s", cli.Count(int64(len(found)), "dead letter"), e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
+			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+				removing, cancel := mongox.Timeout(ctx, peekTimeout)
+				defer cancel()
+				var err error
+				removed, err = deadletter.Remove(removing, q, sequences, c.Limit, e.Logger)
+				return map[string]int64{"removed": int64(removed)}, err
+			})
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(e.stdout, "removed %s\n", cli.Count(int64(removed), "dead letter")); err != nil {
+				return fmt.Errorf("print the result: %w", err)
+			}
+			if removed < len(found) {
+				fmt.Fprintf(e.stderr, "%d stay: another receiver has locked or removed them; try again\n", len(found)-removed)
+				return cli.ErrFindings
+			}
+			return nil
+		})
+	})
+}

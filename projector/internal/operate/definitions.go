@@ -1,0 +1,175 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// definitions finds the projections that jobs name. It looks in the catalog, then among
+// those of this process.
+type definitions struct {
+	catalog  *mongo.Collection
+	declared []*projection.Projection
+	// mine reports whether a projection of that pipeline belongs to the event store of this
+	// process. Two pipelines can share the catalog, and each has its own events.
+	mine func(pipeline string) bool
+}
+
+// newDefinitions makes the definitions of a pod, which works for its own pipeline only.
+func newDefinitions(s *stores.Stores, c config.Config, declared []*projection.Projection) *definitions {
+	own := c.Pipeline().String()
+	return &definitions{generation.Open(s.State, generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
+}
+
+// newCommandDefinitions makes the definitions of a command. Its configuration names the
+// event store of the pipeline, but not always the subscription.
+func newCommandDefinitions(s *stores.Stores, c config.Config, declared []*projection.Projection) *definitions {
+	return &definitions{generation.Open(s.State, generation.CatalogName), declared, c.Pipeline().SameEvents}
+}
+
+// errOtherPipeline says that another pipeline owns a projection.
+var errOtherPipeline = errors.New("its events are in another event store than the configured one: set PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION to that of its pipeline")
+
+// entry reads the catalog entry of a projection; nil if there is none.
+func (d *definitions) entry(ctx context.Context, name string) (*generation.Entry, error) {
+	var e generation.Entry
+	err := d.catalog.FindOne(ctx, bson.D{{Key: "_id", Value: name}}).Decode(&e)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read projection %s in the catalog: %w", name, err)
+	}
+	return &e, nil
+}
+
+// errNotLive says that a projection has no live generation that projectors keep up to date.
+var errNotLive = errors.New("not live")
+
+// live returns the number of the generation that readers see. The error is [errNotLive] if
+// there is none that projectors keep up to date: then read models that are missing or behind
+// are not wrong, and a repair would write them too early.
+func (d *definitions) live(ctx context.Context, name string) (int64, error) {
+	e, err := d.entry(ctx, name)
+	switch {
+	case err != nil:
+		return 0, err
+	case e != nil && !d.mine(e.Pipeline):
+		return 0, fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, e.Pipeline, errOtherPipeline)
+	case e != nil && e.RetiredAt != nil:
+		return 0, fmt.Errorf("projection %s is %w: no projector declares it any more", name, errNotLive)
+	case e != nil && e.Live != nil && e.Live.Frozen:
+		return 0, fmt.Errorf("projection %s is %w: it was retired, and no projector writes it until its next generation is built", name, errNotLive)
+	case e != nil && e.Live != nil:
+		return e.Live.Generation, nil
+	case e != nil && e.Building != nil:
+		return 0, fmt.Errorf("projection %s is %w yet: generation %d is %s", name, errNotLive, e.Building.Generation, e.Building.State)
+	case e != nil:
+		return 0, fmt.Errorf("projection %s is %w yet", name, errNotLive)
+	case d.named(name) == nil:
+		return 0, fmt.Errorf("projection %s is neither in the catalog nor declared: check its name", name)
+	}
+	return 0, fmt.Errorf("projection %s is %w yet: no projector has started with it", name, errNotLive)
+}
+
+func (d *definitions) named(name string) *projection.Projection {
+	i := slices.IndexFunc(d.declared, func(p *projection.Projection) bool { return p.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	return d.declared[i]
+}
+
+// target returns a generation of a projection. The error is [job.ErrNotHere] if only another
+// process has its code, or if it belongs to another pipeline. The error is permanent if the
+// catalog does not have the generation.
+func (d *definitions) target(ctx context.Context, name string, number int64) (engine.Target, error) {
+	e, err := d.entry(ctx, name)
+	if err != nil {
+		return engine.Target{}, err
+	}
+	var definition generation.Definition
+	var t engine.Target
+	switch {
+	case e == nil && number == generation.First && d.named(name) != nil:
+		p := d.named(name)
+		return engine.Target{Projection: p, Collection: p.Collection()}, nil
+	case e == nil && number == generation.First:
+		return t, fmt.Errorf("projection %s is not declared here: %w", name, job.ErrNotHere)
+	case e != nil && !d.mine(e.Pipeline):
+		return t, fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, e.Pipeline, job.ErrNotHere)
+	case e != nil && e.Live != nil && e.Live.Generation == number:
+		definition, t.Collection = e.Live.Definition, e.Live.Collection
+	case e != nil && e.Building != nil && e.Building.Generation == number:
+		definition, t.Collection = e.Building.Definition, e.Building.Shadow
+	default:
+		return t, job.Permanent(fmt.Errorf("projection %s has no generation %d any more", name, number))
+	}
+	if number > generation.First {
+		t.Generation = number
+	}
+	t.Projection, err = Compile(definition, d.declared)
+	switch {
+	case errors.Is(err, errNoCode):
+		return t, fmt.Errorf("the code of generation %d of projection %s is not in this process: %w", number, name, job.ErrNotHere)
+	case err != nil:
+		return t, job.Permanent(fmt.Errorf("compile generation %d of projection %s: %w", number, name, err))
+	}
+	return t, nil
+}
+
+// NewVerifier makes the worker of the kind verify of a pod, which works for its own pipeline
+// only. declared are the projections of the pod. pace limits the rate.
+func NewVerifier(c config.Config, s *stores.Stores, declared []*projection.Projection, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
+	return newVerifier(c, s, newDefinitions(s, c, declared), store, parked, findings, pace, logger)
+}
+
+func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
+	events, err := eventstore.NewReader(s.Events, c.Fields, logger)
+	if err != nil {
+		return nil, err
+	}
+	return verify.NewWorker(verify.Options{
+		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.ReadModels), Parking: parked,
+		Listing: verify.NewDatabase(s.ReadModels), Findings: findings,
+		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
+		Wait:   waiting(pace), Logger: logger,
+		Target: d.target,
+	}), nil
+}
+
+// commandPace is the rate of a command, which is a process of its own. It does not see the
+// live events of the pods, so it does not yield to them.
+func commandPace(c config.Config) *refold.Pace {
+	return refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate)})
+}
+
+// waiting applies the rate to work that is done page by page.
+func waiting(pace *refold.Pace) func(ctx context.Context, events int) error {
+	return func(ctx context.Context, events int) error {
+		end, err := pace.Begin(ctx, events)
+		if err == nil {
+			end()
+		}
+		return err
+	}
+}

@@ -1,0 +1,285 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// diffCommand shows what changed definitions would do to real aggregates.
+type diffCommand struct {
+	cli.Output
+	Files  []string `arg:"" name:"file" help:"The new file or folder of projections; or the old one and the new one. With one, the new one is compared with the live definitions of the catalog."`
+	Sample int      `name:"sample" default:"1000" placeholder:"N" help:"How many aggregates are folded by both definitions, 1 to 100000."`
+	From   string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport. The first aggregates of the file are the sample."`
+}
+
+// maxDiffSample bounds the aggregates of a sample.
+const maxDiffSample = 100_000
+
+func (c *diffCommand) needs() config.Part {
+	if c.From != "" && len(c.Files) == 2 {
+		return config.PartFields | config.PartHistory
+	}
+	return config.PartMongoDB | config.PartFields | config.PartHistory
+}
+
+// Validate implements [cli.Validator].
+func (c *diffCommand) Validate() error {
+	var problems []error
+	// Parsing reports that no file is named.
+	if n := len(c.Files); n > 2 {
+		problems = append(problems, fmt.Errorf("<file> names %d files: name the new one, or the old one and the new one", n))
+	}
+	if c.Sample < 1 || c.Sample > maxDiffSample {
+		problems = append(problems, fmt.Errorf("--sample is %d: use 1 to %d", c.Sample, maxDiffSample))
+	}
+	return errors.Join(problems...)
+}
+
+// difference is the result of the command.
+type difference struct {
+	Projections []*comparison `json:"projections"`
+	// Aggregates and Events are the size of the sample. Unreadable is the number of events
+	// in it that break the event contract.
+	Aggregates int64 `json:"aggregates"`
+	Events     int64 `json:"events"`
+	Unreadable int64 `json:"unreadable"`
+	// Rollout estimates the reads of a rollout.
+	Rollout rolloutCost `json:"rollout"`
+}
+
+// rolloutCost estimates how much the builds of a rollout read.
+type rolloutCost struct {
+	// Builds is how many projections are built from the event store, which holds
+	// StoreEvents events. Reads is how many events the builds and their verifications read.
+	Builds      int   `json:"builds"`
+	StoreEvents int64 `json:"storeEvents"`
+	Reads       int64 `json:"reads"`
+	// Rate is PENSTOCK_REFOLD_RATE, 0 for no limit. Seconds is the time of one pod at that
+	// rate; pods share the work. Pods is the number of running pods, 0 if unknown.
+	Rate    int   `json:"rate"`
+	Seconds int64 `json:"seconds"`
+	Pods    int   `json:"pods,omitempty"`
+}
+
+// loadFiles loads the projections of a file or folder, and prints their mistakes.
+func (e *Environment) loadFiles(path string) ([]*projection.Projection, error) {
+	projections, err := projection.Load(path)
+	if err == nil {
+		err = projection.CheckSet(projections)
+	}
+	if err != nil {
+		return nil, e.refuseProjections(err)
+	}
+	return projections, nil
+}
+
+// refuseProjections prints the mistakes of projections. The command exits with status 2.
+func (e *Environment) refuseProjections(err error) error {
+	fmt.Fprintf(e.stderr, "projector: %v\n", err)
+	return cli.ErrUsage
+}
+
+func (c *diffCommand) run(ctx context.Context, e *Environment) error {
+	after, err := e.loadFiles(c.Files[len(c.Files)-1])
+	if err != nil {
+		return err
+	}
+	var s *stores.Stores
+	if c.needs()&config.PartMongoDB != 0 {
+		if s, err = e.connect(ctx); err != nil {
+			return err
+		}
+		defer s.Close(ctx)
+	}
+	var d difference
+	if len(c.Files) == 2 {
+		before, err := e.loadFiles(c.Files[0])
+		if err != nil {
+			return err
+		}
+		d.Projections = comparisons(before, after)
+		for _, p := range d.Projections {
+			p.Rollout, p.Builds = p.rolloutOfFiles()
+		}
+	} else if d.Projections, d.Rollout.Pods, err = e.compareWithCatalog(ctx, s, after); err != nil {
+		return err
+	}
+	if err := c.fold(ctx, e, s, &d); err != nil {
+		return err
+	}
+	return c.print(e, d)
+}
+
+// fold folds the sample, and estimates what a rollout reads.
+func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stores.Stores, d *difference) error {
+	sample := sampler{
+		comparisons: d.Projections, strict: event.Sequence(e.Config.Projections.Sequence) == event.SequenceStrict,
+		most: c.Sample, open: map[string][]versus{},
+	}
+	var total int64
+	var err error
+	if c.From != "" {
+		total, err = sample.fromFile(c.From, e.Config.Fields)
+	} else {
+		var reader *eventstore.Reader
+		if reader, err = eventstore.NewReader(s.Events, e.Config.Fields, e.Logger); err != nil {
+			return err
+		}
+		total, err = sample.fromStore(ctx, reader)
+	}
+	if err != nil {
+		return err
+	}
+	d.Aggregates, d.Events, d.Unreadable = sample.aggregates, sample.events, sample.unreadable
+	r := &d.Rollout
+	r.StoreEvents, r.Rate = total, e.Config.History.RefoldRate
+	for _, p := range d.Projections {
+		p.conclude()
+		if p.Builds {
+			r.Builds++
+		}
+	}
+	r.Reads = int64(float64(r.Builds) * float64(total) * (1 + e.Config.History.VerifySample))
+	if r.Rate > 0 {
+		r.Seconds = (r.Reads + int64(r.Rate) - 1) / int64(r.Rate)
+	}
+	return nil
+}
+
+// rolloutOfFiles describes what a rollout of the new file starts if the old one is live.
+func (c *comparison) rolloutOfFiles() (text string, builds bool) {
+	switch c.Kind {
+	case changedKind:
+		return "rebuild: a new generation is built beside the live one", true
+	case newKind:
+		return "backfill: the read models are built from the event store", true
+	case removedKind:
+		return retires, false
+	}
+	return "nothing", false
+}
+
+// retires assumes that a file is of one Deployment. Another Deployment keeps the
+// projections that it declares, even while none of its pods runs.
+const retires = "retire: nothing writes the projection any more, unless pods of another PENSTOCK_GROUP declare it or declared it before they were scaled to zero; its collection stays until \"projector projections drop\""
+
+// compareWithCatalog compares projections with the live definitions of the catalog. pods is
+// the number of running pods of the pipeline.
+func (e *Environment) compareWithCatalog(ctx context.Context, s *stores.Stores, after []*projection.Projection) (all []*comparison, pods int, err error) {
+	catalog := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), "")
+	found, err := entries(ctx, catalog)
+	if err != nil {
+		return nil, 0, err
+	}
+	maps.DeleteFunc(found, func(_ string, entry *generation.Entry) bool {
+		return !e.Config.Pipeline().SameEvents(entry.Pipeline)
+	})
+	if len(found) == 0 {
+		fmt.Fprintln(e.stderr, "the catalog has no projection of this event store: every projection is new")
+	}
+	var before []*projection.Projection
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		entry := found[name]
+		if entry.Live == nil || entry.RetiredAt != nil {
+			continue
+		}
+		p, err := Compile(entry.Live.Definition, e.inCode)
+		switch {
+		case err == nil:
+			before = append(before, p)
+		case entry.Live.InCode:
+			fmt.Fprintf(e.stderr, "%s: left out: %v\n", name, err)
+		default:
+			return nil, 0, fmt.Errorf("projection %s: %w", name, err)
+		}
+	}
+	all = comparisons(before, after)
+	for _, c := range all {
+		c.Rollout, c.Builds = c.rolloutOver(found[c.Projection], e.Config.History.OnChange == config.OnChangeRefuse)
+	}
+	pods, err = alivePods(ctx, s, found)
+	return all, pods, err
+}
+
+// alivePods counts the pods of the pipelines of entries.
+func alivePods(ctx context.Context, s *stores.Stores, found map[string]*generation.Entry) (int, error) {
+	pipelines := map[string]bool{}
+	for _, entry := range found {
+		pipelines[entry.Pipeline] = true
+	}
+	pods := 0
+	for pipeline := range pipelines {
+		registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline})
+		alive, err := registry.Alive(ctx)
+		if err != nil {
+			return 0, err
+		}
+		pods += len(alive)
+	}
+	return pods, nil
+}
+
+// rolloutOver describes what a rollout of the new definition starts. entry is the
+// catalog's; nil if there is none.
+func (c *comparison) rolloutOver(entry *generation.Entry, refuse bool) (text string, builds bool) {
+	switch {
+	case c.after == nil:
+		return retires, false
+	case entry == nil || entry.Live == nil && entry.Building == nil:
+		return c.rolloutOfFiles()
+	case entry.RetiredAt != nil:
+		return fmt.Sprintf("rebuild: the projection was retired at %s, so it is built again as generation %d", cli.Time(*entry.RetiredAt), entry.Generations+1), true
+	}
+	hash := c.after.Hash()
+	switch b := entry.Building; {
+	case entry.Wanted() == hash && b != nil:
+		return fmt.Sprintf("nothing: generation %d has this definition and is %s", b.Generation, b.State), false
+	case entry.Wanted() == hash:
+		return "nothing", false
+	case entry.Live != nil && entry.Live.Hash == hash:
+		return fmt.Sprintf("cancel: generation %d (another definition, %s) is given up when no pod declares it any more", b.Generation, b.State), false
+	}
+	text = fmt.Sprintf("rebuild: generation %d is built beside the live one", entry.Generations+1)
+	if b := entry.Building; b != nil {
+		text = fmt.Sprintf("rebuild: generation %d is built instead of generation %d, which is %s", entry.Generations+1, b.Generation, b.State)
+	}
+	switch {
+	case refuse:
+		text += fmt.Sprintf("; PENSTOCK_ON_CHANGE is refuse, so projectors exit until \"projector projections rebuild %s\" starts it", c.Projection)
+	case entry.Seen(hash):
+		text += "; the projection has had this definition before, so this begins when no pod declares the present one any more"
+	}
+	return text, true
+}
+
+// print prints the result. It returns [cli.ErrFindings] if a comparison differs.
+func (c *diffCommand) print(e *Environment, d difference) error {
+	var findings error
+	for _, p := range d.Projections {
+		if p.differs() {
+			findings = cli.ErrFindings
+		}
+	}
+	if c.JSON() {
+		return errors.Join(cli.PrintJSON(e.stdout, d), findings)
+	}
+	return errors.Join(printDifference(e.stdout, d), findings)
+}
+
+// duration returns how long a rollout takes with the given number of pods.
+func (r rolloutCost) duration(pods int) time.Duration {
+	return (time.Duration(r.Seconds) * time.Second / time.Duration(pods)).Round(time.Second)
+}

@@ -1,0 +1,229 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
+)
+
+// explainCommand shows for each event of an aggregate what it did to the read models.
+type explainCommand struct {
+	cli.Output
+	Aggregate  string   `name:"aggregate" placeholder:"ID" help:"The aggregate to explain."`
+	Projection []string `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all."`
+	From       string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport."`
+	First      int      `name:"first" placeholder:"N" help:"Explain the first N events, and read no others."`
+	Last       int      `name:"last" placeholder:"N" help:"Explain the last N events; the default is 100. All events before them are folded."`
+	Until      int64    `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`
+}
+
+// Bounds of the number of explained events.
+const (
+	defaultExplained = 100
+	maxExplained     = 10_000
+)
+
+// needs returns the stores only if the events come from there. If the projections come from
+// the catalog, run validates the rest.
+func (c *explainCommand) needs() config.Part {
+	if c.From != "" {
+		return config.PartFields
+	}
+	return config.PartMongoDB | config.PartFields
+}
+
+// Validate implements [cli.Validator].
+func (c *explainCommand) Validate() error {
+	var problems []error
+	if c.Aggregate == "" {
+		problems = append(problems, errors.New("--aggregate is not set: name the aggregate to explain"))
+	}
+	if c.First != 0 && c.Last != 0 {
+		problems = append(problems, errors.New("--first and --last exclude each other: use one of them"))
+	}
+	for flag, n := range map[string]int{"--first": c.First, "--last": c.Last} {
+		if n < 0 || n > maxExplained {
+			problems = append(problems, fmt.Errorf("%s is %d: use 1 to %d", flag, n, maxExplained))
+		}
+	}
+	if c.Until < 0 {
+		problems = append(problems, fmt.Errorf("--until is %d: use the id of an event", c.Until))
+	}
+	return errors.Join(problems...)
+}
+
+// explanation is what the events of an aggregate did to one read model.
+type explanation struct {
+	Projection string `json:"projection"`
+	// Generation is 0 for a projection of a file.
+	Generation  int64  `json:"generation,omitempty"`
+	Hash        string `json:"hash"`
+	Origin      string `json:"origin"`
+	AggregateID string `json:"aggregateId"`
+	// Events is the number of events read, and NotShown how many of them Steps leaves out.
+	Events   int64           `json:"events"`
+	NotShown int64           `json:"notShown"`
+	Steps    []explainedStep `json:"steps"`
+	// Parked is where the aggregate would be parked; nil if it would not.
+	Parked *explainedParking `json:"parked,omitempty"`
+	// LastEventID is the watermark after the events. Document has the read model's own
+	// fields as relaxed Extended JSON; null if there is no document.
+	LastEventID int64           `json:"lastEventId"`
+	Document    json.RawMessage `json:"document"`
+	// Partial means that later events exist and were not read.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// explainedStep is a step with its error as text.
+type explainedStep struct {
+	authoring.Step
+	Error string `json:"error,omitempty"`
+}
+
+// explainedParking says where an aggregate is parked.
+type explainedParking struct {
+	EventID   int64             `json:"eventId"`
+	EventType string            `json:"eventType,omitempty"`
+	Reason    projection.Reason `json:"reason"`
+	Error     string            `json:"error"`
+	// Resumes means that the aggregate resumes by itself when the reason has gone.
+	Resumes bool `json:"resumesByItself"`
+	// Waiting is how many of the read events wait behind that event.
+	Waiting int64 `json:"waiting"`
+}
+
+// errEnough ends the reading of events.
+var errEnough = errors.New("enough events were read")
+
+func (c *explainCommand) run(ctx context.Context, e *Environment) error {
+	projections, err := e.foldables(ctx, c.Projection)
+	if err != nil {
+		return err
+	}
+	explainers := make([]*explainer, len(projections))
+	for i, p := range projections {
+		explainers[i] = newExplainer(c, p, event.Sequence(e.Config.Projections.Sequence) == event.SequenceStrict)
+	}
+	var read int64
+	partial := false
+	visit := func(ev *event.Event, broken error) error {
+		if ev.AggregateID != c.Aggregate {
+			return nil
+		}
+		if c.Until > 0 && ev.EventID > c.Until || c.First > 0 && read == int64(c.First) {
+			partial = true
+			return errEnough
+		}
+		read++
+		for _, x := range explainers {
+			x.add(ev, broken)
+		}
+		return nil
+	}
+	if err := c.read(ctx, e, visit); err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	if read == 0 {
+		where := "the event store"
+		if c.From != "" {
+			where = c.From
+		}
+		return fmt.Errorf("%s has no event of aggregate %q: check the id", where, c.Aggregate)
+	}
+	results := make([]explanation, len(explainers))
+	for i, x := range explainers {
+		if results[i], err = x.result(partial); err != nil {
+			return err
+		}
+	}
+	if c.JSON() {
+		return cli.PrintJSON(e.stdout, results)
+	}
+	return printExplanations(e.stdout, results)
+}
+
+// read calls visit with the events of the file or of the event store.
+func (c *explainCommand) read(ctx context.Context, e *Environment, visit func(*event.Event, error) error) error {
+	if c.From != "" {
+		return readEventFile(c.From, e.Config.Fields, visit)
+	}
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	reader, err := eventstore.NewReader(s.Events, e.Config.Fields, e.Logger)
+	if err != nil {
+		return err
+	}
+	return readAggregate(ctx, reader, c.Aggregate, visit)
+}
+
+// explainer explains the events of one aggregate in one projection. It keeps only the last
+// steps.
+type explainer struct {
+	command *explainCommand
+	foldable
+	replay *replay
+	// steps is a ring of keep steps; next is the index of the next one.
+	steps      []authoring.Step
+	keep, next int
+}
+
+func newExplainer(c *explainCommand, p foldable, strict bool) *explainer {
+	keep := defaultExplained
+	if n := c.First + c.Last; n > 0 {
+		keep = n
+	}
+	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection, strict), keep: keep}
+}
+
+func (x *explainer) add(ev *event.Event, broken error) {
+	step := x.replay.explain(ev, broken)
+	if len(x.steps) < x.keep {
+		x.steps = append(x.steps, step)
+		return
+	}
+	x.steps[x.next] = step
+	x.next = (x.next + 1) % x.keep
+}
+
+func (x *explainer) result(partial bool) (explanation, error) {
+	r := explanation{
+		Projection: x.Name(), Generation: x.generation, Hash: x.Hash(), Origin: x.origin, AggregateID: x.command.Aggregate,
+		Events: x.replay.events, NotShown: x.replay.events - int64(len(x.steps)), Steps: []explainedStep{},
+		LastEventID: x.replay.fold.Last(), Document: json.RawMessage("null"), Partial: partial,
+	}
+	for i := range x.steps {
+		step := x.steps[(x.next+i)%len(x.steps)]
+		shown := explainedStep{Step: step}
+		if step.Err != nil {
+			shown.Error = step.Err.Err.Error()
+		}
+		r.Steps = append(r.Steps, shown)
+	}
+	if p := x.replay.parked; p != nil {
+		r.Parked = &explainedParking{
+			EventID: p.EventID, EventType: p.EventType, Reason: p.Reason, Error: p.Err.Error(), Resumes: p.Reason.Resumes(),
+			Waiting: x.replay.waiting,
+		}
+	}
+	if state := x.replay.fold.State(); state != nil {
+		text, err := bson.MarshalExtJSON(state, false, false)
+		if err != nil {
+			return explanation{}, fmt.Errorf("show the read model of aggregate %q in projection %s: %w", r.AggregateID, r.Projection, err)
+		}
+		r.Document = text
+	}
+	return r, nil
+}

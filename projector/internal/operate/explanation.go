@@ -1,0 +1,142 @@
+package operate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
+)
+
+// printExplanations prints explanations as text.
+func printExplanations(w io.Writer, all []explanation) error {
+	p := printer{bufio.NewWriter(w)}
+	for i, x := range all {
+		if i > 0 {
+			p.line(0, "")
+		}
+		p.explanation(x)
+	}
+	if err := p.Flush(); err != nil {
+		return fmt.Errorf("print the explanation: %w", err)
+	}
+	return nil
+}
+
+// printer prints indented lines. It removes control characters, because the texts come from
+// events and could otherwise control the terminal. The writer keeps the first error.
+type printer struct{ *bufio.Writer }
+
+func (p printer) line(depth int, format string, args ...any) {
+	_, _ = p.WriteString(strings.TrimRight(strings.Repeat("  ", depth)+cli.Plain(fmt.Sprintf(format, args...)), " ") + "\n")
+}
+
+func (p printer) explanation(x explanation) {
+	generation := ""
+	if x.Generation > 0 {
+		generation = fmt.Sprintf("generation %d, ", x.Generation)
+	}
+	p.line(0, "projection %s (%sdefinition %s, from %s), aggregate %s", x.Projection, generation, x.Hash, x.Origin, x.AggregateID)
+	if x.NotShown > 0 {
+		p.line(0, "earlier events, folded and not shown: %d (see --first and --last)", x.NotShown)
+	}
+	for _, step := range x.Steps {
+		p.step(step, x.Parked)
+	}
+	if k := x.Parked; k != nil {
+		p.parking(*k)
+	}
+	more := ""
+	if x.Partial {
+		more = "; later events were not read"
+	}
+	if string(x.Document) == "null" {
+		p.line(0, "after event %d there is no document%s", x.LastEventID, more)
+		return
+	}
+	p.line(0, "the document after event %d%s:", x.LastEventID, more)
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, x.Document, "", "  "); err == nil {
+		for line := range strings.Lines(pretty.String()) {
+			p.line(1, "%s", strings.TrimSuffix(line, "\n"))
+		}
+	}
+}
+
+func (p printer) step(s explainedStep, parked *explainedParking) {
+	if s.Outcome == waits && parked != nil {
+		// One line after the steps counts the waiting events.
+		return
+	}
+	p.line(0, "")
+	head := fmt.Sprintf("event %d  %s", s.EventID, s.EventType)
+	if at := cli.Time(s.Timestamp); at != "" {
+		head += "  " + at
+	}
+	outcome := string(s.Outcome)
+	switch {
+	case s.Outcome == authoring.Failed:
+		outcome = "parks the aggregate"
+	case s.Why != "":
+		outcome += ": " + s.Why
+	case s.Created:
+		outcome += ": the document is created"
+	case s.Deleted:
+		outcome += ": the document is deleted"
+	case len(s.Changes) == 0:
+		outcome += ": nothing changed"
+	}
+	p.line(0, "%s  %s", head, outcome)
+	for _, e := range s.Evaluations {
+		p.evaluation(e)
+	}
+	for _, c := range s.Changes {
+		p.line(1, "%s: %s -> %s", c.Path, orNothing(c.Before), orNothing(c.After))
+	}
+	if s.More > 0 {
+		p.line(1, "and %d more fields", s.More)
+	}
+}
+
+func (p printer) evaluation(e projection.Evaluation) {
+	result := e.Result
+	switch {
+	case e.Error != "":
+		result = "fails: " + e.Error
+	case result == "":
+		result = "nothing (an empty optional)"
+	}
+	p.line(1, "%s: %s  =>  %s", e.Word, e.Expression, result)
+	var inputs []string
+	for _, i := range e.Inputs {
+		inputs = append(inputs, i.Path+" = "+orNothing(i.Value))
+	}
+	// An expression that is a single field has printed its value already.
+	if len(e.Inputs) > 1 || len(e.Inputs) == 1 && (e.Inputs[0].Path != e.Expression || e.Result == "") {
+		p.line(3, "%s", strings.Join(inputs, ", "))
+	}
+}
+
+func (p printer) parking(k explainedParking) {
+	p.line(0, "")
+	kind := ""
+	if k.EventType != "" {
+		kind = fmt.Sprintf(" (%s)", k.EventType)
+	}
+	p.line(0, "the aggregate is parked at event %d%s, reason %s: %s", k.EventID, kind, k.Reason, k.Error)
+	waiting := "no later event was read"
+	if k.Waiting > 0 {
+		waiting = fmt.Sprintf("events that wait behind it in the event store: %d", k.Waiting)
+	}
+	if k.Resumes {
+		p.line(0, "%s; the aggregate resumes by itself when the event store has the event", waiting)
+	} else {
+		p.line(0, "%s; after a correction, \"projector parked retry\" applies them", waiting)
+	}
+	p.line(0, "")
+}

@@ -1,0 +1,147 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// foldable is a projection by which a command folds events.
+type foldable struct {
+	*projection.Projection
+	// generation is 0 if the projection comes from a file.
+	generation int64
+	// origin says where the definition comes from.
+	origin string
+}
+
+// foldables returns the projections that a command works with: those of
+// PENSTOCK_PROJECTIONS if that is set, otherwise those of the catalog. Without names it
+// returns all of them.
+func (e *Environment) foldables(ctx context.Context, names []string) ([]foldable, error) {
+	all, err := e.declaredFoldables()
+	if err != nil {
+		return nil, err
+	}
+	if e.Config.Projections.Path == "" {
+		if err := e.Config.ValidateParts(config.PartMongoDB); err != nil {
+			return nil, fmt.Errorf("set PENSTOCK_PROJECTIONS to the file of the projections, or give the store of the catalog: %w", err)
+		}
+		err = e.withCatalog(ctx, func(_ *stores.Stores, catalog *generation.Catalog) error {
+			found, err := entries(ctx, catalog)
+			if err == nil {
+				all, err = e.liveFoldables(found, names)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return chooseFoldables(all, names)
+}
+
+// declaredFoldables returns the projections of the configured file or folder and those of
+// the program. It prints their mistakes.
+func (e *Environment) declaredFoldables() ([]foldable, error) {
+	projections, err := load(e.Config.Projections.Path, e.inCode)
+	if err != nil {
+		return nil, e.refuseProjections(err)
+	}
+	all := make([]foldable, len(projections))
+	for i, p := range projections {
+		all[i] = foldable{Projection: p, origin: e.Config.Projections.Path}
+		if p.InCode() {
+			all[i].origin = "the program"
+		}
+	}
+	return all, nil
+}
+
+// liveFoldables returns the live generations of the catalog. For a projection without one,
+// it returns the generation that is being built. It leaves out entries of other event
+// stores.
+func (e *Environment) liveFoldables(found map[string]*generation.Entry, names []string) ([]foldable, error) {
+	var all []foldable
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		entry := found[name]
+		if len(names) > 0 && !slices.Contains(names, name) || !e.Config.Pipeline().SameEvents(entry.Pipeline) {
+			continue
+		}
+		var f foldable
+		var d generation.Definition
+		switch {
+		case entry.Live != nil:
+			d, f.generation, f.origin = entry.Live.Definition, entry.Live.Generation, "the catalog, live"
+		case entry.Building != nil:
+			d, f.generation, f.origin = entry.Building.Definition, entry.Building.Generation, "the catalog, "+string(entry.Building.State)
+		default:
+			continue
+		}
+		var err error
+		if f.Projection, err = Compile(d, e.inCode); err != nil {
+			if len(names) == 0 && d.InCode {
+				fmt.Fprintf(e.stderr, "%s: left out: %v\n", name, err)
+				continue
+			}
+			return nil, fmt.Errorf("projection %s: %w", name, err)
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// errNoCode says that the code of a definition is only in other pods.
+var errNoCode = errors.New("this process does not have the code of that definition")
+
+// Compile returns the projection of a definition in the catalog. inCode has the projections
+// in Go.
+func Compile(d generation.Definition, inCode []*projection.Projection) (*projection.Projection, error) {
+	if !d.InCode {
+		return projection.Compile(d.Text)
+	}
+	for _, p := range inCode {
+		if p.Hash() == d.Hash {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("definition %s: %w", d.Hash, errNoCode)
+}
+
+// chooseFoldables returns the projections with these names, in the order of the names.
+func chooseFoldables(all []foldable, names []string) ([]foldable, error) {
+	known := make([]string, len(all))
+	for i, f := range all {
+		known[i] = f.Name()
+	}
+	if len(all) == 0 && len(names) == 0 {
+		return nil, fmt.Errorf("there is no projection: the catalog has none of this event store; set PENSTOCK_PROJECTIONS to the file that declares them")
+	}
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []foldable
+	for _, name := range names {
+		i := slices.Index(known, name)
+		if i < 0 {
+			return nil, fmt.Errorf("there is no projection %q: there are %s", name, orNone(known))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

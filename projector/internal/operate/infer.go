@@ -1,0 +1,62 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// inferCommand reads a sample of the event store and prints the section events of a file
+// of projections.
+type inferCommand struct {
+	Events int `arg:"" optional:"" default:"1000" help:"How many of the oldest and how many of the newest events are read."`
+}
+
+// Validate implements [cli.Validator].
+func (c *inferCommand) Validate() error {
+	return config.CheckSample("<events>", c.Events)
+}
+
+func (c *inferCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
+
+func (c *inferCommand) run(ctx context.Context, e *Environment) error {
+	inference, err := e.infer(ctx, c.Events)
+	if err != nil {
+		return err
+	}
+	where := e.Config.MongoDB.Events()
+	section, err := inference.YAML()
+	if err != nil {
+		return fmt.Errorf("%s, collection %s: %w", where, where.Collection, err)
+	}
+	if _, err := e.stdout.Write(section); err != nil {
+		return fmt.Errorf("print the section events: %w", err)
+	}
+	return nil
+}
+
+// infer reads a sample of the event store: that many of its oldest and of its newest events.
+func (e *Environment) infer(ctx context.Context, sample int) (*authoring.Inference, error) {
+	s, err := stores.Open(e.Config.MongoDB, nil, e.Logger)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close(ctx)
+	events, err := eventstore.NewReader(s.Events, e.Config.Fields, e.Logger)
+	if err != nil {
+		return nil, err
+	}
+	inference := new(authoring.Inference)
+	broken, err := events.Sample(ctx, sample, inference.Add)
+	if err != nil {
+		return nil, fmt.Errorf("read a sample of %s: %w", e.Config.MongoDB.Events(), err)
+	}
+	if broken > 0 {
+		e.Logger.Warn().Int("events", broken).Msg("documents that break the event contract were left out; check PENSTOCK_FIELD_*")
+	}
+	return inference, nil
+}

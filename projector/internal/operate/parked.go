@@ -1,0 +1,226 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// maxParked bounds the parked aggregates that one command lists or changes.
+const maxParked = 10_000
+
+// parkedCommands are the commands about parked aggregates.
+type parkedCommands struct {
+	List    parkedListCommand    `cmd:"" help:"List parked aggregates, the oldest first."`
+	Show    parkedShowCommand    `cmd:"" help:"Show everything about one parked aggregate."`
+	Retry   parkedRetryCommand   `cmd:"" help:"Apply the events of parked aggregates again, from the event store and under the present definition. It does not wait for a next event. If an event fails again, its aggregate is parked again."`
+	Discard parkedDiscardCommand `cmd:"" help:"Accept that aggregates stay parked. Their read models stay as they are, their later events wait in the event store, and they are neither listed nor counted as parked any more. A retry resumes them."`
+	Forget  parkedForgetCommand  `cmd:"" help:"Remove the markers of parked aggregates that wait for an event beyond the end of the event store, as after a forged message or a restored backup. Their next events are applied. Other parked aggregates are not changed."`
+}
+
+// parkedFilter are the flags that choose parked aggregates.
+type parkedFilter struct {
+	Projection string        `name:"projection" placeholder:"NAME" help:"Only aggregates that are parked in this projection."`
+	Reason     string        `name:"reason" placeholder:"REASON" help:"Only aggregates that are parked for this reason, such as expression, rejected or missing."`
+	Aggregate  string        `name:"aggregate" placeholder:"ID" help:"Only this aggregate."`
+	OlderThan  time.Duration `name:"older-than" help:"Only aggregates that have been parked for longer than this."`
+	Discarded  bool          `name:"discarded" help:"Only aggregates that are discarded; otherwise only the others."`
+	Limit      int           `name:"limit" default:"1000" help:"Largest number of aggregates, 1 to 10000."`
+}
+
+// Validate implements [cli.Validator] for the commands that embed the flags.
+func (f parkedFilter) Validate() error {
+	return cli.Choice[string]{Limit: f.Limit, Most: maxParked, OlderThan: f.OlderThan, Reason: f.Reason, Reasons: Reasons()}.Validate()
+}
+
+// needs returns the parts that all commands about parked aggregates use.
+func (parkedFilter) needs() config.Part { return config.PartMongoDB }
+
+func (f parkedFilter) filter(now time.Time) park.Filter {
+	chosen := park.Filter{Projection: f.Projection, Reason: f.Reason, AggregateID: f.Aggregate, Discarded: f.Discarded}
+	if f.OlderThan > 0 {
+		chosen.Before = now.Add(-f.OlderThan)
+	}
+	return chosen
+}
+
+// choose lists the aggregates that the flags choose. total also counts those beyond the
+// limit.
+func (f parkedFilter) choose(ctx context.Context, parked *park.Store) (found []park.Listed, total int64, err error) {
+	filter := f.filter(time.Now())
+	if total, err = parked.Matching(ctx, filter); err != nil {
+		return nil, 0, err
+	}
+	found, err = parked.List(ctx, filter, f.Limit)
+	return found, max(total, int64(len(found))), err
+}
+
+// withParked calls do with the parked list.
+func (e *Environment) withParked(ctx context.Context, do func(s *stores.Stores, parked *park.Store) error) error {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	return do(s, park.NewStore(park.In(s.State), park.Options{Logger: e.Logger}))
+}
+
+type parkedListCommand struct {
+	parkedFilter
+	cli.Output
+}
+
+func (c *parkedListCommand) run(ctx context.Context, e *Environment) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
+		found, total, err := c.choose(ctx, parked)
+		if err != nil {
+			return err
+		}
+		building, err := buildingGenerations(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err := cli.List(e.stdout, c.Output, found, parkedColumns(time.Now(), building)...); err != nil {
+			return err
+		}
+		switch {
+		case total == 0:
+			fmt.Fprintln(e.stderr, "no parked aggregates")
+		case total > int64(len(found)):
+			fmt.Fprintf(e.stderr, "%d of %d parked aggregates are shown; raise --limit, or choose by the other flags\n", len(found), total)
+		}
+		return nil
+	})
+}
+
+// parkedColumns are the columns of a list; ages are relative to now.
+func parkedColumns(now time.Time, building map[string]int64) []cli.Column[park.Listed] {
+	return []cli.Column[park.Listed]{
+		{Name: "projection", Text: func(m park.Listed) string {
+			if m.Generation > 1 {
+				return fmt.Sprintf("%s (generation %d)", m.Projection, m.Generation)
+			}
+			return m.Projection
+		}},
+		{Name: "aggregate", Text: func(m park.Listed) string { return m.AggregateID }},
+		{Name: "reason", Text: func(m park.Listed) string { return m.Reason }},
+		{Name: "event", Text: func(m park.Listed) string { return strconv.FormatInt(m.EventID, 10) }},
+		{Name: "head", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
+		{Name: "age", Text: func(m park.Listed) string { return cli.Age(now, m.ParkedAt) }},
+		{Name: "next", Text: func(m park.Listed) string { return next(m, building) }},
+		{Name: "error", Text: func(m park.Listed) string { return m.Error }},
+	}
+}
+
+// buildingGenerations reads which generation of each projection is being built.
+func buildingGenerations(ctx context.Context, s *stores.Stores) (map[string]int64, error) {
+	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
+	building := map[string]int64{}
+	for name, e := range found {
+		if e.Building != nil {
+			building[name] = e.Building.Generation
+		}
+	}
+	return building, err
+}
+
+// next describes what will happen to a parked aggregate. An aggregate that is parked in a
+// generation that is being built fails by the new definition, which a rollout corrects.
+func next(m park.Listed, building map[string]int64) string {
+	switch {
+	case m.Discarded != nil:
+		return "discarded"
+	case m.RetryAt == nil && m.Generation == building[m.Projection]:
+		return "roll out a correction"
+	case m.RetryAt == nil:
+		return "parked retry"
+	case m.Claimed:
+		return "being resumed"
+	}
+	return "resumes by itself"
+}
+
+type parkedShowCommand struct {
+	cli.Output
+	Projection string `arg:"" help:"The projection."`
+	Aggregate  string `arg:"" help:"The aggregate's id."`
+}
+
+func (*parkedShowCommand) needs() config.Part { return config.PartMongoDB }
+
+func (c *parkedShowCommand) run(ctx context.Context, e *Environment) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
+		found := []park.Listed{}
+		for _, discarded := range []bool{false, true} {
+			some, err := parked.List(ctx, park.Filter{Projection: c.Projection, AggregateID: c.Aggregate, Discarded: discarded}, maxParked)
+			if err != nil {
+				return err
+			}
+			found = append(found, some...)
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("aggregate %q is not parked in projection %s: see \"projector parked list\"", c.Aggregate, c.Projection)
+		}
+		if c.JSON() {
+			return cli.PrintJSON(e.stdout, found)
+		}
+		building, err := buildingGenerations(ctx, s)
+		if err != nil {
+			return err
+		}
+		for _, m := range found {
+			if err := cli.Show(e.stdout, c.Output, m, parkedFields(building)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// parkedFields are the fields of one parked aggregate. An aggregate has more than one
+// marker only while a projection is rebuilt.
+func parkedFields(building map[string]int64) []cli.Column[park.Listed] {
+	return []cli.Column[park.Listed]{
+		{Name: "projection", Text: func(m park.Listed) string { return m.Projection }},
+		{Name: "generation", Text: func(m park.Listed) string { return strconv.FormatInt(m.Generation, 10) }},
+		{Name: "aggregate", Text: func(m park.Listed) string { return m.AggregateID }},
+		{Name: "reason", Text: func(m park.Listed) string { return m.Reason }},
+		{Name: "event", Text: func(m park.Listed) string { return strconv.FormatInt(m.EventID, 10) }},
+		{Name: "message", Text: func(m park.Listed) string { return m.MessageID }},
+		{Name: "acknowledged up to event", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
+		{Name: "parked at", Text: func(m park.Listed) string { return cli.Time(m.ParkedAt) }},
+		{Name: "next", Text: func(m park.Listed) string { return next(m, building) }},
+		{Name: "next attempt", Text: func(m park.Listed) string { return optionalTime(m.RetryAt) }},
+		{Name: "attempts", Text: func(m park.Listed) string { return optionalCount(m.Attempts) }},
+		{Name: "retries on request", Text: func(m park.Listed) string { return optionalCount(m.Retries) }},
+		{Name: "last retry on request", Text: func(m park.Listed) string { return optionalTime(m.RetriedAt) }},
+		{Name: "discarded", Text: func(m park.Listed) string {
+			if m.Discarded == nil {
+				return ""
+			}
+			return fmt.Sprintf("by %s at %s: %s", m.Discarded.Who, cli.Time(m.Discarded.At), m.Discarded.Why)
+		}},
+		{Name: "error", Text: func(m park.Listed) string { return m.Error }},
+	}
+}
+
+func optionalTime(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return cli.Time(*at)
+}
+
+func optionalCount(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}

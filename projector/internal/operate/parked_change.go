@@ -1,0 +1,202 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+type parkedRetryCommand struct {
+	parkedFilter
+	cli.Change
+	cli.Output
+	Wait time.Duration `name:"wait" default:"30s" help:"How long to wait for the results; 0s means not at all. The attempts continue without the command."`
+}
+
+// Validate implements [cli.Validator].
+func (c *parkedRetryCommand) Validate() error {
+	err := c.parkedFilter.Validate()
+	if c.Wait < 0 {
+		err = errors.Join(err, fmt.Errorf("--wait is %v: use 0s or more", c.Wait))
+	}
+	return err
+}
+
+// retried is the result of the command.
+type retried struct {
+	// Retried is how many aggregates were handed to the projectors.
+	Retried int64 `json:"retried"`
+	// Resumed have caught up, Parked are parked again, and Pending have no result yet.
+	Resumed int64 `json:"resumed"`
+	Parked  int64 `json:"parked"`
+	Pending int64 `json:"pending"`
+}
+
+func (c *parkedRetryCommand) run(ctx context.Context, e *Environment) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
+		found, total, err := c.choose(ctx, parked)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return errNothingParked
+		}
+		err = e.change(ctx, s, c.Change, "retry "+amount(found, total), func(ctx context.Context) (map[string]int64, error) {
+			n, err := parked.Retry(ctx, found, time.Now())
+			return map[string]int64{"retried": n}, err
+		})
+		if err != nil {
+			return err
+		}
+		result, again, err := awaitRetried(ctx, parked, found, c.Wait)
+		if err != nil {
+			return err
+		}
+		building, err := buildingGenerations(ctx, s)
+		if err != nil {
+			return err
+		}
+		return c.report(e, result, again, building)
+	})
+}
+
+// report prints the result. It returns [cli.ErrFindings] if aggregates are parked again.
+func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.Listed, building map[string]int64) error {
+	var err error
+	if c.JSON() {
+		err = cli.PrintJSON(e.stdout, r)
+	} else {
+		fmt.Fprintf(e.stdout, "%d resumed, %d parked again, %d pending\n", r.Resumed, r.Parked, r.Pending)
+		err = cli.List(e.stdout, c.Output, again, parkedColumns(time.Now(), building)...)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Pending > 0 && c.Wait > 0:
+		fmt.Fprintln(e.stderr, "some aggregates are pending: the projectors continue with them while a projector with the projection runs; see \"projector parked list\"")
+		return cli.ErrFindings
+	case r.Parked > 0:
+		return cli.ErrFindings
+	}
+	return nil
+}
+
+// retriedPoll is the interval at which the results of a retry are read.
+const retriedPoll = 250 * time.Millisecond
+
+// mostAgain is how many of the aggregates that are parked again are shown.
+const mostAgain = 20
+
+// awaitRetried waits until each of the aggregates has caught up or is parked again, for at
+// most wait. again has up to mostAgain of those that are parked again.
+func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, wait time.Duration) (r retried, again []park.Listed, err error) {
+	r.Retried = int64(len(found))
+	end := time.Now().Add(wait)
+	pending := found
+	for {
+		now, err := parked.Again(ctx, pending)
+		if err != nil {
+			return r, nil, err
+		}
+		r.Resumed += int64(len(pending) - len(now))
+		pending = pending[:0:0]
+		for _, m := range now {
+			if m.RetryAt != nil && (m.Claimed || m.Attempts == 0) {
+				pending = append(pending, m)
+				continue
+			}
+			r.Parked++
+			if len(again) < mostAgain {
+				again = append(again, m)
+			}
+		}
+		r.Pending = int64(len(pending))
+		if len(pending) == 0 || !time.Now().Before(end) {
+			return r, again, nil
+		}
+		if err := backoff.Wait(ctx, retriedPoll); err != nil {
+			return r, nil, err
+		}
+	}
+}
+
+type parkedDiscardCommand struct {
+	parkedFilter
+	cli.Change `set:"why=required"`
+}
+
+// Validate implements [cli.Validator].
+func (c *parkedDiscardCommand) Validate() error {
+	err := c.parkedFilter.Validate()
+	if strings.TrimSpace(c.Why) == "" {
+		err = errors.Join(err, errors.New("--why is not set: say why the aggregates may stay behind; the reason is kept with them"))
+	}
+	if c.Discarded {
+		err = errors.Join(err, errors.New("--discarded is set: those aggregates are discarded already"))
+	}
+	return err
+}
+
+func (c *parkedDiscardCommand) run(ctx context.Context, e *Environment) error {
+	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
+		found, total, err := c.choose(ctx, parked)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return errNothingParked
+		}
+		var discarded int64
+		err = e.change(ctx, s, c.Change, "discard "+amount(found, total), func(ctx context.Context) (map[string]int64, error) {
+			var err error
+			discarded, err = parked.Discard(ctx, found, park.Discard{Who: c.Person(), Why: c.Why, At: time.Now()})
+			return map[string]int64{"discarded": discarded}, err
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "discarded %s; see \"projector parked list --discarded\"; to resume: \"projector parked retry --discarded\"\n", cli.Count(discarded, "parked aggregate"))
+		return nil
+	})
+}
+
+// errNothingParked is returned if the flags choose no aggregate.
+var errNothingParked = errors.New("no parked aggregate matches: see \"projector parked list\"")
+
+// amount describes how many aggregates are changed, with their projections and reasons.
+func amount(found []park.Listed, total int64) string {
+	const most = 3
+	type group struct{ projection, reason string }
+	counts := make(map[group]int)
+	var order []group
+	for _, m := range found {
+		g := group{m.Projection, m.Reason}
+		if counts[g] == 0 {
+			order = append(order, g)
+		}
+		counts[g]++
+	}
+	var parts []string
+	for i, g := range order {
+		if i == most {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%d in %s by reason %s", counts[g], g.projection, g.reason))
+	}
+	text := fmt.Sprintf("%d parked aggregates", len(found))
+	if len(found) == 1 {
+		text = fmt.Sprintf("1 parked aggregate, %s", found[0].AggregateID)
+	}
+	if total > int64(len(found)) {
+		text += fmt.Sprintf(" of %d", total)
+	}
+	return text + " (" + strings.Join(parts, ", ") + ")"
+}

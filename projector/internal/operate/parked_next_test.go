@@ -1,0 +1,27 @@
+package operate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+)
+
+// A retry of an aggregate that is parked in a generation that is being built fails again,
+// because the new definition is the reason.
+func TestNextOfAParkedAggregate(t *testing.T) {
+	t.Parallel()
+	building := map[string]int64{"orders": 2}
+	at := time.Unix(1, 0)
+	for want, m := range map[string]park.Listed{
+		"parked retry":          {Projection: "orders", Generation: 1},
+		"roll out a correction": {Projection: "orders", Generation: 2},
+		"resumes by itself":     {Projection: "orders", Generation: 2, RetryAt: &at},
+		"being resumed":         {Projection: "orders", Generation: 1, RetryAt: &at, Claimed: true},
+		"discarded":             {Projection: "orders", Generation: 2, Discarded: &park.Discard{}},
+	} {
+		if got := next(m, building); got != want {
+			t.Errorf("%+v: %q, want %q", m, got, want)
+		}
+	}
+}

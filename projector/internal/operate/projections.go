@@ -1,0 +1,335 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// projectionsCommands are the commands about projections and their generations.
+type projectionsCommands struct {
+	List    projectionsListCommand    `cmd:"" help:"List the projections with their live generation and the one that is being built."`
+	Show    projectionsShowCommand    `cmd:"" help:"Show everything about one projection: definitions, build, history, and the pods that write it."`
+	Watch   projectionsWatchCommand   `cmd:"" help:"Follow a rebuild until its generation is live: each state, and a bar with the rate and the time left. Exits with status 1 if the rebuild fails or is cancelled."`
+	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a new generation of a projection from the event store, beside the live one. It takes the definition of PENSTOCK_PROJECTIONS if that is set and differs, otherwise the present one."`
+	Retry   projectionsRetryCommand   `cmd:"" help:"Repeat a build that has failed, by the same definition."`
+	Cancel  projectionsCancelCommand  `cmd:"" help:"Cancel the build of a projection, also one that has failed. The live generation stays. The declared definition is not built until \"projector projections rebuild\" asks for it or another definition is declared."`
+	Retire  projectionsRetireCommand  `cmd:"" help:"Retire a projection whose projectors (PENSTOCK_GROUP) are gone permanently. Nothing writes its read model any more."`
+	Drop    projectionsDropCommand    `cmd:"" help:"Delete the read model of a retired projection, or the collections that a projection has left behind."`
+}
+
+// projectionView is a projection as the commands print it.
+type projectionView struct {
+	Name     string `json:"name"`
+	Pipeline string `json:"pipeline"`
+	// State is the result of [generation.Entry.Status].
+	State     string       `json:"state"`
+	Live      *liveView    `json:"live,omitempty"`
+	Building  *buildView   `json:"building,omitempty"`
+	GivenUp   *givenUpView `json:"givenUp,omitempty"`
+	RetiredAt *time.Time   `json:"retiredAt,omitempty"`
+	Left      []string     `json:"leftBehind,omitempty"`
+	History   []recordView `json:"history,omitempty"`
+	Pods      []podView    `json:"pods,omitempty"`
+}
+
+type liveView struct {
+	Generation int64     `json:"generation"`
+	Hash       string    `json:"hash"`
+	Definition string    `json:"definition,omitempty"`
+	Collection string    `json:"collection"`
+	Since      time.Time `json:"since"`
+}
+
+type buildView struct {
+	Generation  int64            `json:"generation"`
+	Hash        string           `json:"hash"`
+	Definition  string           `json:"definition,omitempty"`
+	Collection  string           `json:"collection"`
+	Shadow      string           `json:"shadow"`
+	State       generation.State `json:"state"`
+	Reason      string           `json:"reason,omitempty"`
+	Jobs        []string         `json:"jobs"`
+	Parked      int64            `json:"parked"`
+	AllowParked int64            `json:"allowParked"`
+	// Missing is the number of live read models that have no events.
+	Missing      int64     `json:"missing"`
+	AllowMissing int64     `json:"allowMissing"`
+	StartedAt    time.Time `json:"startedAt"`
+	Who          string    `json:"who,omitempty"`
+	Why          string    `json:"why,omitempty"`
+}
+
+// givenUpView is a declared definition whose build was cancelled.
+type givenUpView struct {
+	Hash string    `json:"hash"`
+	At   time.Time `json:"at"`
+	Who  string    `json:"who,omitempty"`
+	Why  string    `json:"why,omitempty"`
+}
+
+// String returns the view as one line.
+func (g givenUpView) String() string {
+	text := "the build of definition " + g.Hash + " was cancelled"
+	if g.Who != "" {
+		text += " by " + g.Who
+	}
+	if g.Why != "" {
+		text += ": " + g.Why
+	}
+	return text
+}
+
+// recordView is an entry of a projection's history.
+type recordView struct {
+	Generation int64     `json:"generation"`
+	Hash       string    `json:"hash"`
+	What       string    `json:"what"`
+	At         time.Time `json:"at"`
+	Who        string    `json:"who,omitempty"`
+	Why        string    `json:"why,omitempty"`
+}
+
+// podView shows what a pod does for a projection.
+type podView struct {
+	Pod      string  `json:"pod"`
+	Declares string  `json:"declares,omitempty"`
+	Serves   []int64 `json:"serves"`
+}
+
+// viewProjection makes the view of an entry. With full, it includes the definitions and the
+// history.
+func viewProjection(e *generation.Entry, full bool) projectionView {
+	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: e.Status(), RetiredAt: e.RetiredAt}
+	if l := e.Live; l != nil {
+		v.Live = &liveView{Generation: l.Generation, Hash: l.Hash, Collection: l.Collection, Since: l.Since}
+	}
+	if b := e.Building; b != nil {
+		v.Building = &buildView{
+			Generation: b.Generation, Hash: b.Hash, Collection: b.Collection, Shadow: b.Shadow, State: b.State, Reason: b.Reason,
+			Jobs: []string{}, Parked: b.Parked, AllowParked: b.Allowed.Parked, Missing: b.Archived, AllowMissing: b.Allowed.Archived, StartedAt: b.StartedAt, Who: b.Who, Why: b.Why,
+		}
+		for _, id := range []string{b.Jobs.Build, b.Jobs.Sweep, b.Jobs.Verify} {
+			if id != "" {
+				v.Building.Jobs = append(v.Building.Jobs, id)
+			}
+		}
+	}
+	if g := e.GivenUp; g != nil {
+		view := givenUpView(*g)
+		v.GivenUp = &view
+	}
+	for _, l := range e.Left {
+		v.Left = append(v.Left, l.Collection)
+	}
+	if full {
+		for _, r := range e.History {
+			v.History = append(v.History, recordView(r))
+		}
+		if v.Live != nil {
+			v.Live.Definition = e.Live.Text
+		}
+		if v.Building != nil {
+			v.Building.Definition = e.Building.Text
+		}
+	}
+	return v
+}
+
+// withCatalog calls do with the catalog of projections.
+func (e *Environment) withCatalog(ctx context.Context, do func(s *stores.Stores, catalog *generation.Catalog) error) error {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	return do(s, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
+}
+
+// entries reads the catalog.
+func entries(ctx context.Context, catalog *generation.Catalog) (map[string]*generation.Entry, error) {
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	defer cancel()
+	found, err := catalog.List(ctx)
+	return found, mongox.Explain(ctx, err)
+}
+
+type projectionsListCommand struct {
+	cli.Output
+}
+
+func (*projectionsListCommand) needs() config.Part { return config.PartMongoDB }
+
+func (c *projectionsListCommand) run(ctx context.Context, e *Environment) error {
+	return e.withCatalog(ctx, func(_ *stores.Stores, catalog *generation.Catalog) error {
+		found, err := entries(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		var views []projectionView
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			views = append(views, viewProjection(found[name], false))
+		}
+		if len(views) == 0 {
+			fmt.Fprintln(e.stderr, "no projections")
+		}
+		return cli.List(e.stdout, c.Output, views,
+			cli.Column[projectionView]{Name: "name", Text: func(p projectionView) string { return p.Name }},
+			cli.Column[projectionView]{Name: "state", Text: func(p projectionView) string { return p.State }},
+			cli.Column[projectionView]{Name: "live", Text: func(p projectionView) string {
+				if p.Live == nil {
+					return ""
+				}
+				return fmt.Sprintf("%d (%s)", p.Live.Generation, p.Live.Hash)
+			}},
+			cli.Column[projectionView]{Name: "building", Text: func(p projectionView) string {
+				if p.Building == nil {
+					return ""
+				}
+				return fmt.Sprintf("%d (%s)", p.Building.Generation, p.Building.Hash)
+			}},
+			cli.Column[projectionView]{Name: "collection", Text: collectionOf},
+			cli.Column[projectionView]{Name: "left behind", Text: func(p projectionView) string { return strings.Join(p.Left, ", ") }},
+			cli.Column[projectionView]{Name: "reason", Text: reasonOf},
+		)
+	})
+}
+
+// collectionOf returns the collection that readers use, or will use.
+func collectionOf(p projectionView) string {
+	switch {
+	case p.Live != nil:
+		return p.Live.Collection
+	case p.Building != nil:
+		return p.Building.Collection
+	}
+	return ""
+}
+
+// reasonOf returns why a declared definition is not live.
+func reasonOf(p projectionView) string {
+	switch {
+	case p.Building != nil:
+		return p.Building.Reason
+	case p.GivenUp != nil:
+		return p.GivenUp.String()
+	}
+	return ""
+}
+
+// projectionName is the argument of the commands about one projection.
+type projectionName struct {
+	Name string `arg:"" help:"The projection."`
+}
+
+func (projectionName) needs() config.Part { return config.PartMongoDB }
+
+// entry reads the projection's entry of the catalog.
+func (n projectionName) entry(ctx context.Context, catalog *generation.Catalog) (*generation.Entry, error) {
+	found, err := entries(ctx, catalog)
+	if err != nil {
+		return nil, err
+	}
+	if e := found[n.Name]; e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("there is no projection %q: the catalog has %s", n.Name, strings.Join(slices.Sorted(maps.Keys(found)), ", "))
+}
+
+type projectionsShowCommand struct {
+	projectionName
+	cli.Output
+}
+
+func (c *projectionsShowCommand) run(ctx context.Context, e *Environment) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
+		entry, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		view := viewProjection(entry, true)
+		registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: entry.Pipeline})
+		alive, err := registry.Alive(ctx)
+		if err != nil {
+			return err
+		}
+		view.Pods = podsOf(entry.Name, alive)
+		return cli.Show(e.stdout, c.Output, view, projectionFields(view)...)
+	})
+}
+
+// podsOf returns the pods that declare or write a projection.
+func podsOf(name string, alive []generation.Registration) []podView {
+	var pods []podView
+	for _, r := range alive {
+		pod := podView{Pod: r.Pod, Serves: []int64{}}
+		for _, d := range r.Declares {
+			if d.Projection == name {
+				pod.Declares = d.Hash
+			}
+		}
+		for _, s := range r.Serves {
+			if s.Projection == name {
+				pod.Serves = append(pod.Serves, s.Generation)
+			}
+		}
+		if pod.Declares != "" || len(pod.Serves) > 0 {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// projectionFields returns the printed lines of one projection.
+func projectionFields(view projectionView) []cli.Column[projectionView] {
+	var fields []cli.Column[projectionView]
+	add := func(name, text string) {
+		fields = append(fields, cli.Column[projectionView]{Name: name, Text: func(projectionView) string { return text }})
+	}
+	add("name", view.Name)
+	add("state", view.State)
+	add("retired at", optionalTime(view.RetiredAt))
+	if l := view.Live; l != nil {
+		add("live generation", fmt.Sprintf("%d, definition %s, in collection %s since %s", l.Generation, l.Hash, l.Collection, cli.Time(l.Since)))
+	}
+	if b := view.Building; b != nil {
+		add("building generation", fmt.Sprintf("%d, definition %s, in collection %s since %s", b.Generation, b.Hash, b.Shadow, cli.Time(b.StartedAt)))
+		add("reason", b.Reason)
+		add("parked aggregates", fmt.Sprintf("%d, of which %d are allowed", b.Parked, b.AllowParked))
+		add("live read models without events", fmt.Sprintf("%d, of which %d are allowed", b.Missing, b.AllowMissing))
+		add("jobs", strings.Join(b.Jobs, ", "))
+	}
+	if g := view.GivenUp; g != nil {
+		add("not built", g.String())
+	}
+	add("collections left behind", strings.Join(view.Left, ", "))
+	for _, p := range view.Pods {
+		add("pod", fmt.Sprintf("%s, declares %s, writes generations %v", p.Pod, p.Declares, p.Serves))
+	}
+	for _, r := range view.History {
+		text := fmt.Sprintf("%s: generation %d (%s) %s", cli.Time(r.At), r.Generation, r.Hash, r.What)
+		if r.Who != "" {
+			text += " by " + r.Who
+		}
+		if r.Why != "" {
+			text += ": " + r.Why
+		}
+		add("history", text)
+	}
+	if view.Live != nil {
+		add("live definition", view.Live.Definition)
+	}
+	if view.Building != nil {
+		add("building definition", view.Building.Definition)
+	}
+	return fields
+}

@@ -1,0 +1,300 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// author names the person who changes the catalog by a command.
+func author(c cli.Change) generation.Author {
+	return generation.Author{Who: c.Person(), Why: c.Why, At: time.Now()}
+}
+
+// catalogAttempts bounds the attempts at a change. An attempt fails if a pod has changed
+// the entry since it was read.
+const catalogAttempts = 5
+
+// changeEntry changes the projection's entry. It tries again if a pod has changed the entry
+// since it was read.
+func (n projectionName) changeEntry(ctx context.Context, catalog *generation.Catalog, change func(*generation.Entry) (*generation.Entry, error)) (*generation.Entry, error) {
+	var conflict error
+	for range catalogAttempts {
+		old, err := n.entry(ctx, catalog)
+		if err != nil {
+			return nil, err
+		}
+		next, err := change(old)
+		if err != nil {
+			return nil, err
+		}
+		written, err := catalog.Write(ctx, old, next)
+		if !errors.Is(err, generation.ErrConflict) {
+			return written, err
+		}
+		conflict = err
+	}
+	return nil, fmt.Errorf("%w; try again", conflict)
+}
+
+type projectionsRebuildCommand struct {
+	projectionName
+	cli.Change
+	AllowParked  *int64 `name:"allow-parked" placeholder:"N" help:"Promote the new generation although up to this many of its aggregates are parked. If a generation of the same definition is being built, the number applies to it."`
+	AllowMissing *int64 `name:"allow-missing" placeholder:"N" help:"Promote the new generation although up to this many live read models have no events in the event store, and are deleted by the promotion. If a generation of the same definition is being built, the number applies to it."`
+}
+
+// Validate implements [cli.Validator].
+func (c *projectionsRebuildCommand) Validate() error {
+	for name, n := range map[string]*int64{"parked": c.AllowParked, "missing": c.AllowMissing} {
+		if n != nil && *n < 0 {
+			return fmt.Errorf("--allow-%s is %d: use 0 or more", name, *n)
+		}
+	}
+	return nil
+}
+
+// allowed returns what the promotion tolerates: what it has tolerated, with the given flags.
+func (c *projectionsRebuildCommand) allowed(before generation.Allowed) generation.Allowed {
+	if c.AllowParked != nil {
+		before.Parked = *c.AllowParked
+	}
+	if c.AllowMissing != nil {
+		before.Archived = *c.AllowMissing
+	}
+	return before
+}
+
+func (c *projectionsRebuildCommand) run(ctx context.Context, e *Environment) error {
+	declared, err := c.declared(e)
+	if err != nil {
+		return err
+	}
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
+		before, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		what, _, err := c.plan(ctx, s, before, declared)
+		if err != nil {
+			return err
+		}
+		var after *generation.Entry
+		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			var err error
+			after, err = c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
+				_, next, err := c.plan(ctx, s, old, declared)
+				return next, err
+			})
+			return nil, err
+		})
+		if err != nil {
+			return err
+		}
+		printBuild(e, after)
+		return nil
+	})
+}
+
+// printBuild prints the state of the build.
+func printBuild(e *Environment, entry *generation.Entry) {
+	fmt.Fprintf(e.stdout, "generation %d of projection %s is %s; the projectors build it, and \"projector projections show %s\" shows their progress\n",
+		entry.Building.Generation, entry.Name, entry.Building.State, entry.Name)
+}
+
+// declared returns the definition of the configured projections; nil if there is none.
+func (c *projectionsRebuildCommand) declared(e *Environment) (*generation.Definition, error) {
+	projections, err := load(e.Config.Projections.Path, e.inCode)
+	if err != nil {
+		return nil, e.refuseProjections(err)
+	}
+	for _, d := range generation.Declare(projections...) {
+		if d.Name == c.Name {
+			return &d.Definition, nil
+		}
+	}
+	return nil, nil
+}
+
+// plan returns what a rebuild does to an entry, as text and as the changed entry.
+func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stores.Stores, e *generation.Entry, declared *generation.Definition) (what string, next *generation.Entry, err error) {
+	by := author(c.Change)
+	if e.RetiredAt != nil {
+		return "", nil, fmt.Errorf("projection %s is retired: it is built again as soon as a pod declares it", c.Name)
+	}
+	definition := declared
+	switch {
+	case definition != nil:
+	case e.Building != nil:
+		definition = &e.Building.Definition
+	case e.Live != nil:
+		definition = &e.Live.Definition
+	default:
+		return "", nil, fmt.Errorf("projection %s has no definition any more: set PENSTOCK_PROJECTIONS to a file that declares it", c.Name)
+	}
+	if b := e.Building; b != nil && b.Hash == definition.Hash && b.State != generation.Failed {
+		allowed := c.allowed(b.Allowed)
+		if b.Allowed == allowed {
+			return "", nil, fmt.Errorf("generation %d of projection %s is being built by this definition already: it is %s", b.Generation, c.Name, b.State)
+		}
+		next, err = generation.Allow(e, allowed, by)
+		return fmt.Sprintf("allow %d parked aggregates and %d deleted read models without events in generation %d of projection %s", allowed.Parked, allowed.Archived, b.Generation, c.Name), next, err
+	}
+	next, err = start(ctx, s, e, *definition, by)
+	if err != nil {
+		return "", nil, err
+	}
+	next.Building.Allowed, next.Building.Asked = c.allowed(generation.Allowed{}), true
+	what = fmt.Sprintf("build generation %d of projection %s by definition %s", next.Building.Generation, c.Name, definition.Hash)
+	if e.Building != nil {
+		what += fmt.Sprintf(", instead of generation %d, which is %s", e.Building.Generation, e.Building.State)
+	}
+	return what, next, nil
+}
+
+// start begins to build a definition with a number that no projection has used for its
+// collection.
+func start(ctx context.Context, s *stores.Stores, e *generation.Entry, definition generation.Definition, by generation.Author) (*generation.Entry, error) {
+	d := generation.Declared{Name: e.Name, Definition: definition}
+	own, others, _, err := ownership.NewNumbers(s.ReadModels).Used(ctx, d.Name, d.Collection)
+	if err != nil {
+		return nil, err
+	}
+	all, err := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), e.Pipeline).List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return generation.Start(e, e.Pipeline, d, max(own, others, generation.Used(all, d)), by)
+}
+
+type projectionsRetryCommand struct {
+	projectionName
+	cli.Change
+}
+
+func (c *projectionsRetryCommand) run(ctx context.Context, e *Environment) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
+		retry := func(old *generation.Entry) (*generation.Entry, error) {
+			b := old.Building
+			if b == nil || b.State != generation.Failed {
+				return nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, old.Status())
+			}
+			next, err := start(ctx, s, old, b.Definition, author(c.Change))
+			if err == nil {
+				next.Building.Allowed, next.Building.Asked = b.Allowed, b.Asked
+			}
+			return next, err
+		}
+		before, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		if _, err := retry(before); err != nil {
+			return err
+		}
+		var after *generation.Entry
+		what := fmt.Sprintf("build projection %s again, whose generation %d has failed: %s", c.Name, before.Building.Generation, before.Building.Reason)
+		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			var err error
+			after, err = c.changeEntry(ctx, catalog, retry)
+			return nil, err
+		})
+		if err != nil {
+			return err
+		}
+		printBuild(e, after)
+		return nil
+	})
+}
+
+type projectionsCancelCommand struct {
+	projectionName
+	cli.Change
+}
+
+func (c *projectionsCancelCommand) run(ctx context.Context, e *Environment) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
+		before, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		if _, err := generation.GiveUp(before, author(c.Change)); err != nil {
+			return err
+		}
+		number := before.Building.Generation
+		what := fmt.Sprintf("give up generation %d of projection %s, which is %s", number, c.Name, before.Building.State)
+		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			_, err := c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
+				if b := old.Building; b != nil && b.Generation != number {
+					return nil, fmt.Errorf("generation %d of projection %s is being built now: check that one, and repeat the command", b.Generation, c.Name)
+				}
+				return generation.GiveUp(old, author(c.Change))
+			})
+			return nil, err
+		})
+		if err != nil {
+			return err
+		}
+		live := "readers see no collection of it"
+		if before.Live != nil {
+			live = fmt.Sprintf("generation %d stays live", before.Live.Generation)
+		}
+		fmt.Fprintf(e.stdout, "generation %d of projection %s is given up and %s; \"projector projections rebuild %s\", with the projections file, builds its definition again\n", number, c.Name, live, c.Name)
+		return nil
+	})
+}
+
+type projectionsRetireCommand struct {
+	projectionName
+	cli.Change
+}
+
+func (c *projectionsRetireCommand) run(ctx context.Context, e *Environment) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
+		before, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		if before.RetiredAt != nil {
+			return fmt.Errorf("projection %s is retired already", c.Name)
+		}
+		if err := c.undeclared(ctx, s, before.Pipeline); err != nil {
+			return err
+		}
+		err = e.change(ctx, s, c.Change, fmt.Sprintf("retire projection %s, which no running projector declares", c.Name), func(ctx context.Context) (map[string]int64, error) {
+			if err := c.undeclared(ctx, s, before.Pipeline); err != nil {
+				return nil, err
+			}
+			_, err := c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
+				return generation.Retire(old, author(c.Change))
+			})
+			return nil, err
+		})
+		if err == nil {
+			fmt.Fprintf(e.stdout, "projection %s is retired; a projector that declares it later builds it again\n", c.Name)
+		}
+		return err
+	})
+}
+
+// undeclared fails if a running projector declares the projection, because that projector
+// would build it again at once.
+func (c *projectionsRetireCommand) undeclared(ctx context.Context, s *stores.Stores, pipeline string) error {
+	registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline})
+	alive, err := registry.Alive(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range podsOf(c.Name, alive) {
+		if pod.Declares != "" {
+			return fmt.Errorf("projector %s declares projection %s: remove it from the projections of that projector; it is retired 30s later by itself", pod.Pod, c.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/shadow"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+type projectionsDropCommand struct {
+	projectionName
+	cli.Change `set:"why=required"`
+}
+
+// Validate implements [cli.Validator].
+func (c *projectionsDropCommand) Validate() error {
+	if strings.TrimSpace(c.Why) == "" {
+		return errors.New("--why is not set: say why the data are deleted; the reason is kept in the audit")
+	}
+	return nil
+}
+
+func (c *projectionsDropCommand) run(ctx context.Context, e *Environment) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
+		found, err := entries(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		entry, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		collections := dropped(entry, found)
+		switch {
+		case len(entry.Dropping) > 0:
+			// An earlier command was interrupted. This one ends it.
+		case entry.RetiredAt == nil && len(entry.Left) == 0:
+			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired; if its projectors are gone permanently, run \"projector projections retire %s\"", c.Name, c.Name)
+		case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
+			return fmt.Errorf("projection %s is dropped already", c.Name)
+		case entry.RetiredAt == nil && len(collections) == 0:
+			return fmt.Errorf("other generations use the collections that projection %s has left behind: nothing is deleted", c.Name)
+		}
+		documents, err := countDocuments(ctx, s, collections)
+		if err != nil {
+			return err
+		}
+		deletion, err := NewDrop(ctx, s, catalog, entry, collections)
+		if err != nil {
+			return err
+		}
+		what := fmt.Sprintf("delete the collections %s of projection %s, with about %d documents", strings.Join(collections, ", "), c.Name, documents)
+		if entry.RetiredAt != nil {
+			what += ", and its watermarks and parked list"
+		}
+		return e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			counts, err := deletion.Run(ctx, author(c.Change))
+			if err != nil {
+				return counts, err
+			}
+			fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(collections, ", "))
+			if kept := len(deletion.uuids) - int(counts["collections"]); kept > 0 {
+				fmt.Fprintf(e.stdout, "%d of them were replaced meanwhile, and their new contents are kept\n", kept)
+			}
+			return counts, nil
+		})
+	})
+}
+
+// dropped returns the collections that a drop deletes: those that no other projection uses.
+func dropped(e *generation.Entry, all map[string]*generation.Entry) []string {
+	mine := make(map[string]bool)
+	for _, l := range e.Left {
+		mine[l.Collection] = true
+	}
+	if e.RetiredAt != nil {
+		if e.Live != nil {
+			mine[e.Live.Collection] = true
+		}
+		if e.Building != nil {
+			mine[e.Building.Shadow] = true
+		}
+		for _, g := range e.Garbage {
+			if g.Shadow != "" {
+				mine[g.Shadow] = true
+			}
+		}
+	} else {
+		if e.Live != nil {
+			delete(mine, e.Live.Collection)
+		}
+		if e.Building != nil {
+			// A promotion may have renamed the new generation to this collection a moment
+			// ago.
+			delete(mine, e.Building.Collection)
+		}
+	}
+	for name, other := range all {
+		if name == e.Name {
+			continue
+		}
+		for collection := range mine {
+			if other.Uses(collection) || other.Building != nil && other.Building.Collection == collection {
+				delete(mine, collection)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(mine))
+}
+
+func countDocuments(ctx context.Context, s *stores.Stores, collections []string) (int64, error) {
+	var sum int64
+	for _, collection := range collections {
+		n, err := s.ReadModels.Collection(collection).EstimatedDocumentCount(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("count the documents of %s: %w", collection, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// Drop deletes the data of a projection. Only the collections with the UUIDs that NewDrop has
+// read are deleted, because another projection may become live under the name meanwhile.
+type Drop struct {
+	stores      *stores.Stores
+	catalog     *generation.Catalog
+	entry       *generation.Entry
+	collections []string
+	// uuids are those of the collections that exist, by name.
+	uuids map[string]bson.Binary
+}
+
+// NewDrop prepares to delete collections of an entry of the catalog.
+func NewDrop(ctx context.Context, s *stores.Stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (*Drop, error) {
+	d := &Drop{stores: s, catalog: catalog, entry: entry, collections: collections, uuids: make(map[string]bson.Binary, len(collections))}
+	for _, collection := range collections {
+		uuid, err := shadow.NewStore(s.ReadModels).UUID(ctx, collection)
+		if err != nil {
+			return nil, err
+		}
+		if uuid != nil {
+			d.uuids[collection] = *uuid
+		}
+	}
+	return d, nil
+}
+
+// Run deletes the data, unless the entry has changed since it was read. A person may take long
+// to confirm, and the projection may be live again under the same collection.
+func (d *Drop) Run(ctx context.Context, by generation.Author) (map[string]int64, error) {
+	if err := d.refuseUnmanaged(ctx); err != nil {
+		return nil, err
+	}
+	_, err := d.catalog.Write(ctx, d.entry, generation.BeginDrop(d.entry, d.collections, by))
+	if errors.Is(err, generation.ErrConflict) {
+		return nil, fmt.Errorf("%w since the command looked at it: nothing is deleted; check projection %s, and repeat the command", err, d.entry.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	counts, err := d.Delete(ctx)
+	if err != nil {
+		return counts, fmt.Errorf("%w; repeat the command", err)
+	}
+	_, err = projectionName{d.entry.Name}.changeEntry(ctx, d.catalog, func(old *generation.Entry) (*generation.Entry, error) {
+		return generation.EndDrop(old, d.collections), nil
+	})
+	return counts, err
+}
+
+// refuseUnmanaged fails if a collection has documents that no projector has written, for
+// example because an application uses a collection that the projection has left behind.
+func (d *Drop) refuseUnmanaged(ctx context.Context) error {
+	for _, collection := range d.collections {
+		found, err := readmodel.Inspect(ctx, d.stores.ReadModels, collection)
+		if err != nil {
+			return err
+		}
+		if found.Unmanaged > 0 {
+			return fmt.Errorf("collection %s has %s that no projector has written, such as the one with _id %s: nothing is deleted; move such documents to another collection, and repeat the command",
+				collection, cli.Count(found.Unmanaged, "document"), found.Example)
+		}
+	}
+	return nil
+}
+
+// Delete deletes the collections, and changes no entry. Of a retired projection it also
+// deletes the side watermarks and markers of all generations. It can be repeated.
+func (d *Drop) Delete(ctx context.Context) (map[string]int64, error) {
+	counts := map[string]int64{"collections": 0}
+	for collection, uuid := range d.uuids {
+		dropped, err := shadow.NewStore(d.stores.ReadModels).DropExactly(ctx, collection, uuid)
+		if err != nil {
+			return counts, err
+		}
+		if dropped {
+			counts["collections"]++
+		}
+	}
+	if d.entry.RetiredAt == nil {
+		return counts, nil
+	}
+	parked := park.NewStore(park.In(d.stores.State), park.Options{})
+	for number := range d.entry.Generations {
+		watermarks, err := readmodel.Forget(ctx, d.stores.ReadModels, d.entry.Name, number+1)
+		counts["watermarks"] += int64(watermarks)
+		if err != nil {
+			return counts, fmt.Errorf("delete the watermarks of %s: %w", d.entry.Name, err)
+		}
+		markers, err := parked.Forget(ctx, park.Served{Projection: d.entry.Name, Generation: number + 1})
+		counts["parked"] += markers
+		if err != nil {
+			return counts, err
+		}
+	}
+	return counts, nil
+}

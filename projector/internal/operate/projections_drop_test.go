@@ -1,0 +1,89 @@
+package operate
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// A person may take long to confirm a drop. If the projection has become live again under
+// the same collection, nothing may be deleted.
+func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	s := &stores.Stores{ReadModels: db, State: db}
+	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), "")
+	by := generation.Author{At: time.Now()}
+	declared := generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}
+	write := func(old, changed *generation.Entry) *generation.Entry {
+		t.Helper()
+		stored, err := catalog.Write(t.Context(), old, changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stored
+	}
+	step := func(e *generation.Entry, err error) *generation.Entry {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	has := func(want bool) {
+		t.Helper()
+		names, err := db.ListCollectionNames(t.Context(), bson.D{{Key: "name", Value: "visits"}})
+		if err != nil || slices.Contains(names, "visits") != want {
+			t.Errorf("collections are %v, %v", names, err)
+		}
+	}
+	if _, err := db.Collection("visits").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(1)}}); err != nil {
+		t.Fatal(err)
+	}
+	live := write(nil, generation.Create("p", declared, generation.Found{}, by))
+	retired := write(live, step(generation.Retire(live, by)))
+	collections := dropped(retired, map[string]*generation.Entry{"visits": retired})
+	drop, err := NewDrop(t.Context(), s, catalog, retired, collections)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	again := write(retired, step(generation.Start(retired, "p", declared, 0, by)))
+	again = write(again, generation.Promote(again, by))
+	if _, err := drop.Run(t.Context(), by); !errors.Is(err, generation.ErrConflict) {
+		t.Errorf("the drop ended with %v", err)
+	}
+	has(true)
+
+	retired = write(again, step(generation.Retire(again, by)))
+	drop.entry = retired
+	counts, err := drop.Run(t.Context(), by)
+	if err != nil || counts["collections"] != 1 {
+		t.Errorf("the drop ended with %v, %v", counts, err)
+	}
+	has(false)
+	entries, err := catalog.List(t.Context())
+	if err != nil || !entries["visits"].Dropped() || len(entries["visits"].Left) > 0 {
+		t.Errorf("the entry is %+v, %v", entries["visits"], err)
+	}
+}
+
+// A promotion renames the collection first and writes the catalog afterwards. In between, a
+// collection that the projection used earlier already holds the new generation.
+func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
+	t.Parallel()
+	e := &generation.Entry{
+		Name: "visits", Live: &generation.Live{Definition: generation.Definition{Collection: "new"}},
+		Building: &generation.Build{Definition: generation.Definition{Collection: "old"}, Shadow: "visits.generation-3"},
+		Left:     []generation.Left{{Collection: "old"}, {Collection: "older"}},
+	}
+	if got := dropped(e, map[string]*generation.Entry{"visits": e}); !slices.Equal(got, []string{"older"}) {
+		t.Errorf("dropped are %v", got)
+	}
+}

@@ -1,0 +1,127 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+type projectionsWatchCommand struct {
+	projectionName
+}
+
+func (c *projectionsWatchCommand) run(ctx context.Context, e *Environment) error {
+	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
+		w := Watch{
+			Name: c.Name, Every: commandPoll, Out: e.stdout, Bars: e.stderr, Terminal: isTerminal(e.stderr),
+			Entry: func(ctx context.Context) (*generation.Entry, error) { return c.entry(ctx, catalog) },
+			Job:   job.NewStore(s.State, job.Options{Logger: e.Logger}).Get,
+		}
+		return w.Run(ctx)
+	})
+}
+
+// Watch follows a rebuild. It prints a line for each state and reason, and a bar for the
+// running job.
+type Watch struct {
+	// Name is the name of the projection.
+	Name  string
+	Every time.Duration
+	// Out gets the lines, and Bars the bars.
+	Out, Bars io.Writer
+	// Terminal is whether Bars is a terminal.
+	Terminal bool
+	Entry    func(ctx context.Context) (*generation.Entry, error)
+	Job      func(ctx context.Context, id string) (job.Job, error)
+
+	bar *progress
+	// generation is the one that is being built, 0 before the first look. said is the last
+	// line.
+	generation int64
+	said       string
+}
+
+// Run returns when the generation is live or never will be. It retries transient errors.
+func (w *Watch) Run(ctx context.Context) error {
+	w.bar = newProgress(w.Bars, w.Terminal, w.Name, refold.CountEvents)
+	defer w.bar.end()
+	for {
+		done, err := w.look(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if done || err != nil && !mongox.Transient(err) {
+			return err
+		}
+		if err := backoff.Wait(ctx, w.Every); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *Watch) look(ctx context.Context) (done bool, err error) {
+	e, err := w.Entry(ctx)
+	if err != nil {
+		return false, err
+	}
+	b := e.Building
+	switch {
+	case b == nil && w.generation == 0 && e.Live == nil:
+		return true, fmt.Errorf("projection %s builds no generation, and has no live one", w.Name)
+	case b == nil && w.generation == 0:
+		w.say("projection %s builds no generation; generation %d is live", w.Name, e.Live.Generation)
+		return true, nil
+	case b == nil && e.Live != nil && e.Live.Generation >= w.generation:
+		w.say("generation %d of projection %s is live", e.Live.Generation, w.Name)
+		return true, nil
+	case b == nil:
+		return true, fmt.Errorf("generation %d of projection %s is not built any more: \"projector projections show %s\" has its history", w.generation, w.Name, w.Name)
+	case b.State == generation.Failed:
+		return true, fmt.Errorf("generation %d of projection %s has failed: %s", b.Generation, w.Name, b.Reason)
+	}
+	w.generation = b.Generation
+	line := fmt.Sprintf("generation %d of projection %s is %s", b.Generation, w.Name, b.State)
+	if b.Reason != "" {
+		line += ": " + b.Reason
+	}
+	w.say("%s", line)
+	return false, w.show(ctx, b)
+}
+
+// say prints a line, unless it equals the last one.
+func (w *Watch) say(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if line == w.said {
+		return
+	}
+	w.bar.end()
+	w.said = line
+	fmt.Fprintln(w.Out, line)
+}
+
+// show shows the build's present job, if that has begun.
+func (w *Watch) show(ctx context.Context, b *generation.Build) error {
+	id := map[generation.State]string{
+		generation.Building: b.Jobs.Build, generation.CatchingUp: b.Jobs.Sweep, generation.Verifying: b.Jobs.Verify,
+	}[b.State]
+	if id == "" {
+		return nil
+	}
+	j, err := w.Job(ctx, id)
+	if errors.Is(err, job.ErrNotFound) {
+		return nil // the state will say why a moment later
+	}
+	if err == nil {
+		w.bar.show(j)
+	}
+	return err
+}

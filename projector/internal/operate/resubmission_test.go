@@ -1,0 +1,126 @@
+package operate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// TestResubmissionRepairsManyAggregatesAtOnce checks that the read models of the aggregates
+// are brought up to date and proven. The messages stay if the aggregate is parked, cannot
+// be folded, or its event is not in the event store.
+func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	s := &stores.Stores{ReadModels: db, State: db, Events: db.Collection("events")}
+	var c config.Config
+	c.Fields, c.Projections.Sequence = event.DefaultFields(), string(event.SequenceStrict)
+	c.History.RefoldRate = 60
+	e := &Environment{Config: c, Logger: zerolog.Nop()}
+	parked := park.NewStore(park.In(s.State), park.Options{})
+	if _, err := s.Events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
+		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := readmodel.Prepare(t.Context(), db, []string{"visits"}); err != nil {
+		t.Fatal(err)
+	}
+	err := e.withReadModels(t.Context(), s, func(store verify.Store) error {
+		if _, err := newResubmission(t.Context(), e, s, store, parked); err == nil || !strings.Contains(err.Error(), "start a projector first") {
+			t.Errorf("without a live projection: %v", err)
+		}
+		projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
+		if err != nil {
+			return err
+		}
+		catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), c.Pipeline().String())
+		entry := generation.Create(c.Pipeline().String(), generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
+		if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
+			return err
+		}
+		const aggregates = 30
+		var letters []deadLetter
+		raw := func(id string) bson.RawValue {
+			kind, value, err := bson.MarshalValue(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return bson.RawValue{Type: kind, Value: value}
+		}
+		stored := make([]any, 0, 2*aggregates)
+		for i := range aggregates {
+			id := fmt.Sprint("right-", i)
+			stored = append(stored, came(id, 1, 1), came(id, 2, 1))
+			letters = append(letters, deadLetter{Sequence: int64(i), AggregateID: id, EventID: 1 + int64(i%2), raw: raw(id)})
+		}
+		why := map[string]string{"failing": "is not repaired", "parked": "is parked in projection visits", "gone": "no readable event 3"}
+		stored = append(stored, came("failing", 1, 0), came("parked", 1, 1), came("gone", 1, 1))
+		for id := range why {
+			number := int64(1)
+			if id == "gone" {
+				number = 3
+			}
+			letters = append(letters, deadLetter{Sequence: 1000 + int64(len(id)), AggregateID: id, EventID: number, raw: raw(id)})
+		}
+		if _, err := s.Events.InsertMany(t.Context(), stored); err != nil {
+			return err
+		}
+		unit := model.Unit{Projection: "visits", Collection: "visits", AggregateID: "parked"}
+		if err := parked.Park(t.Context(), []model.Marker{{Unit: unit, Reason: "expression", EventID: 1, Head: 1}}); err != nil {
+			return err
+		}
+
+		r, err := newResubmission(t.Context(), e, s, store, parked)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		kept, err := r.apply(t.Context(), letters)
+		if err != nil {
+			return err
+		}
+		// Each of the 30 aggregates has two events, which are read at least three times: to
+		// find, to fold and to look again. The first 60 events are read at once.
+		if took := time.Since(began); took < 2*time.Second {
+			t.Errorf("at least 180 events were read in %v at 60 events per second", took)
+		}
+		for _, d := range letters {
+			if got := kept[d.Sequence]; why[d.AggregateID] == "" && got != "" || !strings.Contains(got, why[d.AggregateID]) {
+				t.Errorf("event %d of %s: %q", d.EventID, d.AggregateID, got)
+			}
+		}
+		right, err := db.Collection("visits").CountDocuments(t.Context(), bson.D{{Key: "count", Value: 2}, {Key: "lastEventId", Value: 2}})
+		if err != nil || right != aggregates {
+			t.Errorf("%d read models are right, want %d; %v", right, aggregates, err)
+		}
+		if len(r.found.findings) != 0 {
+			t.Errorf("%d findings are kept", len(r.found.findings))
+		}
+		for _, collection := range []string{"jobs", "findings"} {
+			if n, err := db.Collection(collection).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+				t.Errorf("%d documents are left in %s, %v", n, collection, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,119 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+)
+
+// sampleRanges is the number of places in the event store from which a sample is taken.
+const sampleRanges = 64
+
+// sampler folds the whole histories of a sample of aggregates by several definitions.
+type sampler struct {
+	comparisons []*comparison
+	strict      bool
+	// most bounds the aggregates of the sample.
+	most int
+	// open are the aggregates whose events are being folded.
+	open map[string][]versus
+
+	aggregates, events, unreadable int64
+}
+
+// add folds an event, and reports whether its aggregate is in the sample.
+func (s *sampler) add(ev *event.Event, broken error) bool {
+	folds, ok := s.open[ev.AggregateID]
+	if !ok {
+		if s.aggregates == int64(s.most) || ev.AggregateID == "" {
+			return false
+		}
+		s.aggregates++
+		for _, c := range s.comparisons {
+			if c.folds() {
+				folds = append(folds, c.begin(s.strict))
+			}
+		}
+		s.open[ev.AggregateID] = folds
+	}
+	s.events++
+	if broken != nil {
+		s.unreadable++
+	}
+	for _, v := range folds {
+		v.add(ev, broken)
+	}
+	return true
+}
+
+// end concludes the open aggregates. The order is fixed, so the examples are the same each
+// time.
+func (s *sampler) end() {
+	for _, id := range slices.Sorted(maps.Keys(s.open)) {
+		for _, v := range s.open[id] {
+			v.end(id)
+		}
+	}
+	clear(s.open)
+}
+
+// fromFile samples the first aggregates of a file. It holds their documents in memory until
+// the end of the file. It returns the number of events in the file.
+func (s *sampler) fromFile(path string, fields event.Fields) (total int64, err error) {
+	err = readEventFile(path, fields, func(ev *event.Event, broken error) error {
+		total++
+		s.add(ev, broken)
+		return nil
+	})
+	s.end()
+	return total, err
+}
+
+// fromStore samples aggregates from all parts of the event store, one part after the other.
+// It returns the approximate number of events in the store.
+func (s *sampler) fromStore(ctx context.Context, reader *eventstore.Reader) (total int64, err error) {
+	if total, err = reader.Count(ctx); err != nil {
+		return 0, err
+	}
+	boundaries, err := reader.Split(ctx, min(sampleRanges, s.most))
+	if err != nil {
+		return 0, err
+	}
+	boundaries = append([]eventstore.Position{{}}, boundaries...)
+	whole := s.most
+	for i, from := range boundaries {
+		var until eventstore.Position
+		if i+1 < len(boundaries) {
+			until = boundaries[i+1]
+		}
+		// If one range has too few aggregates, the next ones make up for it.
+		left := len(boundaries) - i
+		s.most = int(s.aggregates) + (whole-int(s.aggregates)+left-1)/left
+		if err := s.fromRange(ctx, reader, from, until); err != nil {
+			return 0, err
+		}
+	}
+	return total, nil
+}
+
+// fromRange samples the first aggregates of a range.
+func (s *sampler) fromRange(ctx context.Context, reader *eventstore.Reader, from, until eventstore.Position) error {
+	err := readRange(ctx, reader, from, until, func(ev *event.Event, broken error) error {
+		if _, same := s.open[ev.AggregateID]; !same {
+			s.end()
+		}
+		if !s.add(ev, broken) && ev.AggregateID != "" {
+			return errEnough
+		}
+		return nil
+	})
+	s.end()
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

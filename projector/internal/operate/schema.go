@@ -1,0 +1,25 @@
+package operate
+
+import (
+	"context"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/testcase"
+)
+
+// schemaCommand prints the JSON Schema of a file that authors write.
+type schemaCommand struct {
+	Tests bool `name:"tests" help:"The schema of test files, *_test.yaml, instead of that of projections."`
+}
+
+func (*schemaCommand) needs() config.Part { return 0 }
+
+func (c *schemaCommand) run(_ context.Context, e *Environment) error {
+	schema := projection.JSONSchema()
+	if c.Tests {
+		schema = testcase.JSONSchema(Reasons())
+	}
+	return cli.PrintJSON(e.stdout, schema)
+}

@@ -1,0 +1,313 @@
+package operate
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// statusCommand shows the state of the projectors. It reads the stores alone and asks no
+// process.
+type statusCommand struct{ cli.Output }
+
+func (*statusCommand) needs() config.Part { return config.PartMongoDB }
+
+// statusView is the state of the projectors of an event store.
+type statusView struct {
+	Pipelines []pipelineStatus `json:"pipelines"`
+	// Jobs are the jobs that have not ended.
+	Jobs   []jobView      `json:"jobs"`
+	Parked []parkedStatus `json:"parked"`
+	// DeadLetters counts the dead letters of the configured subscription by reason, among
+	// the first 1,000. It is nil if no subscription is configured or the queue could not be
+	// read.
+	DeadLetters map[string]int `json:"deadLetters"`
+	// Unknown has the reason for each part that could not be read.
+	Unknown map[string]string `json:"unknown,omitempty"`
+}
+
+// pipelineStatus is the state of the projectors of one subscription.
+type pipelineStatus struct {
+	Pipeline string `json:"pipeline"`
+	// Verdict is the verdict of the pods, together with what the command finds itself.
+	health.Verdict
+	Pods        []podStatus        `json:"pods"`
+	Paused      *pause.Pause       `json:"paused,omitempty"`
+	Projections []projectionStatus `json:"projections"`
+}
+
+// podStatus is a running projector.
+type podStatus struct {
+	Pod       string    `json:"pod"`
+	StartedAt time.Time `json:"startedAt"`
+	// Serves is how many generations the projector writes.
+	Serves int `json:"serves"`
+}
+
+// projectionStatus is a projection, with the result of its verifications.
+type projectionStatus struct {
+	projectionView
+	// VerifiedThrough is the time up to which every read model has been compared with the
+	// event store; nil before the first verification.
+	VerifiedThrough *time.Time `json:"verifiedThrough,omitempty"`
+}
+
+// parkedStatus counts parked aggregates.
+type parkedStatus struct {
+	Projection string `json:"projection"`
+	Generation int64  `json:"generation"`
+	Reason     string `json:"reason"`
+	Discarded  bool   `json:"discarded,omitempty"`
+	Aggregates int64  `json:"aggregates"`
+}
+
+// statusDeadLetters bounds the dead letters that are counted.
+const statusDeadLetters = 1000
+
+func (c *statusCommand) run(ctx context.Context, e *Environment) error {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	looking, cancel := mongox.Timeout(ctx, peekTimeout)
+	defer cancel()
+	view, err := e.status(looking, s)
+	if err != nil {
+		return mongox.Explain(looking, err)
+	}
+	if c.JSON() {
+		err = cli.PrintJSON(e.stdout, view)
+	} else {
+		err = printStatus(e.stdout, view, time.Now())
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range view.Pipelines {
+		if len(p.Pods) == 0 {
+			return cli.ErrFindings
+		}
+	}
+	return nil
+}
+
+// status collects the status of the pipelines of the configured event store.
+func (e *Environment) status(ctx context.Context, s *stores.Stores) (statusView, error) {
+	view := statusView{Pipelines: []pipelineStatus{}, Jobs: []jobView{}, Parked: []parkedStatus{}, Unknown: map[string]string{}}
+	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
+	if err != nil {
+		return view, err
+	}
+	pipelines := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if p := found[name].Pipeline; e.Config.Pipeline().SameEvents(p) {
+			pipelines[p] = append(pipelines[p], name)
+		}
+	}
+	var names []string
+	for _, pipeline := range slices.Sorted(maps.Keys(pipelines)) {
+		p, err := pipelineOn(ctx, s, pipeline, pipelines[pipeline], found)
+		if err != nil {
+			return view, err
+		}
+		view.Pipelines = append(view.Pipelines, p)
+		names = append(names, pipelines[pipeline]...)
+	}
+	jobs, err := job.NewStore(s.State, job.Options{Logger: e.Logger}).List(ctx, job.Filter{})
+	if err != nil {
+		return view, err
+	}
+	for _, j := range jobs {
+		if !j.State.Ended() && slices.Contains(names, j.Projection) {
+			view.Jobs = append(view.Jobs, viewJob(j))
+		}
+	}
+	parked, err := park.NewStore(park.In(s.State), park.Options{Logger: e.Logger}).Count(ctx)
+	if err != nil {
+		return view, err
+	}
+	view.Parked = parkedIn(parked, names)
+	if e.Config.ValidateParts(config.PartServiceBus) == nil {
+		if view.DeadLetters, err = e.countDeadLetters(ctx); err != nil {
+			view.Unknown["deadLetters"] = err.Error()
+		}
+	}
+	for i := range view.Pipelines {
+		if err := e.judge(ctx, s, &view.Pipelines[i], found, parked, view.DeadLetters); err != nil {
+			return view, err
+		}
+	}
+	return view, nil
+}
+
+// judge makes the verdict on the projectors of a pipeline.
+func (e *Environment) judge(ctx context.Context, s *stores.Stores, p *pipelineStatus, entries map[string]*generation.Entry, parked map[park.Group]int64, deadLetters map[string]int) error {
+	var conditions []health.Condition
+	if len(p.Pods) == 0 {
+		conditions = append(conditions, health.Condition{
+			Name: "no-projector", State: health.NotReady, Text: "no projector is running, so read models get no events",
+			Remedy: "Events wait in the subscription. Start projectors, or look at why their pods do not start.",
+		})
+	}
+	conditions = append(conditions, p.Paused.Conditions("projector")...)
+	own := maps.Clone(entries)
+	maps.DeleteFunc(own, func(_ string, entry *generation.Entry) bool { return entry.Pipeline != p.Pipeline })
+	conditions = append(conditions, generation.BuildConditions(own)...)
+	conditions = append(conditions, ParkedConditions(park.Kinds(parked, own))...)
+	if p.Pipeline == e.Config.Pipeline().String() {
+		conditions = append(conditions, deadletter.Conditions(deadLetters)...)
+	}
+	reports, err := health.NewReports(s.State, "projector", p.Pipeline).List(ctx)
+	p.Verdict = health.Together(append(conditions, silentConditions(p.Pods, reports)...), reports)
+	return err
+}
+
+// reportSilence is how long a pod may run before it reports its health.
+const reportSilence = time.Minute
+
+// silentConditions says which pods run without reporting their health.
+func silentConditions(pods []podStatus, reports []health.Report) []health.Condition {
+	var found []health.Condition
+	for _, pod := range pods {
+		if time.Since(pod.StartedAt) < reportSilence || slices.ContainsFunc(reports, func(r health.Report) bool { return r.Process == pod.Pod }) {
+			continue
+		}
+		found = append(found, health.Condition{
+			Name: "not-reported", Subject: pod.Pod, State: health.Degraded,
+			Text:   fmt.Sprintf("pod %s runs, but does not report its health", pod.Pod),
+			Remedy: "Its log says why: it has another version, or the state database refuses the report.",
+		})
+	}
+	return found
+}
+
+// pipelineOn reads the status of the projectors of one pipeline.
+func pipelineOn(ctx context.Context, s *stores.Stores, pipeline string, names []string, found map[string]*generation.Entry) (pipelineStatus, error) {
+	p := pipelineStatus{Pipeline: pipeline, Pods: []podStatus{}}
+	alive, err := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
+	if err != nil {
+		return p, err
+	}
+	for _, r := range alive {
+		p.Pods = append(p.Pods, podStatus{Pod: r.Pod, StartedAt: r.StartedAt, Serves: len(r.Serves)})
+	}
+	slices.SortFunc(p.Pods, func(a, b podStatus) int { return cmp.Compare(a.Pod, b.Pod) })
+	if p.Paused, err = pause.NewStore(pause.In(s.State), "projector", pipeline).Get(ctx); err != nil {
+		return p, err
+	}
+	records, err := reconcile.NewStore(reconcile.In(s.State), pipeline, "").Read(ctx)
+	if err != nil {
+		return p, fmt.Errorf("read up to when read models are verified: %w", err)
+	}
+	for _, name := range names {
+		status := projectionStatus{projectionView: viewProjection(found[name], false)}
+		for _, r := range records {
+			if r.Projection.Name == name && status.Live != nil && r.Projection.Generation == status.Live.Generation && !r.Through.IsZero() {
+				status.VerifiedThrough = &r.Through
+			}
+		}
+		p.Projections = append(p.Projections, status)
+	}
+	return p, nil
+}
+
+// parkedIn selects the counts of projections.
+func parkedIn(counts map[park.Group]int64, names []string) []parkedStatus {
+	all := []parkedStatus{}
+	for group, n := range counts {
+		if slices.Contains(names, group.Projection) {
+			all = append(all, parkedStatus{group.Projection, max(group.Generation, generation.First), group.Reason, group.Discarded, n})
+		}
+	}
+	slices.SortFunc(all, func(a, b parkedStatus) int {
+		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}
+
+// countDeadLetters counts the dead letters of the configured subscription by reason.
+func (e *Environment) countDeadLetters(ctx context.Context) (map[string]int, error) {
+	counts := map[string]int{}
+	err := e.withDeadLetters(ctx, func(q deadletter.Queue) error {
+		return deadletter.Peek(ctx, q, statusDeadLetters, func(m *deadletter.Message) { counts[m.Reason]++ })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// printStatus prints the status on one screen.
+func printStatus(w io.Writer, view statusView, now time.Time) error {
+	p := printer{bufio.NewWriter(w)}
+	if len(view.Pipelines) == 0 {
+		p.line(0, "no projector has run on this event store yet")
+	}
+	for _, pipeline := range view.Pipelines {
+		p.pipeline(pipeline, now)
+	}
+	for _, j := range view.Jobs {
+		p.line(0, "job %s: %s, %s ranges, %s %s", j.ID, j.State, ranges(j), counts(j), j.Reason)
+	}
+	for _, k := range view.Parked {
+		discarded := ""
+		if k.Discarded {
+			discarded = ", discarded"
+		}
+		p.line(0, "parked in %s, generation %d, %s%s: %s", k.Projection, k.Generation, k.Reason, discarded, cli.Count(k.Aggregates, "aggregate"))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(view.DeadLetters)) {
+		p.line(0, "dead letters, %s: %d", reason, view.DeadLetters[reason])
+	}
+	for _, what := range slices.Sorted(maps.Keys(view.Unknown)) {
+		p.line(0, "%s: unknown: %s", what, view.Unknown[what])
+	}
+	if err := p.Flush(); err != nil {
+		return fmt.Errorf("print the status: %w", err)
+	}
+	return nil
+}
+
+func (p printer) pipeline(s pipelineStatus, now time.Time) {
+	p.line(0, "pipeline %s: %s", s.Pipeline, s.State)
+	for _, c := range s.Conditions {
+		p.line(1, "%s", c)
+	}
+	for _, pod := range s.Pods {
+		p.line(1, "pod %s: up for %s, writes %s", pod.Pod, cli.Age(now, pod.StartedAt), cli.Count(int64(pod.Serves), "generation"))
+	}
+	for _, q := range s.Projections {
+		text := q.State
+		if q.Live != nil {
+			text += fmt.Sprintf(", generation %d in %s", q.Live.Generation, q.Live.Collection)
+		}
+		if q.VerifiedThrough != nil {
+			text += fmt.Sprintf(", verified through %s", cli.Time(*q.VerifiedThrough))
+		}
+		if b := q.Building; b != nil {
+			text += fmt.Sprintf("; generation %d is %s", b.Generation, b.State)
+			if b.Reason != "" {
+				text += ": " + b.Reason
+			}
+		}
+		p.line(1, "projection %s: %s", q.Name, text)
+	}
+}

@@ -1,0 +1,309 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// verifyCommand compares read models with the fold of their events.
+type verifyCommand struct {
+	cli.Output
+	cli.Change
+	Projection []string      `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all that are declared."`
+	Aggregate  string        `name:"aggregate" placeholder:"ID" help:"Only this aggregate."`
+	Sample     string        `name:"sample" default:"100%" placeholder:"SHARE" help:"Only a share of the aggregates, such as 1%. It is the same share each time."`
+	Repair     bool          `name:"repair" help:"Correct the read models that are wrong. A document whose events are missing in the event store is not deleted."`
+	Grace      time.Duration `name:"grace" default:"30s" help:"How long a read model may be behind the last event."`
+	Limit      int           `name:"limit" default:"100" help:"How many findings to print; 1000 of each projection are kept."`
+	AsJSON     bool          `name:"json" help:"The same as --output json."`
+}
+
+func (*verifyCommand) needs() config.Part {
+	return config.PartMongoDB | config.PartProjections | config.PartFields | config.PartHistory
+}
+
+// Validate implements [cli.Validator].
+func (c *verifyCommand) Validate() error {
+	var problems []error
+	if _, err := c.share(); err != nil {
+		problems = append(problems, err)
+	}
+	if c.Grace < time.Second || c.Grace > time.Hour {
+		problems = append(problems, fmt.Errorf("--grace is %v: use 1s to 1h", c.Grace))
+	}
+	if c.Limit < 1 {
+		problems = append(problems, fmt.Errorf("--limit is %d: use at least 1", c.Limit))
+	}
+	return errors.Join(problems...)
+}
+
+// share parses the sample: 1% or 0.01.
+func (c *verifyCommand) share() (float64, error) {
+	text, percent := strings.CutSuffix(c.Sample, "%")
+	share, err := strconv.ParseFloat(text, 64)
+	if percent {
+		share /= 100
+	}
+	if err != nil || !(share > 0 && share <= 1) {
+		return 0, fmt.Errorf("--sample is %q: use more than 0%% and at most 100%%, such as 1%%", c.Sample)
+	}
+	return share, nil
+}
+
+// verified is the result for one projection.
+type verified struct {
+	Projection string           `json:"projection"`
+	Generation int64            `json:"generation"`
+	Job        string           `json:"job"`
+	State      job.State        `json:"state"`
+	Reason     string           `json:"reason,omitempty"`
+	Counts     map[string]int64 `json:"counts"`
+	// Findings are the first findings of the job.
+	Findings []verify.Finding `json:"findings"`
+}
+
+func (c *verifyCommand) run(ctx context.Context, e *Environment) error {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	d := newCommandDefinitions(s, e.Config, e.Projections)
+	asked := c.Projection
+	if len(asked) == 0 {
+		for _, p := range e.Projections {
+			asked = append(asked, p.Name())
+		}
+	}
+	var targets []verified
+	var names []string
+	for _, name := range asked {
+		number, err := d.live(ctx, name)
+		if errors.Is(err, errNotLive) && len(c.Projection) == 0 {
+			fmt.Fprintf(e.stderr, "not verified: %v\n", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		targets, names = append(targets, verified{Projection: name, Generation: number}), append(names, name)
+	}
+	if len(targets) == 0 {
+		return errors.Join(c.print(e, []verified{}), cli.ErrFindings)
+	}
+	var results []verified
+	verifyAll := func(ctx context.Context) (map[string]int64, error) {
+		results, err = c.verify(ctx, e, s, d, targets)
+		counts := map[string]int64{}
+		for _, r := range results {
+			counts["wrong"] += verify.Wrong(r.Counts)
+			counts[verify.CountRepaired] += r.Counts[verify.CountRepaired]
+		}
+		return counts, err
+	}
+	if c.Repair {
+		what := fmt.Sprintf("verify %s and repair each read model that is wrong", strings.Join(names, ", "))
+		if c.Aggregate != "" {
+			what = fmt.Sprintf("verify aggregate %s of %s and repair its read model if that is wrong", c.Aggregate, strings.Join(names, ", "))
+		}
+		err = e.change(ctx, s, c.Change, what, verifyAll)
+	} else {
+		_, err = verifyAll(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return c.print(e, results)
+}
+
+// commandParallel is how many ranges a command works on concurrently.
+const commandParallel = 4
+
+// verify runs one job for each projection. This process and every other one that runs jobs
+// of the kind work on it.
+func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stores.Stores, d *definitions, targets []verified) (results []verified, err error) {
+	findings := verify.NewFindingStore(s.State)
+	jobs := job.NewStore(s.State, job.Options{Logger: e.Logger, Pruned: findings.Delete})
+	if err := errors.Join(jobs.Prepare(ctx), findings.Prepare(ctx)); err != nil {
+		return nil, err
+	}
+	parked := park.NewStore(park.In(s.State), park.Options{Logger: e.Logger})
+	err = e.withReadModels(ctx, s, func(store verify.Store) error {
+		worker, err := newVerifier(e.Config, s, d, store, parked, findings, commandPace(e.Config), e.Logger)
+		if err != nil {
+			return err
+		}
+		for _, target := range targets {
+			r, err := c.verifyOne(ctx, e, jobs, worker, target)
+			if err != nil {
+				return err
+			}
+			if r.Findings, err = findings.List(ctx, r.Job, c.Limit); err != nil {
+				return err
+			}
+			results = append(results, r)
+		}
+		return nil
+	})
+	return results, err
+}
+
+// cancelTimeout bounds cancelling the job after the command was interrupted.
+const cancelTimeout = 2 * time.Second
+
+// verifyOne runs the job of one projection.
+func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job.Store, worker job.Worker, target verified) (verified, error) {
+	share, err := c.share()
+	if err != nil {
+		return verified{}, err
+	}
+	params, err := bson.Marshal(verify.Params{Sample: share, Aggregate: c.Aggregate, Repair: c.Repair, GraceMillis: c.Grace.Milliseconds()})
+	if err != nil {
+		return verified{}, fmt.Errorf("encode the parameters of the job: %w", err)
+	}
+	created, err := jobs.Create(ctx, job.Job{Kind: job.Verify, Projection: target.Projection, Generation: target.Generation, Params: params, Who: c.Person(), Why: c.Why})
+	if err != nil {
+		return verified{}, err
+	}
+	working, stop := context.WithCancel(ctx)
+	var group errgroup.Group
+	group.Go(func() error {
+		return job.NewRunner(job.RunnerOptions{
+			Jobs: jobs, Workers: map[job.Kind]job.Worker{job.Verify: worker}, Holder: c.Person() + "/" + created.ID,
+			Parallel: commandParallel, Only: created.ID, Poll: commandPoll, Logger: e.Logger,
+		}).Run(working)
+	})
+	bar := newProgress(e.stderr, isTerminal(e.stderr), target.Projection, verify.CountEvents)
+	ended, err := jobs.Await(ctx, created.ID, bar.every(), bar.show)
+	bar.end()
+	stop()
+	err = errors.Join(err, group.Wait())
+	if ctx.Err() != nil {
+		// The command was interrupted, so no one waits for the result.
+		cancelling, cancel := mongox.Timeout(context.WithoutCancel(ctx), cancelTimeout)
+		defer cancel()
+		if _, err := jobs.Cancel(cancelling, created.ID, "the command was interrupted"); err != nil {
+			e.Logger.Warn().Err(err).Str("job", created.ID).Msg("job not cancelled; run \"projector jobs cancel\" for it")
+		}
+		return verified{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return verified{}, err
+	}
+	target.Job, target.State, target.Reason, target.Counts, target.Findings = ended.ID, ended.State, ended.Reason, ended.Counts, []verify.Finding{}
+	return target, nil
+}
+
+// commandPoll is how often a command looks for a range of work, and for the end of its job.
+const commandPoll = 200 * time.Millisecond
+
+// print prints the results. It returns [cli.ErrFindings] if a read model is or was wrong, if
+// there is no such aggregate, or if a job did not end.
+func (c *verifyCommand) print(e *Environment, results []verified) error {
+	if c.AsJSON {
+		c.Output.Output = cli.OutputJSON
+	}
+	var wrong error
+	var findings []verify.Finding
+	for _, r := range results {
+		findings = append(findings, r.Findings...)
+		if verify.Wrong(r.Counts) > 0 || r.Counts[verify.CountUnknown] > 0 || r.State != job.Done {
+			wrong = cli.ErrFindings
+		}
+	}
+	if c.JSON() {
+		return errors.Join(cli.PrintJSON(e.stdout, results), wrong)
+	}
+	err := cli.List(e.stdout, c.Output, findings,
+		cli.Column[verify.Finding]{Name: "projection", Text: func(f verify.Finding) string { return f.Projection }},
+		cli.Column[verify.Finding]{Name: "aggregate", Text: func(f verify.Finding) string { return f.AggregateID }},
+		cli.Column[verify.Finding]{Name: "finding", Text: func(f verify.Finding) string { return string(f.Kind) }},
+		cli.Column[verify.Finding]{Name: "watermark", Text: func(f verify.Finding) string { return fmt.Sprint(f.Watermark) }},
+		cli.Column[verify.Finding]{Name: "head", Text: func(f verify.Finding) string { return fmt.Sprint(f.Head) }},
+		cli.Column[verify.Finding]{Name: "repaired", Text: repaired},
+		cli.Column[verify.Finding]{Name: "detail", Text: detail},
+	)
+	for _, r := range results {
+		fmt.Fprintln(e.stdout, summary(r))
+	}
+	return errors.Join(err, wrong)
+}
+
+// repaired describes the outcome of a finding.
+func repaired(f verify.Finding) string {
+	switch {
+	case f.Repaired:
+		return "yes"
+	case f.RepairError != "":
+		return "no: " + f.RepairError
+	}
+	return ""
+}
+
+// detail returns the first difference, or the finding's own text if there is none.
+func detail(f verify.Finding) string {
+	if len(f.Differences) == 0 {
+		return f.Detail
+	}
+	d := f.Differences[0]
+	text := fmt.Sprintf("%s is %s, must be %s", d.Path, orNothing(d.Have), orNothing(d.Want))
+	if more := len(f.Differences) - 1 + f.More; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+func orNothing(value string) string {
+	if value == "" {
+		return "absent"
+	}
+	return value
+}
+
+// summary returns the last line for a projection.
+func summary(r verified) string {
+	if r.State != job.Done {
+		return fmt.Sprintf("%s, generation %d: the verification is %s: %s", r.Projection, r.Generation, r.State, r.Reason)
+	}
+	text := fmt.Sprintf("%s, generation %d: %s, %s", r.Projection, r.Generation, cli.Count(r.Counts[verify.CountAggregates], "aggregate"), cli.Count(r.Counts[verify.CountEvents], "event"))
+	switch {
+	case r.Counts[verify.CountUnknown] > 0:
+		return fmt.Sprintf("%s, generation %d: there is no such aggregate, neither in the event store nor in the read models", r.Projection, r.Generation)
+	case verify.Wrong(r.Counts) > 0:
+	case r.Counts[verify.CountAggregates] == 0:
+		text += ": nothing to compare"
+	default:
+		text += ": every read model equals the fold of its events"
+	}
+	for _, kind := range verify.Kinds() {
+		if n := r.Counts[string(kind)]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, kind)
+		}
+	}
+	if n := r.Counts[verify.CountRepaired]; n > 0 {
+		text += fmt.Sprintf(", %d of them repaired", n)
+	}
+	return text
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
+	file, ok := w.(*os.File)
+	return ok && cli.Terminal(file) != nil
+}
