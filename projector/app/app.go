@@ -136,11 +136,14 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	})
 	pausing := p.newPausing(s, pod)
 	h.Ready("pause", pausing.Check)
-	h.Ready("servicebus", func(ctx context.Context) error {
+	h.Ready("servicebus", func(context.Context) error {
 		if pausing.Paused() != nil {
 			return nil // a process that starts in a pause does not connect
 		}
-		return isSet(&connected, "the broker has not been reached yet")(ctx)
+		if !connected.Load() {
+			return errors.New("the broker has not been reached yet")
+		}
+		return nil
 	})
 	if err := p.prepare(ctx, s); err != nil {
 		if ctx.Err() != nil {
@@ -237,15 +240,6 @@ func (p *Projector) subscriptions() []string {
 // own error says why.
 var errBackgroundEnded = errors.New("the reading and writing of read models has ended")
 
-func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
-	return func(context.Context) error {
-		if !flag.Load() {
-			return errors.New(otherwise)
-		}
-		return nil
-	}
-}
-
 // compose makes the parts, and starts in group those that run beside draining.
 func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores.Stores, h *health.Health, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
@@ -275,7 +269,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	handler := &handler{
 		engine: eng, events: events, trustStore: c.Projections.Trust == config.TrustStore, log: p.logger,
 		large:   semaphore.NewWeighted(mostRead),
-		session: sessionsOf(eng, c.Projections.KeepBytes/c.Slots()),
+		session: func() processor { return eng.Session(c.Projections.KeepBytes / c.Slots()) },
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, newTargets(eng, parked, s.ReadModels, p.projections))
@@ -344,7 +338,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		}
 		group.Go(func() error { return deadLetters.Run(ctx) })
 	}
-	source := &applied{live: func() []liveProjection { return liveProjections(past.follower.Projections()) }, stores: s, parked: parked, events: events}
+	source := &applied{entries: past.follower.Projections, stores: s, parked: parked, events: events}
 	if err := p.serveApplied(ctx, group, source); err != nil {
 		return nil, nil, err
 	}

@@ -22,45 +22,23 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
-// liveProjection is a projection as GET /applied sees it.
-type liveProjection struct {
-	name string
-	// unit has the live generation and its collection; building means that there is none
-	// yet.
-	unit     model.Unit
-	building bool
-}
-
-// liveProjections returns the projections of the catalog that are not retired.
-func liveProjections(entries map[string]*generation.Entry) []liveProjection {
-	var live []liveProjection
-	for name, e := range entries {
-		switch {
-		case e.RetiredAt != nil:
-		case e.Live == nil:
-			live = append(live, liveProjection{name: name, building: true})
-		default:
-			live = append(live, liveProjection{name: name, unit: model.Unit{Projection: name, Generation: e.Live.Generation, Collection: e.Live.Collection}})
-		}
-	}
-	return live
-}
-
 // applied provides the data for the answers to GET /applied.
 type applied struct {
-	// live returns the present projections.
-	live   func() []liveProjection
-	stores *stores.Stores
-	parked *park.Store
-	events *eventstore.Reader
+	// entries returns those of the catalog.
+	entries func() map[string]*generation.Entry
+	stores  *stores.Stores
+	parked  *park.Store
+	events  *eventstore.Reader
 }
 
 var _ query.Source = (*applied)(nil)
 
 func (a *applied) Projections() []string {
 	var names []string
-	for _, p := range a.live() {
-		names = append(names, p.name)
+	for name, e := range a.entries() {
+		if e.RetiredAt == nil {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names
@@ -72,23 +50,19 @@ const lookupTimeout = 10 * time.Second
 func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status, error) {
 	ctx, cancel := mongox.Timeout(ctx, lookupTimeout)
 	defer cancel()
-	live := make(map[string]liveProjection)
-	for _, p := range a.live() {
-		live[p.name] = p
-	}
+	entries := a.entries()
 	statuses := make([]query.Status, len(keys))
 	var units []model.Unit
 	var places []int
 	for i, key := range keys {
-		p, ok := live[key.Projection]
-		if !ok || p.building {
-			// The projection was dropped a moment ago, so it will not get the event either.
+		e := entries[key.Projection]
+		if e == nil || e.RetiredAt != nil || e.Live == nil {
+			// A projection that was dropped a moment ago will not get the event either.
 			statuses[i].Building = true
 			continue
 		}
-		unit := p.unit
-		unit.AggregateID = key.AggregateID
-		units, places = append(units, unit), append(places, i)
+		units = append(units, model.Unit{Projection: key.Projection, Generation: e.Live.Generation, Collection: e.Live.Collection, AggregateID: key.AggregateID})
+		places = append(places, i)
 	}
 	if len(units) == 0 {
 		return statuses, nil

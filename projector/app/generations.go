@@ -121,7 +121,7 @@ func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh 
 		// The documents are those of another projection.
 	case held.Documents > 0:
 		found.Adoptable = held.Documents
-	case found.Used <= first:
+	case found.Used <= generation.First:
 		// Without documents, watermarks do not show which generation was live.
 		found.Adoptable = held.Watermarks
 	}

@@ -37,8 +37,8 @@ type storedEvents interface {
 // handler passes drained events to the engine.
 type handler struct {
 	engine processor
-	// session returns the engine for the events of one session; if it is nil, engine serves
-	// all sessions.
+	// session returns the engine for the events of one session, which keeps some of what it
+	// has written; if it is nil, engine serves all sessions.
 	session func() processor
 	events  storedEvents
 	// trustStore makes every message a claim check: its content is not used.
@@ -64,12 +64,6 @@ func (h *handler) Hold() drain.Handler {
 		return h
 	}
 	return held{h, h.session()}
-}
-
-// sessionsOf returns a function that begins a session of an engine. A session keeps up to
-// that many bytes of what it has written.
-func sessionsOf(e *engine.Engine, bytes int) func() processor {
-	return func() processor { return e.Session(bytes) }
 }
 
 // held is the handler of one session's events.

@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -191,6 +190,3 @@ func (i *inspection) Next(ctx context.Context) (done bool, found rebuild.Inspect
 		Unmanaged: i.past.Err(i.readModels, i.collection), Archived: i.past.Archived, Example: i.past.ExampleArchived,
 	}, nil
 }
-
-// first is the generation of data without a generation number.
-const first = model.FirstGeneration

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
@@ -54,7 +55,7 @@ func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine,
 		Sweeps: sweeps{
 			jobs: h.jobs, who: "reconciler on " + h.pod, grace: min(sweepGrace, interval),
 			content: reconcilesContent(p.config),
-			live:    func() []liveProjection { return liveProjections(h.follower.Projections()) },
+			entries: h.follower.Projections,
 		},
 		DeadLetters: healer,
 		Paused:      func() bool { return h.pausing.Paused() != nil },
@@ -66,8 +67,8 @@ func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine,
 // sweeps adapts the job store to the reconciler.
 type sweeps struct {
 	jobs *job.Store
-	// live returns the projections of the catalog.
-	live func() []liveProjection
+	// entries returns those of the catalog.
+	entries func() map[string]*generation.Entry
 	// who names this process in lists of jobs.
 	who string
 	// grace is how long an aggregate may be behind.
@@ -126,9 +127,9 @@ func (w sweepWorker) Work(ctx context.Context, j job.Job, r job.Range, p job.Pro
 // Live leaves out projections that have no live generation yet.
 func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {
 	var live []reconcile.Projection
-	for _, p := range s.live() {
-		if !p.building {
-			live = append(live, reconcile.Projection{Name: p.name, Generation: max(p.unit.Generation, first)})
+	for name, e := range s.entries() {
+		if e.RetiredAt == nil && e.Live != nil {
+			live = append(live, reconcile.Projection{Name: name, Generation: max(e.Live.Generation, generation.First)})
 		}
 	}
 	return live, nil

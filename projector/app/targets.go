@@ -20,7 +20,7 @@ import (
 
 // targets adapts the engine, and the parts that must know its targets, to the follower.
 type targets struct {
-	engine     *engine.Engine
+	*engine.Engine
 	parked     *park.Store
 	readModels *mongo.Database
 	declared   []*Projection
@@ -37,7 +37,7 @@ type targets struct {
 var _ generation.Engine = (*targets)(nil)
 
 func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, declared []*Projection) *targets {
-	return &targets{engine: eng, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}, recorded: map[park.Served]bool{}}
+	return &targets{Engine: eng, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}, recorded: map[park.Served]bool{}}
 }
 
 // projection returns the projection of a definition. If it is declared in YAML, it is
@@ -85,11 +85,11 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 	if err != nil {
 		return err
 	}
-	if err := t.engine.Set(next); err != nil {
+	if err := t.Engine.Set(next); err != nil {
 		return err
 	}
 	t.parked.Serve(served)
-	return t.engine.Drained(ctx)
+	return t.Engine.Drained(ctx)
 }
 
 // makeCollections makes the collections of live generations.
@@ -132,11 +132,3 @@ func (t *targets) replaced(live generation.Target, all []generation.Target) bool
 	}) ||
 		slices.ContainsFunc(all, func(o generation.Target) bool { return o.Building && o.Projection == live.Projection })
 }
-
-// Pause stops the writes of a projection.
-func (t *targets) Pause(ctx context.Context, projection string) error {
-	return t.engine.Pause(ctx, projection)
-}
-
-// Continue resumes the writes of a projection.
-func (t *targets) Continue(projection string) { t.engine.Continue(projection) }

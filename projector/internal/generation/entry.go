@@ -144,10 +144,22 @@ func (b *Build) Ongoing() bool { return b.Prepared() && b.State != Failed }
 
 // GivenUp is a definition whose build an operator has cancelled.
 type GivenUp struct {
-	Hash string    `bson:"hash"`
-	At   time.Time `bson:"at"`
-	Who  string    `bson:"who,omitempty"`
-	Why  string    `bson:"why,omitempty"`
+	Hash string    `bson:"hash" json:"hash"`
+	At   time.Time `bson:"at" json:"at"`
+	Who  string    `bson:"who,omitempty" json:"who,omitempty"`
+	Why  string    `bson:"why,omitempty" json:"why,omitempty"`
+}
+
+// String returns the decision as one line.
+func (g GivenUp) String() string {
+	text := "the build of definition " + g.Hash + " was cancelled"
+	if g.Who != "" {
+		text += " by " + g.Who
+	}
+	if g.Why != "" {
+		text += ": " + g.Why
+	}
+	return text
 }
 
 // Left is a collection that a projection no longer uses, for example because its
@@ -175,12 +187,12 @@ type Garbage struct {
 
 // Record is one line of a projection's history.
 type Record struct {
-	Generation int64     `bson:"generation"`
-	Hash       string    `bson:"hash"`
-	What       string    `bson:"what"`
-	At         time.Time `bson:"at"`
-	Who        string    `bson:"who,omitempty"`
-	Why        string    `bson:"why,omitempty"`
+	Generation int64     `bson:"generation" json:"generation"`
+	Hash       string    `bson:"hash" json:"hash"`
+	What       string    `bson:"what" json:"what"`
+	At         time.Time `bson:"at" json:"at"`
+	Who        string    `bson:"who,omitempty" json:"who,omitempty"`
+	Why        string    `bson:"why,omitempty" json:"why,omitempty"`
 }
 
 // maxHistory bounds the history of a projection.

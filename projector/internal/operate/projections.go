@@ -32,14 +32,14 @@ type projectionView struct {
 	Name     string `json:"name"`
 	Pipeline string `json:"pipeline"`
 	// State is the result of [generation.Entry.Status].
-	State     string       `json:"state"`
-	Live      *liveView    `json:"live,omitempty"`
-	Building  *buildView   `json:"building,omitempty"`
-	GivenUp   *givenUpView `json:"givenUp,omitempty"`
-	RetiredAt *time.Time   `json:"retiredAt,omitempty"`
-	Left      []string     `json:"leftBehind,omitempty"`
-	History   []recordView `json:"history,omitempty"`
-	Pods      []podView    `json:"pods,omitempty"`
+	State     string              `json:"state"`
+	Live      *liveView           `json:"live,omitempty"`
+	Building  *buildView          `json:"building,omitempty"`
+	GivenUp   *generation.GivenUp `json:"givenUp,omitempty"`
+	RetiredAt *time.Time          `json:"retiredAt,omitempty"`
+	Left      []string            `json:"leftBehind,omitempty"`
+	History   []generation.Record `json:"history,omitempty"`
+	Pods      []podView           `json:"pods,omitempty"`
 }
 
 type liveView struct {
@@ -69,36 +69,6 @@ type buildView struct {
 	Why          string    `json:"why,omitempty"`
 }
 
-// givenUpView is a declared definition whose build was cancelled.
-type givenUpView struct {
-	Hash string    `json:"hash"`
-	At   time.Time `json:"at"`
-	Who  string    `json:"who,omitempty"`
-	Why  string    `json:"why,omitempty"`
-}
-
-// String returns the view as one line.
-func (g givenUpView) String() string {
-	text := "the build of definition " + g.Hash + " was cancelled"
-	if g.Who != "" {
-		text += " by " + g.Who
-	}
-	if g.Why != "" {
-		text += ": " + g.Why
-	}
-	return text
-}
-
-// recordView is an entry of a projection's history.
-type recordView struct {
-	Generation int64     `json:"generation"`
-	Hash       string    `json:"hash"`
-	What       string    `json:"what"`
-	At         time.Time `json:"at"`
-	Who        string    `json:"who,omitempty"`
-	Why        string    `json:"why,omitempty"`
-}
-
 // podView shows what a pod does for a projection.
 type podView struct {
 	Pod      string  `json:"pod"`
@@ -109,7 +79,7 @@ type podView struct {
 // viewProjection makes the view of an entry. With full, it includes the definitions and the
 // history.
 func viewProjection(e *generation.Entry, full bool) projectionView {
-	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: e.Status(), RetiredAt: e.RetiredAt}
+	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: e.Status(), RetiredAt: e.RetiredAt, GivenUp: e.GivenUp}
 	if l := e.Live; l != nil {
 		v.Live = &liveView{Generation: l.Generation, Hash: l.Hash, Collection: l.Collection, Since: l.Since}
 	}
@@ -124,17 +94,11 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 			}
 		}
 	}
-	if g := e.GivenUp; g != nil {
-		view := givenUpView(*g)
-		v.GivenUp = &view
-	}
 	for _, l := range e.Left {
 		v.Left = append(v.Left, l.Collection)
 	}
 	if full {
-		for _, r := range e.History {
-			v.History = append(v.History, recordView(r))
-		}
+		v.History = e.History
 		if v.Live != nil {
 			v.Live.Definition = e.Live.Text
 		}
