@@ -89,7 +89,7 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 		return err
 	}
 	t.parked.Serve(served)
-	return t.Engine.Drained(ctx)
+	return t.Drained(ctx)
 }
 
 // makeCollections makes the collections of live generations.
