@@ -230,11 +230,15 @@ var faultKinds = map[string]faultKind{
 		set := func(to string) {
 			_ = w.command(ctx, virtual.Publisher, "checkpoint", "set", to, "--yes", "--why", "simulation")
 		}
-		if f.Way%2 == 0 {
+		switch f.Way % 4 {
+		case 1:
+			w.skipping(ctx, func() { set("now") })
+		case 3:
+			to := time.Now().Add(time.Duration(w.ahead.Load()) - time.Duration(1+f.Process)*20*time.Second)
+			w.skipping(ctx, func() { set(to.UTC().Format(time.RFC3339)) })
+		default:
 			set("beginning")
-			return
 		}
-		w.skipping(ctx, func() { set("now") })
 	}},
 	"scale projectors": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		for i, p := range w.projectors {
