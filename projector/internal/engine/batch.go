@@ -115,8 +115,9 @@ type unit struct {
 	stale, unknown int
 	// trouble is the error that stops the unit in this call.
 	trouble error
-	// unparkable says that trouble comes from the parking list.
-	unparkable bool
+	// contended says that trouble comes from another process that works on the same
+	// aggregate, unparkable that it comes from a promotion or from the parking list.
+	contended, unparkable bool
 	// conflict is the last refusal because another document has a unique value.
 	conflict *projection.Error
 	// held says that the unit waits for the event after watermark.

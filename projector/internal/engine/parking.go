@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // maxParkedLooks bounds how often one call looks up parked units again because one of them
@@ -163,18 +163,12 @@ func (b *batch) judged(units []*unit) (parkable []*unit) {
 	return parkable
 }
 
-// unparkable marks units as in trouble because the parking list does not answer.
+// unparkable marks units as in trouble because of a promotion, or because the parking list
+// does not answer. That says nothing about the units, so they are not parked.
 func (b *batch) unparkable(units []*unit, err error) {
 	for _, u := range units {
 		u.trouble, u.unparkable = err, true
 	}
-}
-
-// interrupted reports whether a promotion, or another process that writes the same aggregate,
-// stops the unit. That says nothing about the unit, so it is offered again and never parked.
-func (u *unit) interrupted() bool {
-	return slices.ContainsFunc([]error{ErrPaused, model.ErrSuperseded, ErrContended, errMoved},
-		func(err error) bool { return errors.Is(u.trouble, err) })
 }
 
 // parkRest parks the units that could not continue.
@@ -188,7 +182,7 @@ func (b *batch) parkRest(ctx context.Context) {
 				Err: errors.New("neither the topic nor the event store has the event"),
 			}
 			parking = append(parking, u)
-		case u.trouble == nil, u.unparkable, u.interrupted():
+		case u.trouble == nil, u.contended, u.unparkable:
 		case u.conflicting():
 			u.cause = u.conflict
 			parking = append(parking, u)

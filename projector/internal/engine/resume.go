@@ -48,8 +48,8 @@ type Resumed struct {
 	// Parked is set if the unit is parked for the cause. That is so if the cause does not
 	// resume by itself, or for [Suspended.Parks].
 	Parked bool
-	// Interrupted is set if the cause is a promotion, or another process that writes the same
-	// aggregate. It says nothing about the unit; the same call can succeed later.
+	// Interrupted is set if the cause is a promotion, or that the parking list does not answer.
+	// It says nothing about the unit; the same call can succeed later.
 	Interrupted bool
 }
 
@@ -134,14 +134,11 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 func (u *unit) conflicting() bool { return u.conflict != nil && errors.Is(u.trouble, u.conflict) }
 
 // unavailable is the result of a unit that is in trouble. [Suspended.Parks] parks the unit,
-// unless it is interrupted or nothing can be written.
+// unless nothing can be written.
 func (b *batch) unavailable(ctx context.Context, u *unit, s Suspended) Resumed {
 	cause := &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonUnavailable, Err: u.trouble}
-	if u.interrupted() {
-		return Resumed{Watermark: u.watermark, Cause: cause, Interrupted: true}
-	}
 	parked := s.Parks && !u.unparkable && ctx.Err() == nil && (b.reachable == nil || b.reachable(ctx) == nil) && b.parkAt(ctx, u, s, cause)
-	return Resumed{Watermark: u.watermark, Cause: cause, Parked: parked}
+	return Resumed{Watermark: u.watermark, Cause: cause, Parked: parked, Interrupted: u.unparkable}
 }
 
 // stopped is the result of a unit that cannot continue because of cause. It parks the unit
@@ -217,7 +214,7 @@ func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64)
 func (b *batch) removeForeign(ctx context.Context, u *unit, state model.State) {
 	release, err := b.enter(ctx, u.target)
 	if err != nil {
-		u.trouble = err
+		b.unparkable([]*unit{u}, err)
 		return
 	}
 	defer release()

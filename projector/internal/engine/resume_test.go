@@ -222,56 +222,33 @@ func TestForeignDocumentOfACaughtUpUnitIsRemoved(t *testing.T) {
 	b.resume(t, suspended(4), 4, projection.ReasonUnavailable)
 }
 
-// TestResumeParksNothingForAnotherWriter checks that a unit is offered again, and not parked,
-// if a promotion or another process that writes the same aggregate stops it.
-func TestResumeParksNothingForAnotherWriter(t *testing.T) {
+// TestResumeParksNothingForAPromotion checks that a unit is offered again, and not parked, if a
+// promotion stops it.
+func TestResumeParksNothingForAPromotion(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		begin, end func(t *testing.T, b *bench)
-		watermark  int64
-	}{
-		"the projection is paused": {
-			begin: func(t *testing.T, b *bench) { t.Helper(); pause(t, b) },
-			end:   func(_ *testing.T, b *bench) { b.Continue("counts") },
-		},
-		"the projection is paused, and a document of an older generation is left": {
-			begin: func(t *testing.T, b *bench) {
-				t.Helper()
-				b.stored(t, 2, `{"ids":[1,2],"n":2}`)
-				b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
-				pause(t, b)
-			},
-			end:       func(_ *testing.T, b *bench) { b.Continue("counts") },
-			watermark: 2,
-		},
-		"another process writes the unit": {
-			begin: func(_ *testing.T, b *bench) { b.onWrite = failing(model.Stale) },
-			end:   func(_ *testing.T, b *bench) { b.onWrite = nil },
-		},
-	} {
+	for name, watermark := range map[string]int64{"events are missing": 0, "a document of an older generation is left": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, twoProjections)
 				b.history.events = events(t, "one", "1 Add", "2 Add")
+				if watermark > 0 {
+					b.stored(t, watermark, `{"ids":[1,2],"n":2}`)
+					b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
+				}
 				s := suspended(2)
 				s.Parks, s.Final = true, true
-				test.begin(t, b)
-				if r, err := b.Resume(t.Context(), s); err != nil || !r.Interrupted || r.Watermark != test.watermark || len(b.parking.parked) > 0 {
+				if err := b.Pause(t.Context(), "counts"); err != nil {
+					t.Fatal(err)
+				}
+				if r, err := b.Resume(t.Context(), s); err != nil || !r.Interrupted || r.Watermark != watermark || len(b.parking.parked) > 0 {
 					t.Errorf("resumed %+v, error %v, parked %v", r, err, b.parking.parked)
 				}
-				test.end(t, b)
+				b.Continue("counts")
 				b.resume(t, s, 2, "")
 				b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 			})
 		})
-	}
-}
-
-func pause(t *testing.T, b *bench) {
-	t.Helper()
-	if err := b.Pause(t.Context(), "counts"); err != nil {
-		t.Fatal(err)
 	}
 }
 

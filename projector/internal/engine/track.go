@@ -60,7 +60,7 @@ func (t *track) round(ctx context.Context, units []*unit) {
 	defer end()
 	release, err := t.enter(ctx, t.target)
 	if err != nil {
-		t.fail(units, err)
+		t.unparkable(units, err)
 		return
 	}
 	defer release()
@@ -95,7 +95,7 @@ func (t *track) foldAll(ctx context.Context, units []*unit, loaded []model.State
 			t.active = append(t.active, u)
 			continue
 		case state.Unavailable != nil:
-			u.trouble = state.Unavailable
+			u.trouble, u.unparkable = state.Unavailable, errors.Is(state.Unavailable, model.ErrSuperseded)
 			continue
 		case state.Err != nil:
 			u.cause = u.failure(u.firstOpen(), projection.ReasonDocument, state.Err)
@@ -177,7 +177,7 @@ func (t *track) written(u *unit, result model.Written) {
 		}
 	case model.Stale:
 		if u.stale++; u.stale > maxStale {
-			u.trouble = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, ErrContended)
+			u.trouble, u.contended = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, ErrContended), true
 			return
 		}
 		t.active = append(t.active, u)
