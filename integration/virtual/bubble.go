@@ -15,6 +15,11 @@ import (
 // stuck. On a quiet machine such a second takes milliseconds.
 const standstill = 5 * time.Minute
 
+// refresh is how long the SDK's goroutine that refreshes a token can outlive its client: until
+// the token would end (azservicebus v1.11, internal/sas/sas.go). The SDK leaves some behind if
+// concurrent sends attach the links of one sender again (internal/amqpLinks.go, Get).
+const refresh = 2 * time.Hour
+
 // Run runs a test in a bubble. Virtual time stands still while a goroutine is busy, or waits
 // for something outside of the bubble. If it stands still for too long, Run prints what
 // describe says of the bubble and the goroutines that keep the time from advancing, and the
@@ -27,6 +32,7 @@ func Run(t *testing.T, describe func() string, test func(t *testing.T)) {
 	})
 	defer watchdog.Stop()
 	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { <-time.After(refresh) }) // the last one to run
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		go func() {
