@@ -3,9 +3,8 @@ package engine
 import (
 	"context"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // assumption says how the state of a unit is known.

@@ -7,13 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // batch is one call of [Engine.Process].

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // maxDeferringReads bounds the reads of the event store in one round for units that may be

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // maxParkedLooks bounds how often one call looks up parked units again because one of them

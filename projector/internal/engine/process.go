@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 const (

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 const (

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"weak"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // endless is an event store with all events of all aggregates. It counts the bytes of

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // Suspended is a unit that must continue from the event store, because it is parked or

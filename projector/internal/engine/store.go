@@ -3,10 +3,9 @@ package engine
 import (
 	"context"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // Store loads and writes read models. Load and Write give their results in the order of

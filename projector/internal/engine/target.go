@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // Target is one generation of a projection that the engine folds events into.

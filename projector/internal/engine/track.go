@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // track is one target's part of a batch. It works in rounds: load, fold, write, and again
