@@ -234,7 +234,9 @@ var faultKinds = map[string]faultKind{
 		case 1:
 			w.skipping(ctx, func() { set("now") })
 		case 3:
-			to := time.Now().Add(time.Duration(w.ahead.Load()) - time.Duration(1+f.Process)*20*time.Second)
+			// The command refuses a time that has not passed by the operator's clock.
+			offset := min(0, time.Duration(w.ahead.Load()))
+			to := time.Now().Add(offset - time.Duration(1+f.Process)*20*time.Second)
 			w.skipping(ctx, func() { set(to.UTC().Format(time.RFC3339)) })
 		default:
 			set("beginning")
