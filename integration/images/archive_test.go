@@ -66,14 +66,14 @@ type archive struct {
 	read map[string]bool
 }
 
-// archivePath returns the path of a service's archive from `make test-images`.
-func archivePath(t *testing.T, service string) string {
+// archivePath returns the path of a program's archive from `make test-images`.
+func archivePath(t *testing.T, program string) string {
 	t.Helper()
 	dir := os.Getenv("PENSTOCK_IMAGES")
 	if dir == "" {
 		t.Skip("PENSTOCK_IMAGES is not set: make test-images builds the archives and sets it to their folder")
 	}
-	return filepath.Join(dir, service+"-"+chartVersion(t)+".tar")
+	return filepath.Join(dir, program+"-"+chartVersion(t)+".tar")
 }
 
 func openArchive(t *testing.T, path string) *archive {

@@ -96,7 +96,7 @@ func (c *container) run(t *testing.T, env []string, args ...string) (code int, s
 
 // start starts the program and returns the path of its log. The end of the test kills the
 // program.
-func (c *container) start(t *testing.T, env []string, args ...string) (log string) {
+func (c *container) start(t *testing.T, env []string) (log string) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *container) start(t *testing.T, env []string, args ...string) (log strin
 	}
 	defer out.Close()
 	ctx, kill := context.WithCancel(context.Background())
-	cmd := c.command(ctx, env, args...)
+	cmd := c.command(ctx, env)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -4,33 +4,52 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 )
 
 // repository is the root of this checkout.
 const repository = "../.."
 
-// services are the services that have an image.
-var services = []string{"publisher", "projector"}
-
-// The configuration that all images have.
-const (
-	expectedUser = "65532:65532"
-	expectedPort = "8080/tcp"
+// services are the services, and standIns the stand-ins. Each has an image.
+var (
+	services = []string{"publisher", "projector"}
+	standIns = []string{"sbemu", "mongoemu"}
+	programs = slices.Concat(services, standIns)
 )
+
+// expectedUser is the user of all images.
+const expectedUser = "65532:65532"
+
+// expectedPort is the port on which a program listens in its image.
+func expectedPort(program string) string {
+	switch program {
+	case "sbemu":
+		return "5672/tcp"
+	case "mongoemu":
+		return "27017/tcp"
+	}
+	return "8080/tcp"
+}
 
 // labels are the prefix of the image specification's own keys.
 const labels = "org.opencontainers.image."
 
-// fixedLabels are the labels of a service that are the same in every build.
-func fixedLabels(service string) map[string]string {
+// fixedLabels are the labels of a program that are the same in every build.
+func fixedLabels(program string) map[string]string {
 	descriptions := map[string]string{
 		"publisher": "Publishes the events of a MongoDB event store to a topic of Azure Service Bus.",
 		"projector": "Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus.",
+		"sbemu":     "Stands in for Azure Service Bus, in memory, for development and tests.",
+		"mongoemu":  "Stands in for MongoDB, in memory, for development and tests.",
+	}
+	title := program
+	if slices.Contains(services, program) {
+		title = "penstock-" + program
 	}
 	return map[string]string{
-		labels + "title":       "penstock-" + service,
-		labels + "description": descriptions[service],
+		labels + "title":       title,
+		labels + "description": descriptions[program],
 		labels + "source":      "https://github.com/penstock-cdc/penstock",
 		labels + "licenses":    "Apache-2.0",
 	}
@@ -51,15 +70,19 @@ func capture(t *testing.T, path, expression string) string {
 	return string(found[0][1])
 }
 
-// chartVersion returns the version of the images that the chart uses, and chartName
-// returns their name.
+// chartVersion returns the version of the images that the chart uses, and imageName returns
+// the name of an image: of a service as the chart has it, of a stand-in beside them.
 func chartVersion(t *testing.T) string {
 	t.Helper()
 	return capture(t, "charts/penstock/Chart.yaml", `^appVersion: (.*)$`)
 }
 
-func chartName(t *testing.T, service string) string {
+func imageName(t *testing.T, program string) string {
 	t.Helper()
 	const values = "charts/penstock/values.yaml"
-	return capture(t, values, `^  registry: (.*)$`) + "/" + capture(t, values, `^    repository: (.*/`+service+`)$`)
+	owner := capture(t, values, `^  registry: (.*)$`) + "/"
+	if slices.Contains(standIns, program) {
+		return owner + capture(t, values, `^    repository: (.*)/publisher$`) + "/" + program
+	}
+	return owner + capture(t, values, `^    repository: (.*/`+program+`)$`)
 }

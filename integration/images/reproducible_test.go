@@ -13,7 +13,7 @@ import (
 )
 
 // sources are the parts of the tree that images are made from.
-var sources = []string{"Makefile", "LICENSE", "hack/notices.sh", "charts/penstock/Chart.yaml", "pkg", "publisher", "projector", "hack/tools/images"}
+var sources = []string{"Makefile", "LICENSE", "hack/notices.sh", "charts/penstock/Chart.yaml", "pkg", "publisher", "projector", "integration/sbemu", "integration/mongoemu", "hack/tools/images"}
 
 func TestBuildIsReproducible(t *testing.T) {
 	first := archivePath(t, "publisher")
@@ -30,9 +30,9 @@ func TestBuildIsReproducible(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, service := range services {
-		t.Run(service, func(t *testing.T) {
-			first := archivePath(t, service)
+	for _, program := range programs {
+		t.Run(program, func(t *testing.T) {
+			first := archivePath(t, program)
 			second := filepath.Join(elsewhere, "dist", filepath.Base(first))
 			if one, two := read(t, first), read(t, second); !bytes.Equal(one, two) {
 				t.Errorf("%s has the digest %s, and the second build %s: either the tree has changed since, or the build is not reproducible",

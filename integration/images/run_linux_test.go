@@ -2,7 +2,9 @@ package images_test
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +47,29 @@ func TestProgramPrintsItsHelpAndVersion(t *testing.T) {
 			if code, says := c.run(t, nil, "--version"); code != 0 || !strings.HasPrefix(says, version) {
 				t.Errorf("the version exits %d and says %s, not %s", code, says, version)
 			}
+		})
+	}
+}
+
+func TestStandInsServeAnyAddress(t *testing.T) {
+	for _, program := range standIns {
+		t.Run(program, func(t *testing.T) {
+			c := newContainer(t, program)
+			if code, says := c.run(t, nil, "--version"); code != 0 || says != program+" "+chartVersion(t)+"\n" {
+				t.Errorf("the version exits %d and says %s", code, says)
+			}
+			log := c.start(t, []string{strings.ToUpper(program) + "_ADDRESS=:0"})
+			await(t, "the connection string", func() bool { return contains(t, log, "\n") })
+			text := string(read(t, log))
+			port := regexp.MustCompile(`(?:127\.0\.0\.1|localhost|\[::\]|0\.0\.0\.0):(\d+)`).FindStringSubmatch(text)
+			if port == nil {
+				t.Fatalf("it prints %s", text)
+			}
+			conn, err := (&net.Dialer{Timeout: timeout}).DialContext(t.Context(), "tcp", "127.0.0.1:"+port[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close()
 		})
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// buildArchive builds a service's image into an archive at path. It returns the digest
+// buildArchive builds a program's image into an archive at path. It returns the digest
 // that the image will have in a registry.
-func buildArchive(ctx context.Context, s service, of release, path string) (v1.Hash, error) {
-	tag, err := name.NewTag(s.repository()+":"+of.version, name.StrictValidation)
+func buildArchive(ctx context.Context, p program, of release, path string) (v1.Hash, error) {
+	tag, err := name.NewTag(p.repository()+":"+of.version, name.StrictValidation)
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("name the image: %w", err)
 	}
-	index, err := buildIndex(ctx, s, of)
+	index, err := buildIndex(ctx, p, of)
 	if err != nil {
 		return v1.Hash{}, err
 	}

@@ -1,5 +1,5 @@
-// Command images builds the services' container images as OCI archives, a tar of an
-// OCI image layout for each service, without a container engine and without a
+// Command images builds the container images of the services and of the stand-ins as OCI
+// archives, a tar of an OCI image layout for each, without a container engine and without a
 // registry:
 //
 //	images -version 0.1.0 -revision $(git rev-parse HEAD) -epoch $(git log -1 --format=%ct)

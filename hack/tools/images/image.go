@@ -17,23 +17,18 @@ import (
 // architectures are the architectures of the images, all for Linux.
 var architectures = []string{"amd64", "arm64"}
 
-const (
-	// user is the numeric user and group. A kubelet can verify only a numeric user as not
-	// root.
-	user = "65532:65532"
-	// adminPort is the default admin port of the services.
-	adminPort = "8080/tcp"
-)
+// user is the numeric user and group. A kubelet can verify only a numeric user as not root.
+const user = "65532:65532"
 
-// buildIndex compiles a service for each platform and returns the index of its images.
-func buildIndex(ctx context.Context, s service, of release) (v1.ImageIndex, error) {
+// buildIndex compiles a program for each platform and returns the index of its images.
+func buildIndex(ctx context.Context, p program, of release) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range architectures {
-		files, err := compile(ctx, s, of, arch)
+		files, err := compile(ctx, p, of, arch)
 		if err != nil {
 			return nil, err
 		}
-		image, err := buildImage(s, of, arch, files)
+		image, err := buildImage(p, of, arch, files)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +37,7 @@ func buildIndex(ctx context.Context, s service, of release) (v1.ImageIndex, erro
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 		})
 	}
-	return mutate.Annotations(index, of.labels(s)).(v1.ImageIndex), nil
+	return mutate.Annotations(index, of.labels(p)).(v1.ImageIndex), nil
 }
 
 // untyped is an image whose entry in an index has no artifactType. The artifactType would
@@ -61,7 +56,7 @@ type file struct {
 }
 
 // buildImage returns an image that contains only these files.
-func buildImage(s service, of release, arch string, files []file) (v1.Image, error) {
+func buildImage(p program, of release, arch string, files []file) (v1.Image, error) {
 	content, err := layerTar(of, files)
 	if err != nil {
 		return nil, err
@@ -79,9 +74,10 @@ func buildImage(s service, of release, arch string, files []file) (v1.Image, err
 		RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User:         user,
-			ExposedPorts: map[string]struct{}{adminPort: {}},
-			Entrypoint:   []string{"/" + s.name},
-			Labels:       of.labels(s),
+			ExposedPorts: map[string]struct{}{p.port: {}},
+			Entrypoint:   []string{"/" + p.name},
+			Env:          p.env,
+			Labels:       of.labels(p),
 		},
 	})
 	if err != nil {
@@ -89,7 +85,7 @@ func buildImage(s service, of release, arch string, files []file) (v1.Image, err
 	}
 	return mutate.Append(image, mutate.Addendum{
 		Layer:   layer,
-		History: v1.History{Created: created, CreatedBy: "COPY " + s.name + " licenses /"},
+		History: v1.History{Created: created, CreatedBy: "COPY " + p.name + " licenses /"},
 	})
 }
 

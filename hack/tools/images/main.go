@@ -36,13 +36,13 @@ func run(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(*output, 0o755); err != nil {
 		return fmt.Errorf("make the output folder: %w", err)
 	}
-	for _, s := range services {
-		path := filepath.Join(*output, s.name+"-"+of.version+".tar")
-		digest, err := buildArchive(ctx, s, of, path)
+	for _, p := range programs {
+		path := filepath.Join(*output, p.name+"-"+of.version+".tar")
+		digest, err := buildArchive(ctx, p, of, path)
 		if err != nil {
 			return fmt.Errorf("build %s: %w", path, err)
 		}
-		fmt.Printf("%s  %s@%s\n", path, s.repository(), digest)
+		fmt.Printf("%s  %s@%s\n", path, p.repository(), digest)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,11 +55,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return serve(ctx, s, o.ControlAddress, stdout)
 }
 
+// release is the version that the build of an image sets. Other builds take the version of
+// the module.
+var release string
+
 // parse reads the flags and the environment. done means that it has printed the help or the
 // version.
 func parse(o *options, args []string, stdout, stderr io.Writer) (done bool, err error) {
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+	version := cmp.Or(release, "(devel)")
+	if info, ok := debug.ReadBuildInfo(); ok && release == "" && info.Main.Version != "" {
 		version = info.Main.Version
 	}
 
