@@ -224,6 +224,10 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 images: $(BIN)/images ## Build the container images, for amd64 and arm64, as OCI archives in dist/
 	@$(BIN)/images -output dist -version "$(VERSION)" -revision "$(REVISION)" -epoch "$(SOURCE_DATE_EPOCH)"
 
+.PHONY: load-images
+load-images: $(BIN)/images ## Build the container images for this machine, and load them into the Docker engine that answers
+	@$(BIN)/images -docker -version "$(VERSION)" -revision "$(REVISION)" -epoch "$(SOURCE_DATE_EPOCH)" | docker load
+
 .PHONY: release-chart
 release-chart: $(BIN)/helm ## Package the chart into dist/ with the images' digests in it (DIGESTS=file, as make images prints them)
 	@hack/release/chart.sh $(BIN)/helm "$(VERSION)" "$(DIGESTS)" dist

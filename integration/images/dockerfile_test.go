@@ -18,7 +18,7 @@ func TestDockerfileGivesTheConfigurationOfTheArchive(t *testing.T) {
 			for instruction, want := range map[string]string{
 				"FROM":       "scratch",
 				"USER":       expectedUser,
-				"EXPOSE":     expectedPort(service),
+				"EXPOSE":     expectedPorts[service],
 				"ENTRYPOINT": `["/` + service + `"]`,
 				"COPY":       "--from=build --chmod=0555 /out/" + service + " /" + service + "; --from=build --chmod=0444 /out/LICENSE /out/third-party-notices.txt /licenses/",
 			} {

@@ -11,25 +11,20 @@ import (
 // repository is the root of this checkout.
 const repository = "../.."
 
-// services are the services, and standIns the stand-ins. Each has an image.
+// services are the services, and standIns the stand-ins. Each has an image, and so has the
+// shop of integration/compose.
 var (
 	services = []string{"publisher", "projector"}
 	standIns = []string{"sbemu", "mongoemu"}
-	programs = slices.Concat(services, standIns)
+	programs = slices.Concat(services, standIns, []string{"shop"})
 )
 
 // expectedUser is the user of all images.
 const expectedUser = "65532:65532"
 
-// expectedPort is the port on which a program listens in its image.
-func expectedPort(program string) string {
-	switch program {
-	case "sbemu":
-		return "5672/tcp"
-	case "mongoemu":
-		return "27017/tcp"
-	}
-	return "8080/tcp"
+// expectedPorts are the ports on which the programs listen in their images.
+var expectedPorts = map[string]string{
+	"publisher": "8080/tcp", "projector": "8080/tcp", "sbemu": "5672/tcp", "mongoemu": "27017/tcp",
 }
 
 // labels are the prefix of the image specification's own keys.
@@ -42,6 +37,7 @@ func fixedLabels(program string) map[string]string {
 		"projector": "Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus.",
 		"sbemu":     "Stands in for Azure Service Bus, in memory, for development and tests.",
 		"mongoemu":  "Stands in for MongoDB, in memory, for development and tests.",
+		"shop":      "Writes the events of a small shop into an event store, to try Penstock.",
 	}
 	title := program
 	if slices.Contains(services, program) {
@@ -71,7 +67,7 @@ func capture(t *testing.T, path, expression string) string {
 }
 
 // chartVersion returns the version of the images that the chart uses, and imageName returns
-// the name of an image: of a service as the chart has it, of a stand-in beside them.
+// the name of an image: of a service as the chart has it, of another program beside them.
 func chartVersion(t *testing.T) string {
 	t.Helper()
 	return capture(t, "charts/penstock/Chart.yaml", `^appVersion: (.*)$`)
@@ -81,7 +77,7 @@ func imageName(t *testing.T, program string) string {
 	t.Helper()
 	const values = "charts/penstock/values.yaml"
 	owner := capture(t, values, `^  registry: (.*)$`) + "/"
-	if slices.Contains(standIns, program) {
+	if !slices.Contains(services, program) {
 		return owner + capture(t, values, `^    repository: (.*)/publisher$`) + "/" + program
 	}
 	return owner + capture(t, values, `^    repository: (.*/`+program+`)$`)

@@ -4,22 +4,25 @@ import (
 	"archive/tar"
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // buildArchive builds a program's image into an archive at path. It returns the digest
 // that the image will have in a registry.
 func buildArchive(ctx context.Context, p program, of release, path string) (v1.Hash, error) {
-	tag, err := name.NewTag(p.repository()+":"+of.version, name.StrictValidation)
+	tag, err := p.tag(of)
 	if err != nil {
-		return v1.Hash{}, fmt.Errorf("name the image: %w", err)
+		return v1.Hash{}, err
 	}
 	index, err := buildIndex(ctx, p, of)
 	if err != nil {
@@ -49,6 +52,35 @@ func buildArchive(ctx context.Context, p program, of release, path string) (v1.H
 		return v1.Hash{}, fmt.Errorf("write the layout: %w", err)
 	}
 	return digest, writeArchive(os.DirFS(dir), of, path)
+}
+
+// tag returns the name of a program's image.
+func (p program) tag(of release) (name.Tag, error) {
+	tag, err := name.NewTag(p.repository()+":"+of.version, name.StrictValidation)
+	if err != nil {
+		return name.Tag{}, fmt.Errorf("name the image: %w", err)
+	}
+	return tag, nil
+}
+
+// writeDocker writes the images of this machine's architecture in the format that the
+// classic image store of Docker reads.
+func writeDocker(ctx context.Context, of release, w io.Writer) error {
+	images := make(map[name.Tag]v1.Image)
+	for _, p := range programs {
+		tag, err := p.tag(of)
+		if err != nil {
+			return err
+		}
+		files, err := compile(ctx, p, of, runtime.GOARCH)
+		if err != nil {
+			return err
+		}
+		if images[tag], err = buildImage(p, of, runtime.GOARCH, files); err != nil {
+			return err
+		}
+	}
+	return tarball.MultiWrite(images, w)
 }
 
 // writeArchive packs the files of a layout, in the order of their names. It replaces a

@@ -69,12 +69,16 @@ func buildImage(p program, of release, arch string, files []file) (v1.Image, err
 		return nil, err
 	}
 	created := v1.Time{Time: of.created}
+	ports := make(map[string]struct{})
+	if p.port != "" {
+		ports[p.port] = struct{}{}
+	}
 	image, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), &v1.ConfigFile{
 		OS: "linux", Architecture: arch, Created: created,
 		RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User:         user,
-			ExposedPorts: map[string]struct{}{p.port: {}},
+			ExposedPorts: ports,
 			Entrypoint:   []string{"/" + p.name},
 			Env:          p.env,
 			Labels:       of.labels(p),

@@ -25,6 +25,7 @@ func run(ctx context.Context, args []string) error {
 	output := flags.String("output", "dist", "`folder` of the archives")
 	version := flags.String("version", "", "`version` of the images, which is their tag")
 	revision := flags.String("revision", "", "`commit` that they are built from")
+	docker := flags.Bool("docker", false, "write one archive for docker load to stdout instead, with the images of this machine's architecture")
 	epoch := flags.Int64("epoch", 0, "`seconds` since 1970 of every time in them: the commit's")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -33,6 +34,9 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("-version %q, -revision %q, -epoch %d: set all three; where there is no git repository, make takes them as VERSION, REVISION and SOURCE_DATE_EPOCH", *version, *revision, *epoch)
 	}
 	of := release{version: *version, revision: *revision, created: time.Unix(*epoch, 0).UTC()}
+	if *docker {
+		return writeDocker(ctx, of, os.Stdout)
+	}
 	if err := os.MkdirAll(*output, 0o755); err != nil {
 		return fmt.Errorf("make the output folder: %w", err)
 	}

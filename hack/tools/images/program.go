@@ -13,7 +13,7 @@ type program struct {
 	// stamped is the package whose variable release takes the version, and revision the
 	// commit if it has such a variable.
 	stamped string
-	// port is the port on which it listens.
+	// port is the port on which it listens; empty if it does not.
 	port string
 	// env are the environment variables of the image.
 	env []string
@@ -44,6 +44,11 @@ var programs = []program{
 		description: "Stands in for MongoDB, in memory, for development and tests.",
 		folder:      "integration/mongoemu", main: "./cmd/mongoemu", stamped: "main", port: "27017/tcp",
 		env: []string{"MONGOEMU_ADDRESS=:27017"},
+	},
+	{
+		name: "shop", title: "shop",
+		description: "Writes the events of a small shop into an event store, to try Penstock.",
+		folder:      "integration", main: "./cmd/shop", stamped: cli,
 	},
 }
 
