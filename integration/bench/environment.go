@@ -155,19 +155,24 @@ func (e *environment) goLive(ctx context.Context) error {
 	if err := e.pipeline.AwaitReady(ctx); err != nil {
 		return err
 	}
-	if err := e.await(ctx, "projections to be live", func() (bool, error) {
-		catalog := e.client.Database(harness.StateDatabase).Collection("projections")
-		live, err := catalog.CountDocuments(ctx, bson.D{
-			{Key: "live", Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "building", Value: bson.D{{Key: "$exists", Value: false}}},
-		})
-		return live == projections, err
-	}); err != nil {
+	if err := e.awaitLive(ctx); err != nil {
 		return err
 	}
 	if err := e.startPublisher(ctx); err != nil {
 		return err
 	}
 	return e.pipeline.Stop(ctx)
+}
+
+// awaitLive waits until all projections are live and none is being built.
+func (e *environment) awaitLive(ctx context.Context) error {
+	return e.await(ctx, "projections to be live", func() (bool, error) {
+		catalog := e.client.Database(harness.StateDatabase).Collection("projections")
+		live, err := catalog.CountDocuments(ctx, bson.D{
+			{Key: "live", Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "building", Value: bson.D{{Key: "$exists", Value: false}}},
+		})
+		return live == projections, err
+	})
 }
 
 // startPublisher starts a publisher and waits until it leads and has a checkpoint.

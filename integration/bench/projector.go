@@ -20,6 +20,7 @@ const (
 
 const (
 	titleReceive    = "bare azservicebus: receive and complete the same messages"
+	titleWrite      = "bare BulkWrite of the final read models"
 	titleAcceptSDK  = "AcceptNextSession and Close alone, 16 connections"
 	titleAcceptAMQP = "accept and release over go-amqp alone, 4 connections"
 )
@@ -44,7 +45,7 @@ func projectorBuckets() row {
 			if err := e.project(ctx, w, &r); err != nil {
 				return reading{}, err
 			}
-			err = e.limit(ctx, &r, "bare BulkWrite of the final read models", limitWrite, s)
+			err = e.limit(ctx, &r, titleWrite, limitWrite, s)
 			return r, err
 		},
 	}
