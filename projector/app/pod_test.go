@@ -80,7 +80,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	p := &Projector{projections: projections, logger: zerolog.Nop(), registry: obs.NewRegistry()}
 	p.config.Fields = event.DefaultFields()
 	p.config.Projections.Sequence, p.config.Projections.FailureLimit = string(event.SequenceStrict), 0.2
-	p.config.History = config.History{OnChange: "rebuild", RefoldRate: rate, VerifySample: 1}
+	p.config.History = config.History{OnChange: "rebuild", RefoldRate: new(rate), VerifySample: 1}
 	s := &stores.Stores{ReadModels: c.database, State: c.database, Events: c.database.Collection("events")}
 	name, err := podName()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // live events that the handler records in live.
 func (p *Projector) workers(s *stores.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
 	c := p.config
-	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate), Live: live, Registerer: p.registry})
+	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.JobRate()), Live: live, Registerer: p.registry})
 	refolding, err := refold.New(refold.Options{
 		Source:       events,
 		Targets:      eng.Targets,

@@ -9,10 +9,27 @@ import (
 // event store.
 type History struct {
 	OnChange         string   `name:"on-change" env:"PENSTOCK_ON_CHANGE" enum:"rebuild,refuse" default:"rebuild" help:"What the projector does if a projection was changed: build its read models again from the event store while the old ones stay in use (rebuild), or exit with what has changed and the command that starts the rebuild (refuse). A new projection is always built."`
-	RefoldRate       int      `name:"refold-rate" env:"PENSTOCK_REFOLD_RATE" default:"2000" help:"Events per second that this process reads from the event store at most, in all jobs together that build, sweep or verify read models; 0 means no limit. While live events flow, the jobs yield to them at any rate. The commands verify and deadletters resubmit are processes of their own: they keep to the same rate, and do not yield."`
+	RefoldRate       *int     `name:"refold-rate" env:"PENSTOCK_REFOLD_RATE" placeholder:"EVENTS" help:"Events per second that this process reads from the event store at most, in all jobs together that build, sweep or verify read models; 0 means no limit. Without it, the jobs of a projector have no limit: while live events flow, they yield to them at any rate. The commands verify and deadletters resubmit are processes of their own, and do not yield: without it, they read at most 2,000."`
 	VerifySample     float64  `name:"verify-sample" env:"PENSTOCK_VERIFY_SAMPLE" default:"1" help:"Share of the read models, above 0 and at most 1, that are compared with the fold of their events before a new generation goes live. 1 compares all of them."`
 	Reconcile        Interval `name:"reconcile" env:"PENSTOCK_RECONCILE" default:"1h" placeholder:"DURATION|off" help:"How often all read models are compared with the event store, so that events which the broker lost, expired or dead-lettered are found and folded; off means never. One process at a time sees to it, and dead letters whose events have taken effect are removed. At least 10s."`
 	ReconcileContent bool     `name:"reconcile-content" env:"PENSTOCK_RECONCILE_CONTENT" help:"Compare the content of the read models with the fold of their events too, and correct it, instead of the last event id alone. Each time, all events are read once for each projection, at the refold rate. With the sequence increasing it is always on."`
+}
+
+// commandRate is the rate of a command by default. A command may run in the container of a
+// projector, and does not yield to its live events.
+const commandRate = 2000
+
+// JobRate is how many events per second the jobs of a projector read at most; 0 for no limit.
+func (h History) JobRate() int { return h.rate(0) }
+
+// CommandRate is how many events per second a command reads at most; 0 for no limit.
+func (h History) CommandRate() int { return h.rate(commandRate) }
+
+func (h History) rate(unset int) int {
+	if h.RefoldRate == nil {
+		return unset
+	}
+	return *h.RefoldRate
 }
 
 // Interval is a duration; 0 means off.
@@ -41,7 +58,7 @@ const OnChangeRefuse = "refuse"
 
 func (h History) validate() error {
 	var p problems
-	p.require(h.RefoldRate >= 0, "PENSTOCK_REFOLD_RATE is %d: use a positive number of events per second, or 0 for no limit", h.RefoldRate)
+	p.require(h.JobRate() >= 0, "PENSTOCK_REFOLD_RATE is %d: use a positive number of events per second, or 0 for no limit", h.JobRate())
 	p.require(h.VerifySample > 0 && h.VerifySample <= 1, "PENSTOCK_VERIFY_SAMPLE is %v: use more than 0 and at most 1", h.VerifySample)
 	interval := time.Duration(h.Reconcile)
 	p.require(interval == 0 || interval >= minReconcile, "PENSTOCK_RECONCILE is %v: use at least %v, or off", interval, minReconcile)

@@ -152,7 +152,7 @@ func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify
 		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.ReadModels), Parking: parked,
 		Listing: verify.NewDatabase(s.ReadModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
-		Wait:   waiting(pace), Logger: logger,
+		Begin:  pace.Begin, Logger: logger,
 		Target: d.target,
 	}), nil
 }
@@ -160,16 +160,5 @@ func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify
 // commandPace is the rate of a command, which is a process of its own. It does not see the
 // live events of the pods, so it does not yield to them.
 func commandPace(c config.Config) *refold.Pace {
-	return refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate)})
-}
-
-// waiting applies the rate to work that is done page by page.
-func waiting(pace *refold.Pace) func(ctx context.Context, events int) error {
-	return func(ctx context.Context, events int) error {
-		end, err := pace.Begin(ctx, events)
-		if err == nil {
-			end()
-		}
-		return err
-	}
+	return refold.NewPace(refold.PaceOptions{Rate: float64(c.History.CommandRate())})
 }

@@ -145,7 +145,7 @@ func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stores.Stores
 	}
 	d.Aggregates, d.Events, d.Unreadable = sample.aggregates, sample.events, sample.unreadable
 	r := &d.Rollout
-	r.StoreEvents, r.Rate = total, e.Config.History.RefoldRate
+	r.StoreEvents, r.Rate = total, e.Config.History.JobRate()
 	for _, p := range d.Projections {
 		p.conclude()
 		if p.Builds {

@@ -31,7 +31,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 	s := &stores.Stores{ReadModels: db, State: db, Events: db.Collection("events")}
 	var c config.Config
 	c.Fields, c.Projections.Sequence = event.DefaultFields(), string(event.SequenceStrict)
-	c.History.RefoldRate = 60
+	c.History.RefoldRate = new(60)
 	e := &Environment{Config: c, Logger: zerolog.Nop()}
 	parked := park.NewStore(park.In(s.State), park.Options{})
 	if _, err := s.Events.Indexes().CreateOne(t.Context(), mongo.IndexModel{

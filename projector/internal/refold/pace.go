@@ -64,8 +64,8 @@ func NewPace(o PaceOptions) *Pace {
 	return p
 }
 
-// Begin waits until a page of events may be processed. The caller calls end afterwards. The
-// error is the context's cause.
+// Begin waits until a page of events may be processed. The caller calls end afterwards; more
+// calls of end do nothing. The error is the context's cause.
 func (p *Pace) Begin(ctx context.Context, events int) (end func(), err error) {
 	start := time.Now()
 	for p.limiter != nil && events > 0 {

@@ -38,6 +38,8 @@ type pass struct {
 	saved time.Time
 	// readSinceWait is the number of events that were read since waitForRate last waited.
 	readSinceWait int
+	// end ends the work that the last wait allowed.
+	end func()
 }
 
 // part is a part of a range. Its counts and its end are saved together.
@@ -60,7 +62,7 @@ type lateLook struct {
 }
 
 func newPass(w *Worker, j job.Job, t *engine.Target, params Params, at position, counts map[string]int64, progress job.Progress) *pass {
-	p := &pass{Worker: w, job: j, target: t, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now()}
+	p := &pass{Worker: w, job: j, target: t, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now(), end: func() {}}
 	maps.Copy(p.counts, counts)
 	delete(p.counts, CountLate)
 	return p
@@ -72,16 +74,22 @@ func (p *pass) countRead(a *aggregate) {
 	a.read = 0
 }
 
-// waitForRate waits as long as the rate limit demands for the events that were read. It is
-// not called between reading an aggregate and writing it: during a wait, live writers would
+// waitForRate waits as long as the rate limit and live events demand for the events that
+// were read. It is not called between reading an aggregate and writing it: during a wait, live writers would
 // move its watermark, and the write would match nothing.
 func (p *pass) waitForRate(ctx context.Context) error {
 	n := p.readSinceWait
 	p.readSinceWait = 0
-	if n == 0 || p.options.Wait == nil {
+	if n == 0 || p.options.Begin == nil {
 		return nil
 	}
-	return p.options.Wait(ctx, n)
+	p.end()
+	end, err := p.options.Begin(ctx, n)
+	if err != nil {
+		end = func() {}
+	}
+	p.end = end
+	return err
 }
 
 // begin appends the next part.
@@ -167,6 +175,7 @@ func (p *pass) waitForLook(ctx context.Context) error {
 			next = l.next
 		}
 	}
+	p.end()
 	// The holder of the range's lease renews it during the wait.
 	if err := p.wait(ctx, max(0, next.Sub(p.now()))); err != nil {
 		return err

@@ -16,6 +16,9 @@ import (
 
 func (w *simulation) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
 	w.step()
+	if w.loads != nil {
+		w.loads()
+	}
 	states := make([]model.State, len(units))
 	for i, u := range units {
 		states[i] = w.state(u.AggregateID)

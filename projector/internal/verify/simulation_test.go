@@ -51,7 +51,9 @@ type simulation struct {
 	// wrong lists the documents that a write of the verifier has left wrong.
 	wrong []string
 	// limit is the worker's rate limit; nil for none.
-	limit func(ctx context.Context, events int) error
+	limit func(ctx context.Context, events int) (end func(), err error)
+	// loads is called before read models are loaded; nil for nothing.
+	loads func()
 }
 
 // stored is the document or the side watermark of an aggregate.
@@ -342,7 +344,7 @@ func cmpEvents(first, second verify.Events) verify.Events {
 // worker returns a worker that verifies the simulation. While it waits, live writers finish.
 func (w *simulation) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
-		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Wait: w.limit, Ranges: 3,
+		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Begin: w.limit, Ranges: 3,
 		Target: func(context.Context, string, int64) (engine.Target, error) {
 			return engine.Target{Projection: w.projection, Collection: w.projection.Collection()}, nil
 		},

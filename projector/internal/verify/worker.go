@@ -82,7 +82,7 @@ type Findings interface {
 	Put(ctx context.Context, f Finding) error
 }
 
-// Options configure a [Worker]. All but Strict, Wait, Ranges, Save and Logger are
+// Options configure a [Worker]. All but Strict, Begin, Ranges, Save and Logger are
 // required.
 type Options struct {
 	Events   Events
@@ -95,10 +95,11 @@ type Options struct {
 	Target func(ctx context.Context, projection string, generation int64) (engine.Target, error)
 	// Strict is set if the event ids of an aggregate are 1, 2, 3, … without a gap.
 	Strict bool
-	// Wait is called after events were read, with their number: after each batch, and after
+	// Begin is called after events were read, with their number: after each batch, and after
 	// each aggregate that was read again to confirm a finding or to repair. It waits as long
-	// as the rate limit demands; nil means no limit.
-	Wait func(ctx context.Context, events int) error
+	// as the rate limit and live events demand. end is called before the next wait, perhaps
+	// several times. nil means no limit.
+	Begin func(ctx context.Context, events int) (end func(), err error)
 	// Ranges is the number of event ranges into which a job is split; default 16.
 	Ranges int
 	// Save is the interval between two saves of the progress; default 2 s.
@@ -224,6 +225,7 @@ func (w *Worker) Work(ctx context.Context, j job.Job, r job.Range, p job.Progres
 		}
 	}
 	pass := newPass(w, j, &target, params, at, r.Counts, p)
+	defer func() { pass.end() }()
 	switch b.Direction {
 	case forward:
 		from := b.From

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -429,9 +430,9 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 	t.Parallel()
 	w := history(t, 10)
 	waited := 0
-	w.limit = func(_ context.Context, events int) error {
+	w.limit = func(_ context.Context, events int) (func(), error) {
 		waited += events
-		return nil
+		return func() {}, nil
 	}
 	w.still = true
 	if w.verify(verify.Params{Aggregate: "007"}); waited != 3 {
@@ -454,7 +455,7 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 		t.Errorf("waited for %d events of an aggregate that was behind, want at least 17; found %+v", waited, found)
 	}
 	stop := errors.New("stop")
-	w.limit = func(context.Context, int) error { return stop }
+	w.limit = func(context.Context, int) (func(), error) { return nil, stop }
 	params, err := bson.Marshal(verify.Params{Aggregate: "007"})
 	if err != nil {
 		t.Fatal(err)
@@ -467,6 +468,30 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 	}
 	if err := worker.Work(t.Context(), j, job.Range{Bounds: ranges[0]}, &saved{}); !errors.Is(err, stop) {
 		t.Errorf("the error of the limit is lost: %v", err)
+	}
+}
+
+// TestBatchIsJudgedBetweenBeginAndEnd checks that a verification takes its turn for the work on
+// a batch, so that it rests for live events in proportion to that work.
+func TestBatchIsJudgedBetweenBeginAndEnd(t *testing.T) {
+	t.Parallel()
+	w := history(t, 10)
+	w.still = true
+	begun, ended, loaded := 0, 0, 0
+	w.limit = func(context.Context, int) (func(), error) {
+		if begun != ended {
+			t.Errorf("turn %d began before the last one ended", begun+1)
+		}
+		begun++
+		return sync.OnceFunc(func() { ended++ }), nil
+	}
+	w.loads = func() {
+		if loaded++; begun != ended+1 {
+			t.Error("read models were loaded outside of a turn")
+		}
+	}
+	if w.verify(verify.Params{GraceMillis: 1000}); loaded == 0 || begun == 0 || begun != ended {
+		t.Errorf("%d turns began and %d ended; read models were loaded %d times", begun, ended, loaded)
 	}
 }
 
