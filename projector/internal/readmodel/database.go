@@ -87,8 +87,10 @@ func (m mongoDatabase) page(ctx context.Context, collection string, filter bson.
 // read reads documents until they have maxBytes. The server sends at most 16 MiB at once,
 // so memory can exceed maxBytes by that.
 func (m mongoDatabase) read(ctx context.Context, collection string, filter bson.Raw, o *options.FindOptionsBuilder, limit, maxBytes int) ([]bson.Raw, bool, error) {
-	// Without a batch size the first batch ends at 101 documents.
-	cursor, err := m.db.Collection(collection).Find(ctx, filter, o.SetBatchSize(int32(limit)))
+	// Without a batch size the first batch ends at 101 documents. After a batch of exactly the
+	// documents that there are, the server keeps the cursor open, and the driver must ask
+	// again only to hear that there are no more.
+	cursor, err := m.db.Collection(collection).Find(ctx, filter, o.SetBatchSize(int32(limit+1)))
 	if err != nil {
 		return nil, false, fmt.Errorf("find in %s: %w", collection, err)
 	}

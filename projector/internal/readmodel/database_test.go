@@ -1,16 +1,61 @@
 package readmodel
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
+
+// A load is one request, also if all of its documents exist.
+func TestLoadAsksOnce(t *testing.T) {
+	t.Parallel()
+	requests := make(chan string, 100)
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) { requests <- e.CommandName },
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	s := newTestStore(t, onMongo(client.Database(server.Database(t).Name())))
+	for _, n := range []int{1, 2, 100} {
+		var writes []model.Write
+		var units []model.Unit
+		for i := range n {
+			u := keyOf(fmt.Sprintf("%d of %d", i, n))
+			units = append(units, u)
+			writes = append(writes, model.Write{Unit: u, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+		}
+		s.apply(t, model.Applied, writes...)
+		for len(requests) > 0 {
+			<-requests
+		}
+		states, err := s.Load(t.Context(), units)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, state := range states {
+			if state.Watermark != 1 {
+				t.Errorf("%+v: watermark %d, %v; want 1", state, state.Watermark, state.Unavailable)
+			}
+		}
+		s.Release(states)
+		if got := <-requests; got != "find" || len(requests) > 0 {
+			t.Errorf("a load of %d documents sent %s and %d more requests, want one find", n, got, len(requests))
+		}
+	}
+}
 
 // If a server has stopped answering, the abort of a transaction must not delay its group
 // for long, because the other groups of the collection wait behind it.
