@@ -13,7 +13,7 @@ import (
 )
 
 // Change are the flags of a command that changes something. Embed it. If the command's
-// Validate demands a reason, embed it with the tag set:"why=required", which says so in the
+// Validate demands a reason ([Change.RequireWhy]), embed it with the tag set:"why=required", which says so in the
 // help.
 type Change struct {
 	Yes bool   `name:"yes" help:"Make the change without asking. Required if there is no terminal, as in kubectl exec without -it."`
@@ -39,6 +39,14 @@ func (c Change) Person() string {
 		host = "unknown"
 	}
 	return name + "@" + host
+}
+
+// RequireWhy fails if the change has no reason. ask asks for it: "give the reason, …".
+func (c Change) RequireWhy(ask string) error {
+	if strings.TrimSpace(c.Why) == "" {
+		return errors.New("--why is not set: " + ask)
+	}
+	return nil
 }
 
 // Confirm asks for confirmation of what, such as "retry 12 parked aggregates", unless --yes

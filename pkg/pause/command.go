@@ -39,14 +39,11 @@ type Request struct {
 
 // Validate implements [cli.Validator].
 func (r *Request) Validate() error {
-	var problems []error
-	if strings.TrimSpace(r.Why) == "" {
-		problems = append(problems, errors.New("--why is not set: give the reason, which the status, the log and the audit show"))
-	}
+	problem := r.RequireWhy("give the reason, which the status, the log and the audit show")
 	if r.Wait < 0 {
-		problems = append(problems, fmt.Errorf("--wait is %v: use 0s or more", r.Wait))
+		problem = errors.Join(problem, fmt.Errorf("--wait is %v: use 0s or more", r.Wait))
 	}
-	return errors.Join(problems...)
+	return problem
 }
 
 // Pause pauses the service, and waits until the work has ended. If the work has not ended

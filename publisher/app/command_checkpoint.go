@@ -62,7 +62,7 @@ type checkpointSetCommand struct {
 // Validate implements [cli.Validator].
 func (c *checkpointSetCommand) Validate() error {
 	_, err := config.ParseStartPoint("<where>", c.Where)
-	return errors.Join(err, requireWhy(c.Change, "moving a checkpoint skips events or publishes them again"))
+	return errors.Join(err, c.RequireWhy("give the reason, because moving a checkpoint skips events or publishes them again"))
 }
 
 func (*checkpointSetCommand) validate(c *config.Config) error {
@@ -116,7 +116,7 @@ type checkpointResetCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *checkpointResetCommand) Validate() error {
-	return requireWhy(c.Change, "removing the position skips events or publishes them again")
+	return c.RequireWhy("give the reason, because removing the position skips events or publishes them again")
 }
 
 func (*checkpointResetCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }

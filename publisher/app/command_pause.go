@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/pause"
@@ -35,12 +33,4 @@ func (e *environment) pausable(s *stores) pause.Subject {
 			return e.change(ctx, s, flags, what, do)
 		},
 	}
-}
-
-// requireWhy fails if a change has no reason.
-func requireWhy(c cli.Change, because string) error {
-	if strings.TrimSpace(c.Why) == "" {
-		return fmt.Errorf("--why is not set: give the reason, because %s", because)
-	}
-	return nil
 }

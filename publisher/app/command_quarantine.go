@@ -171,7 +171,7 @@ type quarantineDiscardCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *quarantineDiscardCommand) Validate() error {
-	return errors.Join(c.quarantineFilter.Validate(), requireWhy(c.Change, "metrics and alerts no longer count discarded events"))
+	return errors.Join(c.quarantineFilter.Validate(), c.RequireWhy("give the reason, because metrics and alerts no longer count discarded events"))
 }
 
 func (*quarantineDiscardCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }

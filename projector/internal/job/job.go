@@ -52,43 +52,44 @@ func States() []State { return []State{Planning, Running, Paused, Done, Failed, 
 // Ended reports whether a job in the state is over. A failed one can be resumed.
 func (s State) Ended() bool { return s == Done || s == Failed || s == Cancelled }
 
-// Job is one job. Its fields are those of its document.
+// Job is one job. Its fields are those of its document; JSON, for commands, leaves out those
+// that only the workers need.
 type Job struct {
 	// ID is unique. [Store.Create] makes one if it is empty.
-	ID   string `bson:"_id"`
-	Kind Kind   `bson:"kind"`
+	ID   string `bson:"_id" json:"id"`
+	Kind Kind   `bson:"kind" json:"kind"`
 	// Projection and Generation identify the read models on which the job works.
-	Projection string `bson:"projection"`
-	Generation int64  `bson:"generation"`
+	Projection string `bson:"projection" json:"projection"`
+	Generation int64  `bson:"generation" json:"generation"`
 	// Params are for the worker alone; nil for none.
-	Params bson.Raw `bson:"params,omitempty"`
-	State  State    `bson:"state"`
+	Params bson.Raw `bson:"params,omitempty" json:"-"`
+	State  State    `bson:"state" json:"state"`
 	// Reason says why the job failed or was cancelled or paused. While it runs, Reason is
 	// the last error that a worker retries after.
-	Reason string `bson:"reason,omitempty"`
+	Reason string `bson:"reason,omitempty" json:"reason,omitempty"`
 	// Who created the job, and Why.
-	Who string `bson:"who,omitempty"`
-	Why string `bson:"why,omitempty"`
+	Who string `bson:"who,omitempty" json:"who,omitempty"`
+	Why string `bson:"why,omitempty" json:"why,omitempty"`
 	// The times are the server's. Progressed is the last time that a range was saved or
 	// finished, or that the state changed.
-	Created    time.Time `bson:"createdAt"`
-	Started    time.Time `bson:"startedAt,omitempty"`
-	Progressed time.Time `bson:"progressedAt,omitempty"`
-	Finished   time.Time `bson:"finishedAt,omitempty"`
+	Created    time.Time `bson:"createdAt" json:"createdAt"`
+	Started    time.Time `bson:"startedAt,omitempty" json:"startedAt,omitzero"`
+	Progressed time.Time `bson:"progressedAt,omitempty" json:"progressedAt,omitzero"`
+	Finished   time.Time `bson:"finishedAt,omitempty" json:"finishedAt,omitzero"`
 	// Epoch counts the attempts to plan the job.
-	Epoch int64 `bson:"epoch"`
+	Epoch int64 `bson:"epoch" json:"-"`
 	// Counts are the workers' counts, summed over all ranges.
-	Counts map[string]int64 `bson:"counts,omitempty"`
+	Counts map[string]int64 `bson:"counts,omitempty" json:"counts,omitempty"`
 	// Total is the approximate amount of work in the unit of the worker's first count; 0 if
 	// that is not known.
-	Total int64 `bson:"total"`
+	Total int64 `bson:"total" json:"total"`
 	// Ranges is the number of ranges, RangesDone the number of finished ones.
-	Ranges     int `bson:"ranges"`
-	RangesDone int `bson:"rangesDone"`
+	Ranges     int `bson:"ranges" json:"ranges"`
+	RangesDone int `bson:"rangesDone" json:"rangesDone"`
 	// Attempts counts the errors of planning in a row.
-	Attempts int `bson:"attempts,omitempty"`
+	Attempts int `bson:"attempts,omitempty" json:"-"`
 	// Planned says that the ranges are known. It determines the state of a resumed job.
-	Planned bool `bson:"planned"`
+	Planned bool `bson:"planned" json:"-"`
 }
 
 // Bounds are the ends of a range. Only the worker reads them.

@@ -14,11 +14,6 @@ type auditCommand struct {
 
 func (*auditCommand) needs() config.Part { return config.PartMongoDB }
 
-func (c *auditCommand) run(ctx context.Context, e *Environment) error {
-	s, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close(ctx)
+func (c *auditCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	return c.Print(ctx, audit.NewStore(audit.In(s.State)), e.stdout, e.stderr)
 }

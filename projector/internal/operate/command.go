@@ -3,19 +3,15 @@ package operate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/audit"
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // commands are all commands of the program. A command is a struct of its flags and
@@ -41,14 +37,21 @@ type commands struct {
 	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
-// command is a command of the program.
+// command is a command of the program. It implements runner or, if it always uses the
+// databases, storedRunner. The result goes to stdout; questions and the log go to stderr. An
+// error is printed as one line, and the process exits with status 1.
 type command interface {
 	// needs returns the parts of the configuration that the command uses. Only those are
 	// validated.
 	needs() config.Part
-	// run does the work. The result goes to stdout; questions and the log go to stderr. An
-	// error is printed as one line, and the process exits with status 1.
+}
+
+type runner interface {
 	run(ctx context.Context, e *Environment) error
+}
+
+type storedRunner interface {
+	runOn(ctx context.Context, e *Environment, s *stored) error
 }
 
 // Environment is a command with all that it runs on. Make it with [Parse].
@@ -74,7 +77,18 @@ type Environment struct {
 }
 
 // Run runs the command.
-func (e *Environment) Run(ctx context.Context) error { return e.command.run(ctx, e) }
+func (e *Environment) Run(ctx context.Context) error {
+	c, uses := e.command.(storedRunner)
+	if !uses {
+		return e.command.(runner).run(ctx, e)
+	}
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	return c.runOn(ctx, e, s)
+}
 
 // Service reports whether the command is the service.
 func (e *Environment) Service() bool {
@@ -90,29 +104,6 @@ func (e *Environment) Check() (bool, error) {
 		return false, nil
 	}
 	return true, c.report(e.stdout, e.Projections)
-}
-
-// connect opens the stores and checks that MongoDB answers. Unlike the service it fails at
-// once if a store does not answer. The caller closes the stores.
-func (e *Environment) connect(ctx context.Context) (*stores.Stores, error) {
-	s, err := stores.Open(e.Config.MongoDB, nil, e.Logger)
-	if err != nil {
-		return nil, err
-	}
-	for _, client := range s.Needed {
-		if err := mongox.Reach(ctx, client.Client, stores.AttemptTimeout); err != nil {
-			s.Close(ctx)
-			return nil, fmt.Errorf("reach MongoDB at %s (%s): %w", client.Store, client.What, err)
-		}
-	}
-	return s, nil
-}
-
-// change asks for confirmation of what, such as "retry 12 parked aggregates", calls do, and
-// records the change in the audit. do returns the numbers of its result.
-func (e *Environment) change(ctx context.Context, s *stores.Stores, c cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
-	change := audit.Change{Flags: c, Command: e.Path, What: what, In: e.stdin, Out: e.stderr}
-	return audit.NewStore(audit.In(s.State)).Confirmed(ctx, change, do)
 }
 
 // program is the command line: the configuration, which every command takes, and the

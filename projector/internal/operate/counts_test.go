@@ -11,7 +11,7 @@ import (
 func TestCountsHaveTheRightNoun(t *testing.T) {
 	t.Parallel()
 	of := map[string]int64{verify.CountAggregates: 1, verify.CountEvents: 1}
-	if got := counts(jobView{Counts: of}); got != "1 aggregate, 1 event" {
+	if got := counts(job.Job{Counts: of}); got != "1 aggregate, 1 event" {
 		t.Errorf("a job has %q", got)
 	}
 	if got := summary(verified{State: job.Done, Counts: of}); !strings.Contains(got, ": 1 aggregate, 1 event: every") {

@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // deadlettersCommands are the commands about the dead letters of the subscription.
@@ -96,7 +95,7 @@ const closeTimeout = 2 * time.Second
 const peekTimeout = time.Minute
 
 // choose lists the dead letters that the flags choose.
-func (f deadlettersFilter) choose(ctx context.Context, e *Environment, q deadletter.Queue, parked *park.Store) ([]deadLetter, error) {
+func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) ([]deadLetter, error) {
 	reader, err := event.NewReader(e.Config.Fields)
 	if err != nil {
 		return nil, err
@@ -116,7 +115,7 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, q deadlet
 	for i := range found {
 		d := &found[i]
 		if _, asked := known[d.AggregateID]; d.AggregateID != "" && !asked {
-			markers, err := parked.List(ctx, park.Filter{AggregateID: d.AggregateID}, maxParked)
+			markers, err := s.parked.List(ctx, park.Filter{AggregateID: d.AggregateID}, maxParked)
 			if err != nil {
 				return nil, err
 			}
@@ -169,32 +168,30 @@ type deadlettersListCommand struct {
 	cli.Output
 }
 
-func (c *deadlettersListCommand) run(ctx context.Context, e *Environment) error {
-	return e.withParked(ctx, func(_ *stores.Stores, parked *park.Store) error {
-		return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
-			looking, cancel := mongox.Timeout(ctx, peekTimeout)
-			defer cancel()
-			found, err := c.choose(looking, e, q, parked)
-			if err != nil {
-				return err
-			}
-			if len(found) == 0 {
-				fmt.Fprintln(e.stderr, "no dead letters")
-			}
-			return cli.List(e.stdout, c.Output, found,
-				cli.Column[deadLetter]{Name: "sequence", Text: func(d deadLetter) string { return strconv.FormatInt(d.Sequence, 10) }},
-				cli.Column[deadLetter]{Name: "reason", Text: func(d deadLetter) string { return d.Reason }},
-				cli.Column[deadLetter]{Name: "aggregate", Text: func(d deadLetter) string { return d.AggregateID }},
-				cli.Column[deadLetter]{Name: "event", Text: func(d deadLetter) string {
-					if d.EventID == 0 {
-						return ""
-					}
-					return fmt.Sprintf("%d %s", d.EventID, d.EventType)
-				}},
-				cli.Column[deadLetter]{Name: "parked in", Text: func(d deadLetter) string { return strings.Join(d.Parked, ", ") }},
-				cli.Column[deadLetter]{Name: "next", Text: func(d deadLetter) string { return d.Next }},
-			)
-		})
+func (c *deadlettersListCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
+		looking, cancel := mongox.Timeout(ctx, peekTimeout)
+		defer cancel()
+		found, err := c.choose(looking, e, s, q)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			fmt.Fprintln(e.stderr, "no dead letters")
+		}
+		return cli.List(e.stdout, c.Output, found,
+			cli.Column[deadLetter]{Name: "sequence", Text: func(d deadLetter) string { return strconv.FormatInt(d.Sequence, 10) }},
+			cli.Column[deadLetter]{Name: "reason", Text: func(d deadLetter) string { return d.Reason }},
+			cli.Column[deadLetter]{Name: "aggregate", Text: func(d deadLetter) string { return d.AggregateID }},
+			cli.Column[deadLetter]{Name: "event", Text: func(d deadLetter) string {
+				if d.EventID == 0 {
+					return ""
+				}
+				return fmt.Sprintf("%d %s", d.EventID, d.EventType)
+			}},
+			cli.Column[deadLetter]{Name: "parked in", Text: func(d deadLetter) string { return strings.Join(d.Parked, ", ") }},
+			cli.Column[deadLetter]{Name: "next", Text: func(d deadLetter) string { return d.Next }},
+		)
 	})
 }
 
@@ -205,53 +202,48 @@ type deadlettersDiscardCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *deadlettersDiscardCommand) Validate() error {
-	problem := c.deadlettersFilter.Validate()
-	if strings.TrimSpace(c.Why) == "" {
-		problem = errors.Join(problem, errors.New("--why is not set: say why the messages are removed; the reason is kept in the audit"))
-	}
+	problem := errors.Join(c.deadlettersFilter.Validate(), c.RequireWhy("say why the messages are removed; the reason is kept in the audit"))
 	if c.Reason == "" && c.Aggregate == "" && c.Sequence == 0 {
 		problem = errors.Join(problem, errors.New("no message is chosen: use --sequence-number, --aggregate or --reason"))
 	}
 	return problem
 }
 
-func (c *deadlettersDiscardCommand) run(ctx context.Context, e *Environment) error {
-	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
-		return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
-			looking, cancel := mongox.Timeout(ctx, peekTimeout)
-			found, err := c.choose(looking, e, q, parked)
-			cancel()
-			if err != nil {
-				return err
-			}
-			if len(found) == 0 {
-				fmt.Fprintln(e.stderr, "no dead letters")
-				return nil
-			}
-			sequences := make(map[int64]bool, len(found))
-			for _, d := range found {
-				sequences[d.Sequence] = true
-			}
-			removed := 0
-			what := fmt.Sprintf("permanently remove %s of subscription %s of topic %s", cli.Count(int64(len(found)), "dead letter"), e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
-			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-				removing, cancel := mongox.Timeout(ctx, peekTimeout)
-				defer cancel()
-				var err error
-				removed, err = deadletter.Remove(removing, q, sequences, c.Limit, e.Logger)
-				return map[string]int64{"removed": int64(removed)}, err
-			})
-			if err != nil {
-				return err
-			}
-			if _, err := fmt.Fprintf(e.stdout, "removed %s\n", cli.Count(int64(removed), "dead letter")); err != nil {
-				return fmt.Errorf("print the result: %w", err)
-			}
-			if removed < len(found) {
-				fmt.Fprintf(e.stderr, "%d stay: another receiver has locked or removed them; try again\n", len(found)-removed)
-				return cli.ErrFindings
-			}
+func (c *deadlettersDiscardCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
+		looking, cancel := mongox.Timeout(ctx, peekTimeout)
+		found, err := c.choose(looking, e, s, q)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			fmt.Fprintln(e.stderr, "no dead letters")
 			return nil
+		}
+		sequences := make(map[int64]bool, len(found))
+		for _, d := range found {
+			sequences[d.Sequence] = true
+		}
+		removed := 0
+		what := fmt.Sprintf("permanently remove %s of subscription %s of topic %s", cli.Count(int64(len(found)), "dead letter"), e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
+		err = s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			removing, cancel := mongox.Timeout(ctx, peekTimeout)
+			defer cancel()
+			var err error
+			removed, err = deadletter.Remove(removing, q, sequences, c.Limit, e.Logger)
+			return map[string]int64{"removed": int64(removed)}, err
 		})
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(e.stdout, "removed %s\n", cli.Count(int64(removed), "dead letter")); err != nil {
+			return fmt.Errorf("print the result: %w", err)
+		}
+		if removed < len(found) {
+			fmt.Fprintf(e.stderr, "%d stay: another receiver has locked or removed them; try again\n", len(found)-removed)
+			return cli.ErrFindings
+		}
+		return nil
 	})
 }

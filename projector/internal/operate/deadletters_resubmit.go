@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -58,62 +57,60 @@ type keptLetter struct {
 	Why         string `json:"why"`
 }
 
-func (c *deadlettersResubmitCommand) run(ctx context.Context, e *Environment) error {
-	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
-		var found []deadLetter
-		err := e.withDeadLetters(ctx, func(q deadletter.Queue) (err error) {
-			looking, cancel := mongox.Timeout(ctx, peekTimeout)
-			defer cancel()
-			found, err = c.choose(looking, e, q, parked)
-			return err
+func (c *deadlettersResubmitCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	var found []deadLetter
+	err := e.withDeadLetters(ctx, func(q deadletter.Queue) (err error) {
+		looking, cancel := mongox.Timeout(ctx, peekTimeout)
+		defer cancel()
+		found, err = c.choose(looking, e, s, q)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(e.stderr, "no dead letters")
+		return nil
+	}
+	result := resubmitted{Kept: []keptLetter{}}
+	var letters []deadLetter
+	for _, d := range found {
+		if d.Problem != "" {
+			result.keep(d, "it is not an event: use deadletters discard")
+			continue
+		}
+		letters = append(letters, d)
+	}
+	if len(letters) > 0 {
+		err := e.withReadModels(ctx, s, func(store verify.Store) error {
+			r, err := newResubmission(ctx, e, s, store)
+			if err != nil {
+				return err
+			}
+			return c.resubmit(ctx, e, s, r, letters, &result)
 		})
 		if err != nil {
 			return err
 		}
-		if len(found) == 0 {
-			fmt.Fprintln(e.stderr, "no dead letters")
-			return nil
-		}
-		result := resubmitted{Kept: []keptLetter{}}
-		var letters []deadLetter
-		for _, d := range found {
-			if d.Problem != "" {
-				result.keep(d, "it is not an event: use deadletters discard")
-				continue
-			}
-			letters = append(letters, d)
-		}
-		if len(letters) > 0 {
-			err := e.withReadModels(ctx, s, func(store verify.Store) error {
-				r, err := newResubmission(ctx, e, s, store, parked)
-				if err != nil {
-					return err
-				}
-				return c.resubmit(ctx, e, s, parked, r, letters, &result)
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return c.report(e, result)
-	})
+	}
+	return c.report(e, result)
 }
 
 // resubmit asks for confirmation, resumes the parked aggregates, repairs, and removes
 // messages.
-func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *Environment, s *stores.Stores, parked *park.Store, r *resubmission, letters []deadLetter, result *resubmitted) error {
+func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *Environment, s *stored, r *resubmission, letters []deadLetter, result *resubmitted) error {
 	markers, aggregates := r.parked(letters)
 	what := fmt.Sprintf("bring the read models of %s up to date from the event store, of which %d parked, and remove %s from subscription %s of topic %s",
 		cli.Count(int64(aggregates), "aggregate"), len(aggregatesOf(markers)), cli.Count(int64(len(letters)), "dead letter"), e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
-	return e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+	return s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 		counts := map[string]int64{}
 		if len(markers) > 0 {
-			n, err := parked.Retry(ctx, markers, time.Now())
+			n, err := s.parked.Retry(ctx, markers, time.Now())
 			counts["retried"] = n
 			if err != nil {
 				return counts, err
 			}
-			if _, _, err := awaitRetried(ctx, parked, markers, c.Wait); err != nil {
+			if _, _, err := awaitRetried(ctx, s.parked, markers, c.Wait); err != nil {
 				return counts, err
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // diffCommand shows what changed definitions would do to real aggregates.
@@ -97,7 +96,7 @@ func (c *diffCommand) run(ctx context.Context, e *Environment) error {
 	if err != nil {
 		return err
 	}
-	var s *stores.Stores
+	var s *stored
 	if c.needs()&config.PartMongoDB != 0 {
 		if s, err = e.connect(ctx); err != nil {
 			return err
@@ -124,7 +123,7 @@ func (c *diffCommand) run(ctx context.Context, e *Environment) error {
 }
 
 // fold folds the sample, and estimates what a rollout reads.
-func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stores.Stores, d *difference) error {
+func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stored, d *difference) error {
 	sample := sampler{
 		comparisons: d.Projections, strict: event.Sequence(e.Config.Projections.Sequence) == event.SequenceStrict,
 		most: c.Sample, open: map[string][]versus{},
@@ -135,7 +134,7 @@ func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stores.Stores
 		total, err = sample.fromFile(c.From, e.Config.Fields)
 	} else {
 		var reader *eventstore.Reader
-		if reader, err = eventstore.NewReader(s.Events, e.Config.Fields, e.Logger); err != nil {
+		if reader, err = s.events(); err != nil {
 			return err
 		}
 		total, err = sample.fromStore(ctx, reader)
@@ -178,9 +177,8 @@ const retires = "retire: nothing writes the projection any more, unless pods of 
 
 // compareWithCatalog compares projections with the live definitions of the catalog. pods is
 // the number of running pods of the pipeline.
-func (e *Environment) compareWithCatalog(ctx context.Context, s *stores.Stores, after []*projection.Projection) (all []*comparison, pods int, err error) {
-	catalog := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), "")
-	found, err := entries(ctx, catalog)
+func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after []*projection.Projection) (all []*comparison, pods int, err error) {
+	found, err := s.entries(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -215,15 +213,14 @@ func (e *Environment) compareWithCatalog(ctx context.Context, s *stores.Stores, 
 }
 
 // alivePods counts the pods of the pipelines of entries.
-func alivePods(ctx context.Context, s *stores.Stores, found map[string]*generation.Entry) (int, error) {
+func alivePods(ctx context.Context, s *stored, found map[string]*generation.Entry) (int, error) {
 	pipelines := map[string]bool{}
 	for _, entry := range found {
 		pipelines[entry.Pipeline] = true
 	}
 	pods := 0
 	for pipeline := range pipelines {
-		registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline})
-		alive, err := registry.Alive(ctx)
+		alive, err := s.alive(ctx, pipeline)
 		if err != nil {
 			return 0, err
 		}

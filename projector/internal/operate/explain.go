@@ -10,7 +10,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
@@ -162,7 +161,7 @@ func (c *explainCommand) read(ctx context.Context, e *Environment, visit func(*e
 		return err
 	}
 	defer s.Close(ctx)
-	reader, err := eventstore.NewReader(s.Events, e.Config.Fields, e.Logger)
+	reader, err := s.events()
 	if err != nil {
 		return err
 	}

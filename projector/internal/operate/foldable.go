@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // foldable is a projection by which a command folds events.
@@ -35,14 +34,16 @@ func (e *Environment) foldables(ctx context.Context, names []string) ([]foldable
 		if err := e.Config.ValidateParts(config.PartMongoDB); err != nil {
 			return nil, fmt.Errorf("set PENSTOCK_PROJECTIONS to the file of the projections, or give the store of the catalog: %w", err)
 		}
-		err = e.withCatalog(ctx, func(_ *stores.Stores, catalog *generation.Catalog) error {
-			found, err := entries(ctx, catalog)
-			if err == nil {
-				all, err = e.liveFoldables(found, names)
-			}
-			return err
-		})
+		s, err := e.connect(ctx)
 		if err != nil {
+			return nil, err
+		}
+		defer s.Close(ctx)
+		found, err := s.entries(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if all, err = e.liveFoldables(found, names); err != nil {
 			return nil, err
 		}
 	}

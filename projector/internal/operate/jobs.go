@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // jobsCommands are the commands about jobs.
@@ -22,50 +21,6 @@ type jobsCommands struct {
 	Pause  jobsPauseCommand  `cmd:"" help:"Stop the work on a job until it is resumed. Its progress is kept."`
 	Resume jobsResumeCommand `cmd:"" help:"Continue a job that is paused or has failed, from its saved progress."`
 	Cancel jobsCancelCommand `cmd:"" help:"Cancel a job. It cannot be resumed. A rebuild whose job is cancelled fails, and the live read model stays."`
-}
-
-// jobView is a job as the commands print it.
-type jobView struct {
-	ID         string           `json:"id"`
-	Kind       job.Kind         `json:"kind"`
-	Projection string           `json:"projection"`
-	Generation int64            `json:"generation"`
-	State      job.State        `json:"state"`
-	Reason     string           `json:"reason,omitempty"`
-	Who        string           `json:"who,omitempty"`
-	Why        string           `json:"why,omitempty"`
-	Created    time.Time        `json:"createdAt"`
-	Started    *time.Time       `json:"startedAt,omitempty"`
-	Progressed *time.Time       `json:"progressedAt,omitempty"`
-	Finished   *time.Time       `json:"finishedAt,omitempty"`
-	Ranges     int              `json:"ranges"`
-	RangesDone int              `json:"rangesDone"`
-	Total      int64            `json:"total"`
-	Counts     map[string]int64 `json:"counts,omitempty"`
-}
-
-func viewJob(j job.Job) jobView {
-	optional := func(at time.Time) *time.Time {
-		if at.IsZero() {
-			return nil
-		}
-		return &at
-	}
-	return jobView{
-		ID: j.ID, Kind: j.Kind, Projection: j.Projection, Generation: j.Generation, State: j.State, Reason: j.Reason,
-		Who: j.Who, Why: j.Why, Created: j.Created, Started: optional(j.Started), Progressed: optional(j.Progressed),
-		Finished: optional(j.Finished), Ranges: j.Ranges, RangesDone: j.RangesDone, Total: j.Total, Counts: j.Counts,
-	}
-}
-
-// withJobs calls do with the job store.
-func (e *Environment) withJobs(ctx context.Context, do func(s *stores.Stores, jobs *job.Store) error) error {
-	s, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close(ctx)
-	return do(s, job.NewStore(s.State, job.Options{Logger: e.Logger}))
 }
 
 type jobsListCommand struct {
@@ -98,46 +53,40 @@ func join[T ~string](words []T) string {
 
 func (*jobsListCommand) needs() config.Part { return config.PartMongoDB }
 
-func (c *jobsListCommand) run(ctx context.Context, e *Environment) error {
-	return e.withJobs(ctx, func(_ *stores.Stores, jobs *job.Store) error {
-		var filter job.Filter
-		if c.Projection != "" {
-			filter.Projections = []string{c.Projection}
-		}
-		if c.Kind != "" {
-			filter.Kinds = []job.Kind{job.Kind(c.Kind)}
-		}
-		if c.State != "" {
-			filter.States = []job.State{job.State(c.State)}
-		}
-		found, err := jobs.List(ctx, filter)
-		if err != nil {
-			return err
-		}
-		views := make([]jobView, len(found))
-		for i, j := range found {
-			views[i] = viewJob(j)
-		}
-		if len(views) == 0 {
-			fmt.Fprintln(e.stderr, "no jobs")
-		}
-		now := time.Now()
-		return cli.List(e.stdout, c.Output, views,
-			cli.Column[jobView]{Name: "id", Text: func(j jobView) string { return j.ID }},
-			cli.Column[jobView]{Name: "kind", Text: func(j jobView) string { return string(j.Kind) }},
-			cli.Column[jobView]{Name: "projection", Text: func(j jobView) string { return j.Projection }},
-			cli.Column[jobView]{Name: "generation", Text: func(j jobView) string { return fmt.Sprint(j.Generation) }},
-			cli.Column[jobView]{Name: "state", Text: func(j jobView) string { return string(j.State) }},
-			cli.Column[jobView]{Name: "ranges", Text: ranges},
-			cli.Column[jobView]{Name: "counts", Text: counts},
-			cli.Column[jobView]{Name: "age", Text: func(j jobView) string { return cli.Age(now, j.Created) }},
-			cli.Column[jobView]{Name: "reason", Text: func(j jobView) string { return j.Reason }},
-		)
-	})
+func (c *jobsListCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	var filter job.Filter
+	if c.Projection != "" {
+		filter.Projections = []string{c.Projection}
+	}
+	if c.Kind != "" {
+		filter.Kinds = []job.Kind{job.Kind(c.Kind)}
+	}
+	if c.State != "" {
+		filter.States = []job.State{job.State(c.State)}
+	}
+	found, err := s.jobs.List(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(e.stderr, "no jobs")
+	}
+	now := time.Now()
+	return cli.List(e.stdout, c.Output, found,
+		cli.Column[job.Job]{Name: "id", Text: func(j job.Job) string { return j.ID }},
+		cli.Column[job.Job]{Name: "kind", Text: func(j job.Job) string { return string(j.Kind) }},
+		cli.Column[job.Job]{Name: "projection", Text: func(j job.Job) string { return j.Projection }},
+		cli.Column[job.Job]{Name: "generation", Text: func(j job.Job) string { return fmt.Sprint(j.Generation) }},
+		cli.Column[job.Job]{Name: "state", Text: func(j job.Job) string { return string(j.State) }},
+		cli.Column[job.Job]{Name: "ranges", Text: ranges},
+		cli.Column[job.Job]{Name: "counts", Text: counts},
+		cli.Column[job.Job]{Name: "age", Text: func(j job.Job) string { return cli.Age(now, j.Created) }},
+		cli.Column[job.Job]{Name: "reason", Text: func(j job.Job) string { return j.Reason }},
+	)
 }
 
 // ranges formats how many of the job's ranges are finished.
-func ranges(j jobView) string {
+func ranges(j job.Job) string {
 	if j.Ranges == 0 {
 		return ""
 	}
@@ -145,7 +94,7 @@ func ranges(j jobView) string {
 }
 
 // counts formats the numbers of a job's work.
-func counts(j jobView) string {
+func counts(j job.Job) string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(j.Counts)) {
 		texts = append(texts, counted(j.Counts[name], name))
@@ -173,51 +122,43 @@ type jobsShowCommand struct {
 	cli.Output
 }
 
-func (c *jobsShowCommand) run(ctx context.Context, e *Environment) error {
-	return e.withJobs(ctx, func(_ *stores.Stores, jobs *job.Store) error {
-		j, err := jobs.Get(ctx, c.ID)
-		if err != nil {
-			return c.explain(err)
-		}
-		return cli.Show(e.stdout, c.Output, viewJob(j),
-			cli.Column[jobView]{Name: "id", Text: func(j jobView) string { return j.ID }},
-			cli.Column[jobView]{Name: "kind", Text: func(j jobView) string { return string(j.Kind) }},
-			cli.Column[jobView]{Name: "projection", Text: func(j jobView) string { return j.Projection }},
-			cli.Column[jobView]{Name: "generation", Text: func(j jobView) string { return fmt.Sprint(j.Generation) }},
-			cli.Column[jobView]{Name: "state", Text: func(j jobView) string { return string(j.State) }},
-			cli.Column[jobView]{Name: "reason", Text: func(j jobView) string { return j.Reason }},
-			cli.Column[jobView]{Name: "ranges finished", Text: ranges},
-			cli.Column[jobView]{Name: "planned amount", Text: func(j jobView) string { return optionalCount(int(j.Total)) }},
-			cli.Column[jobView]{Name: "counts", Text: counts},
-			cli.Column[jobView]{Name: "created at", Text: func(j jobView) string { return cli.Time(j.Created) }},
-			cli.Column[jobView]{Name: "started at", Text: func(j jobView) string { return optionalTime(j.Started) }},
-			cli.Column[jobView]{Name: "last progress at", Text: func(j jobView) string { return optionalTime(j.Progressed) }},
-			cli.Column[jobView]{Name: "finished at", Text: func(j jobView) string { return optionalTime(j.Finished) }},
-			cli.Column[jobView]{Name: "who", Text: func(j jobView) string { return j.Who }},
-			cli.Column[jobView]{Name: "why", Text: func(j jobView) string { return j.Why }},
-		)
-	})
+func (c *jobsShowCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	j, err := s.jobs.Get(ctx, c.ID)
+	if err != nil {
+		return c.explain(err)
+	}
+	return cli.Show(e.stdout, c.Output, j,
+		cli.Column[job.Job]{Name: "id", Text: func(j job.Job) string { return j.ID }},
+		cli.Column[job.Job]{Name: "kind", Text: func(j job.Job) string { return string(j.Kind) }},
+		cli.Column[job.Job]{Name: "projection", Text: func(j job.Job) string { return j.Projection }},
+		cli.Column[job.Job]{Name: "generation", Text: func(j job.Job) string { return fmt.Sprint(j.Generation) }},
+		cli.Column[job.Job]{Name: "state", Text: func(j job.Job) string { return string(j.State) }},
+		cli.Column[job.Job]{Name: "reason", Text: func(j job.Job) string { return j.Reason }},
+		cli.Column[job.Job]{Name: "ranges finished", Text: ranges},
+		cli.Column[job.Job]{Name: "planned amount", Text: func(j job.Job) string { return optionalCount(int(j.Total)) }},
+		cli.Column[job.Job]{Name: "counts", Text: counts},
+		cli.Column[job.Job]{Name: "created at", Text: func(j job.Job) string { return cli.Time(j.Created) }},
+		cli.Column[job.Job]{Name: "started at", Text: func(j job.Job) string { return cli.Time(j.Started) }},
+		cli.Column[job.Job]{Name: "last progress at", Text: func(j job.Job) string { return cli.Time(j.Progressed) }},
+		cli.Column[job.Job]{Name: "finished at", Text: func(j job.Job) string { return cli.Time(j.Finished) }},
+		cli.Column[job.Job]{Name: "who", Text: func(j job.Job) string { return j.Who }},
+		cli.Column[job.Job]{Name: "why", Text: func(j job.Job) string { return j.Why }},
+	)
 }
 
-// changeJob asks for confirmation, changes a job and prints its state.
-func (c jobID) changeJob(ctx context.Context, e *Environment, change cli.Change, verb string, do func(context.Context, *job.Store) (job.Job, error)) error {
-	return e.withJobs(ctx, func(s *stores.Stores, jobs *job.Store) error {
-		before, err := jobs.Get(ctx, c.ID)
-		if err != nil {
-			return c.explain(err)
+// change asks for confirmation, changes a job and prints its state.
+func (c jobID) change(ctx context.Context, e *Environment, s *stored, flags cli.Change, verb string, do func(context.Context) (job.Job, error)) error {
+	before, err := s.jobs.Get(ctx, c.ID)
+	if err != nil {
+		return c.explain(err)
+	}
+	what := fmt.Sprintf("%s job %s, a %s of projection %s, generation %d, which is %s", verb, c.ID, before.Kind, before.Projection, before.Generation, before.State)
+	return s.change(ctx, flags, what, func(ctx context.Context) (map[string]int64, error) {
+		after, err := do(ctx)
+		if err == nil {
+			fmt.Fprintf(e.stdout, "job %s is %s\n", after.ID, after.State)
 		}
-		what := fmt.Sprintf("%s job %s, a %s of projection %s, generation %d, which is %s", verb, c.ID, before.Kind, before.Projection, before.Generation, before.State)
-		var after job.Job
-		err = e.change(ctx, s, change, what, func(ctx context.Context) (map[string]int64, error) {
-			var err error
-			after, err = do(ctx, jobs)
-			return nil, err
-		})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(e.stdout, "job %s is %s\n", after.ID, after.State)
-		return nil
+		return nil, err
 	})
 }
 
@@ -226,10 +167,8 @@ type jobsPauseCommand struct {
 	cli.Change
 }
 
-func (c *jobsPauseCommand) run(ctx context.Context, e *Environment) error {
-	return c.changeJob(ctx, e, c.Change, "pause", func(ctx context.Context, jobs *job.Store) (job.Job, error) {
-		return jobs.Pause(ctx, c.ID, by(c.Change))
-	})
+func (c *jobsPauseCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	return c.change(ctx, e, s, c.Change, "pause", func(ctx context.Context) (job.Job, error) { return s.jobs.Pause(ctx, c.ID, by(c.Change)) })
 }
 
 type jobsResumeCommand struct {
@@ -237,10 +176,8 @@ type jobsResumeCommand struct {
 	cli.Change
 }
 
-func (c *jobsResumeCommand) run(ctx context.Context, e *Environment) error {
-	return c.changeJob(ctx, e, c.Change, "resume", func(ctx context.Context, jobs *job.Store) (job.Job, error) {
-		return jobs.Resume(ctx, c.ID)
-	})
+func (c *jobsResumeCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	return c.change(ctx, e, s, c.Change, "resume", func(ctx context.Context) (job.Job, error) { return s.jobs.Resume(ctx, c.ID) })
 }
 
 type jobsCancelCommand struct {
@@ -248,10 +185,8 @@ type jobsCancelCommand struct {
 	cli.Change
 }
 
-func (c *jobsCancelCommand) run(ctx context.Context, e *Environment) error {
-	return c.changeJob(ctx, e, c.Change, "cancel", func(ctx context.Context, jobs *job.Store) (job.Job, error) {
-		return jobs.Cancel(ctx, c.ID, by(c.Change))
-	})
+func (c *jobsCancelCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	return c.change(ctx, e, s, c.Change, "cancel", func(ctx context.Context) (job.Job, error) { return s.jobs.Cancel(ctx, c.ID, by(c.Change)) })
 }
 
 // by formats the reason that a job shows: who changed it, and why.

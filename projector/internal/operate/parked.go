@@ -8,9 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // maxParked bounds the parked aggregates that one command lists or changes.
@@ -53,23 +51,13 @@ func (f parkedFilter) filter(now time.Time) park.Filter {
 
 // choose lists the aggregates that the flags choose. total also counts those beyond the
 // limit.
-func (f parkedFilter) choose(ctx context.Context, parked *park.Store) (found []park.Listed, total int64, err error) {
+func (f parkedFilter) choose(ctx context.Context, s *stored) (found []park.Listed, total int64, err error) {
 	filter := f.filter(time.Now())
-	if total, err = parked.Matching(ctx, filter); err != nil {
+	if total, err = s.parked.Matching(ctx, filter); err != nil {
 		return nil, 0, err
 	}
-	found, err = parked.List(ctx, filter, f.Limit)
+	found, err = s.parked.List(ctx, filter, f.Limit)
 	return found, max(total, int64(len(found))), err
-}
-
-// withParked calls do with the parked list.
-func (e *Environment) withParked(ctx context.Context, do func(s *stores.Stores, parked *park.Store) error) error {
-	s, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close(ctx)
-	return do(s, park.NewStore(park.In(s.State), park.Options{Logger: e.Logger}))
 }
 
 type parkedListCommand struct {
@@ -77,27 +65,25 @@ type parkedListCommand struct {
 	cli.Output
 }
 
-func (c *parkedListCommand) run(ctx context.Context, e *Environment) error {
-	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
-		found, total, err := c.choose(ctx, parked)
-		if err != nil {
-			return err
-		}
-		building, err := buildingGenerations(ctx, s)
-		if err != nil {
-			return err
-		}
-		if err := cli.List(e.stdout, c.Output, found, parkedColumns(time.Now(), building)...); err != nil {
-			return err
-		}
-		switch {
-		case total == 0:
-			fmt.Fprintln(e.stderr, "no parked aggregates")
-		case total > int64(len(found)):
-			fmt.Fprintf(e.stderr, "%d of %d parked aggregates are shown; raise --limit, or choose by the other flags\n", len(found), total)
-		}
-		return nil
-	})
+func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	found, total, err := c.choose(ctx, s)
+	if err != nil {
+		return err
+	}
+	building, err := s.building(ctx)
+	if err != nil {
+		return err
+	}
+	if err := cli.List(e.stdout, c.Output, found, parkedColumns(time.Now(), building)...); err != nil {
+		return err
+	}
+	switch {
+	case total == 0:
+		fmt.Fprintln(e.stderr, "no parked aggregates")
+	case total > int64(len(found)):
+		fmt.Fprintf(e.stderr, "%d of %d parked aggregates are shown; raise --limit, or choose by the other flags\n", len(found), total)
+	}
+	return nil
 }
 
 // parkedColumns are the columns of a list; ages are relative to now.
@@ -119,9 +105,9 @@ func parkedColumns(now time.Time, building map[string]int64) []cli.Column[park.L
 	}
 }
 
-// buildingGenerations reads which generation of each projection is being built.
-func buildingGenerations(ctx context.Context, s *stores.Stores) (map[string]int64, error) {
-	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
+// building reads which generation of each projection is being built.
+func (s *stored) building(ctx context.Context) (map[string]int64, error) {
+	found, err := s.entries(ctx)
 	building := map[string]int64{}
 	for name, e := range found {
 		if e.Building != nil {
@@ -155,33 +141,31 @@ type parkedShowCommand struct {
 
 func (*parkedShowCommand) needs() config.Part { return config.PartMongoDB }
 
-func (c *parkedShowCommand) run(ctx context.Context, e *Environment) error {
-	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
-		found := []park.Listed{}
-		for _, discarded := range []bool{false, true} {
-			some, err := parked.List(ctx, park.Filter{Projection: c.Projection, AggregateID: c.Aggregate, Discarded: discarded}, maxParked)
-			if err != nil {
-				return err
-			}
-			found = append(found, some...)
-		}
-		if len(found) == 0 {
-			return fmt.Errorf("aggregate %q is not parked in projection %s: see \"projector parked list\"", c.Aggregate, c.Projection)
-		}
-		if c.JSON() {
-			return cli.PrintJSON(e.stdout, found)
-		}
-		building, err := buildingGenerations(ctx, s)
+func (c *parkedShowCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	found := []park.Listed{}
+	for _, discarded := range []bool{false, true} {
+		some, err := s.parked.List(ctx, park.Filter{Projection: c.Projection, AggregateID: c.Aggregate, Discarded: discarded}, maxParked)
 		if err != nil {
 			return err
 		}
-		for _, m := range found {
-			if err := cli.Show(e.stdout, c.Output, m, parkedFields(building)...); err != nil {
-				return err
-			}
+		found = append(found, some...)
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("aggregate %q is not parked in projection %s: see \"projector parked list\"", c.Aggregate, c.Projection)
+	}
+	if c.JSON() {
+		return cli.PrintJSON(e.stdout, found)
+	}
+	building, err := s.building(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range found {
+		if err := cli.Show(e.stdout, c.Output, m, parkedFields(building)...); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // parkedFields are the fields of one parked aggregate. An aggregate has more than one

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 type parkedRetryCommand struct {
@@ -39,32 +38,30 @@ type retried struct {
 	Pending int64 `json:"pending"`
 }
 
-func (c *parkedRetryCommand) run(ctx context.Context, e *Environment) error {
-	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
-		found, total, err := c.choose(ctx, parked)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			return errNothingParked
-		}
-		err = e.change(ctx, s, c.Change, "retry "+amount(found, total), func(ctx context.Context) (map[string]int64, error) {
-			n, err := parked.Retry(ctx, found, time.Now())
-			return map[string]int64{"retried": n}, err
-		})
-		if err != nil {
-			return err
-		}
-		result, again, err := awaitRetried(ctx, parked, found, c.Wait)
-		if err != nil {
-			return err
-		}
-		building, err := buildingGenerations(ctx, s)
-		if err != nil {
-			return err
-		}
-		return c.report(e, result, again, building)
+func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	found, total, err := c.choose(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return errNothingParked
+	}
+	err = s.change(ctx, c.Change, "retry "+amount(found, total), func(ctx context.Context) (map[string]int64, error) {
+		n, err := s.parked.Retry(ctx, found, time.Now())
+		return map[string]int64{"retried": n}, err
 	})
+	if err != nil {
+		return err
+	}
+	result, again, err := awaitRetried(ctx, s.parked, found, c.Wait)
+	if err != nil {
+		return err
+	}
+	building, err := s.building(ctx)
+	if err != nil {
+		return err
+	}
+	return c.report(e, result, again, building)
 }
 
 // report prints the result. It returns [cli.ErrFindings] if aggregates are parked again.
@@ -134,37 +131,32 @@ type parkedDiscardCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *parkedDiscardCommand) Validate() error {
-	err := c.parkedFilter.Validate()
-	if strings.TrimSpace(c.Why) == "" {
-		err = errors.Join(err, errors.New("--why is not set: say why the aggregates may stay behind; the reason is kept with them"))
-	}
+	err := errors.Join(c.parkedFilter.Validate(), c.RequireWhy("say why the aggregates may stay behind; the reason is kept with them"))
 	if c.Discarded {
 		err = errors.Join(err, errors.New("--discarded is set: those aggregates are discarded already"))
 	}
 	return err
 }
 
-func (c *parkedDiscardCommand) run(ctx context.Context, e *Environment) error {
-	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
-		found, total, err := c.choose(ctx, parked)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			return errNothingParked
-		}
-		var discarded int64
-		err = e.change(ctx, s, c.Change, "discard "+amount(found, total), func(ctx context.Context) (map[string]int64, error) {
-			var err error
-			discarded, err = parked.Discard(ctx, found, park.Discard{Who: c.Person(), Why: c.Why, At: time.Now()})
-			return map[string]int64{"discarded": discarded}, err
-		})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(e.stdout, "discarded %s; see \"projector parked list --discarded\"; to resume: \"projector parked retry --discarded\"\n", cli.Count(discarded, "parked aggregate"))
-		return nil
+func (c *parkedDiscardCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	found, total, err := c.choose(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return errNothingParked
+	}
+	var discarded int64
+	err = s.change(ctx, c.Change, "discard "+amount(found, total), func(ctx context.Context) (map[string]int64, error) {
+		var err error
+		discarded, err = s.parked.Discard(ctx, found, park.Discard{Who: c.Person(), Why: c.Why, At: time.Now()})
+		return map[string]int64{"discarded": discarded}, err
 	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "discarded %s; see \"projector parked list --discarded\"; to resume: \"projector parked retry --discarded\"\n", cli.Count(discarded, "parked aggregate"))
+	return nil
 }
 
 // errNothingParked is returned if the flags choose no aggregate.

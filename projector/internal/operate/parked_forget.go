@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 type parkedForgetCommand struct {
@@ -20,47 +18,41 @@ type parkedForgetCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *parkedForgetCommand) Validate() error {
-	err := c.parkedFilter.Validate()
-	if strings.TrimSpace(c.Why) == "" {
-		err = errors.Join(err, errors.New("--why is not set: say why the event store will not have the events"))
-	}
-	return err
+	return errors.Join(c.parkedFilter.Validate(), c.RequireWhy("say why the event store will not have the events"))
 }
 
 func (*parkedForgetCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
 
-func (c *parkedForgetCommand) run(ctx context.Context, e *Environment) error {
-	return e.withParked(ctx, func(s *stores.Stores, parked *park.Store) error {
-		found, _, err := c.choose(ctx, parked)
-		if err != nil {
-			return err
-		}
-		events, err := eventstore.NewReader(s.Events, e.Config.Fields, e.Logger)
-		if err != nil {
-			return err
-		}
-		beyond, err := beyondEnd(ctx, events, found)
-		if err != nil {
-			return err
-		}
-		if len(beyond) == 0 {
-			return errNothingBeyond
-		}
-		var forgotten int64
-		err = e.change(ctx, s, c.Change, "forget "+amount(beyond, int64(len(beyond)))+" that waits for events beyond the end of the event store", func(ctx context.Context) (map[string]int64, error) {
-			var err error
-			forgotten, err = parked.Remove(ctx, beyond)
-			return map[string]int64{"forgotten": forgotten}, err
-		})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(e.stdout, "forgot the markers of %s; later events are applied\n", cli.Count(forgotten, "aggregate"))
-		if left := int64(len(beyond)) - forgotten; left > 0 {
-			return fmt.Errorf("forget markers: %s changed meanwhile, or a pod applies its events: run the command again", cli.Count(left, "aggregate"))
-		}
-		return nil
+func (c *parkedForgetCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	found, _, err := c.choose(ctx, s)
+	if err != nil {
+		return err
+	}
+	events, err := s.events()
+	if err != nil {
+		return err
+	}
+	beyond, err := beyondEnd(ctx, events, found)
+	if err != nil {
+		return err
+	}
+	if len(beyond) == 0 {
+		return errNothingBeyond
+	}
+	var forgotten int64
+	err = s.change(ctx, c.Change, "forget "+amount(beyond, int64(len(beyond)))+" that waits for events beyond the end of the event store", func(ctx context.Context) (map[string]int64, error) {
+		var err error
+		forgotten, err = s.parked.Remove(ctx, beyond)
+		return map[string]int64{"forgotten": forgotten}, err
 	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "forgot the markers of %s; later events are applied\n", cli.Count(forgotten, "aggregate"))
+	if left := int64(len(beyond)) - forgotten; left > 0 {
+		return fmt.Errorf("forget markers: %s changed meanwhile, or a pod applies its events: run the command again", cli.Count(left, "aggregate"))
+	}
+	return nil
 }
 
 // errNothingBeyond is returned if no chosen aggregate can be forgotten.

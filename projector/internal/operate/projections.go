@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // projectionsCommands are the commands about projections and their generations.
@@ -109,63 +107,43 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 	return v
 }
 
-// withCatalog calls do with the catalog of projections.
-func (e *Environment) withCatalog(ctx context.Context, do func(s *stores.Stores, catalog *generation.Catalog) error) error {
-	s, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close(ctx)
-	return do(s, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
-}
-
-// entries reads the catalog.
-func entries(ctx context.Context, catalog *generation.Catalog) (map[string]*generation.Entry, error) {
-	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
-	defer cancel()
-	found, err := catalog.List(ctx)
-	return found, mongox.Explain(ctx, err)
-}
-
 type projectionsListCommand struct {
 	cli.Output
 }
 
 func (*projectionsListCommand) needs() config.Part { return config.PartMongoDB }
 
-func (c *projectionsListCommand) run(ctx context.Context, e *Environment) error {
-	return e.withCatalog(ctx, func(_ *stores.Stores, catalog *generation.Catalog) error {
-		found, err := entries(ctx, catalog)
-		if err != nil {
-			return err
-		}
-		var views []projectionView
-		for _, name := range slices.Sorted(maps.Keys(found)) {
-			views = append(views, viewProjection(found[name], false))
-		}
-		if len(views) == 0 {
-			fmt.Fprintln(e.stderr, "no projections")
-		}
-		return cli.List(e.stdout, c.Output, views,
-			cli.Column[projectionView]{Name: "name", Text: func(p projectionView) string { return p.Name }},
-			cli.Column[projectionView]{Name: "state", Text: func(p projectionView) string { return p.State }},
-			cli.Column[projectionView]{Name: "live", Text: func(p projectionView) string {
-				if p.Live == nil {
-					return ""
-				}
-				return fmt.Sprintf("%d (%s)", p.Live.Generation, p.Live.Hash)
-			}},
-			cli.Column[projectionView]{Name: "building", Text: func(p projectionView) string {
-				if p.Building == nil {
-					return ""
-				}
-				return fmt.Sprintf("%d (%s)", p.Building.Generation, p.Building.Hash)
-			}},
-			cli.Column[projectionView]{Name: "collection", Text: collectionOf},
-			cli.Column[projectionView]{Name: "left behind", Text: func(p projectionView) string { return strings.Join(p.Left, ", ") }},
-			cli.Column[projectionView]{Name: "reason", Text: reasonOf},
-		)
-	})
+func (c *projectionsListCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	found, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	var views []projectionView
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		views = append(views, viewProjection(found[name], false))
+	}
+	if len(views) == 0 {
+		fmt.Fprintln(e.stderr, "no projections")
+	}
+	return cli.List(e.stdout, c.Output, views,
+		cli.Column[projectionView]{Name: "name", Text: func(p projectionView) string { return p.Name }},
+		cli.Column[projectionView]{Name: "state", Text: func(p projectionView) string { return p.State }},
+		cli.Column[projectionView]{Name: "live", Text: func(p projectionView) string {
+			if p.Live == nil {
+				return ""
+			}
+			return fmt.Sprintf("%d (%s)", p.Live.Generation, p.Live.Hash)
+		}},
+		cli.Column[projectionView]{Name: "building", Text: func(p projectionView) string {
+			if p.Building == nil {
+				return ""
+			}
+			return fmt.Sprintf("%d (%s)", p.Building.Generation, p.Building.Hash)
+		}},
+		cli.Column[projectionView]{Name: "collection", Text: collectionOf},
+		cli.Column[projectionView]{Name: "left behind", Text: func(p projectionView) string { return strings.Join(p.Left, ", ") }},
+		cli.Column[projectionView]{Name: "reason", Text: reasonOf},
+	)
 }
 
 // collectionOf returns the collection that readers use, or will use.
@@ -198,8 +176,8 @@ type projectionName struct {
 func (projectionName) needs() config.Part { return config.PartMongoDB }
 
 // entry reads the projection's entry of the catalog.
-func (n projectionName) entry(ctx context.Context, catalog *generation.Catalog) (*generation.Entry, error) {
-	found, err := entries(ctx, catalog)
+func (n projectionName) entry(ctx context.Context, s *stored) (*generation.Entry, error) {
+	found, err := s.entries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -214,21 +192,18 @@ type projectionsShowCommand struct {
 	cli.Output
 }
 
-func (c *projectionsShowCommand) run(ctx context.Context, e *Environment) error {
-	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
-		entry, err := c.entry(ctx, catalog)
-		if err != nil {
-			return err
-		}
-		view := viewProjection(entry, true)
-		registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: entry.Pipeline})
-		alive, err := registry.Alive(ctx)
-		if err != nil {
-			return err
-		}
-		view.Pods = podsOf(entry.Name, alive)
-		return cli.Show(e.stdout, c.Output, view, projectionFields(view)...)
-	})
+func (c *projectionsShowCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	entry, err := c.entry(ctx, s)
+	if err != nil {
+		return err
+	}
+	view := viewProjection(entry, true)
+	alive, err := s.alive(ctx, entry.Pipeline)
+	if err != nil {
+		return err
+	}
+	view.Pods = podsOf(entry.Name, alive)
+	return cli.Show(e.stdout, c.Output, view, projectionFields(view)...)
 }
 
 // podsOf returns the pods that declare or write a projection.

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // author names the person who changes the catalog by a command.
@@ -21,12 +20,33 @@ func author(c cli.Change) generation.Author {
 // the entry since it was read.
 const catalogAttempts = 5
 
+// propose asks for confirmation of a change of the projection's entry, and makes it. plan
+// returns what the change does to an entry, as text and as the changed entry.
+func (n projectionName) propose(ctx context.Context, s *stored, c cli.Change, plan func(old *generation.Entry) (what string, next *generation.Entry, err error)) (after *generation.Entry, err error) {
+	before, err := n.entry(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	what, _, err := plan(before)
+	if err != nil {
+		return nil, err
+	}
+	err = s.change(ctx, c, what, func(ctx context.Context) (map[string]int64, error) {
+		after, err = n.changeEntry(ctx, s, func(old *generation.Entry) (*generation.Entry, error) {
+			_, next, err := plan(old)
+			return next, err
+		})
+		return nil, err
+	})
+	return after, err
+}
+
 // changeEntry changes the projection's entry. It tries again if a pod has changed the entry
 // since it was read.
-func (n projectionName) changeEntry(ctx context.Context, catalog *generation.Catalog, change func(*generation.Entry) (*generation.Entry, error)) (*generation.Entry, error) {
+func (n projectionName) changeEntry(ctx context.Context, s *stored, change func(*generation.Entry) (*generation.Entry, error)) (*generation.Entry, error) {
 	var conflict error
 	for range catalogAttempts {
-		old, err := n.entry(ctx, catalog)
+		old, err := n.entry(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +54,7 @@ func (n projectionName) changeEntry(ctx context.Context, catalog *generation.Cat
 		if err != nil {
 			return nil, err
 		}
-		written, err := catalog.Write(ctx, old, next)
+		written, err := s.catalog.Write(ctx, old, next)
 		if !errors.Is(err, generation.ErrConflict) {
 			return written, err
 		}
@@ -76,30 +96,16 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *Environment) err
 	if err != nil {
 		return err
 	}
-	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
-		before, err := c.entry(ctx, catalog)
-		if err != nil {
-			return err
-		}
-		what, _, err := c.plan(ctx, s, before, declared)
-		if err != nil {
-			return err
-		}
-		var after *generation.Entry
-		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-			var err error
-			after, err = c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
-				_, next, err := c.plan(ctx, s, old, declared)
-				return next, err
-			})
-			return nil, err
-		})
-		if err != nil {
-			return err
-		}
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	after, err := c.propose(ctx, s, c.Change, func(old *generation.Entry) (string, *generation.Entry, error) { return c.plan(ctx, s, old, declared) })
+	if err == nil {
 		printBuild(e, after)
-		return nil
-	})
+	}
+	return err
 }
 
 // printBuild prints the state of the build.
@@ -123,7 +129,7 @@ func (c *projectionsRebuildCommand) declared(e *Environment) (*generation.Defini
 }
 
 // plan returns what a rebuild does to an entry, as text and as the changed entry.
-func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stores.Stores, e *generation.Entry, declared *generation.Definition) (what string, next *generation.Entry, err error) {
+func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *generation.Entry, declared *generation.Definition) (what string, next *generation.Entry, err error) {
 	by := author(c.Change)
 	if e.RetiredAt != nil {
 		return "", nil, fmt.Errorf("projection %s is retired: it is built again as soon as a pod declares it", c.Name)
@@ -160,7 +166,7 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stores.Stores, 
 
 // start begins to build a definition with a number that no projection has used for its
 // collection.
-func start(ctx context.Context, s *stores.Stores, e *generation.Entry, definition generation.Definition, by generation.Author) (*generation.Entry, error) {
+func start(ctx context.Context, s *stored, e *generation.Entry, definition generation.Definition, by generation.Author) (*generation.Entry, error) {
 	d := generation.Declared{Name: e.Name, Definition: definition}
 	own, others, _, err := ownership.NewNumbers(s.ReadModels).Used(ctx, d.Name, d.Collection)
 	if err != nil {
@@ -178,39 +184,22 @@ type projectionsRetryCommand struct {
 	cli.Change
 }
 
-func (c *projectionsRetryCommand) run(ctx context.Context, e *Environment) error {
-	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
-		retry := func(old *generation.Entry) (*generation.Entry, error) {
-			b := old.Building
-			if b == nil || b.State != generation.Failed {
-				return nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, old.Status())
-			}
-			next, err := start(ctx, s, old, b.Definition, author(c.Change))
-			if err == nil {
-				next.Building.Allowed, next.Building.Asked = b.Allowed, b.Asked
-			}
-			return next, err
+func (c *projectionsRetryCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	after, err := c.propose(ctx, s, c.Change, func(old *generation.Entry) (what string, next *generation.Entry, err error) {
+		b := old.Building
+		if b == nil || b.State != generation.Failed {
+			return "", nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, old.Status())
 		}
-		before, err := c.entry(ctx, catalog)
-		if err != nil {
-			return err
+		next, err = start(ctx, s, old, b.Definition, author(c.Change))
+		if err == nil {
+			next.Building.Allowed, next.Building.Asked = b.Allowed, b.Asked
 		}
-		if _, err := retry(before); err != nil {
-			return err
-		}
-		var after *generation.Entry
-		what := fmt.Sprintf("build projection %s again, whose generation %d has failed: %s", c.Name, before.Building.Generation, before.Building.Reason)
-		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-			var err error
-			after, err = c.changeEntry(ctx, catalog, retry)
-			return nil, err
-		})
-		if err != nil {
-			return err
-		}
-		printBuild(e, after)
-		return nil
+		return fmt.Sprintf("build projection %s again, whose generation %d has failed: %s", c.Name, b.Generation, b.Reason), next, err
 	})
+	if err == nil {
+		printBuild(e, after)
+	}
+	return err
 }
 
 type projectionsCancelCommand struct {
@@ -218,36 +207,28 @@ type projectionsCancelCommand struct {
 	cli.Change
 }
 
-func (c *projectionsCancelCommand) run(ctx context.Context, e *Environment) error {
-	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
-		before, err := c.entry(ctx, catalog)
-		if err != nil {
-			return err
+func (c *projectionsCancelCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	number := int64(0) // of the generation that the person confirms
+	after, err := c.propose(ctx, s, c.Change, func(old *generation.Entry) (what string, next *generation.Entry, err error) {
+		b := old.Building
+		if b != nil && number > 0 && b.Generation != number {
+			return "", nil, fmt.Errorf("generation %d of projection %s is being built now: check that one, and repeat the command", b.Generation, c.Name)
 		}
-		if _, err := generation.GiveUp(before, author(c.Change)); err != nil {
-			return err
+		if next, err = generation.GiveUp(old, author(c.Change)); err != nil {
+			return "", nil, err
 		}
-		number := before.Building.Generation
-		what := fmt.Sprintf("give up generation %d of projection %s, which is %s", number, c.Name, before.Building.State)
-		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-			_, err := c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
-				if b := old.Building; b != nil && b.Generation != number {
-					return nil, fmt.Errorf("generation %d of projection %s is being built now: check that one, and repeat the command", b.Generation, c.Name)
-				}
-				return generation.GiveUp(old, author(c.Change))
-			})
-			return nil, err
-		})
-		if err != nil {
-			return err
-		}
-		live := "readers see no collection of it"
-		if before.Live != nil {
-			live = fmt.Sprintf("generation %d stays live", before.Live.Generation)
-		}
-		fmt.Fprintf(e.stdout, "generation %d of projection %s is given up and %s; \"projector projections rebuild %s\", with the projections file, builds its definition again\n", number, c.Name, live, c.Name)
-		return nil
+		number = b.Generation
+		return fmt.Sprintf("give up generation %d of projection %s, which is %s", number, c.Name, b.State), next, nil
 	})
+	if err != nil {
+		return err
+	}
+	live := "readers see no collection of it"
+	if after.Live != nil {
+		live = fmt.Sprintf("generation %d stays live", after.Live.Generation)
+	}
+	fmt.Fprintf(e.stdout, "generation %d of projection %s is given up and %s; \"projector projections rebuild %s\", with the projections file, builds its definition again\n", number, c.Name, live, c.Name)
+	return nil
 }
 
 type projectionsRetireCommand struct {
@@ -255,39 +236,27 @@ type projectionsRetireCommand struct {
 	cli.Change
 }
 
-func (c *projectionsRetireCommand) run(ctx context.Context, e *Environment) error {
-	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
-		before, err := c.entry(ctx, catalog)
-		if err != nil {
-			return err
+func (c *projectionsRetireCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	_, err := c.propose(ctx, s, c.Change, func(old *generation.Entry) (what string, next *generation.Entry, err error) {
+		if old.RetiredAt != nil {
+			return "", nil, fmt.Errorf("projection %s is retired already", c.Name)
 		}
-		if before.RetiredAt != nil {
-			return fmt.Errorf("projection %s is retired already", c.Name)
+		if err := c.undeclared(ctx, s, old.Pipeline); err != nil {
+			return "", nil, err
 		}
-		if err := c.undeclared(ctx, s, before.Pipeline); err != nil {
-			return err
-		}
-		err = e.change(ctx, s, c.Change, fmt.Sprintf("retire projection %s, which no running projector declares", c.Name), func(ctx context.Context) (map[string]int64, error) {
-			if err := c.undeclared(ctx, s, before.Pipeline); err != nil {
-				return nil, err
-			}
-			_, err := c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
-				return generation.Retire(old, author(c.Change))
-			})
-			return nil, err
-		})
-		if err == nil {
-			fmt.Fprintf(e.stdout, "projection %s is retired; a projector that declares it later builds it again\n", c.Name)
-		}
-		return err
+		next, err = generation.Retire(old, author(c.Change))
+		return fmt.Sprintf("retire projection %s, which no running projector declares", c.Name), next, err
 	})
+	if err == nil {
+		fmt.Fprintf(e.stdout, "projection %s is retired; a projector that declares it later builds it again\n", c.Name)
+	}
+	return err
 }
 
 // undeclared fails if a running projector declares the projection, because that projector
 // would build it again at once.
-func (c *projectionsRetireCommand) undeclared(ctx context.Context, s *stores.Stores, pipeline string) error {
-	registry := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline})
-	alive, err := registry.Alive(ctx)
+func (c *projectionsRetireCommand) undeclared(ctx context.Context, s *stored, pipeline string) error {
+	alive, err := s.alive(ctx, pipeline)
 	if err != nil {
 		return err
 	}

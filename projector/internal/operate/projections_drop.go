@@ -25,56 +25,51 @@ type projectionsDropCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *projectionsDropCommand) Validate() error {
-	if strings.TrimSpace(c.Why) == "" {
-		return errors.New("--why is not set: say why the data are deleted; the reason is kept in the audit")
-	}
-	return nil
+	return c.RequireWhy("say why the data are deleted; the reason is kept in the audit")
 }
 
-func (c *projectionsDropCommand) run(ctx context.Context, e *Environment) error {
-	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
-		found, err := entries(ctx, catalog)
+func (c *projectionsDropCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	found, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	entry, err := c.entry(ctx, s)
+	if err != nil {
+		return err
+	}
+	collections := dropped(entry, found)
+	switch {
+	case len(entry.Dropping) > 0:
+		// An earlier command was interrupted. This one ends it.
+	case entry.RetiredAt == nil && len(entry.Left) == 0:
+		return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired; if its projectors are gone permanently, run \"projector projections retire %s\"", c.Name, c.Name)
+	case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
+		return fmt.Errorf("projection %s is dropped already", c.Name)
+	case entry.RetiredAt == nil && len(collections) == 0:
+		return fmt.Errorf("other generations use the collections that projection %s has left behind: nothing is deleted", c.Name)
+	}
+	documents, err := countDocuments(ctx, s, collections)
+	if err != nil {
+		return err
+	}
+	deletion, err := newDrop(ctx, s, entry, collections)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("delete the collections %s of projection %s, with about %d documents", strings.Join(collections, ", "), c.Name, documents)
+	if entry.RetiredAt != nil {
+		what += ", and its watermarks and parked list"
+	}
+	return s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+		counts, err := deletion.Run(ctx, author(c.Change))
 		if err != nil {
-			return err
+			return counts, err
 		}
-		entry, err := c.entry(ctx, catalog)
-		if err != nil {
-			return err
+		fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(collections, ", "))
+		if kept := len(deletion.uuids) - int(counts["collections"]); kept > 0 {
+			fmt.Fprintf(e.stdout, "%d of them were replaced meanwhile, and their new contents are kept\n", kept)
 		}
-		collections := dropped(entry, found)
-		switch {
-		case len(entry.Dropping) > 0:
-			// An earlier command was interrupted. This one ends it.
-		case entry.RetiredAt == nil && len(entry.Left) == 0:
-			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired; if its projectors are gone permanently, run \"projector projections retire %s\"", c.Name, c.Name)
-		case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
-			return fmt.Errorf("projection %s is dropped already", c.Name)
-		case entry.RetiredAt == nil && len(collections) == 0:
-			return fmt.Errorf("other generations use the collections that projection %s has left behind: nothing is deleted", c.Name)
-		}
-		documents, err := countDocuments(ctx, s, collections)
-		if err != nil {
-			return err
-		}
-		deletion, err := NewDrop(ctx, s, catalog, entry, collections)
-		if err != nil {
-			return err
-		}
-		what := fmt.Sprintf("delete the collections %s of projection %s, with about %d documents", strings.Join(collections, ", "), c.Name, documents)
-		if entry.RetiredAt != nil {
-			what += ", and its watermarks and parked list"
-		}
-		return e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-			counts, err := deletion.Run(ctx, author(c.Change))
-			if err != nil {
-				return counts, err
-			}
-			fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(collections, ", "))
-			if kept := len(deletion.uuids) - int(counts["collections"]); kept > 0 {
-				fmt.Fprintf(e.stdout, "%d of them were replaced meanwhile, and their new contents are kept\n", kept)
-			}
-			return counts, nil
-		})
+		return counts, nil
 	})
 }
 
@@ -119,7 +114,7 @@ func dropped(e *generation.Entry, all map[string]*generation.Entry) []string {
 	return slices.Sorted(maps.Keys(mine))
 }
 
-func countDocuments(ctx context.Context, s *stores.Stores, collections []string) (int64, error) {
+func countDocuments(ctx context.Context, s *stored, collections []string) (int64, error) {
 	var sum int64
 	for _, collection := range collections {
 		n, err := s.ReadModels.Collection(collection).EstimatedDocumentCount(ctx)
@@ -134,8 +129,7 @@ func countDocuments(ctx context.Context, s *stores.Stores, collections []string)
 // Drop deletes the data of a projection. Only the collections with the UUIDs that NewDrop has
 // read are deleted, because another projection may become live under the name meanwhile.
 type Drop struct {
-	stores      *stores.Stores
-	catalog     *generation.Catalog
+	stored      *stored
 	entry       *generation.Entry
 	collections []string
 	// uuids are those of the collections that exist, by name.
@@ -144,7 +138,11 @@ type Drop struct {
 
 // NewDrop prepares to delete collections of an entry of the catalog.
 func NewDrop(ctx context.Context, s *stores.Stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (*Drop, error) {
-	d := &Drop{stores: s, catalog: catalog, entry: entry, collections: collections, uuids: make(map[string]bson.Binary, len(collections))}
+	return newDrop(ctx, &stored{Stores: s, catalog: catalog, parked: park.NewStore(park.In(s.State), park.Options{})}, entry, collections)
+}
+
+func newDrop(ctx context.Context, s *stored, entry *generation.Entry, collections []string) (*Drop, error) {
+	d := &Drop{stored: s, entry: entry, collections: collections, uuids: make(map[string]bson.Binary, len(collections))}
 	for _, collection := range collections {
 		uuid, err := shadow.NewStore(s.ReadModels).UUID(ctx, collection)
 		if err != nil {
@@ -163,7 +161,7 @@ func (d *Drop) Run(ctx context.Context, by generation.Author) (map[string]int64,
 	if err := d.refuseUnmanaged(ctx); err != nil {
 		return nil, err
 	}
-	_, err := d.catalog.Write(ctx, d.entry, generation.BeginDrop(d.entry, d.collections, by))
+	_, err := d.stored.catalog.Write(ctx, d.entry, generation.BeginDrop(d.entry, d.collections, by))
 	if errors.Is(err, generation.ErrConflict) {
 		return nil, fmt.Errorf("%w since the command looked at it: nothing is deleted; check projection %s, and repeat the command", err, d.entry.Name)
 	}
@@ -174,7 +172,7 @@ func (d *Drop) Run(ctx context.Context, by generation.Author) (map[string]int64,
 	if err != nil {
 		return counts, fmt.Errorf("%w; repeat the command", err)
 	}
-	_, err = projectionName{d.entry.Name}.changeEntry(ctx, d.catalog, func(old *generation.Entry) (*generation.Entry, error) {
+	_, err = projectionName{d.entry.Name}.changeEntry(ctx, d.stored, func(old *generation.Entry) (*generation.Entry, error) {
 		return generation.EndDrop(old, d.collections), nil
 	})
 	return counts, err
@@ -184,7 +182,7 @@ func (d *Drop) Run(ctx context.Context, by generation.Author) (map[string]int64,
 // example because an application uses a collection that the projection has left behind.
 func (d *Drop) refuseUnmanaged(ctx context.Context) error {
 	for _, collection := range d.collections {
-		found, err := readmodel.Inspect(ctx, d.stores.ReadModels, collection)
+		found, err := readmodel.Inspect(ctx, d.stored.ReadModels, collection)
 		if err != nil {
 			return err
 		}
@@ -201,7 +199,7 @@ func (d *Drop) refuseUnmanaged(ctx context.Context) error {
 func (d *Drop) Delete(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{"collections": 0}
 	for collection, uuid := range d.uuids {
-		dropped, err := shadow.NewStore(d.stores.ReadModels).DropExactly(ctx, collection, uuid)
+		dropped, err := shadow.NewStore(d.stored.ReadModels).DropExactly(ctx, collection, uuid)
 		if err != nil {
 			return counts, err
 		}
@@ -212,14 +210,13 @@ func (d *Drop) Delete(ctx context.Context) (map[string]int64, error) {
 	if d.entry.RetiredAt == nil {
 		return counts, nil
 	}
-	parked := park.NewStore(park.In(d.stores.State), park.Options{})
 	for number := range d.entry.Generations {
-		watermarks, err := readmodel.Forget(ctx, d.stores.ReadModels, d.entry.Name, number+1)
+		watermarks, err := readmodel.Forget(ctx, d.stored.ReadModels, d.entry.Name, number+1)
 		counts["watermarks"] += int64(watermarks)
 		if err != nil {
 			return counts, fmt.Errorf("delete the watermarks of %s: %w", d.entry.Name, err)
 		}
-		markers, err := parked.Forget(ctx, park.Served{Projection: d.entry.Name, Generation: number + 1})
+		markers, err := d.stored.parked.Forget(ctx, park.Served{Projection: d.entry.Name, Generation: number + 1})
 		counts["parked"] += markers
 		if err != nil {
 			return counts, err

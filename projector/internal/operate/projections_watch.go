@@ -12,22 +12,19 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 type projectionsWatchCommand struct {
 	projectionName
 }
 
-func (c *projectionsWatchCommand) run(ctx context.Context, e *Environment) error {
-	return e.withCatalog(ctx, func(s *stores.Stores, catalog *generation.Catalog) error {
-		w := Watch{
-			Name: c.Name, Every: commandPoll, Out: e.stdout, Bars: e.stderr, Terminal: isTerminal(e.stderr),
-			Entry: func(ctx context.Context) (*generation.Entry, error) { return c.entry(ctx, catalog) },
-			Job:   job.NewStore(s.State, job.Options{Logger: e.Logger}).Get,
-		}
-		return w.Run(ctx)
-	})
+func (c *projectionsWatchCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	w := Watch{
+		Name: c.Name, Every: commandPoll, Out: e.stdout, Bars: e.stderr, Terminal: isTerminal(e.stderr),
+		Entry: func(ctx context.Context) (*generation.Entry, error) { return c.entry(ctx, s) },
+		Job:   s.jobs.Get,
+	}
+	return w.Run(ctx)
 }
 
 // Watch follows a rebuild. It prints a line for each state and reason, and a bar for the

@@ -7,12 +7,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
 // withReadModels calls do while the goroutines that read and write read models run.
-func (e *Environment) withReadModels(ctx context.Context, s *stores.Stores, do func(store verify.Store) error) (err error) {
+func (e *Environment) withReadModels(ctx context.Context, s *stored, do func(store verify.Store) error) (err error) {
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: e.Config.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: e.Config.Projections.FlushInterval})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

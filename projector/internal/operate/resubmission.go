@@ -15,10 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -36,8 +33,8 @@ type resubmission struct {
 }
 
 // newResubmission reads from the catalog which projections are live.
-func newResubmission(ctx context.Context, e *Environment, s *stores.Stores, store verify.Store, parked *park.Store) (*resubmission, error) {
-	entries, err := entries(ctx, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
+func newResubmission(ctx context.Context, e *Environment, s *stored, store verify.Store) (*resubmission, error) {
+	entries, err := s.entries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +48,11 @@ func newResubmission(ctx context.Context, e *Environment, s *stores.Stores, stor
 	if len(r.live) == 0 {
 		return nil, fmt.Errorf("no projection of subscription %s of topic %s has a live generation: start a projector first", e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
 	}
-	if r.events, err = eventstore.NewReader(s.Events, e.Config.Fields, e.Logger); err != nil {
+	if r.events, err = s.events(); err != nil {
 		return nil, err
 	}
 	// The command prints the findings, so the verifier does not log them.
-	r.worker, err = NewVerifier(e.Config, s, e.inCode, store, parked, r.found, commandPace(e.Config), zerolog.Nop())
+	r.worker, err = NewVerifier(e.Config, s.Stores, e.inCode, store, s.parked, r.found, commandPace(e.Config), zerolog.Nop())
 	return r, err
 }
 

@@ -34,6 +34,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 	c.History.RefoldRate = new(60)
 	e := &Environment{Config: c, Logger: zerolog.Nop()}
 	parked := park.NewStore(park.In(s.State), park.Options{})
+	data := &stored{Stores: s, environment: e, catalog: generation.NewCatalog(generation.Open(db, generation.CatalogName), ""), parked: parked}
 	if _, err := s.Events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
 		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
 	}); err != nil {
@@ -42,8 +43,8 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 	if err := readmodel.Prepare(t.Context(), db, []string{"visits"}); err != nil {
 		t.Fatal(err)
 	}
-	err := e.withReadModels(t.Context(), s, func(store verify.Store) error {
-		if _, err := newResubmission(t.Context(), e, s, store, parked); err == nil || !strings.Contains(err.Error(), "start a projector first") {
+	err := e.withReadModels(t.Context(), data, func(store verify.Store) error {
+		if _, err := newResubmission(t.Context(), e, data, store); err == nil || !strings.Contains(err.Error(), "start a projector first") {
 			t.Errorf("without a live projection: %v", err)
 		}
 		projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
@@ -87,7 +88,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 			return err
 		}
 
-		r, err := newResubmission(t.Context(), e, s, store, parked)
+		r, err := newResubmission(t.Context(), e, data, store)
 		if err != nil {
 			return err
 		}

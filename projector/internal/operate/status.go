@@ -20,7 +20,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // statusCommand shows the state of the projectors. It reads the stores alone and asks no
@@ -33,7 +32,7 @@ func (*statusCommand) needs() config.Part { return config.PartMongoDB }
 type statusView struct {
 	Pipelines []pipelineStatus `json:"pipelines"`
 	// Jobs are the jobs that have not ended.
-	Jobs   []jobView      `json:"jobs"`
+	Jobs   []job.Job      `json:"jobs"`
 	Parked []parkedStatus `json:"parked"`
 	// DeadLetters counts the dead letters of the configured subscription by reason, among
 	// the first 1,000. It is nil if no subscription is configured or the queue could not be
@@ -81,12 +80,7 @@ type parkedStatus struct {
 // statusDeadLetters bounds the dead letters that are counted.
 const statusDeadLetters = 1000
 
-func (c *statusCommand) run(ctx context.Context, e *Environment) error {
-	s, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close(ctx)
+func (c *statusCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	looking, cancel := mongox.Timeout(ctx, peekTimeout)
 	defer cancel()
 	view, err := e.status(looking, s)
@@ -110,9 +104,9 @@ func (c *statusCommand) run(ctx context.Context, e *Environment) error {
 }
 
 // status collects the status of the pipelines of the configured event store.
-func (e *Environment) status(ctx context.Context, s *stores.Stores) (statusView, error) {
-	view := statusView{Pipelines: []pipelineStatus{}, Jobs: []jobView{}, Parked: []parkedStatus{}, Unknown: map[string]string{}}
-	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""))
+func (e *Environment) status(ctx context.Context, s *stored) (statusView, error) {
+	view := statusView{Pipelines: []pipelineStatus{}, Jobs: []job.Job{}, Parked: []parkedStatus{}, Unknown: map[string]string{}}
+	found, err := s.entries(ctx)
 	if err != nil {
 		return view, err
 	}
@@ -131,16 +125,16 @@ func (e *Environment) status(ctx context.Context, s *stores.Stores) (statusView,
 		view.Pipelines = append(view.Pipelines, p)
 		names = append(names, pipelines[pipeline]...)
 	}
-	jobs, err := job.NewStore(s.State, job.Options{Logger: e.Logger}).List(ctx, job.Filter{})
+	jobs, err := s.jobs.List(ctx, job.Filter{})
 	if err != nil {
 		return view, err
 	}
 	for _, j := range jobs {
 		if !j.State.Ended() && slices.Contains(names, j.Projection) {
-			view.Jobs = append(view.Jobs, viewJob(j))
+			view.Jobs = append(view.Jobs, j)
 		}
 	}
-	parked, err := park.NewStore(park.In(s.State), park.Options{Logger: e.Logger}).Count(ctx)
+	parked, err := s.parked.Count(ctx)
 	if err != nil {
 		return view, err
 	}
@@ -159,7 +153,7 @@ func (e *Environment) status(ctx context.Context, s *stores.Stores) (statusView,
 }
 
 // judge makes the verdict on the projectors of a pipeline.
-func (e *Environment) judge(ctx context.Context, s *stores.Stores, p *pipelineStatus, entries map[string]*generation.Entry, parked map[park.Group]int64, deadLetters map[string]int) error {
+func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, entries map[string]*generation.Entry, parked map[park.Group]int64, deadLetters map[string]int) error {
 	var conditions []health.Condition
 	if len(p.Pods) == 0 {
 		conditions = append(conditions, health.Condition{
@@ -200,9 +194,9 @@ func silentConditions(pods []podStatus, reports []health.Report) []health.Condit
 }
 
 // pipelineOn reads the status of the projectors of one pipeline.
-func pipelineOn(ctx context.Context, s *stores.Stores, pipeline string, names []string, found map[string]*generation.Entry) (pipelineStatus, error) {
+func pipelineOn(ctx context.Context, s *stored, pipeline string, names []string, found map[string]*generation.Entry) (pipelineStatus, error) {
 	p := pipelineStatus{Pipeline: pipeline, Pods: []podStatus{}}
-	alive, err := generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
+	alive, err := s.alive(ctx, pipeline)
 	if err != nil {
 		return p, err
 	}

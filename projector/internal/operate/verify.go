@@ -16,8 +16,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -78,13 +76,8 @@ type verified struct {
 	Findings []verify.Finding `json:"findings"`
 }
 
-func (c *verifyCommand) run(ctx context.Context, e *Environment) error {
-	s, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close(ctx)
-	d := newCommandDefinitions(s, e.Config, e.Projections)
+func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	d := newCommandDefinitions(s.Stores, e.Config, e.Projections)
 	asked := c.Projection
 	if len(asked) == 0 {
 		for _, p := range e.Projections {
@@ -108,7 +101,7 @@ func (c *verifyCommand) run(ctx context.Context, e *Environment) error {
 		return errors.Join(c.print(e, []verified{}), cli.ErrFindings)
 	}
 	var results []verified
-	verifyAll := func(ctx context.Context) (map[string]int64, error) {
+	verifyAll := func(ctx context.Context) (_ map[string]int64, err error) {
 		results, err = c.verify(ctx, e, s, d, targets)
 		counts := map[string]int64{}
 		for _, r := range results {
@@ -117,12 +110,13 @@ func (c *verifyCommand) run(ctx context.Context, e *Environment) error {
 		}
 		return counts, err
 	}
+	var err error
 	if c.Repair {
 		what := fmt.Sprintf("verify %s and repair each read model that is wrong", strings.Join(names, ", "))
 		if c.Aggregate != "" {
 			what = fmt.Sprintf("verify aggregate %s of %s and repair its read model if that is wrong", c.Aggregate, strings.Join(names, ", "))
 		}
-		err = e.change(ctx, s, c.Change, what, verifyAll)
+		err = s.change(ctx, c.Change, what, verifyAll)
 	} else {
 		_, err = verifyAll(ctx)
 	}
@@ -137,15 +131,14 @@ const commandParallel = 4
 
 // verify runs one job for each projection. This process and every other one that runs jobs
 // of the kind work on it.
-func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stores.Stores, d *definitions, targets []verified) (results []verified, err error) {
+func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d *definitions, targets []verified) (results []verified, err error) {
 	findings := verify.NewFindingStore(s.State)
 	jobs := job.NewStore(s.State, job.Options{Logger: e.Logger, Pruned: findings.Delete})
 	if err := errors.Join(jobs.Prepare(ctx), findings.Prepare(ctx)); err != nil {
 		return nil, err
 	}
-	parked := park.NewStore(park.In(s.State), park.Options{Logger: e.Logger})
 	err = e.withReadModels(ctx, s, func(store verify.Store) error {
-		worker, err := newVerifier(e.Config, s, d, store, parked, findings, commandPace(e.Config), e.Logger)
+		worker, err := newVerifier(e.Config, s.Stores, d, store, s.parked, findings, commandPace(e.Config), e.Logger)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,71 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/pkg/audit"
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// stored is what commands read and change: the databases, and what is in them.
+type stored struct {
+	*stores.Stores
+	environment *Environment
+	catalog     *generation.Catalog
+	parked      *park.Store
+	jobs        *job.Store
+}
+
+// connect opens the databases and checks that MongoDB answers. Unlike the service it fails at
+// once if a database does not answer. The caller closes them.
+func (e *Environment) connect(ctx context.Context) (*stored, error) {
+	s, err := stores.Open(e.Config.MongoDB, nil, e.Logger)
+	if err != nil {
+		return nil, err
+	}
+	for _, client := range s.Needed {
+		if err := mongox.Reach(ctx, client.Client, stores.AttemptTimeout); err != nil {
+			s.Close(ctx)
+			return nil, fmt.Errorf("reach MongoDB at %s (%s): %w", client.Store, client.What, err)
+		}
+	}
+	return &stored{
+		Stores: s, environment: e,
+		catalog: generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""),
+		parked:  park.NewStore(park.In(s.State), park.Options{Logger: e.Logger}),
+		jobs:    job.NewStore(s.State, job.Options{Logger: e.Logger}),
+	}, nil
+}
+
+// change asks for confirmation of what, such as "retry 12 parked aggregates", calls do, and
+// records the change in the audit. do returns the numbers of its result.
+func (s *stored) change(ctx context.Context, c cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
+	e := s.environment
+	change := audit.Change{Flags: c, Command: e.Path, What: what, In: e.stdin, Out: e.stderr}
+	return audit.NewStore(audit.In(s.State)).Confirmed(ctx, change, do)
+}
+
+// entries reads the catalog.
+func (s *stored) entries(ctx context.Context) (map[string]*generation.Entry, error) {
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	defer cancel()
+	found, err := s.catalog.List(ctx)
+	return found, mongox.Explain(ctx, err)
+}
+
+// alive returns the running projectors of a pipeline.
+func (s *stored) alive(ctx context.Context, pipeline string) ([]generation.Registration, error) {
+	return generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
+}
+
+// events makes the reader of the event store.
+func (s *stored) events() (*eventstore.Reader, error) {
+	return eventstore.NewReader(s.Events, s.environment.Config.Fields, s.environment.Logger)
+}
