@@ -28,14 +28,20 @@ type commands struct {
 	Audit      auditCommand       `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
-// command is a command of the program.
+// command is a command of the program. It implements runner or, if it always uses the stores,
+// storesRunner. An error is printed as one line, and the process exits with status 1.
 type command interface {
 	// validate reports every problem of the settings that the command uses. It accepts
 	// missing or wrong values of the other settings.
 	validate(c *config.Config) error
-	// run does the work. An error is printed as one line, and the process exits with
-	// status 1.
+}
+
+type runner interface {
 	run(ctx context.Context, e *environment) error
+}
+
+type storesRunner interface {
+	runOn(ctx context.Context, e *environment, s *stores) error
 }
 
 // environment is what every command gets from the program.
@@ -48,9 +54,13 @@ type environment struct {
 	stdout, stderr io.Writer
 }
 
-// withStores opens the stores, checks that MongoDB answers, calls do and closes the stores.
-// Unlike the service it fails at once if a store does not answer.
-func (e *environment) withStores(ctx context.Context, do func(s *stores) error) error {
+// run runs a command. If that always uses the stores, run opens them before, and checks that
+// MongoDB answers. Unlike the service it fails at once if a store does not answer.
+func (e *environment) run(ctx context.Context, c command) error {
+	using, uses := c.(storesRunner)
+	if !uses {
+		return c.(runner).run(ctx, e)
+	}
 	p := New(e.options)
 	s, err := p.open()
 	if err != nil {
@@ -62,7 +72,7 @@ func (e *environment) withStores(ctx context.Context, do func(s *stores) error) 
 			return fmt.Errorf("reach MongoDB at %s (%s): %w", store.at, store.what, err)
 		}
 	}
-	return do(s)
+	return using.runOn(ctx, e, s)
 }
 
 // change asks for confirmation of what, such as "discard 3 events", calls do, and records
@@ -154,6 +164,6 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	}
 	program.Logger = o.Logger
 	e := &environment{path: l.path, options: o, stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr}
-	program.Run = func(ctx context.Context) error { return l.command.run(ctx, e) }
+	program.Run = func(ctx context.Context) error { return e.run(ctx, l.command) }
 	return program, nil
 }

@@ -14,8 +14,6 @@ type auditCommand struct {
 
 func (*auditCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
 
-func (c *auditCommand) run(ctx context.Context, e *environment) error {
-	return e.withStores(ctx, func(s *stores) error {
-		return c.Print(ctx, audit.NewStore(audit.In(s.state)), e.stdout, e.stderr)
-	})
+func (c *auditCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	return c.Print(ctx, audit.NewStore(audit.In(s.state)), e.stdout, e.stderr)
 }

@@ -29,29 +29,27 @@ type checkpointShowCommand struct{ cli.Output }
 
 func (*checkpointShowCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
 
-func (c *checkpointShowCommand) run(ctx context.Context, e *environment) error {
-	return e.withStores(ctx, func(s *stores) error {
-		stream := e.options.Config.Stream.Name
-		read, err := readCheckpoint(ctx, s, e.options.Config)
-		if err != nil {
-			return err
-		}
-		if read == nil {
-			return fmt.Errorf("stream %s: %w", stream, errNoCheckpoint)
-		}
-		text := func(of func(v checkpointView) string) func(checkpointView) string { return of }
-		return cli.Show(e.stdout, c.Output, viewCheckpoint(stream, read),
-			cli.Column[checkpointView]{Name: "stream", Text: text(func(v checkpointView) string { return v.Stream })},
-			cli.Column[checkpointView]{Name: "position", Text: text(func(v checkpointView) string { return v.Position })},
-			cli.Column[checkpointView]{Name: "published up to", Text: text(func(v checkpointView) string { return optionalTime(v.At) })},
-			cli.Column[checkpointView]{Name: "epoch", Text: text(func(v checkpointView) string { return strconv.FormatInt(v.Epoch, 10) })},
-			cli.Column[checkpointView]{Name: "holder", Text: text(func(v checkpointView) string { return v.Holder })},
-			cli.Column[checkpointView]{Name: "saved", Text: text(func(v checkpointView) string { return cli.Time(v.SavedAt) })},
-			cli.Column[checkpointView]{Name: "database", Text: text(func(v checkpointView) string { return v.Database })},
-			cli.Column[checkpointView]{Name: "collection", Text: text(func(v checkpointView) string { return v.Collection })},
-			cli.Column[checkpointView]{Name: "topic", Text: text(func(v checkpointView) string { return v.Topic })},
-		)
-	})
+func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	stream := e.options.Config.Stream.Name
+	read, err := readCheckpoint(ctx, s, e.options.Config)
+	if err != nil {
+		return err
+	}
+	if read == nil {
+		return fmt.Errorf("stream %s: %w", stream, errNoCheckpoint)
+	}
+	text := func(of func(v checkpointView) string) func(checkpointView) string { return of }
+	return cli.Show(e.stdout, c.Output, viewCheckpoint(stream, read),
+		cli.Column[checkpointView]{Name: "stream", Text: text(func(v checkpointView) string { return v.Stream })},
+		cli.Column[checkpointView]{Name: "position", Text: text(func(v checkpointView) string { return v.Position })},
+		cli.Column[checkpointView]{Name: "published up to", Text: text(func(v checkpointView) string { return optionalTime(v.At) })},
+		cli.Column[checkpointView]{Name: "epoch", Text: text(func(v checkpointView) string { return strconv.FormatInt(v.Epoch, 10) })},
+		cli.Column[checkpointView]{Name: "holder", Text: text(func(v checkpointView) string { return v.Holder })},
+		cli.Column[checkpointView]{Name: "saved", Text: text(func(v checkpointView) string { return cli.Time(v.SavedAt) })},
+		cli.Column[checkpointView]{Name: "database", Text: text(func(v checkpointView) string { return v.Database })},
+		cli.Column[checkpointView]{Name: "collection", Text: text(func(v checkpointView) string { return v.Collection })},
+		cli.Column[checkpointView]{Name: "topic", Text: text(func(v checkpointView) string { return v.Topic })},
+	)
 }
 
 type checkpointSetCommand struct {
@@ -69,32 +67,30 @@ func (*checkpointSetCommand) validate(c *config.Config) error {
 	return errors.Join(c.MongoDB.Validate(), c.Fields.Validate())
 }
 
-func (c *checkpointSetCommand) run(ctx context.Context, e *environment) error {
-	return e.withStores(ctx, func(s *stores) error {
-		where, err := config.ParseStartPoint("<where>", c.Where)
+func (c *checkpointSetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	where, err := config.ParseStartPoint("<where>", c.Where)
+	if err != nil {
+		return err
+	}
+	noting, cancel := mongox.Timeout(ctx, attemptTimeout)
+	defer cancel()
+	history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
+	if err != nil {
+		return err
+	}
+	now, err := history.OperationTime(noting)
+	if err != nil {
+		return mongox.Explain(noting, err)
+	}
+	to, effect := positionOf(where, now)
+	if to.Scan.Active() {
+		stored, err := s.events.EstimatedDocumentCount(noting)
 		if err != nil {
-			return err
+			return fmt.Errorf("count the events of %s: %w", s.events.Name(), mongox.Explain(noting, err))
 		}
-		noting, cancel := mongox.Timeout(ctx, attemptTimeout)
-		defer cancel()
-		history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
-		if err != nil {
-			return err
-		}
-		now, err := history.OperationTime(noting)
-		if err != nil {
-			return mongox.Explain(noting, err)
-		}
-		to, effect := positionOf(where, now)
-		if to.Scan.Active() {
-			stored, err := s.events.EstimatedDocumentCount(noting)
-			if err != nil {
-				return fmt.Errorf("count the events of %s: %w", s.events.Name(), mongox.Explain(noting, err))
-			}
-			effect = fmt.Sprintf("all events of the store, about %d, are published again", stored)
-		}
-		return moveCheckpoint(ctx, e, s, c.Change, "set checkpoint %s (%s) to "+where.String()+": "+effect, to)
-	})
+		effect = fmt.Sprintf("all events of the store, about %d, are published again", stored)
+	}
+	return moveCheckpoint(ctx, e, s, c.Change, "set checkpoint %s (%s) to "+where.String()+": "+effect, to)
 }
 
 // positionOf returns the position of a start point, and the effect of moving the checkpoint
@@ -121,10 +117,8 @@ func (c *checkpointResetCommand) Validate() error {
 
 func (*checkpointResetCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
 
-func (c *checkpointResetCommand) run(ctx context.Context, e *environment) error {
-	return e.withStores(ctx, func(s *stores) error {
-		return moveCheckpoint(ctx, e, s, c.Change, "remove the position of checkpoint %s (%s): the next term starts at PENSTOCK_START, which is "+e.options.Config.Stream.Start+" for this command", checkpoint.Position{})
-	})
+func (c *checkpointResetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	return moveCheckpoint(ctx, e, s, c.Change, "remove the position of checkpoint %s (%s): the next term starts at PENSTOCK_START, which is "+e.options.Config.Stream.Start+" for this command", checkpoint.Position{})
 }
 
 // skipped says which events a move to a time skips.

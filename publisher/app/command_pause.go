@@ -12,16 +12,16 @@ type pauseCommand struct{ pause.Request }
 
 func (*pauseCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
 
-func (c *pauseCommand) run(ctx context.Context, e *environment) error {
-	return e.withStores(ctx, func(s *stores) error { return c.Pause(ctx, e.pausable(s)) })
+func (c *pauseCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	return c.Pause(ctx, e.pausable(s))
 }
 
 type resumeCommand struct{ cli.Change }
 
 func (*resumeCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
 
-func (c *resumeCommand) run(ctx context.Context, e *environment) error {
-	return e.withStores(ctx, func(s *stores) error { return e.pausable(s).Resume(ctx, c.Change) })
+func (c *resumeCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	return e.pausable(s).Resume(ctx, c.Change)
 }
 
 // pausable describes what the commands pause and resume act on.

@@ -57,11 +57,9 @@ func (f quarantineFilter) choose(ctx context.Context, records *quarantine.Record
 	return found, err
 }
 
-// withQuarantine calls do with the quarantine records of the configured stream.
-func (e *environment) withQuarantine(ctx context.Context, do func(s *stores, records *quarantine.Records) error) error {
-	return e.withStores(ctx, func(s *stores) error {
-		return do(s, quarantine.NewRecords(s.state, e.options.Config.Stream.Name))
-	})
+// quarantine returns the records of the configured stream.
+func (e *environment) quarantine(s *stores) *quarantine.Records {
+	return quarantine.NewRecords(s.state, e.options.Config.Stream.Name)
 }
 
 // quarantineView is a record as the commands print it.
@@ -100,30 +98,29 @@ type quarantineListCommand struct {
 
 func (*quarantineListCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
 
-func (c *quarantineListCommand) run(ctx context.Context, e *environment) error {
-	return e.withQuarantine(ctx, func(_ *stores, records *quarantine.Records) error {
-		found, err := c.list(ctx, records, false)
-		if err != nil {
-			return err
-		}
-		views := make([]quarantineView, len(found))
-		for i, r := range found {
-			views[i] = viewRecord(r)
-		}
-		if len(views) == 0 {
-			fmt.Fprintln(e.stderr, "no events in the quarantine")
-		}
-		now := time.Now()
-		return cli.List(e.stdout, c.Output, views,
-			cli.Column[quarantineView]{Name: "document", Text: func(v quarantineView) string { return v.Document }},
-			cli.Column[quarantineView]{Name: "aggregate", Text: func(v quarantineView) string { return v.AggregateID }},
-			cli.Column[quarantineView]{Name: "event", Text: eventText},
-			cli.Column[quarantineView]{Name: "reason", Text: func(v quarantineView) string { return string(v.Reason) }},
-			cli.Column[quarantineView]{Name: "field", Text: func(v quarantineView) string { return v.Field }},
-			cli.Column[quarantineView]{Name: "age", Text: func(v quarantineView) string { return cli.Age(now, v.FirstSeen) }},
-			cli.Column[quarantineView]{Name: "detail", Text: func(v quarantineView) string { return v.Detail }},
-		)
-	})
+func (c *quarantineListCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	records := e.quarantine(s)
+	found, err := c.list(ctx, records, false)
+	if err != nil {
+		return err
+	}
+	views := make([]quarantineView, len(found))
+	for i, r := range found {
+		views[i] = viewRecord(r)
+	}
+	if len(views) == 0 {
+		fmt.Fprintln(e.stderr, "no events in the quarantine")
+	}
+	now := time.Now()
+	return cli.List(e.stdout, c.Output, views,
+		cli.Column[quarantineView]{Name: "document", Text: func(v quarantineView) string { return v.Document }},
+		cli.Column[quarantineView]{Name: "aggregate", Text: func(v quarantineView) string { return v.AggregateID }},
+		cli.Column[quarantineView]{Name: "event", Text: eventText},
+		cli.Column[quarantineView]{Name: "reason", Text: func(v quarantineView) string { return string(v.Reason) }},
+		cli.Column[quarantineView]{Name: "field", Text: func(v quarantineView) string { return v.Field }},
+		cli.Column[quarantineView]{Name: "age", Text: func(v quarantineView) string { return cli.Age(now, v.FirstSeen) }},
+		cli.Column[quarantineView]{Name: "detail", Text: func(v quarantineView) string { return v.Detail }},
+	)
 }
 
 func eventText(v quarantineView) string {
@@ -140,28 +137,27 @@ type quarantineShowCommand struct {
 
 func (*quarantineShowCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
 
-func (c *quarantineShowCommand) run(ctx context.Context, e *environment) error {
-	return e.withQuarantine(ctx, func(_ *stores, records *quarantine.Records) error {
-		found, err := records.List(ctx, quarantine.Filter{Document: c.Document}, true, 1)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			return fmt.Errorf("event %q is not in the quarantine: see \"publisher quarantine list\"", c.Document)
-		}
-		return cli.Show(e.stdout, c.Output, viewRecord(found[0]),
-			cli.Column[quarantineView]{Name: "document", Text: func(v quarantineView) string { return v.Document }},
-			cli.Column[quarantineView]{Name: "aggregate", Text: func(v quarantineView) string { return v.AggregateID }},
-			cli.Column[quarantineView]{Name: "event id", Text: eventText},
-			cli.Column[quarantineView]{Name: "reason", Text: func(v quarantineView) string { return string(v.Reason) }},
-			cli.Column[quarantineView]{Name: "field", Text: func(v quarantineView) string { return v.Field }},
-			cli.Column[quarantineView]{Name: "detail", Text: func(v quarantineView) string { return v.Detail }},
-			cli.Column[quarantineView]{Name: "first seen", Text: func(v quarantineView) string { return cli.Time(v.FirstSeen) }},
-			cli.Column[quarantineView]{Name: "last seen", Text: func(v quarantineView) string { return cli.Time(v.LastSeen) }},
-			cli.Column[quarantineView]{Name: "read", Text: func(v quarantineView) string { return strconv.FormatInt(v.Seen, 10) + " times" }},
-			cli.Column[quarantineView]{Name: "event", Text: func(v quarantineView) string { return v.Event }},
-		)
-	})
+func (c *quarantineShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	records := e.quarantine(s)
+	found, err := records.List(ctx, quarantine.Filter{Document: c.Document}, true, 1)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("event %q is not in the quarantine: see \"publisher quarantine list\"", c.Document)
+	}
+	return cli.Show(e.stdout, c.Output, viewRecord(found[0]),
+		cli.Column[quarantineView]{Name: "document", Text: func(v quarantineView) string { return v.Document }},
+		cli.Column[quarantineView]{Name: "aggregate", Text: func(v quarantineView) string { return v.AggregateID }},
+		cli.Column[quarantineView]{Name: "event id", Text: eventText},
+		cli.Column[quarantineView]{Name: "reason", Text: func(v quarantineView) string { return string(v.Reason) }},
+		cli.Column[quarantineView]{Name: "field", Text: func(v quarantineView) string { return v.Field }},
+		cli.Column[quarantineView]{Name: "detail", Text: func(v quarantineView) string { return v.Detail }},
+		cli.Column[quarantineView]{Name: "first seen", Text: func(v quarantineView) string { return cli.Time(v.FirstSeen) }},
+		cli.Column[quarantineView]{Name: "last seen", Text: func(v quarantineView) string { return cli.Time(v.LastSeen) }},
+		cli.Column[quarantineView]{Name: "read", Text: func(v quarantineView) string { return strconv.FormatInt(v.Seen, 10) + " times" }},
+		cli.Column[quarantineView]{Name: "event", Text: func(v quarantineView) string { return v.Event }},
+	)
 }
 
 type quarantineDiscardCommand struct {
@@ -176,23 +172,22 @@ func (c *quarantineDiscardCommand) Validate() error {
 
 func (*quarantineDiscardCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
 
-func (c *quarantineDiscardCommand) run(ctx context.Context, e *environment) error {
-	return e.withQuarantine(ctx, func(s *stores, records *quarantine.Records) error {
-		found, err := c.choose(ctx, records)
-		if err != nil {
-			return err
-		}
-		var removed int64
-		err = e.change(ctx, s, c.Change, "discard "+amount(found), func(ctx context.Context) (map[string]int64, error) {
-			removed, err = records.Remove(ctx, found...)
-			return map[string]int64{"discarded": removed}, err
-		})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(e.stdout, "%d discarded\n", removed)
-		return nil
+func (c *quarantineDiscardCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	records := e.quarantine(s)
+	found, err := c.choose(ctx, records)
+	if err != nil {
+		return err
+	}
+	var removed int64
+	err = e.change(ctx, s, c.Change, "discard "+amount(found), func(ctx context.Context) (map[string]int64, error) {
+		removed, err = records.Remove(ctx, found...)
+		return map[string]int64{"discarded": removed}, err
 	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%d discarded\n", removed)
+	return nil
 }
 
 // amount describes the events of a command: their number and the first of them.

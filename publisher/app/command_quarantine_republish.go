@@ -62,38 +62,37 @@ type republished struct {
 	Staying   []staying `json:"staying"`
 }
 
-func (c *quarantineRepublishCommand) run(ctx context.Context, e *environment) error {
-	return e.withQuarantine(ctx, func(s *stores, records *quarantine.Records) error {
-		found, err := c.choose(ctx, records)
+func (c *quarantineRepublishCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	records := e.quarantine(s)
+	found, err := c.choose(ctx, records)
+	if err != nil {
+		return err
+	}
+	events, err := newRereader(s, e.options.Config.Fields)
+	if err != nil {
+		return err
+	}
+	good, bad, err := events.choose(ctx, found)
+	if err != nil {
+		return err
+	}
+	result := republished{Staying: append([]staying{}, bad...)}
+	if len(good) > 0 {
+		chosen := make([]quarantine.Record, len(good))
+		for i, h := range good {
+			chosen[i] = h.record
+		}
+		what := fmt.Sprintf("publish %s%s; %d more stay there", amount(chosen), c.duration(int64(len(good))), len(bad))
+		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			failed, err := republishHealed(ctx, e.options, s, records, events, good, c.publishRate, &result.Published)
+			result.Staying = append(result.Staying, failed...)
+			return map[string]int64{"published": result.Published, "staying": int64(len(result.Staying))}, err
+		})
 		if err != nil {
 			return err
 		}
-		events, err := newRereader(s, e.options.Config.Fields)
-		if err != nil {
-			return err
-		}
-		good, bad, err := events.choose(ctx, found)
-		if err != nil {
-			return err
-		}
-		result := republished{Staying: append([]staying{}, bad...)}
-		if len(good) > 0 {
-			chosen := make([]quarantine.Record, len(good))
-			for i, h := range good {
-				chosen[i] = h.record
-			}
-			what := fmt.Sprintf("publish %s%s; %d more stay there", amount(chosen), c.duration(int64(len(good))), len(bad))
-			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-				failed, err := republishHealed(ctx, e.options, s, records, events, good, c.publishRate, &result.Published)
-				result.Staying = append(result.Staying, failed...)
-				return map[string]int64{"published": result.Published, "staying": int64(len(result.Staying))}, err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return c.report(e, result)
-	})
+	}
+	return c.report(e, result)
 }
 
 func (c *quarantineRepublishCommand) report(e *environment, r republished) error {

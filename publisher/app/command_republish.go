@@ -47,40 +47,38 @@ func (c *republishCommand) Validate() error {
 
 func (*republishCommand) validate(c *config.Config) error { return c.Validate() }
 
-func (c *republishCommand) run(ctx context.Context, e *environment) error {
+func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	c.fields = e.options.Config.Fields
-	return e.withStores(ctx, func(s *stores) error {
-		history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
-		if err != nil {
-			return err
-		}
-		var events int64
-		broken, err := c.each(ctx, e, history, func(context.Context, event.Event) error {
-			events++
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if events == 0 {
-			return fmt.Errorf("%s: no such event in the event store (%d that break the contract are left out)", c.chosen(), broken)
-		}
-		what := fmt.Sprintf("send %s again%s (%s; %d that break the contract are left out)%s", cli.Count(events, "event"), c.duration(events), c.chosen(), broken, duplicates(ctx, e.options))
-		var sent int64
-		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-			sent, err = c.send(ctx, e, s, history)
-			return map[string]int64{"sent": sent}, err
-		})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(e.stdout, "%d of %s sent again\n", sent, cli.Count(events, "event"))
-		fmt.Fprintln(e.stderr, "read models ignore events that they have: to fold them again, use \"projector verify --repair\" or \"projector projections rebuild\"")
-		if sent < events {
-			return cli.ErrFindings
-		}
+	history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
+	if err != nil {
+		return err
+	}
+	var events int64
+	broken, err := c.each(ctx, e, history, func(context.Context, event.Event) error {
+		events++
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	if events == 0 {
+		return fmt.Errorf("%s: no such event in the event store (%d that break the contract are left out)", c.chosen(), broken)
+	}
+	what := fmt.Sprintf("send %s again%s (%s; %d that break the contract are left out)%s", cli.Count(events, "event"), c.duration(events), c.chosen(), broken, duplicates(ctx, e.options))
+	var sent int64
+	err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+		sent, err = c.send(ctx, e, s, history)
+		return map[string]int64{"sent": sent}, err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%d of %s sent again\n", sent, cli.Count(events, "event"))
+	fmt.Fprintln(e.stderr, "read models ignore events that they have: to fold them again, use \"projector verify --repair\" or \"projector projections rebuild\"")
+	if sent < events {
+		return cli.ErrFindings
+	}
+	return nil
 }
 
 // chosen describes the chosen events.

@@ -57,18 +57,16 @@ type status struct {
 // position. It is negative if the oplog no longer has the position.
 func runway(oldest, position time.Time) time.Duration { return position.Sub(oldest) }
 
-func (c *statusCommand) run(ctx context.Context, e *environment) error {
-	return e.withStores(ctx, func(s *stores) error {
-		now := time.Now()
-		found := collectStatus(ctx, e.options, s, now)
-		if err := cli.Show(e.stdout, c.Output, found, statusFields(now, found.Conditions, found.Subscriptions)...); err != nil {
-			return err
-		}
-		if found.Leader == "" && e.options.Config.Election.Kind != config.ElectionNone {
-			return cli.ErrFindings
-		}
-		return nil
-	})
+func (c *statusCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	now := time.Now()
+	found := collectStatus(ctx, e.options, s, now)
+	if err := cli.Show(e.stdout, c.Output, found, statusFields(now, found.Conditions, found.Subscriptions)...); err != nil {
+		return err
+	}
+	if found.Leader == "" && e.options.Config.Election.Kind != config.ElectionNone {
+		return cli.ErrFindings
+	}
+	return nil
 }
 
 // collectStatus collects the status. A value that cannot be read is unknown, with the reason.
