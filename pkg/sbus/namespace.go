@@ -2,19 +2,13 @@ package sbus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
-
-// ErrNoAdministration reports that the namespace is Microsoft's emulator, or a stand-in
-// for it, which has no administration API over TLS.
-var ErrNoAdministration = errors.New("the emulator has no administration API over TLS")
 
 // Namespace makes the clients of one Service Bus namespace. A process has one Namespace, so
 // that all clients share one Azure identity: azidentity caches tokens per credential, and a
@@ -72,44 +66,4 @@ func (n *Namespace) NewClient() (*azservicebus.Client, error) {
 		return nil, fmt.Errorf("open Service Bus client of %s: %w", n.config.host(), err)
 	}
 	return client, nil
-}
-
-// NewAdministration makes a client of the namespace's administration API without a network
-// request. For the emulator it returns [ErrNoAdministration].
-func (n *Namespace) NewAdministration() (*admin.Client, error) {
-	if n.config.ConnectionString == "" {
-		client, err := admin.NewClient(n.config.host(), n.credential, nil)
-		if err != nil {
-			return nil, fmt.Errorf("open administration client of %s: %w", n.config.host(), err)
-		}
-		return client, nil
-	}
-	if n.Plain() {
-		return nil, ErrNoAdministration
-	}
-	connectionString, _ := n.signer.get()
-	client, err := admin.NewClientFromConnectionString(connectionString, nil)
-	if err != nil {
-		return nil, fmt.Errorf("open administration client of %s: %w", Redact(connectionString), err)
-	}
-	return client, nil
-}
-
-// Subscriptions lists the subscriptions of a topic, as far as they can be read. The list is
-// empty without the right to manage the namespace.
-func (n *Namespace) Subscriptions(ctx context.Context, topic string) (names []string) {
-	client, err := n.NewAdministration()
-	if err != nil {
-		return nil
-	}
-	for pages := client.NewListSubscriptionsPager(topic, nil); pages.More(); {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return names
-		}
-		for _, s := range page.Subscriptions {
-			names = append(names, s.SubscriptionName)
-		}
-	}
-	return names
 }

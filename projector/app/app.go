@@ -233,7 +233,7 @@ func (p *Projector) subscriptions() []string {
 	if err != nil {
 		return nil
 	}
-	return namespace.Subscriptions(ctx, p.config.ServiceBus.Topic)
+	return namespace.SubscriptionNames(ctx, p.config.ServiceBus.Topic)
 }
 
 // errBackgroundEnded says that a goroutine that draining needs has ended. That goroutine's

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -212,7 +213,9 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err != nil {
 		return nil, err
 	}
-	policy, err := batching(ctx, c.Publish.Batching, topicAdmin{namespace, c.ServiceBus.Topic}, p.logger)
+	policy, err := batching(ctx, c.Publish.Batching, func(ctx context.Context) (admin.TopicProperties, error) {
+		return namespace.Topic(ctx, c.ServiceBus.Topic)
+	}, p.logger)
 	if err != nil {
 		return nil, err
 	}

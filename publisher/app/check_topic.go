@@ -11,12 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
-
-// maxCheckedSubscriptions bounds the subscriptions that a check reads. It is the largest
-// number that a topic can have.
-const maxCheckedSubscriptions = 2000
 
 // fullTopic is the share of the topic's size limit above which a check warns.
 const fullTopic = 0.8
@@ -33,52 +28,31 @@ type topicView struct {
 }
 
 // readTopic reads the topic and its subscriptions. It needs the right to manage them.
-func readTopic(ctx context.Context, namespace *sbus.Namespace, topic string) topicView {
+func readTopic(ctx context.Context, namespace *sbus.Namespace, topic string) (v topicView) {
 	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
-	client, err := namespace.NewAdministration()
-	if errors.Is(err, sbus.ErrNoAdministration) {
-		return topicView{err: fmt.Errorf("%w: %w", inventory.ErrRefused, err)}
+	if v.properties, v.err = namespace.Topic(ctx, topic); v.err != nil {
+		return v
 	}
-	if err != nil {
-		return topicView{err: err}
+	if v.size, v.err = namespace.TopicSize(ctx, topic); v.err != nil {
+		return v
 	}
-	found, err := client.GetTopic(ctx, topic, nil)
-	switch {
-	case err != nil:
-		return topicView{err: refused(err)}
-	case found == nil:
-		return topicView{err: fmt.Errorf("read properties of topic %s: it does not exist", topic)}
-	}
-	view := topicView{properties: found.TopicProperties}
-	running, err := client.GetTopicRuntimeProperties(ctx, topic, nil)
-	if err != nil {
-		return topicView{err: refused(err)}
-	}
-	if running != nil {
-		view.size = running.SizeInBytes
-	}
-	pages := client.NewListSubscriptionsPager(topic, nil)
-	for pages.More() && len(view.subscriptions) < maxCheckedSubscriptions {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return topicView{err: refused(err)}
-		}
-		for _, s := range page.Subscriptions {
-			view.subscriptions = append(view.subscriptions, s.SubscriptionName)
-			if !value(s.RequiresSession) {
-				view.unordered = append(view.unordered, s.SubscriptionName)
-			}
+	found, err := namespace.Subscriptions(ctx, topic)
+	for _, s := range found {
+		v.subscriptions = append(v.subscriptions, s.SubscriptionName)
+		if !value(s.RequiresSession) {
+			v.unordered = append(v.unordered, s.SubscriptionName)
 		}
 	}
-	return view
+	v.err = err
+	return v
 }
 
 // reportTopic adds the findings about a topic to the report.
 func reportTopic(r *preflight.Report, v topicView) {
 	const what, subscriptions = "topic, properties", "topic, subscriptions"
 	switch {
-	case errors.Is(v.err, inventory.ErrRefused):
+	case errors.Is(v.err, sbus.ErrUnreadable):
 		r.Warn(what, "not checked: "+v.err.Error(), "grant Azure Service Bus Data Owner, or the Manage claim, for this check alone, or look at the topic with az")
 		return
 	case v.err != nil:

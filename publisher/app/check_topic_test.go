@@ -11,7 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
-	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 func TestTopicIsCheckedByItsProperties(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTopicIsCheckedByItsProperties(t *testing.T) {
 		"disabled":      {func(v *topicView) { v.properties.Status = to.Ptr(admin.EntityStatusSendDisabled) }, "failed   topic, properties: the topic's status is SendDisabled", true},
 		"full":          {func(v *topicView) { v.size = 900 << 20 }, "warning  topic, properties: the topic has reached 88 % of its size limit", false},
 		"no duplicates": {func(v *topicView) { v.properties.RequiresDuplicateDetection = nil }, "warning  topic, properties: the topic does not detect duplicates", false},
-		"no rights":     {func(v *topicView) { v.err = inventory.ErrRefused }, "warning  topic, properties: not checked", false},
+		"no rights":     {func(v *topicView) { v.err = sbus.ErrUnreadable }, "warning  topic, properties: not checked", false},
 		"not reached":   {func(v *topicView) { v.err = errors.New("no route") }, "failed   topic, properties: no route", true},
 		"lonely":        {func(v *topicView) { v.subscriptions = nil }, "warning  topic, subscriptions: the topic has no subscription", false},
 		"no sessions":   {func(v *topicView) { v.unordered = v.subscriptions }, "warning  topic, subscriptions: no subscription requires sessions: projector", false},

@@ -2,13 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
@@ -58,9 +52,6 @@ func (o oplogRunway) Runway(ctx context.Context) (r inventory.Runway, ok bool, e
 		return r, false, nil
 	}
 	begin, err := oplogBegin(ctx, o.stores)
-	if errors.Is(err, mongox.ErrOplogHidden) {
-		return r, false, fmt.Errorf("%w: %w", inventory.ErrRefused, err)
-	}
 	return inventory.Runway{Left: runway(begin.Time(), at), Complete: begin.Complete}, err == nil, err
 }
 
@@ -71,33 +62,11 @@ type topicFill struct {
 }
 
 // Fill asks for the topic's properties and for its size.
-func (t topicFill) Fill(ctx context.Context) (size, most int64, err error) {
-	client, err := t.namespace.NewAdministration()
-	if errors.Is(err, sbus.ErrNoAdministration) {
-		return 0, 0, fmt.Errorf("%w: %w", inventory.ErrRefused, err)
-	}
+func (t topicFill) Fill(ctx context.Context) (size, limit int64, err error) {
+	properties, err := t.namespace.Topic(ctx, t.topic)
 	if err != nil {
 		return 0, 0, err
 	}
-	properties, err := client.GetTopic(ctx, t.topic, nil)
-	if err != nil {
-		return 0, 0, refused(err)
-	}
-	running, err := client.GetTopicRuntimeProperties(ctx, t.topic, nil)
-	if err != nil {
-		return 0, 0, refused(err)
-	}
-	if properties == nil || running == nil {
-		return 0, 0, fmt.Errorf("read the size of topic %s: it does not exist", t.topic)
-	}
-	return running.SizeInBytes, int64(value(properties.MaxSizeInMegabytes)) << 20, nil
-}
-
-// refused marks an error that means that the credentials lack a right.
-func refused(err error) error {
-	answer, ok := errors.AsType[*azcore.ResponseError](err)
-	if ok && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
-		return fmt.Errorf("%w: the credentials do not allow it: %w", inventory.ErrRefused, short(err))
-	}
-	return short(err)
+	size, err = t.namespace.TopicSize(ctx, t.topic)
+	return size, int64(value(properties.MaxSizeInMegabytes)) << 20, err
 }

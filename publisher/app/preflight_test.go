@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -119,48 +120,28 @@ func TestTheTopicIsCheckedAtTheStart(t *testing.T) {
 	}
 }
 
-// properties is the administration of a topic with fixed properties.
-type properties struct {
-	are publish.TopicProperties
-	err error
-}
-
-func (p properties) TopicProperties(context.Context) (publish.TopicProperties, error) {
-	return p.are, p.err
-}
-
 func TestBatchingIsResolvedOnce(t *testing.T) {
 	t.Parallel()
+	yes := true
 	for name, test := range map[string]struct {
 		configured string
-		topic      properties
+		topic      admin.TopicProperties
+		err        error
 		want       publish.Batching
 	}{
-		"configured off":                              {"off", properties{err: errors.New("not asked")}, publish.BatchingOff},
-		"partitioned":                                 {"auto", properties{publish.TopicProperties{Partitioned: true}, nil}, publish.BatchingSession},
-		"partitioned, duplicate detection":            {"auto", properties{publish.TopicProperties{Partitioned: true, DuplicateDetection: true}, nil}, publish.BatchingOff},
-		"neither partitioned nor duplicate detection": {"auto", properties{}, publish.BatchingMixed},
-		"properties cannot be read":                   {"auto", properties{err: errors.New("401")}, publish.BatchingMixed},
+		"configured off":                              {"off", admin.TopicProperties{}, errors.New("not asked"), publish.BatchingOff},
+		"partitioned":                                 {"auto", admin.TopicProperties{EnablePartitioning: &yes}, nil, publish.BatchingSession},
+		"partitioned, duplicate detection":            {"auto", admin.TopicProperties{EnablePartitioning: &yes, RequiresDuplicateDetection: &yes}, nil, publish.BatchingOff},
+		"neither partitioned nor duplicate detection": {"auto", admin.TopicProperties{}, nil, publish.BatchingMixed},
+		"properties cannot be read":                   {"auto", admin.TopicProperties{}, errors.New("401"), publish.BatchingMixed},
 	} {
-		got, err := batching(t.Context(), test.configured, test.topic, zerolog.Nop())
+		got, err := batching(t.Context(), test.configured, func(context.Context) (admin.TopicProperties, error) { return test.topic, test.err }, zerolog.Nop())
 		if err != nil || got != test.want {
 			t.Errorf("%s: %s, want %s: %v", name, got, test.want, err)
 		}
 	}
-	if _, err := batching(t.Context(), "some", properties{}, zerolog.Nop()); err == nil {
+	if _, err := batching(t.Context(), "some", nil, zerolog.Nop()); err == nil {
 		t.Error("takes an unknown policy")
-	}
-}
-
-func TestPropertiesOfTheEmulatorAreNotRead(t *testing.T) {
-	t.Parallel()
-	namespace, err := sbus.Open(sbus.Config{ConnectionString: "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	topic := topicAdmin{namespace, "events"}
-	if _, err := topic.TopicProperties(t.Context()); !errors.Is(err, sbus.ErrNoAdministration) {
-		t.Errorf("says %v", err)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
 	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -41,7 +43,9 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRa
 	if err != nil {
 		return nil, err
 	}
-	policy, err := batching(ctx, c.Publish.Batching, topicAdmin{namespace, c.ServiceBus.Topic}, o.Logger)
+	policy, err := batching(ctx, c.Publish.Batching, func(ctx context.Context) (admin.TopicProperties, error) {
+		return namespace.Topic(ctx, c.ServiceBus.Topic)
+	}, o.Logger)
 	if err != nil {
 		return nil, err
 	}

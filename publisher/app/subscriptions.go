@@ -9,7 +9,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
 // subscriptionCounts are the numbers of messages in one subscription of the topic.
@@ -39,23 +38,16 @@ func countSubscriptions(ctx context.Context, c sbus.Config) ([]subscriptionCount
 	if err != nil {
 		return nil, err
 	}
-	client, err := namespace.NewAdministration()
+	found, err := namespace.SubscriptionCounts(ctx, c.Topic)
+	if errors.Is(err, sbus.ErrUnreadable) {
+		return nil, errNoCounts
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("count the messages of the subscriptions of topic %s: %w", c.Topic, err)
 	}
 	counts := []subscriptionCounts{}
-	pages := client.NewListSubscriptionsRuntimePropertiesPager(c.Topic, nil)
-	for pages.More() && len(counts) < maxCheckedSubscriptions {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			if err = refused(err); errors.Is(err, inventory.ErrRefused) {
-				return nil, errNoCounts
-			}
-			return nil, fmt.Errorf("count the messages of the subscriptions of topic %s: %w", c.Topic, err)
-		}
-		for _, s := range page.SubscriptionRuntimeProperties {
-			counts = append(counts, subscriptionCounts{s.SubscriptionName, s.ActiveMessageCount, s.DeadLetterMessageCount, s.TransferDeadLetterMessageCount})
-		}
+	for _, s := range found {
+		counts = append(counts, subscriptionCounts{s.SubscriptionName, s.ActiveMessageCount, s.DeadLetterMessageCount, s.TransferDeadLetterMessageCount})
 	}
 	slices.SortFunc(counts, func(a, b subscriptionCounts) int { return cmp.Compare(a.Name, b.Name) })
 	return counts, nil

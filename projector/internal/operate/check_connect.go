@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -198,42 +196,25 @@ func checkSubscription(ctx context.Context, r *preflight.Report, e *Environment)
 	reportSubscription(r, properties, err)
 }
 
-// errUnreadable says that the subscription's properties cannot be read with these
-// credentials, or at all from this server. The error that stands behind it says why.
-var errUnreadable = errors.New("they cannot be read")
-
 // readSubscription needs the right to manage the subscription.
 func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, subscription string) (admin.SubscriptionProperties, error) {
 	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
 	defer cancel()
-	var none admin.SubscriptionProperties
-	client, err := namespace.NewAdministration()
-	if errors.Is(err, sbus.ErrNoAdministration) {
-		return none, fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	if err != nil {
-		return none, err
-	}
-	found, err := client.GetSubscription(ctx, topic, subscription, nil)
-	answer, refused := errors.AsType[*azcore.ResponseError](err)
+	found, err := namespace.Subscription(ctx, topic, subscription)
 	switch {
-	case refused && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
-		return none, fmt.Errorf("%w: the credentials do not allow it: the namespace answers %d", errUnreadable, answer.StatusCode)
-	case refused:
-		return none, fmt.Errorf("the namespace answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	case err != nil:
-		return none, err
+		return admin.SubscriptionProperties{}, err
 	case found == nil:
-		return none, fmt.Errorf("subscription %s of topic %s does not exist%s", subscription, topic, similar.Meant(subscription, namespace.Subscriptions(ctx, topic)))
+		return admin.SubscriptionProperties{}, fmt.Errorf("subscription %s of topic %s does not exist%s", subscription, topic, similar.Meant(subscription, namespace.SubscriptionNames(ctx, topic)))
 	}
-	return found.SubscriptionProperties, nil
+	return *found, nil
 }
 
 // reportSubscription adds the findings about a subscription's properties to the report.
 func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err error) {
 	const what = "subscription, properties"
 	switch {
-	case errors.Is(err, errUnreadable):
+	case errors.Is(err, sbus.ErrUnreadable):
 		r.Warn(what, "not checked: "+err.Error(), "grant Azure Service Bus Data Owner, or the Manage claim, for this check alone, or look at the subscription with az")
 		return
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
@@ -27,7 +28,7 @@ func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
 		"disabled":    {func(p *admin.SubscriptionProperties) { p.Status = to.Ptr(admin.EntityStatusReceiveDisabled) }, nil, "its status is ReceiveDisabled", true},
 		"forwards":    {func(p *admin.SubscriptionProperties) { p.ForwardTo = to.Ptr("other") }, nil, "it forwards its messages", true},
 		"deliveries":  {func(p *admin.SubscriptionProperties) { p.MaxDeliveryCount = to.Ptr(int32(3)) }, nil, "warning  subscription, properties: MaxDeliveryCount is 3", false},
-		"no right":    {nil, fmt.Errorf("%w: 401", errUnreadable), "warning  subscription, properties: not checked", false},
+		"no right":    {nil, fmt.Errorf("%w: 401", sbus.ErrUnreadable), "warning  subscription, properties: not checked", false},
 		"not reached": {nil, errors.New("no route"), "failed   subscription, properties: no route", true},
 	} {
 		t.Run(name, func(t *testing.T) {

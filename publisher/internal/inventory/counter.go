@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 const (
@@ -24,10 +25,6 @@ const (
 	refusedWait = time.Hour
 )
 
-// ErrRefused says that the value cannot be read with these credentials, or at all from this
-// server. The error that stands behind it says why.
-var ErrRefused = errors.New("it cannot be read")
-
 // Quarantine counts records.
 type Quarantine interface {
 	// Count returns the number of records of this stream, up to limit.
@@ -37,7 +34,7 @@ type Quarantine interface {
 // Topic reads the size of a topic.
 type Topic interface {
 	// Fill returns the size of the messages in the topic and its limit, in bytes. Without
-	// the right to read them, it returns [ErrRefused].
+	// the right to read them, it returns [sbus.ErrUnreadable].
 	Fill(ctx context.Context) (size, most int64, err error)
 }
 
@@ -52,7 +49,7 @@ type Runway struct {
 // Oplog reads how far the oplog reaches back.
 type Oplog interface {
 	// Runway returns the runway. ok is false if there is no checkpoint to compare with.
-	// Without the right to read the oplog, Runway returns [ErrRefused].
+	// Without the right to read the oplog, Runway returns [mongox.ErrOplogHidden].
 	Runway(ctx context.Context) (runway Runway, ok bool, err error)
 }
 
@@ -149,7 +146,7 @@ func (c *Counter) measureTopic(ctx context.Context) {
 	case err == nil:
 		c.metrics.size.set(float64(size))
 		c.metrics.most.set(float64(most))
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, sbus.ErrUnreadable):
 		c.topicAfter = time.Now().Add(refusedWait)
 		if !c.topicFails {
 			c.options.Logger.Info().Err(err).Msg("penstock_publisher_topic_size_bytes is absent: it needs Azure Service Bus Data Owner, or the Manage claim")
@@ -177,7 +174,7 @@ func (c *Counter) measureOplog(ctx context.Context) {
 			complete = 1
 		}
 		c.metrics.complete.set(complete)
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, mongox.ErrOplogHidden):
 		c.oplogAfter = time.Now().Add(refusedWait)
 		if !c.oplogFails {
 			c.options.Logger.Info().Err(err).Msg("penstock_publisher_oplog_runway_seconds is absent: it needs the role read on the database local, or clusterMonitor, and a replica set")

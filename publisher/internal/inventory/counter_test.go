@@ -16,6 +16,8 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
@@ -159,7 +161,7 @@ func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 func TestTopicThatRefusesIsQueriedOnceAnHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{records: 3, fillError: fmt.Errorf("%w: 401", inventory.ErrRefused), unclaimed: true})
+		m := start(t, &measured{records: 3, fillError: fmt.Errorf("%w: 401", sbus.ErrUnreadable), unclaimed: true})
 		defer m.stop()
 		pass(3*time.Hour - time.Minute)
 		m.shows("quarantine_records=3")
@@ -186,7 +188,7 @@ func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 		pass(5 * time.Minute)
 		m.shows("")
 		m.set(func(w *measured) {
-			w.unclaimed, w.runwayError, w.runways = false, fmt.Errorf("%w: 13", inventory.ErrRefused), 0
+			w.unclaimed, w.runwayError, w.runways = false, fmt.Errorf("%w: 13", mongox.ErrOplogHidden), 0
 		})
 		pass(3*time.Hour - time.Minute)
 		if m.runways != 3 || strings.Count(m.log.String(), "clusterMonitor") != 1 {

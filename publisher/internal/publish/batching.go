@@ -40,15 +40,6 @@ type TopicProperties struct {
 	Partitioned bool
 	// DuplicateDetection: the topic drops a MessageId that it has seen.
 	DuplicateDetection bool
-	// MaxMessageBytes is the largest single message; 0 if it is not known. It is
-	// informative only: the link reports the limit that applies.
-	MaxMessageBytes int64
-}
-
-// TopicReader reads the topic's properties, if the credentials allow it (the Manage claim).
-// Package app implements it with the administration API.
-type TopicReader interface {
-	TopicProperties(ctx context.Context) (TopicProperties, error)
 }
 
 // Resolve gives the policy of [BatchingAuto] for a topic; it returns every other policy
