@@ -62,15 +62,6 @@ type Entry struct {
 	EndedAt *time.Time `bson:"endedAt,omitempty" json:"endedAt,omitempty"`
 }
 
-// Collection is the part of a [*mongo.Collection] that a store uses. Make it with [In].
-type Collection interface {
-	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
-	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
-	DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error)
-}
-
-var _ Collection = (*mongo.Collection)(nil)
-
 // In returns the collection in a database of the state. Writes need a majority, and reads
 // go to the primary.
 func In(db *mongo.Database) *mongo.Collection {
@@ -79,12 +70,12 @@ func In(db *mongo.Database) *mongo.Collection {
 
 // Store is the audit. It is safe for concurrent use.
 type Store struct {
-	collection Collection
+	collection mongox.Collection
 	keep       int64
 }
 
 // NewStore makes a store that keeps [Keep] entries in the collection.
-func NewStore(c Collection) *Store { return &Store{collection: c, keep: Keep} }
+func NewStore(c mongox.Collection) *Store { return &Store{collection: c, keep: Keep} }
 
 // Begin records that a change is about to be made. It uses Who, Command, What and Why of e.
 // Make the change only if Begin succeeds.
@@ -116,12 +107,8 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 func (s *Store) trim(ctx context.Context) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	cursor, err := s.collection.Find(ctx, bson.D{}, options.Find().
-		SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(s.keep).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	var old []Entry
-	if err == nil {
-		err = cursor.All(ctx, &old)
-	}
+	old, err := mongox.All[Entry](ctx)(s.collection.Find(ctx, bson.D{}, options.Find().
+		SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(s.keep).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}})))
 	if err == nil && len(old) > 0 {
 		_, err = s.collection.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$lte", Value: old[0].ID}}}})
 	}
@@ -175,11 +162,7 @@ func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, e
 		// that begin with command.
 		filter = bson.D{{Key: "command", Value: bson.D{{Key: "$gte", Value: command}, {Key: "$lt", Value: command + "\uffff"}}}}
 	}
-	cursor, err := s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, Keep))))
-	var entries []Entry
-	if err == nil {
-		err = cursor.All(ctx, &entries)
-	}
+	entries, err := mongox.All[Entry](ctx)(s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, Keep)))))
 	if err != nil {
 		return nil, fmt.Errorf("read the audit: %w", mongox.Explain(ctx, err))
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // CheckIndex reports whether the collection exists. It fails with [ErrIndex] if the
@@ -17,12 +19,8 @@ func (r *Reader) CheckIndex(ctx context.Context) (exists bool, err error) {
 
 // index gives the name of the index for ranges.
 func (r *Reader) index(ctx context.Context) (name string, exists bool, err error) {
-	cursor, err := r.events.Indexes().List(ctx)
+	indexes, err := mongox.All[bson.Raw](ctx)(r.events.Indexes().List(ctx))
 	if err != nil {
-		return "", false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
-	}
-	var indexes []bson.Raw
-	if err := cursor.All(ctx, &indexes); err != nil {
 		return "", false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
 	}
 	if len(indexes) == 0 {
@@ -93,12 +91,8 @@ func truthy(v bson.RawValue) bool {
 // CheckUnique reports whether a unique index prevents two events of one aggregate with the
 // same id.
 func (r *Reader) CheckUnique(ctx context.Context) (bool, error) {
-	cursor, err := r.events.Indexes().List(ctx)
+	indexes, err := mongox.All[bson.Raw](ctx)(r.events.Indexes().List(ctx))
 	if err != nil {
-		return false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
-	}
-	var indexes []bson.Raw
-	if err := cursor.All(ctx, &indexes); err != nil {
 		return false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
 	}
 	for _, index := range indexes {

@@ -101,16 +101,13 @@ func (r *Reports) filter(comparison string, age time.Duration) bson.D {
 func (r *Reports) List(ctx context.Context) ([]Report, error) {
 	ctx, cancel := mongox.Timeout(ctx, reportTimeout)
 	defer cancel()
-	cursor, err := r.collection.Find(ctx, r.filter("$gt", reportAge), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
-	var stored []struct {
+	type storedReport struct {
 		ID struct {
 			Process string `bson:"process"`
 		} `bson:"_id"`
 		Verdict Verdict `bson:"verdict"`
 	}
-	if err == nil {
-		err = cursor.All(ctx, &stored)
-	}
+	stored, err := mongox.All[storedReport](ctx)(r.collection.Find(ctx, r.filter("$gt", reportAge), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
 	if err != nil {
 		return nil, fmt.Errorf("read the health of the processes: %w", mongox.Explain(ctx, err))
 	}

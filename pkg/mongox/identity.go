@@ -60,16 +60,13 @@ type CollectionID struct {
 // IdentifyCollection reads the UUID of a collection. This needs the right listCollections,
 // which the role read has. The context should have no deadline: see [Timeout].
 func IdentifyCollection(ctx context.Context, collection *mongo.Collection) (CollectionID, error) {
-	cursor, err := collection.Database().ListCollections(ctx, bson.D{{Key: "name", Value: collection.Name()}})
-	if err != nil {
-		return CollectionID{}, fmt.Errorf("list collection %s.%s: %w", collection.Database().Name(), collection.Name(), err)
-	}
-	var found []struct {
+	type listed struct {
 		Info struct {
 			UUID bson.RawValue `bson:"uuid"`
 		} `bson:"info"`
 	}
-	if err := cursor.All(ctx, &found); err != nil {
+	found, err := All[listed](ctx)(collection.Database().ListCollections(ctx, bson.D{{Key: "name", Value: collection.Name()}}))
+	if err != nil {
 		return CollectionID{}, fmt.Errorf("list collection %s.%s: %w", collection.Database().Name(), collection.Name(), err)
 	}
 	if len(found) == 0 {

@@ -31,29 +31,20 @@ type Pause struct {
 	Stopped []string `bson:"stopped,omitempty" json:"stopped,omitempty"`
 }
 
-// Collection is the part of a [*mongo.Collection] that a store uses. Make it with [In].
-type Collection interface {
-	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
-	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
-	DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error)
-}
-
-var _ Collection = (*mongo.Collection)(nil)
-
 // In returns the collection in a database of the state. Writes need a majority, and reads
 // go to the primary.
 func In(db *mongo.Database) *mongo.Collection { return mongox.Durable(db, CollectionName) }
 
 // Store is the pause of one service. It is safe for concurrent use.
 type Store struct {
-	collection Collection
+	collection mongox.Collection
 	service    string
 	name       string
 }
 
 // NewStore makes the store of a service's pause. name distinguishes services of one kind in
 // a database: the stream, or the pipeline.
-func NewStore(c Collection, service, name string) *Store {
+func NewStore(c mongox.Collection, service, name string) *Store {
 	return &Store{collection: c, service: service, name: name}
 }
 

@@ -79,14 +79,14 @@ func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Regist
 	if host, err := os.Hostname(); err == nil {
 		own.Host = host
 	}
-	return generation.NewRegistry(generation.Open(s.State, generation.RegistryName), own)
+	return generation.NewRegistry(mongox.Durable(s.State, generation.RegistryName), own)
 }
 
 // newHistory makes the parts that follow the catalog.
 func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generation.Registry, t *targets) *history {
 	h := &history{
 		pod: pod, registry: registry,
-		catalog:  generation.NewCatalog(generation.Open(s.State, generation.CatalogName), p.config.Pipeline().String()),
+		catalog:  generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), p.config.Pipeline().String()),
 		findings: verify.NewFindingStore(s.State),
 	}
 	h.jobs = job.NewStore(s.State, job.Options{Pruned: h.findings.Delete, Registerer: p.registry, Logger: p.logger})

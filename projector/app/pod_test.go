@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -43,7 +44,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, database: server.Database(t), heads: map[string]int64{}}
-	c.catalog = generation.NewCatalog(generation.Open(c.database, generation.CatalogName), "")
+	c.catalog = generation.NewCatalog(mongox.Durable(c.database, generation.CatalogName), "")
 	c.jobs = job.NewStore(c.database, job.Options{})
 	if _, err := c.database.Collection("events").Indexes().CreateOne(t.Context(), mongo.IndexModel{
 		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),

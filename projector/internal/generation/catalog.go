@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// The collections in the state database.
+// The collections in the state database, for [mongox.Durable].
 const (
 	CatalogName  = "projections"
 	RegistryName = "projectors"
@@ -27,36 +27,17 @@ var ErrConflict = errors.New("the catalog entry was changed by another process")
 // ErrNotCoordinator is returned if another pod may be the coordinator of the projection.
 var ErrNotCoordinator = errors.New("this pod is not the coordinator of the projection")
 
-// Collection is the part of [*mongo.Collection] that this package needs. Make it with
-// [Open].
-type Collection interface {
-	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
-	InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error)
-	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
-	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
-	DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error)
-	DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error)
-}
-
-var _ Collection = (*mongo.Collection)(nil)
-
-// Open returns a collection of db with the concerns that this package needs: a majority
-// confirms each write, and reads go to the primary.
-func Open(db *mongo.Database, name string) *mongo.Collection {
-	return mongox.Durable(db, name)
-}
-
 // Catalog is the stored catalog of one pipeline's projections. It is safe for concurrent
 // use. Contexts should have no deadline of their own.
 type Catalog struct {
-	collection Collection
+	collection mongox.Collection
 	pipeline   string
 }
 
 // NewCatalog makes the catalog of a pipeline. An operator's command, which does not know
 // the pipeline, leaves it empty: then [Catalog.List] returns the entries of all
 // pipelines.
-func NewCatalog(c Collection, pipeline string) *Catalog { return &Catalog{c, pipeline} }
+func NewCatalog(c mongox.Collection, pipeline string) *Catalog { return &Catalog{c, pipeline} }
 
 // List returns all entries of the pipeline, by name.
 func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
@@ -64,12 +45,8 @@ func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
 	if c.pipeline != "" {
 		filter = bson.D{{Key: "pipeline", Value: c.pipeline}}
 	}
-	cursor, err := c.collection.Find(ctx, filter)
+	found, err := mongox.All[*Entry](ctx)(c.collection.Find(ctx, filter))
 	if err != nil {
-		return nil, fmt.Errorf("read the catalog of projections: %w", err)
-	}
-	var found []*Entry
-	if err := cursor.All(ctx, &found); err != nil {
 		return nil, fmt.Errorf("read the catalog of projections: %w", err)
 	}
 	entries := make(map[string]*Entry, len(found))

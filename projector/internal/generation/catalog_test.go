@@ -8,13 +8,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
 // stored returns a catalog with the entry users.
 func stored(t *testing.T) (*generation.Catalog, *generation.Entry) {
 	t.Helper()
-	c := generation.NewCatalog(generation.Open(server.Database(t), generation.CatalogName), "p")
+	c := generation.NewCatalog(mongox.Durable(server.Database(t), generation.CatalogName), "p")
 	e, err := c.Write(t.Context(), nil, live("a"))
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +86,8 @@ func TestOnlyOneOfTwoChangesIsWritten(t *testing.T) {
 func TestPipelinesDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	one := generation.NewCatalog(generation.Open(db, generation.CatalogName), "p")
-	two := generation.NewCatalog(generation.Open(db, generation.CatalogName), "q")
+	one := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "p")
+	two := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "q")
 	if _, err := one.Write(t.Context(), nil, live("a")); err != nil {
 		t.Fatal(err)
 	}

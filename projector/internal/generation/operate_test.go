@@ -3,6 +3,7 @@ package generation_test
 import (
 	"testing"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
@@ -87,12 +88,12 @@ func TestListWithoutAPipelineGivesAll(t *testing.T) {
 	for _, pipeline := range []string{"one", "two"} {
 		e := live("a")
 		e.Name, e.Pipeline = pipeline, pipeline
-		if _, err := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipeline).Write(t.Context(), nil, e); err != nil {
+		if _, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), pipeline).Write(t.Context(), nil, e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for pipeline, want := range map[string]int{"one": 1, "": 2} {
-		entries, err := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipeline).List(t.Context())
+		entries, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), pipeline).List(t.Context())
 		if err != nil || len(entries) != want {
 			t.Errorf("pipeline %q: %v, %v", pipeline, entries, err)
 		}

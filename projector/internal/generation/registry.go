@@ -72,7 +72,7 @@ type Registration struct {
 // Registry is the list of the pods of a pipeline, and this pod's registration in it. It
 // is safe for concurrent use.
 type Registry struct {
-	collection Collection
+	collection mongox.Collection
 	// sending is held during a renewal, so that renewals are sent one after another.
 	sending sync.Mutex
 
@@ -94,7 +94,7 @@ type Registry struct {
 
 // NewRegistry makes the registry of a pod. own has the pod's name, pipeline, group, host,
 // start and declarations.
-func NewRegistry(c Collection, own Registration) *Registry {
+func NewRegistry(c mongox.Collection, own Registration) *Registry {
 	own.Serves, own.Paused = []Serving{}, []Pausing{}
 	return &Registry{collection: c, own: own}
 }
@@ -206,15 +206,11 @@ func (r *Registry) Leave(ctx context.Context) error {
 // Alive returns the registrations of the pipeline that have not expired, by the server's
 // clock.
 func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
-	cursor, err := r.collection.Find(ctx, bson.D{
+	alive, err := mongox.All[Registration](ctx)(r.collection.Find(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
 		registration.Alive(),
-	}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
 	if err != nil {
-		return nil, fmt.Errorf("read the registered pods: %w", err)
-	}
-	var alive []Registration
-	if err := cursor.All(ctx, &alive); err != nil {
 		return nil, fmt.Errorf("read the registered pods: %w", err)
 	}
 	return alive, nil
@@ -237,10 +233,7 @@ func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registrati
 // grouped returns all registrations of the pipeline, also expired ones, and for each group
 // when its last registration ends.
 func (r *Registry) grouped(ctx context.Context) (all []Registration, ended map[string]time.Time, err error) {
-	cursor, err := r.collection.Find(ctx, bson.D{{Key: "pipeline", Value: r.own.Pipeline}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
-	if err == nil {
-		err = cursor.All(ctx, &all)
-	}
+	all, err = mongox.All[Registration](ctx)(r.collection.Find(ctx, bson.D{{Key: "pipeline", Value: r.own.Pipeline}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the groups of pods: %w", err)
 	}

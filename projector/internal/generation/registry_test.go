@@ -10,12 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
 func registry(db *mongo.Database, pod, pipeline string) *generation.Registry {
-	return generation.NewRegistry(generation.Open(db, generation.RegistryName), generation.Registration{
+	return generation.NewRegistry(mongox.Durable(db, generation.RegistryName), generation.Registration{
 		Pod: pod, Pipeline: pipeline, Host: "host", StartedAt: by.At,
 		Declares: []generation.Declaration{{Projection: "users", Hash: "$a"}},
 	})
@@ -108,7 +109,7 @@ func TestRegistryReturnsTheLastPodsOfGroupsThatAreAway(t *testing.T) {
 		for _, name := range declares {
 			own.Declares = append(own.Declares, generation.Declaration{Projection: name, Hash: "$a"})
 		}
-		r := generation.NewRegistry(generation.Open(db, generation.RegistryName), own)
+		r := generation.NewRegistry(mongox.Durable(db, generation.RegistryName), own)
 		if err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +152,7 @@ func TestRegistryReturnsTheLastPodsOfGroupsThatAreAway(t *testing.T) {
 // request, which fails with its error.
 func newHooked(t *testing.T, before func() error) *mongotest.Collection {
 	t.Helper()
-	c := server.Collection(generation.Open(server.Database(t), generation.RegistryName))
+	c := server.Collection(mongox.Durable(server.Database(t), generation.RegistryName))
 	c.Before = func(context.Context, string) error { return before() }
 	return c
 }

@@ -37,12 +37,9 @@ func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
 		filter = append(filter, bson.E{Key: "$and", Value: bson.A{bson.D{{Key: "_id", Value: q.Only}}}})
 	}
 	var found []Job
-	err := s.request(ctx, func(ctx context.Context) error {
-		cursor, err := s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(q.Limit)))
-		if err != nil {
-			return err
-		}
-		return cursor.All(ctx, &found)
+	err := s.request(ctx, func(ctx context.Context) (err error) {
+		found, err = mongox.All[Job](ctx)(s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(q.Limit))))
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list active jobs: %w", err)

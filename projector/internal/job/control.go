@@ -56,13 +56,10 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
 		filter = append(filter, bson.E{Key: "projection", Value: bson.D{{Key: "$in", Value: f.Projections}}})
 	}
 	var found []Job
-	err := s.request(ctx, func(ctx context.Context) error {
-		cursor, err := s.jobs.Find(ctx, filter, options.Find().SetLimit(maxList).
-			SetSort(bson.D{{Key: "createdAt", Value: -1}, {Key: "_id", Value: 1}}))
-		if err != nil {
-			return err
-		}
-		return cursor.All(ctx, &found)
+	err := s.request(ctx, func(ctx context.Context) (err error) {
+		found, err = mongox.All[Job](ctx)(s.jobs.Find(ctx, filter, options.Find().SetLimit(maxList).
+			SetSort(bson.D{{Key: "createdAt", Value: -1}, {Key: "_id", Value: 1}})))
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
@@ -156,18 +153,15 @@ func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, 
 // prune deletes the oldest ended jobs of a kind and projection.
 func (s *Store) prune(ctx context.Context, kind Kind, projection string) error {
 	var old []Job
-	err := s.request(ctx, func(ctx context.Context) error {
-		cursor, err := s.jobs.Find(ctx,
+	err := s.request(ctx, func(ctx context.Context) (err error) {
+		old, err = mongox.All[Job](ctx)(s.jobs.Find(ctx,
 			bson.D{
 				{Key: "kind", Value: kind}, {Key: "projection", Value: projection},
 				{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Done, Failed, Cancelled}}}},
 			},
 			options.Find().SetSort(bson.D{{Key: "finishedAt", Value: -1}}).SetSkip(int64(s.options.Keep)).SetLimit(maxList).
-				SetProjection(bson.D{{Key: "_id", Value: 1}}))
-		if err != nil {
-			return err
-		}
-		return cursor.All(ctx, &old)
+				SetProjection(bson.D{{Key: "_id", Value: 1}})))
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("find old jobs of %s: %w", projection, err)

@@ -209,13 +209,9 @@ func (s *Store) move(ctx context.Context, id string, and bson.E, update bson.A, 
 func (s *Store) sum(ctx context.Context, j Job) (counts map[string]int64, finished int, reason string, err error) {
 	counts = make(map[string]int64)
 	err = s.request(ctx, func(ctx context.Context) error {
-		cursor, err := s.ranges.Find(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}},
-			options.Find().SetProjection(bson.D{{Key: "counts", Value: 1}, {Key: "done", Value: 1}, {Key: "reason", Value: 1}}).SetBatchSize(maxRanges))
+		ranges, err := mongox.All[Range](ctx)(s.ranges.Find(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}},
+			options.Find().SetProjection(bson.D{{Key: "counts", Value: 1}, {Key: "done", Value: 1}, {Key: "reason", Value: 1}}).SetBatchSize(maxRanges)))
 		if err != nil {
-			return err
-		}
-		var ranges []Range
-		if err := cursor.All(ctx, &ranges); err != nil {
 			return err
 		}
 		for _, r := range ranges {

@@ -118,7 +118,7 @@ func checkSessions(ctx context.Context, r *preflight.Report, s *stores.Stores) {
 // checkDocuments checks that the collections that no projection uses yet have no documents
 // of others.
 func checkDocuments(ctx context.Context, s *stores.Stores, e *Environment) error {
-	entries, err := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), e.Config.Pipeline().String()).List(ctx)
+	entries, err := generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), e.Config.Pipeline().String()).List(ctx)
 	if err != nil {
 		return err
 	}

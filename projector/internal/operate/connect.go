@@ -38,7 +38,7 @@ func (e *Environment) connect(ctx context.Context) (*stored, error) {
 	}
 	return &stored{
 		Stores: s, environment: e,
-		catalog: generation.NewCatalog(generation.Open(s.State, generation.CatalogName), ""),
+		catalog: generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), ""),
 		parked:  park.NewStore(park.In(s.State), park.Options{Logger: e.Logger}),
 		jobs:    job.NewStore(s.State, job.Options{Logger: e.Logger}),
 	}, nil
@@ -62,7 +62,7 @@ func (s *stored) entries(ctx context.Context) (map[string]*generation.Entry, err
 
 // alive returns the running projectors of a pipeline.
 func (s *stored) alive(ctx context.Context, pipeline string) ([]generation.Registration, error) {
-	return generation.NewRegistry(generation.Open(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
+	return generation.NewRegistry(mongox.Durable(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
 }
 
 // events makes the reader of the event store.

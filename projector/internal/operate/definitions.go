@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -37,13 +38,13 @@ type definitions struct {
 // newDefinitions makes the definitions of a pod, which works for its own pipeline only.
 func newDefinitions(s *stores.Stores, c config.Config, declared []*projection.Projection) *definitions {
 	own := c.Pipeline().String()
-	return &definitions{generation.Open(s.State, generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
+	return &definitions{mongox.Durable(s.State, generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
 }
 
 // newCommandDefinitions makes the definitions of a command. Its configuration names the
 // event store of the pipeline, but not always the subscription.
 func newCommandDefinitions(s *stores.Stores, c config.Config, declared []*projection.Projection) *definitions {
-	return &definitions{generation.Open(s.State, generation.CatalogName), declared, c.Pipeline().SameEvents}
+	return &definitions{mongox.Durable(s.State, generation.CatalogName), declared, c.Pipeline().SameEvents}
 }
 
 // errOtherPipeline says that another pipeline owns a projection.

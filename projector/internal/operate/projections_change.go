@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
@@ -172,7 +173,7 @@ func start(ctx context.Context, s *stored, e *generation.Entry, definition gener
 	if err != nil {
 		return nil, err
 	}
-	all, err := generation.NewCatalog(generation.Open(s.State, generation.CatalogName), e.Pipeline).List(ctx)
+	all, err := generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), e.Pipeline).List(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
@@ -18,7 +19,7 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	s := &stores.Stores{ReadModels: db, State: db}
-	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), "")
+	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
 	by := generation.Author{At: time.Now()}
 	declared := generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}
 	write := func(old, changed *generation.Entry) *generation.Entry {

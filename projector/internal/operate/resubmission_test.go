@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -34,7 +35,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 	c.History.RefoldRate = new(60)
 	e := &Environment{Config: c, Logger: zerolog.Nop()}
 	parked := park.NewStore(park.In(s.State), park.Options{})
-	data := &stored{Stores: s, environment: e, catalog: generation.NewCatalog(generation.Open(db, generation.CatalogName), ""), parked: parked}
+	data := &stored{Stores: s, environment: e, catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""), parked: parked}
 	if _, err := s.Events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
 		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
 	}); err != nil {
@@ -51,7 +52,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), c.Pipeline().String())
+		catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), c.Pipeline().String())
 		entry := generation.Create(c.Pipeline().String(), generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
 		if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -38,7 +39,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), invoices.Pipeline().String())
+	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), invoices.Pipeline().String())
 	entry := generation.Create(invoices.Pipeline().String(), generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
 	if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := generation.NewCatalog(generation.Open(db, generation.CatalogName), new(config.Config).Pipeline().String()).Write(t.Context(), nil, entry); err != nil {
+				if _, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), new(config.Config).Pipeline().String()).Write(t.Context(), nil, entry); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Numbers are the highest generation numbers that projections have used, for each
@@ -53,13 +55,9 @@ func (n Numbers) Use(ctx context.Context, projection, collection string, generat
 // projection was the last to be live in the collection, or if nothing is recorded of the
 // collection.
 func (n Numbers) Used(ctx context.Context, projection, collection string) (own, others int64, last bool, err error) {
-	cursor, err := n.collection.Find(ctx, bson.D{{Key: "$or", Value: bson.A{
+	all, err := mongox.All[used](ctx)(n.collection.Find(ctx, bson.D{{Key: "$or", Value: bson.A{
 		bson.D{{Key: "_id.collection", Value: collection}}, bson.D{{Key: "_id.projection", Value: projection}},
-	}}})
-	var all []used
-	if err == nil {
-		err = cursor.All(ctx, &all)
-	}
+	}}}))
 	if err != nil {
 		return 0, 0, false, fmt.Errorf("read the generation numbers used for collection %s: %w", collection, err)
 	}

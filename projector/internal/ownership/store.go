@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -21,16 +20,6 @@ const CollectionName = "pipeline_owners"
 // replica set elects its primary. A later attempt succeeds.
 var ErrUnsettled = errors.New("its owner was there and gone several times; the replica set may be electing its primary")
 
-// Collection is the part of [*mongo.Collection] that this package needs. Make it with
-// [Owners].
-type Collection interface {
-	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
-	InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error)
-	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
-}
-
-var _ Collection = (*mongo.Collection)(nil)
-
 // Owners returns the collection pipeline_owners of db. A majority confirms each write,
 // and reads go to the primary.
 func Owners(db *mongo.Database) *mongo.Collection {
@@ -39,7 +28,7 @@ func Owners(db *mongo.Database) *mongo.Collection {
 
 // Place is a database in which names could collide, with these names.
 type Place struct {
-	Owners Collection
+	Owners mongox.Collection
 	Names  []Name
 }
 
@@ -108,7 +97,7 @@ func conflictsIn(ctx context.Context, places []Place, adopt string) (conflicts, 
 }
 
 // find returns the stored owner of a name; nil if it has none.
-func find(ctx context.Context, owners Collection, name Name) (*owned, error) {
+func find(ctx context.Context, owners mongox.Collection, name Name) (*owned, error) {
 	var found owned
 	err := owners.FindOne(ctx, bson.D{{Key: "_id", Value: name.id()}}).Decode(&found)
 	switch {
@@ -127,7 +116,7 @@ const takeAttempts = 3
 
 // take makes the pipeline the owner of one name. The name must have no owner, or be one
 // of the conflicts and still have the owner of that conflict.
-func take(ctx context.Context, owners Collection, name Name, conflicts []Conflict, code string, logger zerolog.Logger) error {
+func take(ctx context.Context, owners mongox.Collection, name Name, conflicts []Conflict, code string, logger zerolog.Logger) error {
 	now := time.Now()
 	for range takeAttempts {
 		_, err := owners.InsertOne(ctx, owned{ID: name.id(), Owner: name.Owner, Since: now})

@@ -58,7 +58,11 @@ func Kinds[T any](counts map[Group]int64, projections map[string]T) []Kind {
 
 // Count returns the number of parked aggregates by group.
 func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
-	cursor, err := s.collection.Aggregate(ctx, bson.A{
+	type counted struct {
+		Group `bson:"_id"`
+		Count int64 `bson:"count"`
+	}
+	groups, err := mongox.All[counted](ctx)(s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$group", Value: bson.D{
 			{Key: "_id", Value: bson.D{
 				{Key: "projection", Value: "$_id.projection"}, {Key: "generation", Value: "$_id.generation"}, {Key: "reason", Value: "$reason"},
@@ -66,15 +70,8 @@ func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
 			}},
 			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
 		}}},
-	})
+	}))
 	if err != nil {
-		return nil, fmt.Errorf("count parked aggregates: %w", err)
-	}
-	var groups []struct {
-		Group `bson:"_id"`
-		Count int64 `bson:"count"`
-	}
-	if err := cursor.All(ctx, &groups); err != nil {
 		return nil, fmt.Errorf("count parked aggregates: %w", err)
 	}
 	counts := make(map[Group]int64, len(groups))

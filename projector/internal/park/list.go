@@ -133,11 +133,7 @@ func (s *Store) Example(ctx context.Context, projection, reason string) (Listed,
 func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBuilder) ([]Listed, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
-	cursor, err := s.collection.Find(ctx, query, o)
-	var markers []listed
-	if err == nil {
-		err = cursor.All(ctx, &markers)
-	}
+	markers, err := mongox.All[listed](ctx)(s.collection.Find(ctx, query, o))
 	if err != nil {
 		return nil, fmt.Errorf("list parked aggregates: %w", mongox.Explain(ctx, err))
 	}
@@ -152,16 +148,13 @@ func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBu
 func (s *Store) Matching(ctx context.Context, f Filter) (int64, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
-	cursor, err := s.collection.Aggregate(ctx, bson.A{
-		bson.D{{Key: "$match", Value: f.query()}},
-		bson.D{{Key: "$count", Value: "count"}},
-	})
-	var counts []struct {
+	type counted struct {
 		Count int64 `bson:"count"`
 	}
-	if err == nil {
-		err = cursor.All(ctx, &counts)
-	}
+	counts, err := mongox.All[counted](ctx)(s.collection.Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: f.query()}},
+		bson.D{{Key: "$count", Value: "count"}},
+	}))
 	if err != nil {
 		return 0, fmt.Errorf("count parked aggregates: %w", mongox.Explain(ctx, err))
 	}

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -27,17 +28,14 @@ func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, err
 		for i := range part {
 			keys[i] = keyOf(&part[i])
 		}
-		cursor, err := s.collection.Find(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
-			options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}, {Key: fieldReason, Value: 1}}))
-		var markers []struct {
+		type marker struct {
 			ID      key        `bson:"_id"`
 			EventID int64      `bson:"eventId"`
 			Reason  string     `bson:"reason"`
 			RetryAt *time.Time `bson:"retryAt"`
 		}
-		if err == nil {
-			err = cursor.All(ctx, &markers)
-		}
+		markers, err := mongox.All[marker](ctx)(s.collection.Find(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
+			options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}, {Key: fieldReason, Value: 1}})))
 		if err != nil {
 			return nil, fmt.Errorf("look up why aggregates are parked: %w", err)
 		}

@@ -14,9 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -25,7 +24,7 @@ const CollectionName = "parked"
 
 // In returns the collection of the markers in the state database.
 func In(db *mongo.Database) *mongo.Collection {
-	return db.Collection(CollectionName, options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
+	return mongox.Durable(db, CollectionName)
 }
 
 // ErrNotParked is returned if there is no marker to advance, because the aggregate was
@@ -82,17 +81,6 @@ func (s Served) later() int64 {
 	return u.Later()
 }
 
-// Collection is the part of [*mongo.Collection] that a store needs. It must have the
-// write concern and the read concern majority, and read from the primary.
-type Collection interface {
-	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
-	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
-	BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error)
-	DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error)
-	DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error)
-	Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error)
-}
-
 // Options refine a [Store].
 type Options struct {
 	// Served are the generations whose parked aggregates are resumed and counted, even if
@@ -115,7 +103,7 @@ type Options struct {
 
 // Store is the list of parked aggregates. It is safe for concurrent use.
 type Store struct {
-	collection Collection
+	collection mongox.Collection
 	options    Options
 	parked     *prometheus.GaugeVec
 	discarded  *prometheus.GaugeVec
@@ -129,7 +117,7 @@ type Store struct {
 }
 
 // NewStore makes a store on its collection.
-func NewStore(c Collection, o Options) *Store {
+func NewStore(c mongox.Collection, o Options) *Store {
 	o.Refresh = cmp.Or(o.Refresh, 30*time.Second)
 	o.FirstRetry, o.MaxRetry, o.MaxSeldom = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute), cmp.Or(o.MaxSeldom, time.Hour)
 	s := &Store{
@@ -193,18 +181,15 @@ func (s *Store) Parked(ctx context.Context, units []model.Unit) ([]model.Positio
 }
 
 func (s *Store) lookUp(ctx context.Context, keys []key, found map[key]model.Position) error {
-	cursor, err := s.collection.Find(ctx,
-		bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
-		options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}}))
-	if err != nil {
-		return err
-	}
-	var markers []struct {
+	type marker struct {
 		ID      key        `bson:"_id"`
 		EventID int64      `bson:"eventId"`
 		RetryAt *time.Time `bson:"retryAt"`
 	}
-	if err := cursor.All(ctx, &markers); err != nil {
+	markers, err := mongox.All[marker](ctx)(s.collection.Find(ctx,
+		bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
+		options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}})))
+	if err != nil {
 		return err
 	}
 	for _, m := range markers {

@@ -21,14 +21,6 @@ const CollectionName = "reconciliations"
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
 
-// Collection is the part of a [*mongo.Collection] that a store uses. Make it with [In].
-type Collection interface {
-	Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error)
-	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
-}
-
-var _ Collection = (*mongo.Collection)(nil)
-
 // In returns the collection in the state database. A majority confirms writes, and reads go
 // to the primary.
 func In(db *mongo.Database) *mongo.Collection { return mongox.Durable(db, CollectionName) }
@@ -48,7 +40,7 @@ type Record struct {
 
 // Store keeps the lease and the records of one pipeline. Its processes share them.
 type Store struct {
-	collection Collection
+	collection mongox.Collection
 	pipeline   string
 	holder     string
 	// leased is set while the document of the lease certainly exists.
@@ -57,7 +49,7 @@ type Store struct {
 
 // NewStore makes a store. pipeline is the unique name of the pipeline, and holder that of
 // this process.
-func NewStore(c Collection, pipeline, holder string) *Store {
+func NewStore(c mongox.Collection, pipeline, holder string) *Store {
 	return &Store{collection: c, pipeline: pipeline, holder: holder}
 }
 
@@ -135,14 +127,10 @@ type record struct {
 func (s *Store) Read(ctx context.Context) ([]Record, error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	cursor, err := s.collection.Aggregate(ctx, bson.A{
+	stored, err := mongox.All[record](ctx)(s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: bson.D{{Key: "_id.pipeline", Value: s.pipeline}, {Key: "_id.projection", Value: bson.D{{Key: "$exists", Value: true}}}}}},
 		bson.D{{Key: "$addFields", Value: bson.D{{Key: "due", Value: bson.D{{Key: "$lte", Value: bson.A{"$dueAt", mongox.Now}}}}}}},
-	})
-	var stored []record
-	if err == nil {
-		err = cursor.All(ctx, &stored)
-	}
+	}))
 	if err != nil {
 		return nil, mongox.Explain(ctx, err)
 	}

@@ -101,11 +101,7 @@ func (s *Store) sharding(ctx context.Context, collection string) (*sharding, err
 
 // zones reads the zones of a collection.
 func (s *Store) zones(ctx context.Context, collection string) ([]zone, error) {
-	cursor, err := s.db.Client().Database("config").Collection("tags").Find(ctx, bson.D{{Key: "ns", Value: s.namespace(collection)}})
-	var zones []zone
-	if err == nil {
-		err = cursor.All(ctx, &zones)
-	}
+	zones, err := mongox.All[zone](ctx)(s.db.Client().Database("config").Collection("tags").Find(ctx, bson.D{{Key: "ns", Value: s.namespace(collection)}}))
 	if err != nil {
 		return nil, fmt.Errorf("read the zones of collection %s: %w; give the user the role clusterMonitor", collection, err)
 	}

@@ -159,11 +159,7 @@ func (s *Store) copyIndexes(ctx context.Context, shadow, like string) error {
 // indexes returns the specifications of a collection's indexes, without the ones that each
 // collection has.
 func (s *Store) indexes(ctx context.Context, collection string) ([]bson.M, error) {
-	cursor, err := s.db.Collection(collection).Indexes().List(ctx)
-	var found []bson.M
-	if err == nil {
-		err = cursor.All(ctx, &found)
-	}
+	found, err := mongox.All[bson.M](ctx)(s.db.Collection(collection).Indexes().List(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("list the indexes of collection %s: %w", collection, err)
 	}

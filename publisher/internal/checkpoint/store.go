@@ -14,6 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // CollectionName is the collection of the checkpoints.
@@ -32,15 +34,6 @@ var (
 	// ErrNoPosition says that a position is zero: there is nothing to save.
 	ErrNoPosition = errors.New("position is empty")
 )
-
-// Collection is the part of a [*mongo.Collection] that a store uses.
-type Collection interface {
-	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
-	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
-	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
-}
-
-var _ Collection = (*mongo.Collection)(nil)
 
 // Checkpoints returns the collection checkpoints of db. It writes with majority write
 // concern, so that a failover of the database loses no claim or token, and reads from the
@@ -90,7 +83,7 @@ type Options struct {
 
 // Store keeps the checkpoint of one stream. A process makes one.
 type Store struct {
-	checkpoints Collection
+	checkpoints mongox.Collection
 	stream      string
 	logger      zerolog.Logger
 	metrics     *metrics
@@ -98,7 +91,7 @@ type Store struct {
 
 // NewStore makes the store of the checkpoint whose _id is stream. Make checkpoints by
 // [Checkpoints].
-func NewStore(checkpoints Collection, stream string, options Options) *Store {
+func NewStore(checkpoints mongox.Collection, stream string, options Options) *Store {
 	return &Store{
 		checkpoints: checkpoints,
 		stream:      stream,

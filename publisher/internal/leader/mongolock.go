@@ -8,7 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,15 +21,6 @@ const leasesName = "leader_leases"
 
 // leaseResource names the lock in errors whose kind client-go checks.
 var leaseResource = schema.GroupResource{Group: "penstock", Resource: leasesName}
-
-// LeaseCollection is the part of a [*mongo.Collection] that the lock uses.
-type LeaseCollection interface {
-	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
-	InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error)
-	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
-}
-
-var _ LeaseCollection = (*mongo.Collection)(nil)
 
 // Leases returns the collection leader_leases of db for a lock: writes need a majority, so
 // that no failover loses one, and reads go to the primary.
@@ -65,7 +55,7 @@ type leaseRecord struct {
 // mongoLock is a resourcelock.Interface on a document, by compare-and-swap on its version.
 // Each elector has its own.
 type mongoLock struct {
-	leases   LeaseCollection
+	leases   mongox.Collection
 	name     string
 	stream   string
 	identity string
@@ -83,13 +73,13 @@ var ErrOtherStream = errors.New("lease belongs to another stream")
 // NewMongoLock makes a lock on the document of leases whose _id is name. The first leader
 // creates it if it is missing. Make leases by [Leases]. The lock is only for the publishers
 // of stream: with the lock of another stream every request fails with [ErrOtherStream].
-func NewMongoLock(leases LeaseCollection, name, stream, identity string) resourcelock.Interface {
+func NewMongoLock(leases mongox.Collection, name, stream, identity string) resourcelock.Interface {
 	return &mongoLock{leases: leases, name: name, stream: stream, identity: identity}
 }
 
 // CheckLease fails with [ErrOtherStream] if the lock with that name belongs to the
 // publishers of another stream.
-func CheckLease(ctx context.Context, leases LeaseCollection, name, stream string) error {
+func CheckLease(ctx context.Context, leases mongox.Collection, name, stream string) error {
 	lock := &mongoLock{leases: leases, name: name, stream: stream}
 	if _, _, err := lock.Get(ctx); !apierrors.IsNotFound(err) {
 		return err

@@ -47,12 +47,6 @@ type Entry struct {
 	Event bson.Raw
 }
 
-// Collection is the part of a [*mongo.Collection] that a store uses. Its writes must be
-// acknowledged by a majority.
-type Collection interface {
-	BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error)
-}
-
 // Options are what a store reports to. The zero value reports to no one: every field is optional.
 type Options struct {
 	// Registerer receives penstock_publisher_quarantined_total{reason}.
@@ -63,7 +57,7 @@ type Options struct {
 // Store is the quarantine of one stream. A process makes one. It is safe for concurrent
 // use.
 type Store struct {
-	collection Collection
+	collection mongox.Collection
 	stream     string
 	counted    *prometheus.CounterVec
 	logger     zerolog.Logger
@@ -72,7 +66,7 @@ type Store struct {
 }
 
 // NewStore makes the quarantine of a stream.
-func NewStore(collection Collection, stream string, o Options) *Store {
+func NewStore(collection mongox.Collection, stream string, o Options) *Store {
 	s := &Store{
 		collection: collection,
 		stream:     stream,
