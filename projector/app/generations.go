@@ -162,7 +162,7 @@ func (p *Projector) startHistory(ctx context.Context, h *history) error {
 func (p *Projector) coordinator(s *stores.Stores, h *history, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
 	return rebuild.New(rebuild.Options{
 		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
-		Jobs:        rebuildJobs{h.jobs, p.config.History.VerifySample},
+		Jobs: h.jobs, Sample: p.config.History.VerifySample,
 		Collections: rebuildCollections{shadow.NewStore(s.ReadModels), s.ReadModels, p.logger},
 		Data:        rebuildData{s.ReadModels, parked, events},
 		Logger:      p.logger,

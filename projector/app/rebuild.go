@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,73 +12,12 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
-
-// verifyGrace is how long a read model may be behind the event store before a verification
-// reports it. Events need that time to come over the topic.
-const verifyGrace = 30 * time.Second
-
-// rebuildJobs adapts the job store to the coordinator.
-type rebuildJobs struct {
-	store  *job.Store
-	sample float64
-}
-
-var _ rebuild.Jobs = rebuildJobs{}
-
-var jobKinds = map[rebuild.JobKind]job.Kind{rebuild.JobBuild: job.Build, rebuild.JobSweep: job.Sweep, rebuild.JobVerify: job.Verify}
-
-// Ensure creates a job. If a job has the id, it stays unchanged.
-func (j rebuildJobs) Ensure(ctx context.Context, spec rebuild.JobSpec) error {
-	created := job.Job{ID: spec.ID, Kind: jobKinds[spec.Kind], Projection: spec.Projection, Generation: spec.Generation, Who: spec.Who, Why: spec.Why}
-	if spec.Kind == rebuild.JobVerify {
-		params, err := bson.Marshal(verify.Params{Sample: j.sample, Repair: spec.Repair, GraceMillis: verifyGrace.Milliseconds()})
-		if err != nil {
-			return fmt.Errorf("encode the parameters of job %s: %w", spec.ID, err)
-		}
-		created.Params = params
-	}
-	_, err := j.store.Create(ctx, created)
-	if errors.Is(err, job.ErrExists) {
-		return nil
-	}
-	return err
-}
-
-// State returns the state of a job.
-func (j rebuildJobs) State(ctx context.Context, id string) (rebuild.JobState, error) {
-	found, err := j.store.Get(ctx, id)
-	switch {
-	case errors.Is(err, job.ErrNotFound):
-		return rebuild.JobState{Failed: true, Reason: "the job was deleted"}, nil
-	case err != nil:
-		return rebuild.JobState{}, err
-	}
-	state := rebuild.JobState{
-		Done: found.State == job.Done, Failed: found.State == job.Failed || found.State == job.Cancelled,
-		Reason: found.Reason, Findings: verify.Wrong(found.Counts), Undelivered: found.Counts[verify.CountUndelivered],
-	}
-	if found.State == job.Paused {
-		state.Reason = fmt.Sprintf("job %s is paused: resume it with projector jobs resume %s", id, id)
-	}
-	return state, nil
-}
-
-// Cancel ends a job that has not ended.
-func (j rebuildJobs) Cancel(ctx context.Context, id, reason string) error {
-	_, err := j.store.Cancel(ctx, id, reason)
-	if errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrState) {
-		return nil
-	}
-	return err
-}
 
 // rebuildCollections are the collections of the read models.
 type rebuildCollections struct {

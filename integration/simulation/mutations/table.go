@@ -345,8 +345,8 @@ var Table = []Mutation{
 	{
 		Name:  "a generation is promoted although its read models are wrong",
 		File:  "projector/internal/rebuild/build.go",
-		Old:   "\tcase done.Findings > 0:\n\t\treturn s.enter(ctx, generation.Verifying",
-		New:   "\tcase done.Findings > 1<<40:\n\t\treturn s.enter(ctx, generation.Verifying",
+		Old:   "\tcase findings > 0:\n\t\treturn s.enter(ctx, generation.Verifying",
+		New:   "\tcase findings > 1<<40:\n\t\treturn s.enter(ctx, generation.Verifying",
 		Blind: "a build leaves nothing wrong unless another guard fails too",
 		Test:  "projector/internal/rebuild TestFindingsAreRepairedOnceAndThenFailTheBuild",
 	},

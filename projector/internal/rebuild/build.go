@@ -2,12 +2,15 @@ package rebuild
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
 // build makes one step of the building generation.
@@ -48,7 +51,8 @@ func (s *step) cancel(ctx context.Context, jobs generation.Jobs, reason string) 
 		if id == "" {
 			continue
 		}
-		if err := s.Jobs.Cancel(ctx, id, reason); err != nil {
+		// It is no error if the job has ended or does not exist.
+		if _, err := s.Jobs.Cancel(ctx, id, reason); err != nil && !errors.Is(err, job.ErrNotFound) && !errors.Is(err, job.ErrState) {
 			return err
 		}
 	}
@@ -94,7 +98,7 @@ func (s *step) fold(ctx context.Context) error {
 			return nil
 		}
 	}
-	done, err := s.run(ctx, s.entry.Building.Jobs.Build, JobSpec{ID: s.jobID(JobBuild, 0), Kind: JobBuild},
+	done, err := s.run(ctx, job.Build, 0, s.entry.Building.Jobs.Build, nil,
 		func(b *generation.Build, id string) { b.Jobs.Build = id })
 	if err != nil || done == nil {
 		return err
@@ -116,7 +120,7 @@ func (s *step) catchUp(ctx context.Context) error {
 			return s.wait(ctx, "pods that do not serve the generation yet: "+strings.Join(behind, ", "))
 		}
 	}
-	done, err := s.run(ctx, b.Jobs.Sweep, JobSpec{ID: s.jobID(JobSweep, b.Round), Kind: JobSweep},
+	done, err := s.run(ctx, job.Sweep, b.Round, b.Jobs.Sweep, nil,
 		func(b *generation.Build, id string) { b.Jobs.Sweep = id })
 	if err != nil || done == nil {
 		return err
@@ -166,26 +170,27 @@ func (s *step) lacking(ctx context.Context, does func(generation.Registration) b
 // until they no longer do.
 func (s *step) verify(ctx context.Context) error {
 	b := s.entry.Building
-	done, err := s.run(ctx, b.Jobs.Verify, JobSpec{ID: s.jobID(JobVerify, b.Round), Kind: JobVerify, Repair: b.Repairing},
-		func(b *generation.Build, id string) { b.Jobs.Verify = id })
+	params := verify.Params{Sample: s.Sample, Repair: b.Repairing, GraceMillis: verifyGrace.Milliseconds()}
+	done, err := s.run(ctx, job.Verify, b.Round, b.Jobs.Verify, params, func(b *generation.Build, id string) { b.Jobs.Verify = id })
 	if err != nil || done == nil {
 		return err
 	}
+	findings, undelivered := verify.Wrong(done.Counts), done.Counts[verify.CountUndelivered]
 	switch {
 	case b.Repairing:
 		return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
 			nextRound(b)
 			b.Repairing, b.Repaired = false, true
 		})
-	case done.Findings > 0 && done.Findings == done.Undelivered && b.Repaired:
+	case findings > 0 && findings == undelivered && b.Repaired:
 		return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
 			nextRound(b)
 			b.Repairing = true
-			b.Reason = fmt.Sprintf("%d read models are behind the event store although they were repaired: is the publisher running, and does the topic deliver?", done.Findings)
+			b.Reason = fmt.Sprintf("%d read models are behind the event store although they were repaired: is the publisher running, and does the topic deliver?", findings)
 		})
-	case done.Findings > 0 && b.Repaired:
-		return s.fail(ctx, fmt.Sprintf("%d read models differ from the fold of their events after a repair: see the findings of job %s", done.Findings, b.Jobs.Verify))
-	case done.Findings > 0:
+	case findings > 0 && b.Repaired:
+		return s.fail(ctx, fmt.Sprintf("%d read models differ from the fold of their events after a repair: see the findings of job %s", findings, b.Jobs.Verify))
+	case findings > 0:
 		return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
 			nextRound(b)
 			b.Repairing = true

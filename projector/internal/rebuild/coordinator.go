@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 // Catalog is the part of [generation.Catalog] that a coordinator uses.
@@ -35,48 +36,18 @@ type Pods interface {
 	Alive(ctx context.Context) ([]generation.Registration, error)
 }
 
-// JobKind is what a job does.
-type JobKind string
-
-// The kinds.
-const (
-	JobBuild  JobKind = "build"
-	JobSweep  JobKind = "sweep"
-	JobVerify JobKind = "verify"
-)
-
-// JobSpec describes a job on a building generation.
-type JobSpec struct {
-	ID         string
-	Kind       JobKind
-	Projection string
-	Generation int64
-	// Repair makes a verification repair what it finds.
-	Repair bool
-	// Who and Why are those of the build.
-	Who, Why string
-}
-
-// JobState is the state of a job.
-type JobState struct {
-	// Done says that the job has succeeded, Failed that it has failed permanently. Both are
-	// false while it is running or paused.
-	Done, Failed bool
-	// Reason says why it failed, or what it waits for.
-	Reason string
-	// Findings is how many read models a verification found wrong. Undelivered is how many of
-	// them lack only the latest events of their aggregates.
-	Findings, Undelivered int64
-}
-
-// Jobs are the jobs, which any number of pods work on.
+// Jobs is the part of [job.Store] that a coordinator uses. Any number of pods work on the jobs.
 type Jobs interface {
-	// Ensure creates a job. An existing job is not changed.
-	Ensure(ctx context.Context, spec JobSpec) error
-	State(ctx context.Context, id string) (JobState, error)
-	// Cancel ends a job. It is no error if the job has ended or does not exist.
-	Cancel(ctx context.Context, id, reason string) error
+	Create(ctx context.Context, j job.Job) (job.Job, error)
+	Get(ctx context.Context, id string) (job.Job, error)
+	Cancel(ctx context.Context, id, reason string) (job.Job, error)
 }
+
+var _ Jobs = (*job.Store)(nil)
+
+// verifyGrace is how long a read model may be behind the event store before a verification
+// reports it. Events need that time to come over the topic.
+const verifyGrace = 30 * time.Second
 
 // Collections are the collections of the read models' database.
 type Collections interface {
@@ -164,10 +135,12 @@ const (
 // Options make a [Coordinator].
 type Options struct {
 	// Pod is this pod's name in the registry.
-	Pod         string
-	Catalog     Catalog
-	Pods        Pods
-	Jobs        Jobs
+	Pod     string
+	Catalog Catalog
+	Pods    Pods
+	Jobs    Jobs
+	// Sample is the share of the aggregates that a verification compares.
+	Sample      float64
 	Collections Collections
 	Data        Data
 	Logger      zerolog.Logger
@@ -439,31 +412,41 @@ func (s *step) fail(ctx context.Context, reason string) error {
 }
 
 // run runs a job of the building generation. id is the job's id in the entry, empty if it
-// is not created yet, and set stores it. The result is nil until the job is done or the
-// build has failed.
-func (s *step) run(ctx context.Context, id string, spec JobSpec, set func(b *generation.Build, id string)) (*JobState, error) {
+// is not created yet, and set stores it. params are the worker's. The result is nil until the
+// job is done or the build has failed.
+func (s *step) run(ctx context.Context, kind job.Kind, round int, id string, params any, set func(b *generation.Build, id string)) (*job.Job, error) {
 	b := s.entry.Building
-	spec.Projection, spec.Generation, spec.Who, spec.Why = s.entry.Name, b.Generation, b.Who, cmp.Or(b.Why, "rebuild")
 	if id == "" {
-		if err := s.Jobs.Ensure(ctx, spec); err != nil {
+		created := job.Job{ID: s.jobID(kind, round), Kind: kind, Projection: s.entry.Name, Generation: b.Generation, Who: b.Who, Why: cmp.Or(b.Why, "rebuild")}
+		if params != nil {
+			var err error
+			if created.Params, err = bson.Marshal(params); err != nil {
+				return nil, fmt.Errorf("encode the parameters of job %s: %w", created.ID, err)
+			}
+		}
+		if _, err := s.Jobs.Create(ctx, created); err != nil && !errors.Is(err, job.ErrExists) {
 			return nil, err
 		}
-		return nil, s.change(ctx, func(b *generation.Build) { set(b, spec.ID) })
+		return nil, s.change(ctx, func(b *generation.Build) { set(b, created.ID) })
 	}
-	state, err := s.Jobs.State(ctx, id)
+	found, err := s.Jobs.Get(ctx, id)
 	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return nil, s.fail(ctx, fmt.Sprintf("job %s: the job was deleted", id))
 	case err != nil:
 		return nil, err
-	case state.Failed:
-		return nil, s.fail(ctx, fmt.Sprintf("job %s: %s", id, cmp.Or(state.Reason, "failed")))
-	case !state.Done:
-		return nil, s.wait(ctx, state.Reason)
+	case found.State == job.Failed || found.State == job.Cancelled:
+		return nil, s.fail(ctx, fmt.Sprintf("job %s: %s", id, cmp.Or(found.Reason, "failed")))
+	case found.State == job.Paused:
+		return nil, s.wait(ctx, fmt.Sprintf("job %s is paused: resume it with projector jobs resume %s", id, id))
+	case found.State != job.Done:
+		return nil, s.wait(ctx, found.Reason)
 	}
-	return &state, nil
+	return &found, nil
 }
 
 // jobID returns the id of a job. It is always the same for the same work, so that a
 // successor finds the job of a coordinator that was killed after creating it.
-func (s *step) jobID(kind JobKind, round int) string {
+func (s *step) jobID(kind job.Kind, round int) string {
 	return fmt.Sprintf("%s.%d.%s-%d", s.entry.Name, s.entry.Building.Generation, kind, round)
 }

@@ -13,7 +13,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
 // events are the events that a collection contains.
@@ -48,8 +50,7 @@ type simulation struct {
 	collections map[string]*collection
 	uuids       byte
 	pods        map[string]*pod
-	jobs        map[string]rebuild.JobState
-	specs       map[string]rebuild.JobSpec
+	jobs        map[string]job.Job
 	// begun are the generations that were built, and removed those whose data were removed,
 	// by projection.
 	begun, removed map[string]map[int64]bool
@@ -92,7 +93,7 @@ func newSimulation() *simulation {
 	return &simulation{
 		name: "users", numbers: map[string]int64{},
 		entries: map[string]*generation.Entry{}, collections: map[string]*collection{}, pods: map[string]*pod{},
-		jobs: map[string]rebuild.JobState{}, specs: map[string]rebuild.JobSpec{}, begun: map[string]map[int64]bool{}, removed: map[string]map[int64]bool{}, settled: events{}, stored: events{}, archived: events{}, restored: events{},
+		jobs: map[string]job.Job{}, begun: map[string]map[int64]bool{}, removed: map[string]map[int64]bool{}, settled: events{}, stored: events{}, archived: events{}, restored: events{},
 	}
 }
 
@@ -265,19 +266,19 @@ func (w *simulation) work(findings int64) { w.workUndelivered(findings, 0) }
 // workUndelivered is work with findings of which some lack only the latest events.
 func (w *simulation) workUndelivered(findings, undelivered int64) {
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
-		state, spec := w.jobs[id], w.specs[id]
-		if state.Done || state.Failed {
+		j := w.jobs[id]
+		if j.State.Ended() {
 			continue
 		}
-		e := w.entries[spec.Projection]
-		if e.Building == nil || e.Building.Generation != spec.Generation {
+		e := w.entries[j.Projection]
+		if e.Building == nil || e.Building.Generation != j.Generation {
 			continue // No pod serves the target.
 		}
 		c := w.collections[e.Building.Shadow]
 		if c == nil {
 			continue
 		}
-		if spec.Kind != rebuild.JobVerify || spec.Repair {
+		if j.Kind != job.Verify || repairing(j) {
 			maps.Copy(c.events, w.stored)
 		}
 		for n := range w.restored {
@@ -285,9 +286,16 @@ func (w *simulation) workUndelivered(findings, undelivered int64) {
 				findings++
 			}
 		}
-		w.jobs[id] = rebuild.JobState{Done: true, Findings: findings, Undelivered: undelivered}
+		j.State, j.Counts = job.Done, map[string]int64{string(verify.Different): findings, verify.CountUndelivered: undelivered}
+		w.jobs[id] = j
 		return
 	}
+}
+
+// repairing reports whether a job is a verification with repair.
+func repairing(j job.Job) bool {
+	repairs, _ := j.Params.Lookup("repair").BooleanOK()
+	return repairs
 }
 
 // actor is one coordinator's access to the simulation. Each operation waits for the schedule
@@ -380,34 +388,35 @@ func (a *actor) Alive(context.Context) ([]generation.Registration, error) {
 	})
 }
 
-func (a *actor) Ensure(_ context.Context, spec rebuild.JobSpec) error {
-	_, err := do(a, func() (bool, error) {
-		if _, ok := a.jobs[spec.ID]; !ok {
-			a.jobs[spec.ID], a.specs[spec.ID] = rebuild.JobState{}, spec
+func (a *actor) Create(_ context.Context, j job.Job) (job.Job, error) {
+	return do(a, func() (job.Job, error) {
+		if _, ok := a.jobs[j.ID]; !ok {
+			j.State = job.Planning
+			a.jobs[j.ID] = j
 		}
-		return true, nil
+		return a.jobs[j.ID], nil
 	})
-	return err
 }
 
-func (a *actor) State(_ context.Context, id string) (rebuild.JobState, error) {
-	return do(a, func() (rebuild.JobState, error) {
-		state, ok := a.jobs[id]
+func (a *actor) Get(_ context.Context, id string) (job.Job, error) {
+	return do(a, func() (job.Job, error) {
+		j, ok := a.jobs[id]
 		if !ok {
 			a.fail("the entry names job %s, which was never created", id)
 		}
-		return state, nil
+		return j, nil
 	})
 }
 
-func (a *actor) Cancel(_ context.Context, id, reason string) error {
-	_, err := do(a, func() (bool, error) {
-		if state, ok := a.jobs[id]; ok && !state.Done {
-			a.jobs[id] = rebuild.JobState{Failed: true, Reason: reason}
+func (a *actor) Cancel(_ context.Context, id, reason string) (job.Job, error) {
+	return do(a, func() (job.Job, error) {
+		j, ok := a.jobs[id]
+		if ok && j.State != job.Done {
+			j.State, j.Reason = job.Cancelled, reason
+			a.jobs[id] = j
 		}
-		return true, nil
+		return j, nil
 	})
-	return err
 }
 
 func (a *actor) Prepare(_ context.Context, shadow, like string) (bson.Binary, error) {

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 // inSimulation runs a test with one coordinator that has just started to build a second
@@ -145,8 +145,8 @@ func TestFindingsAreRepairedOnceAndThenFailTheBuild(t *testing.T) {
 			}
 			r.pass(time.Second)
 			var repairs int
-			for _, spec := range r.specs {
-				if spec.Repair {
+			for _, j := range r.jobs {
+				if repairing(j) {
 					repairs++
 				}
 			}
@@ -197,7 +197,7 @@ func TestFailedJobFailsTheBuild(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
 		r.pass(15 * time.Second)
-		r.jobs["users.2.build-0"] = rebuild.JobState{Failed: true, Reason: "cancelled by an operator"}
+		r.jobs["users.2.build-0"] = job.Job{State: job.Failed, Reason: "cancelled by an operator"}
 		r.pass(2 * time.Second)
 		if b := r.entry().Building; b.State != generation.Failed || !strings.Contains(b.Reason, "cancelled by an operator") {
 			t.Errorf("the generation is %s: %s", b.State, b.Reason)
@@ -245,7 +245,7 @@ func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 		if e := r.entry(); e.Live.Generation != 2 {
 			t.Errorf("not promoted when they are healed: %+v", e.Building)
 		}
-		if _, again := r.specs["users.2.verify-2"]; !again {
+		if _, again := r.jobs["users.2.verify-2"]; !again {
 			t.Errorf("what was healed after round %d was not verified", before)
 		}
 	})
@@ -284,7 +284,7 @@ func TestGenerationThatWasHeldBackIsVerifiedAgain(t *testing.T) {
 				r.pass(time.Second)
 				r.work(0)
 			}
-			if _, again := r.specs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
+			if _, again := r.jobs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
 				t.Errorf("%s: not verified again after round %d", name, round)
 			}
 			r.settle("")
@@ -338,7 +338,7 @@ func TestRestoredReadModelsAreVerifiedWhateverIsAllowed(t *testing.T) {
 		if r.entry().Live.Generation != 2 {
 			t.Fatalf("not promoted: %+v", r.entry().Building)
 		}
-		if _, again := r.specs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
+		if _, again := r.jobs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
 			t.Errorf("the restored read model was not verified after round %d", round)
 		}
 	})
