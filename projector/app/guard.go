@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -36,15 +36,13 @@ func (p *Projector) newReading(h *health.Health) *guard.Reading {
 		}
 		return []health.Condition{{Name: "breaker", State: health.NotReady, Text: err.Error()}}
 	})
-	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "penstock_projector_breaker_open",
-		Help: "1 if the last messages that this process received are not events, so that it dead-letters no more of them until one is an event; 0 otherwise.",
-	}, func() float64 {
-		if err, _ := r.Err(); err != nil {
-			return 1
-		}
-		return 0
-	}))
+	obs.GaugeFunc(p.registry, "penstock_projector_breaker_open",
+		"1 if the last messages that this process received are not events, so that it dead-letters no more of them until one is an event; 0 otherwise.", func() float64 {
+			if err, _ := r.Err(); err != nil {
+				return 1
+			}
+			return 0
+		})
 	return r
 }
 

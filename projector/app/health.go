@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -31,12 +32,8 @@ const (
 
 // newConditions makes the metric of the conditions of health.
 func (p *Projector) newConditions() *prometheus.GaugeVec {
-	conditions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "penstock_projector_health_conditions",
-		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus and loop-stuck make the process not ready, and so does breaker until it has read an event. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.",
-	}, []string{"condition", "state"})
-	p.registry.MustRegister(conditions)
-	return conditions
+	return obs.GaugeVec(p.registry, "penstock_projector_health_conditions",
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus and loop-stuck make the process not ready, and so does breaker until it has read an event. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchBroker adds the condition that the broker does not answer.

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 )
 
@@ -18,10 +18,8 @@ func newRepairer(sequence event.Sequence, reader *eventstore.Reader, registerer 
 	if sequence != event.SequenceIncreasing {
 		return reader
 	}
-	return passingRepairer{reader, promauto.With(registerer).NewCounter(prometheus.CounterOpts{
-		Name: "penstock_projector_unreadable_events_total",
-		Help: "Events of the event store that break the event contract and were skipped while an aggregate was read, with PENSTOCK_SEQUENCE=increasing. An aggregate that is read again counts them again.",
-	})}
+	return passingRepairer{reader, obs.Counter(registerer, "penstock_projector_unreadable_events_total",
+		"Events of the event store that break the event contract and were skipped while an aggregate was read, with PENSTOCK_SEQUENCE=increasing. An aggregate that is read again counts them again.")}
 }
 
 // passingRepairer skips events that break the contract, and counts them.

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
@@ -18,12 +19,8 @@ const shortRunway = time.Hour
 
 // newConditions makes the metric of the conditions of health.
 func (p *Publisher) newConditions() *prometheus.GaugeVec {
-	conditions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "penstock_publisher_health_conditions",
-		Help: "Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, stream-behind, oplog-short, keys-delayed, quarantined and paused; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, pause, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.",
-	}, []string{"condition", "state"})
-	p.registry.MustRegister(conditions)
-	return conditions
+	return obs.GaugeVec(p.registry, "penstock_publisher_health_conditions",
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, stream-behind, oplog-short, keys-delayed, quarantined and paused; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, pause, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchInventory adds the conditions that the inventory knows.

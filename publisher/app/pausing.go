@@ -1,8 +1,7 @@
 package app
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
@@ -15,9 +14,7 @@ func pauseStore(s *stores, c config.Config) *pause.Store {
 // newPausing makes the switch that every process follows, and its metric.
 func (p *Publisher) newPausing(s *stores) *pause.Switch {
 	pausing := pause.NewSwitch(pauseStore(s, p.config), "", p.logger)
-	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "penstock_publisher_paused",
-		Help: "1 while publishing is paused by \"publisher pause\", 0 otherwise. Every process reports it.",
-	}, pausing.Value))
+	obs.GaugeFunc(p.registry, "penstock_publisher_paused",
+		"1 while publishing is paused by \"publisher pause\", 0 otherwise. Every process reports it.", pausing.Value)
 	return pausing
 }

@@ -85,7 +85,11 @@ func (r *reader) call(n ast.Node) bool {
 		return true
 	}
 	function := ""
-	switch f := call.Fun.(type) {
+	fun := call.Fun
+	if generic, ok := fun.(*ast.IndexExpr); ok {
+		fun = generic.X
+	}
+	switch f := fun.(type) {
 	case *ast.SelectorExpr:
 		function = f.Sel.Name
 	case *ast.Ident:
@@ -96,6 +100,8 @@ func (r *reader) call(n ast.Node) bool {
 		r.add("gauge", call.Args[0], call.Args[1], call.Args[2])
 	case found && isKind(kind):
 		r.constructor(kind, call)
+	case isKind(function) && len(call.Args) > 2 && isObs(call.Fun):
+		r.helper(function, call.Args[1:])
 	case function == buildInfo:
 		if name, err := r.text(call.Args[0]); err == nil {
 			m := r.build
@@ -108,45 +114,69 @@ func (r *reader) call(n ast.Node) bool {
 	return true
 }
 
+// isObs reports whether a function is one of package obs.
+func isObs(function ast.Expr) bool {
+	if generic, ok := function.(*ast.IndexExpr); ok {
+		function = generic.X
+	}
+	selector, ok := function.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	of, ok := selector.X.(*ast.Ident)
+	return ok && of.Name == "obs"
+}
+
+// helper records a metric that a function of package obs makes of its name, its help and its
+// labels. Counters have one label.
+func (r *reader) helper(function string, args []ast.Expr) {
+	kind := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(function, "Vec"), "Func"))
+	labels := &ast.CompositeLit{}
+	switch function {
+	case "CounterVec":
+		labels.Elts = args[2:3]
+	case "GaugeVec":
+		labels.Elts = args[2:]
+	}
+	r.add(kind, args[0], args[1], labels)
+}
+
 // isKind reports whether kind is a counter, a gauge or a histogram.
 func isKind(kind string) bool {
 	kind = strings.TrimSuffix(strings.TrimSuffix(kind, "Vec"), "Func")
 	return kind == "Counter" || kind == "Gauge" || kind == "Histogram"
 }
 
-// constructor records a metric. Its options are a literal, or the result of a function
-// that takes the name without its prefix, and the help.
+// constructor records a metric whose options are a literal.
 func (r *reader) constructor(kind string, call *ast.CallExpr) {
 	var labels ast.Expr
 	if strings.HasSuffix(kind, "Vec") && len(call.Args) > 1 {
 		labels = call.Args[1]
 	}
 	kind = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(kind, "Vec"), "Func"))
-	switch options := call.Args[0].(type) {
-	case *ast.CompositeLit:
-		var name, help ast.Expr
-		for _, element := range options.Elts {
-			if pair, ok := element.(*ast.KeyValueExpr); ok {
-				switch key, _ := pair.Key.(*ast.Ident); key.Name {
-				case "Name":
-					name = pair.Value
-				case "Help":
-					help = pair.Value
-				}
+	options, ok := call.Args[0].(*ast.CompositeLit)
+	if !ok {
+		return
+	}
+	var name, help ast.Expr
+	for _, element := range options.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			switch key, _ := pair.Key.(*ast.Ident); key.Name {
+			case "Name":
+				name = pair.Value
+			case "Help":
+				help = pair.Value
 			}
 		}
-		if _, err := r.text(name); err != nil {
-			text, _ := r.text(help) // only the build metric gets its name as a parameter
-			r.build = metric{kind: kind, help: text, labels: []string{"version"}}
-			return
-		}
-		r.add(kind, name, help, labels)
-	case *ast.CallExpr:
-		if inner, ok := options.Args[0].(*ast.CallExpr); ok && len(inner.Args) == 2 {
-			prefix := &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(r.prefix)}
-			r.add(kind, &ast.BinaryExpr{X: prefix, Op: token.ADD, Y: inner.Args[0]}, inner.Args[1], labels)
-		}
 	}
+	if _, err := r.text(name); err != nil {
+		text, _ := r.text(help) // only the build metric gets its name as a parameter
+		if text != "" {
+			r.build = metric{kind: kind, help: text, labels: []string{"version"}}
+		}
+		return
+	}
+	r.add(kind, name, help, labels)
 }
 
 func (r *reader) add(kind string, name, help, labels ast.Expr) {

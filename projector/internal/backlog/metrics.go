@@ -35,22 +35,16 @@ var (
 // newMetrics registers the metrics with o.Registerer, unless that is nil.
 func newMetrics(o *Options) *metrics {
 	m := &metrics{
-		counts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_projector_backlog_counts_total",
-			Help: "Attempts to count the sessions that have messages: ok, busy (the broker throttles) or failed.",
-		}, []string{"result"}),
-		limit: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_projector_backlog_sessions_limit",
-			Help: "Number of sessions with messages at which counting stops (PENSTOCK_BACKLOG_LIMIT).",
-		}),
+		counts: obs.CounterVec(o.Registerer, "penstock_projector_backlog_counts_total",
+			"Attempts to count the sessions that have messages: ok, busy (the broker throttles) or failed.",
+			"result", resultOK, resultBusy, resultFailed),
+		limit: obs.Gauge(o.Registerer, "penstock_projector_backlog_sessions_limit",
+			"Number of sessions with messages at which counting stops (PENSTOCK_BACKLOG_LIMIT)."),
 		sessions: obs.Expiring[int]{After: max(staleAfter*o.Interval, minFresh)},
-	}
-	for _, result := range []string{resultOK, resultBusy, resultFailed} {
-		m.counts.WithLabelValues(result)
 	}
 	m.limit.Set(float64(o.Limit))
 	if o.Registerer != nil {
-		o.Registerer.MustRegister(m, m.counts, m.limit)
+		o.Registerer.MustRegister(m)
 	}
 	return m
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -88,10 +88,8 @@ func NewHealer(o HealerOptions) (*Healer, error) {
 	o.Limit, o.LimitBytes = cmp.Or(o.Limit, 1000), cmp.Or(o.LimitBytes, defaultLimitBytes)
 	o.Timeout = cmp.Or(o.Timeout, defaultPass)
 	h := &Healer{options: o, reasons: make(map[string]prometheus.Counter), connection: sbus.Keep(o.Dial, o.Logger)}
-	healed := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
-		Name: "penstock_projector_dead_letters_healed_total",
-		Help: "Dead letters that were removed because every read model has their event, by the reason that they were dead-lettered for.",
-	}, []string{"reason"})
+	healed := obs.CounterVec[string](o.Registerer, "penstock_projector_dead_letters_healed_total",
+		"Dead letters that were removed because every read model has their event, by the reason that they were dead-lettered for.", "reason")
 	for _, reason := range o.Reasons {
 		h.reasons[reason] = healed.WithLabelValues(reason)
 	}

@@ -2,7 +2,9 @@ package drain
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -29,40 +31,32 @@ type metrics struct {
 	settlements    *prometheus.CounterVec
 	invalid        prometheus.Counter
 	reconnects     prometheus.Counter
-	failing        prometheus.GaugeFunc
 }
 
 // newMetrics registers the metrics with r, if r is not nil.
 func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
-	const namespace, subsystem = "penstock", "projector"
-	name := func(n, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: namespace, Subsystem: subsystem, Name: n, Help: help}
-	}
 	m := &metrics{
-		sessionsActive: prometheus.NewGauge(prometheus.GaugeOpts(name("sessions_active", "Sessions that this process holds."))),
-		slots:          prometheus.NewGauge(prometheus.GaugeOpts(name("session_slots", "Sessions that this process can hold at the same time."))),
-		accepts:        prometheus.NewCounterVec(prometheus.CounterOpts(name("session_accepts_total", "Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.")), []string{"result"}),
-		ends:           prometheus.NewCounterVec(prometheus.CounterOpts(name("session_ends_total", "Sessions that were released, by reason: idle, tenure (others have a turn), overflow (an aggregate that waited had more events than a session holds), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.")), []string{"reason"}),
-		settlements:    prometheus.NewCounterVec(prometheus.CounterOpts(name("settlements_total", "Attempts to settle a message, by operation (complete or dead_letter) and result: ok, or why the broker did not confirm it.")), []string{"operation", "result"}),
-		invalid:        prometheus.NewCounter(prometheus.CounterOpts(name("invalid_messages_total", "Messages that are not events; they are in the dead-letter queue."))),
-		reconnects:     prometheus.NewCounter(prometheus.CounterOpts(name("connections_replaced_total", "Connections to the broker that were closed and replaced by new ones."))),
-		failing:        prometheus.NewGaugeFunc(prometheus.GaugeOpts(name("aggregates_retrying", "Aggregates of which this process has tried an event again within the last minute, because a store failed or an event is missing.")), failing),
+		sessionsActive: obs.Gauge(r, "penstock_projector_sessions_active", "Sessions that this process holds."),
+		slots:          obs.Gauge(r, "penstock_projector_session_slots", "Sessions that this process can hold at the same time."),
+		accepts: obs.CounterVec(r, "penstock_projector_session_accepts_total",
+			"Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.",
+			"result", acceptedSession, acceptedNone, acceptBusy, acceptFailed),
+		ends: obs.CounterVec(r, "penstock_projector_session_ends_total",
+			"Sessions that were released, by reason: idle, tenure (others have a turn), overflow (an aggregate that waited had more events than a session holds), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.",
+			"reason", endIdle, endTenure, endOverflow, endUnsettled, endLost, endStopped),
+		settlements: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_projector_settlements_total",
+			Help: "Attempts to settle a message, by operation (complete or dead_letter) and result: ok, or why the broker did not confirm it.",
+		}, []string{"operation", "result"}),
+		invalid:    obs.Counter(r, "penstock_projector_invalid_messages_total", "Messages that are not events; they are in the dead-letter queue."),
+		reconnects: obs.Counter(r, "penstock_projector_connections_replaced_total", "Connections to the broker that were closed and replaced by new ones."),
 	}
-	// rate() and increase() miss the first event of a counter that appears with it, so
-	// every label value exists from the start.
-	for _, result := range []string{acceptedSession, acceptedNone, acceptBusy, acceptFailed} {
-		m.accepts.WithLabelValues(result)
-	}
-	for _, reason := range []ending{endIdle, endTenure, endOverflow, endUnsettled, endLost, endStopped} {
-		m.ends.WithLabelValues(string(reason))
-	}
+	obs.GaugeFunc(r, "penstock_projector_aggregates_retrying",
+		"Aggregates of which this process has tried an event again within the last minute, because a store failed or an event is missing.", failing)
 	for _, operation := range []string{operationComplete, operationDeadLetter} {
 		for class := sbus.ClassNone; class <= sbus.ClassStopped; class++ {
 			m.settlements.WithLabelValues(operation, resultOf(class))
 		}
-	}
-	if r != nil {
-		r.MustRegister(m.sessionsActive, m.slots, m.accepts, m.ends, m.settlements, m.invalid, m.reconnects, m.failing)
 	}
 	return m
 }

@@ -1,6 +1,10 @@
 package generation
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
+)
 
 // metrics report the catalog. The labels are the names of its projections.
 type metrics struct {
@@ -8,20 +12,12 @@ type metrics struct {
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
-	m := &metrics{
-		live: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "penstock_projector_generation_live",
-			Help: "Number of the live generation of a projection, 0 before the first one is live. All processes report the same.",
-		}, []string{"projection"}),
-		building: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "penstock_projector_generation_building",
-			Help: "Number of the generation of a projection that is in the state (building, catching up, verifying, promoting, failed); absent if none is built. All processes report the same.",
-		}, []string{"projection", "state"}),
+	return &metrics{
+		live: obs.GaugeVec(registerer, "penstock_projector_generation_live",
+			"Number of the live generation of a projection, 0 before the first one is live. All processes report the same.", "projection"),
+		building: obs.GaugeVec(registerer, "penstock_projector_generation_building",
+			"Number of the generation of a projection that is in the state (building, catching up, verifying, promoting, failed); absent if none is built. All processes report the same.", "projection", "state"),
 	}
-	if registerer != nil {
-		registerer.MustRegister(m.live, m.building)
-	}
-	return m
 }
 
 // show sets the metrics to the catalog.

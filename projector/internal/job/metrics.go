@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // metrics describe the jobs of all processes together: each process reports the same
@@ -21,14 +21,10 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
-		jobs: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
-			Name: "penstock_projector_jobs",
-			Help: "Jobs by kind (build, sweep, verify, reconcile) and state (planning, running, paused, done, failed, cancelled), over all processes: each of them reports the same number.",
-		}, []string{"kind", "state"}),
-		age: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
-			Name: "penstock_projector_job_progress_age_seconds",
-			Help: "Longest time without progress of a job that is planned or running, by kind (build, sweep, verify, reconcile); 0 if there is no such job.",
-		}, []string{"kind"}),
+		jobs: obs.GaugeVec(r, "penstock_projector_jobs",
+			"Jobs by kind (build, sweep, verify, reconcile) and state (planning, running, paused, done, failed, cancelled), over all processes: each of them reports the same number.", "kind", "state"),
+		age: obs.GaugeVec(r, "penstock_projector_job_progress_age_seconds",
+			"Longest time without progress of a job that is planned or running, by kind (build, sweep, verify, reconcile); 0 if there is no such job.", "kind"),
 	}
 	for _, kind := range Kinds() {
 		m.age.WithLabelValues(string(kind))

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -120,23 +121,15 @@ type Store struct {
 func NewStore(c mongox.Collection, o Options) *Store {
 	o.Refresh = cmp.Or(o.Refresh, 30*time.Second)
 	o.FirstRetry, o.MaxRetry, o.MaxSeldom = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute), cmp.Or(o.MaxSeldom, time.Hour)
-	s := &Store{
+	return &Store{
 		collection: c, options: o,
-		parked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "penstock_projector_parked_aggregates",
-			Help: "Parked aggregates by projection and reason, as in the parked list (missing, unavailable, history and rule resume by themselves), over all processes: each of them reports the same number.",
-		}, []string{"projection", "reason"}),
-		discarded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "penstock_projector_discarded_aggregates",
-			Help: "Parked aggregates that an operator has discarded, by projection, over all processes: each of them reports the same number. They are not among the parked ones.",
-		}, []string{"projection"}),
+		parked: obs.GaugeVec(o.Registerer, "penstock_projector_parked_aggregates",
+			"Parked aggregates by projection and reason, as in the parked list (missing, unavailable, history and rule resume by themselves), over all processes: each of them reports the same number.", "projection", "reason"),
+		discarded: obs.GaugeVec(o.Registerer, "penstock_projector_discarded_aggregates",
+			"Parked aggregates that an operator has discarded, by projection, over all processes: each of them reports the same number. They are not among the parked ones.", "projection"),
 		changed: make(chan struct{}, 1),
 		served:  slices.Clone(o.Served),
 	}
-	if o.Registerer != nil {
-		o.Registerer.MustRegister(s.parked, s.discarded)
-	}
-	return s
 }
 
 // Serve replaces the generations whose parked aggregates are counted and resumed.

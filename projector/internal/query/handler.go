@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 const (
@@ -73,18 +73,12 @@ const (
 func NewHandler(p *Poller, registerer prometheus.Registerer) http.Handler {
 	h := &Handler{
 		poller: p, source: p.options.Source, heads: make(chan struct{}, maxHeads),
-		requests: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_projector_applied_requests_total",
-			Help: "Requests to /applied, which ask whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
-		}, []string{"result"}),
+		requests: obs.CounterVec(registerer, "penstock_projector_applied_requests_total",
+			"Requests to /applied, which ask whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
+			"result", string(Applied), string(ParkedResult), string(Timeout), resultRefused, resultUnavailable),
 	}
-	promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "penstock_projector_applied_waiting_pairs",
-		Help: "Events that requests to /applied wait for now, counted once for each read model.",
-	}, func() float64 { return float64(p.Waiting()) })
-	for _, result := range []string{string(Applied), string(ParkedResult), string(Timeout), resultRefused, resultUnavailable} {
-		h.requests.WithLabelValues(result)
-	}
+	obs.GaugeFunc(registerer, "penstock_projector_applied_waiting_pairs",
+		"Events that requests to /applied wait for now, counted once for each read model.", func() float64 { return float64(p.Waiting()) })
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /applied", h.applied)
 	return mux

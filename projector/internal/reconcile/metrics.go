@@ -2,7 +2,8 @@ package reconcile
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // metrics are the metrics of a reconciler.
@@ -13,14 +14,10 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
-		through: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
-			Name: "penstock_projector_verified_through_timestamp_seconds",
-			Help: "Every event that was stored before this time is in the read models of the projection, or its aggregate is parked: the start of the last complete sweep. Every process reports the same time. Absent before the first one.",
-		}, []string{"projection"}),
-		behind: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_projector_reconciled_aggregates_total",
-			Help: "Aggregates that a sweep found behind the event store and folded from it: the broker lost, expired or dead-lettered their events.",
-		}, []string{"projection"}),
+		through: obs.GaugeVec(r, "penstock_projector_verified_through_timestamp_seconds",
+			"Every event that was stored before this time is in the read models of the projection, or its aggregate is parked: the start of the last complete sweep. Every process reports the same time. Absent before the first one.", "projection"),
+		behind: obs.CounterVec[string](r, "penstock_projector_reconciled_aggregates_total",
+			"Aggregates that a sweep found behind the event store and folded from it: the broker lost, expired or dead-lettered their events.", "projection"),
 	}
 }
 

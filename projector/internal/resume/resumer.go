@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -81,14 +80,9 @@ const returnTimeout = time.Second
 func New(o Options) *Resumer {
 	o.Workers, o.Poll, o.Lease = cmp.Or(o.Workers, 4), cmp.Or(o.Poll, 2*time.Second), cmp.Or(o.Lease, time.Minute)
 	o.FinalAttempts = cmp.Or(o.FinalAttempts, 6)
-	r := &Resumer{options: o, results: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
-		Name: "penstock_projector_resumptions_total",
-		Help: "Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is retried later), parked (its next event can never be applied), lost (another process has the claim, or the parked list did not answer).",
-	}, []string{"result"})}
-	for _, result := range []string{resultResumed, resultStuck, resultParked, resultLost} {
-		r.results.WithLabelValues(result)
-	}
-	return r
+	return &Resumer{options: o, results: obs.CounterVec(o.Registerer, "penstock_projector_resumptions_total",
+		"Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is retried later), parked (its next event can never be applied), lost (another process has the claim, or the parked list did not answer).",
+		"result", resultResumed, resultStuck, resultParked, resultLost)}
 }
 
 // Run resumes aggregates until ctx ends. It returns nil after its workers have ended.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // Results of a save: the values of a metric's label.
@@ -23,32 +25,17 @@ type metrics struct {
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	m := &metrics{
-		epoch: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_epoch",
-			Help: "Epoch that this process claimed last; 0 before its first term.",
-		}),
-		saves: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_publisher_checkpoint_saves_total",
-			Help: "Attempts to save the checkpoint, by result: saved, fenced (a later term has claimed the checkpoint) or error.",
-		}, []string{"result"}),
+		epoch: obs.Gauge(registerer, "penstock_publisher_epoch",
+			"Epoch that this process claimed last; 0 before its first term."),
+		saves: obs.CounterVec(registerer, "penstock_publisher_checkpoint_saves_total",
+			"Attempts to save the checkpoint, by result: saved, fenced (a later term has claimed the checkpoint) or error.",
+			"result", resultSaved, resultFenced, resultError),
 	}
-	for _, result := range []string{resultSaved, resultFenced, resultError} {
-		m.saves.WithLabelValues(result)
-	}
-	if registerer == nil {
-		return m
-	}
-	registerer.MustRegister(m.epoch, m.saves,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "penstock_publisher_checkpoint_age_seconds",
-			Help: "Time since the checkpoint was last moved, or since the term began; 0 while not leading. " +
-				"It grows if saves fail, an event is not acknowledged, or the stream makes no progress, idle or not.",
-		}, m.age),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "penstock_publisher_checkpoint_window_events",
-			Help: "Events that were read after the low watermark: a failover repeats at least these; 0 while not leading.",
-		}, m.window),
-	)
+	obs.GaugeFunc(registerer, "penstock_publisher_checkpoint_age_seconds",
+		"Time since the checkpoint was last moved, or since the term began; 0 while not leading. "+
+			"It grows if saves fail, an event is not acknowledged, or the stream makes no progress, idle or not.", m.age)
+	obs.GaugeFunc(registerer, "penstock_publisher_checkpoint_window_events",
+		"Events that were read after the low watermark: a failover repeats at least these; 0 while not leading.", m.window)
 	return m
 }
 

@@ -1,6 +1,10 @@
 package leader
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
+)
 
 // reason says why a term ended, as the label of a metric.
 type reason string
@@ -19,23 +23,11 @@ type metrics struct {
 }
 
 func newMetrics(registerer prometheus.Registerer) metrics {
-	m := metrics{
-		leader: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_leader",
-			Help: "1 while this process does a leader's work, from the start of a term to the end of its drain.",
-		}),
-		terms: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_publisher_terms_total",
-			Help: "Terms that ended in this process, by reason: stopping (the process ends), lease_lost, trust_expired (the lease was not renewed in time), work_failed (an error ended the term) or worker_stuck (the work did not stop in time, so the process exits).",
-		}, []string{"reason"}),
+	return metrics{
+		leader: obs.Gauge(registerer, "penstock_publisher_leader",
+			"1 while this process does a leader's work, from the start of a term to the end of its drain."),
+		terms: obs.CounterVec(registerer, "penstock_publisher_terms_total",
+			"Terms that ended in this process, by reason: stopping (the process ends), lease_lost, trust_expired (the lease was not renewed in time), work_failed (an error ended the term) or worker_stuck (the work did not stop in time, so the process exits).",
+			"reason", reasonStopping, reasonLeaseLost, reasonTrustExpired, reasonWorkFailed, reasonWorkerStuck),
 	}
-	for _, r := range []reason{
-		reasonStopping, reasonLeaseLost, reasonTrustExpired, reasonWorkFailed, reasonWorkerStuck,
-	} {
-		m.terms.WithLabelValues(string(r))
-	}
-	if registerer != nil {
-		registerer.MustRegister(m.leader, m.terms)
-	}
-	return m
 }

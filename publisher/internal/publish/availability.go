@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/duration"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // AvailabilityOptions configure an [Availability]. Every zero value is valid.
@@ -71,10 +71,8 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 	if o.Explain == nil {
 		o.Explain = func(err error) error { return err }
 	}
-	return &Availability{options: o, gauge: promauto.With(o.Registerer).NewGauge(prometheus.GaugeOpts{
-		Name: "penstock_publisher_topic_refused",
-		Help: "1 while the topic refuses this publisher, or every event, for a reason that can need an operator, such as missing rights. The publisher retries. If its rights or the topic are missing, it ends after PENSTOCK_FATAL_AFTER.",
-	})}
+	return &Availability{options: o, gauge: obs.Gauge(o.Registerer, "penstock_publisher_topic_refused",
+		"1 while the topic refuses this publisher, or every event, for a reason that can need an operator, such as missing rights. The publisher retries. If its rights or the topic are missing, it ends after PENSTOCK_FATAL_AFTER.")}
 }
 
 // Connected says that a connection to the topic has been opened, with the right to

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // result is the label for the outcome of an event.
@@ -38,45 +39,26 @@ type Metrics struct {
 // NewMetrics registers the metrics. Each label value starts at 0, so that the first fault
 // is an increase. With a nil registerer the metrics are not exported.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	auto := promauto.With(registerer)
 	m := &Metrics{
-		sendDuration: auto.NewHistogram(prometheus.HistogramOpts{
-			Name:    "penstock_publisher_send_duration_seconds",
-			Help:    "Time from the start of a send until the broker has accepted it.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}),
-		batchEvents: auto.NewHistogram(prometheus.HistogramOpts{
-			Name:    "penstock_publisher_batch_events",
-			Help:    "Events in one accepted send.",
-			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4500},
-		}),
-		sendErrors: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_publisher_send_errors_total",
-			Help: "Sends that failed, by fault: disconnected (the connection was lost), transient, busy (the namespace is throttled, or a part of the topic is), too_large (the messages exceed the limit of the topic), refused (the topic refuses these messages), mixed_refused (no batch of several session keys), batch_refused (no batch at all) or fatal (an operator must act).",
-		}, []string{"fault"}),
-		throttled: auto.NewCounter(prometheus.CounterOpts{
-			Name: "penstock_publisher_throttled_total",
-			Help: "Sends after which the publisher sent nothing for some seconds, because the broker was busy. A busy answer that affects only some session keys does not count.",
-		}),
-		rate: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_rate_limit",
-			Help: "Largest number of events per second that are sent to a throttled namespace; 0 without a limit.",
-		}),
-		degraded: auto.NewCounter(prometheus.CounterOpts{
-			Name: "penstock_publisher_batching_degraded_total",
-			Help: "Times that the topic refused batches, and the publisher continued with smaller ones. PENSTOCK_BATCHING avoids the attempts.",
-		}),
-		connections: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_connections",
-			Help: "Open connections to the topic.",
-		}),
+		sendDuration: obs.Histogram(registerer, "penstock_publisher_send_duration_seconds",
+			"Time from the start of a send until the broker has accepted it.", .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30),
+		batchEvents: obs.Histogram(registerer, "penstock_publisher_batch_events",
+			"Events in one accepted send.", 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4500),
+		sendErrors: obs.CounterVec[string](registerer, "penstock_publisher_send_errors_total",
+			"Sends that failed, by fault: disconnected (the connection was lost), transient, busy (the namespace is throttled, or a part of the topic is), too_large (the messages exceed the limit of the topic), refused (the topic refuses these messages), mixed_refused (no batch of several session keys), batch_refused (no batch at all) or fatal (an operator must act).", "fault"),
+		throttled: obs.Counter(registerer, "penstock_publisher_throttled_total",
+			"Sends after which the publisher sent nothing for some seconds, because the broker was busy. A busy answer that affects only some session keys does not count."),
+		rate: obs.Gauge(registerer, "penstock_publisher_rate_limit",
+			"Largest number of events per second that are sent to a throttled namespace; 0 without a limit."),
+		degraded: obs.Counter(registerer, "penstock_publisher_batching_degraded_total",
+			"Times that the topic refused batches, and the publisher continued with smaller ones. PENSTOCK_BATCHING avoids the attempts."),
+		connections: obs.Gauge(registerer, "penstock_publisher_connections",
+			"Open connections to the topic."),
 	}
-	m.registerInflight(auto)
-	m.registerDelayed(auto)
-	published := auto.NewCounterVec(prometheus.CounterOpts{
-		Name: "penstock_publisher_events_published_total",
-		Help: "Events that were read from the stream and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined.",
-	}, []string{"result"})
+	m.registerInflight(registerer)
+	m.registerDelayed(registerer)
+	published := obs.CounterVec[string](registerer, "penstock_publisher_events_published_total",
+		"Events that were read from the stream and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined.", "result")
 	for i, name := range resultNames {
 		m.published[i] = published.WithLabelValues(name)
 	}
@@ -88,42 +70,32 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 
 // registerInflight registers the gauges that each scrape reads from the dispatcher. A gauge
 // that every event changes twice would be contended.
-func (m *Metrics) registerInflight(auto promauto.Factory) {
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "penstock_publisher_inflight_events",
-		Help: "Events that were read and that the broker has not acknowledged yet.",
-	}, func() float64 {
-		events, _ := m.inFlight()
-		return float64(events)
-	})
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "penstock_publisher_inflight_bytes",
-		Help: "Size of the events that were read and that the broker has not acknowledged yet.",
-	}, func() float64 {
-		_, bytes := m.inFlight()
-		return float64(bytes)
-	})
+func (m *Metrics) registerInflight(registerer prometheus.Registerer) {
+	obs.GaugeFunc(registerer, "penstock_publisher_inflight_events",
+		"Events that were read and that the broker has not acknowledged yet.", func() float64 {
+			events, _ := m.inFlight()
+			return float64(events)
+		})
+	obs.GaugeFunc(registerer, "penstock_publisher_inflight_bytes",
+		"Size of the events that were read and that the broker has not acknowledged yet.", func() float64 {
+			_, bytes := m.inFlight()
+			return float64(bytes)
+		})
 }
 
 // registerDelayed registers the gauges of keys that the topic does not accept.
-func (m *Metrics) registerDelayed(auto promauto.Factory) {
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "penstock_publisher_delayed_keys",
-		Help: "Session keys whose next event is sent again because sending it failed, or read again because the event store failed.",
-	}, func() float64 { return float64(m.Delayed().Keys) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "penstock_publisher_spilled_events",
-		Help: "Events that wait behind others of a slow or failing session key and are not held in memory. They are read from the event store again when their turn comes. The checkpoint does not pass them.",
-	}, func() float64 { return float64(m.Delayed().Spilled) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "penstock_publisher_delayed_seconds",
-		Help: "How long the session key that has failed longest has failed, because of the topic or the event store; 0 if none fails. The checkpoint does not pass its next event.",
-	}, func() float64 {
-		if since := m.Delayed().Since; !since.IsZero() {
-			return time.Since(since).Seconds()
-		}
-		return 0
-	})
+func (m *Metrics) registerDelayed(registerer prometheus.Registerer) {
+	obs.GaugeFunc(registerer, "penstock_publisher_delayed_keys",
+		"Session keys whose next event is sent again because sending it failed, or read again because the event store failed.", func() float64 { return float64(m.Delayed().Keys) })
+	obs.GaugeFunc(registerer, "penstock_publisher_spilled_events",
+		"Events that wait behind others of a slow or failing session key and are not held in memory. They are read from the event store again when their turn comes. The checkpoint does not pass them.", func() float64 { return float64(m.Delayed().Spilled) })
+	obs.GaugeFunc(registerer, "penstock_publisher_delayed_seconds",
+		"How long the session key that has failed longest has failed, because of the topic or the event store; 0 if none fails. The checkpoint does not pass its next event.", func() float64 {
+			if since := m.Delayed().Since; !since.IsZero() {
+				return time.Since(since).Seconds()
+			}
+			return 0
+		})
 }
 
 // Delayed says which session keys wait because sending their next event, or reading it again,

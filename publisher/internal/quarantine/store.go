@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
@@ -67,23 +68,15 @@ type Store struct {
 
 // NewStore makes the quarantine of a stream.
 func NewStore(collection mongox.Collection, stream string, o Options) *Store {
-	s := &Store{
+	return &Store{
 		collection: collection,
 		stream:     stream,
-		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_publisher_quarantined_total",
-			Help: "Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large, ambiguous_aggregate_id (an older aggregate has the same id with another type), refused (by the topic), or lost (deleted from the event store before it was published). An event that is read again counts again.",
-		}, []string{"reason"}),
+		counted: obs.CounterVec(o.Registerer, "penstock_publisher_quarantined_total",
+			"Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large, ambiguous_aggregate_id (an older aggregate has the same id with another type), refused (by the topic), or lost (deleted from the event store before it was published). An event that is read again counts again.",
+			"reason", Reasons()...),
 		logger:  o.Logger,
 		entries: o.Logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: time.Minute}),
 	}
-	for _, reason := range Reasons() {
-		s.counted.WithLabelValues(string(reason))
-	}
-	if o.Registerer != nil {
-		o.Registerer.MustRegister(s.counted)
-	}
-	return s
 }
 
 // Reasons returns the reasons for which an event can be in the quarantine.

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
@@ -48,14 +49,8 @@ type Metrics struct {
 
 // NewMetrics registers the metrics. With a nil registerer they are not exported.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	m := &Metrics{read: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "penstock_publisher_events_scanned_total",
-		Help: "Events read by scanning the event store, at the start from the beginning or in a recovery.",
-	})}
-	if registerer != nil {
-		registerer.MustRegister(m.read)
-	}
-	return m
+	return &Metrics{read: obs.Counter(registerer, "penstock_publisher_events_scanned_total",
+		"Events read by scanning the event store, at the start from the beginning or in a recovery.")}
 }
 
 const (

@@ -1,6 +1,10 @@
 package term
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
+)
 
 // Reasons of scans: the values of their metric's label.
 const (
@@ -19,23 +23,13 @@ type metrics struct {
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
-	m := &metrics{
-		scans: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_publisher_scans_total",
-			Help: "Scans of the event store that have begun, by reason: the first start (beginning), the oplog no longer has the changes after the checkpoint (history_lost), another collection has the name of the event store (collection_replaced), or the collection did not exist before (collection_created).",
-		}, []string{"reason"}),
-		missing: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_source_missing",
-			Help: "1 while the leader waits for the events collection, which does not exist; otherwise 0.",
-		}),
-		losses: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_scan_losses",
-			Help: "How often the oplog has lost the start of the change stream during the running scan, earlier processes included; 0 without a scan. Each loss makes the scan one lap of the event store longer.",
-		}),
+	return &metrics{
+		scans: obs.CounterVec(registerer, "penstock_publisher_scans_total",
+			"Scans of the event store that have begun, by reason: the first start (beginning), the oplog no longer has the changes after the checkpoint (history_lost), another collection has the name of the event store (collection_replaced), or the collection did not exist before (collection_created).",
+			"reason", scanBeginning, scanHistoryLost, scanReplaced, scanCreated),
+		missing: obs.Gauge(registerer, "penstock_publisher_source_missing",
+			"1 while the leader waits for the events collection, which does not exist; otherwise 0."),
+		losses: obs.Gauge(registerer, "penstock_publisher_scan_losses",
+			"How often the oplog has lost the start of the change stream during the running scan, earlier processes included; 0 without a scan. Each loss makes the scan one lap of the event store longer."),
 	}
-	for _, reason := range []string{scanBeginning, scanHistoryLost, scanReplaced, scanCreated} {
-		m.scans.WithLabelValues(reason)
-	}
-	registerer.MustRegister(m.scans, m.missing, m.losses)
-	return m
 }

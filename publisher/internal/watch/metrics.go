@@ -1,10 +1,13 @@
 package watch
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // Why a stream was reopened, as the label of a metric, in addition to [EventTooLarge].
@@ -28,41 +31,21 @@ type Metrics struct {
 // NewMetrics registers the stream's metrics. With a nil registerer they are not exported.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		read: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "penstock_publisher_events_read_total",
-			Help: "Events read from the change stream.",
-		}),
-		mutations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_publisher_source_mutations_total",
-			Help: "Changes of stored events and of their collection, which should be immutable, by operation: update, replace, delete, drop, rename, dropDatabase, invalidate or other. They are not published.",
-		}, []string{"operation"}),
-		reopened: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_publisher_stream_reopened_total",
-			Help: "Times that the change stream was reopened, by cause: error, silent (no progress within PENSTOCK_STREAM_SILENCE) or event_too_large (a change exceeded 16 MiB).",
-		}, []string{"cause"}),
-		caughtUp: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_stream_caught_up",
-			Help: "1 while the change stream is close to the end of the oplog; 0 while it catches up and on a process that does not lead.",
-		}),
+		read: obs.Counter(registerer, "penstock_publisher_events_read_total",
+			"Events read from the change stream."),
+		mutations: obs.CounterVec(registerer, "penstock_publisher_source_mutations_total",
+			"Changes of stored events and of their collection, which should be immutable, by operation: update, replace, delete, drop, rename, dropDatabase, invalidate or other. They are not published.",
+			"operation", append(slices.Clone(operations[1:]), opOther)...),
+		reopened: obs.CounterVec(registerer, "penstock_publisher_stream_reopened_total",
+			"Times that the change stream was reopened, by cause: error, silent (no progress within PENSTOCK_STREAM_SILENCE) or event_too_large (a change exceeded 16 MiB).",
+			"cause", causeError, causeSilent, EventTooLarge.String()),
+		caughtUp: obs.Gauge(registerer, "penstock_publisher_stream_caught_up",
+			"1 while the change stream is close to the end of the oplog; 0 while it catches up and on a process that does not lead."),
+		shardWait: obs.Gauge(registerer, "penstock_publisher_stream_shard_wait_seconds",
+			"How far the change stream is behind although it has read everything: in a sharded cluster it waits until every shard has written or made its next no-op entry (periodicNoopIntervalSecs). Below 2 on a replica set; 0 while the stream catches up, because that is lag."),
 	}
-	m.shardWait = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "penstock_publisher_stream_shard_wait_seconds",
-		Help: "How far the change stream is behind although it has read everything: in a sharded cluster it waits until every shard has written or made its next no-op entry (periodicNoopIntervalSecs). Below 2 on a replica set; 0 while the stream catches up, because that is lag.",
-	})
-	// Each label value starts at 0, so that the first change is an increase.
-	for _, op := range operations[1:] {
-		m.mutations.WithLabelValues(op)
-	}
-	m.mutations.WithLabelValues(opOther)
-	for _, cause := range []string{causeError, causeSilent, EventTooLarge.String()} {
-		m.reopened.WithLabelValues(cause)
-	}
-	if registerer != nil {
-		registerer.MustRegister(m.read, m.mutations, m.reopened, m.caughtUp, m.shardWait, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "penstock_publisher_stream_lag_seconds",
-			Help: "How far the change stream is read behind the event store. It grows while the stream is silent, and is 0 on a process that does not lead.",
-		}, func() float64 { return m.lag(time.Now()).Seconds() }))
-	}
+	obs.GaugeFunc(registerer, "penstock_publisher_stream_lag_seconds",
+		"How far the change stream is read behind the event store. It grows while the stream is silent, and is 0 on a process that does not lead.", func() float64 { return m.lag(time.Now()).Seconds() })
 	return m
 }
 
