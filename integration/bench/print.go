@@ -12,26 +12,26 @@ import (
 
 // Formats of a report.
 const (
-	FormatTable = "table"
+	formatTable = "table"
 	FormatJSON  = "json"
-	FormatGo    = "go"
+	formatGo    = "go"
 )
 
 // Write writes the report in a format.
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
-	case FormatTable:
+	case formatTable:
 		_, err := io.WriteString(w, r.table())
 		return err
 	case FormatJSON:
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(r)
-	case FormatGo:
+	case formatGo:
 		_, err := io.WriteString(w, r.benchmarks())
 		return err
 	}
-	return fmt.Errorf("unknown format %q; known are %s, %s and %s", format, FormatTable, FormatJSON, FormatGo)
+	return fmt.Errorf("unknown format %q; known are %s, %s and %s", format, formatTable, FormatJSON, formatGo)
 }
 
 // quietLoad is the highest load average of a quiet machine.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// ToolsVariable is the environment variable that names the folder of binaries.
-const ToolsVariable = "PENSTOCK_KUBE_TOOLS"
+// toolsVariable is the environment variable that names the folder of binaries.
+const toolsVariable = "PENSTOCK_KUBE_TOOLS"
 
 // Names of the programs' binaries, and of kwok's configuration.
 const (
@@ -27,12 +27,12 @@ const (
 )
 
 // ErrNoTools says that no folder of binaries is configured, and what to do.
-var ErrNoTools = errors.New("no Kubernetes binaries: make test-kube builds them and names their folder in " + ToolsVariable)
+var ErrNoTools = errors.New("no Kubernetes binaries: make test-kube builds them and names their folder in " + toolsVariable)
 
 // Tools returns the folder of binaries from the environment. It fails with [ErrNoTools] if
 // the variable is not set, and with another error if a binary is missing.
 func Tools() (string, error) {
-	named := os.Getenv(ToolsVariable)
+	named := os.Getenv(toolsVariable)
 	if named == "" {
 		return "", ErrNoTools
 	}
@@ -42,7 +42,7 @@ func Tools() (string, error) {
 	}
 	for _, name := range []string{etcd, apiServer, controllerManager, scheduler, kwok, Helm, Kubectl} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("find the Kubernetes binaries in %s: %w", ToolsVariable, err)
+			return "", fmt.Errorf("find the Kubernetes binaries in %s: %w", toolsVariable, err)
 		}
 	}
 	return dir, nil

@@ -208,8 +208,8 @@ func (p *Pipeline) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// ErrNoLeader says that no publisher leads at the moment.
-var ErrNoLeader = errors.New("no publisher leads")
+// errNoLeader says that no publisher leads at the moment.
+var errNoLeader = errors.New("no publisher leads")
 
 // Leader returns the publisher that reports that it leads, or [ErrNoLeader].
 func (p *Pipeline) Leader(ctx context.Context) (*Process, error) {
@@ -219,7 +219,7 @@ func (p *Pipeline) Leader(ctx context.Context) (*Process, error) {
 			return process, nil
 		}
 	}
-	return nil, ErrNoLeader
+	return nil, errNoLeader
 }
 
 // AwaitLeader waits until a publisher leads.

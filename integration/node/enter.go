@@ -36,7 +36,7 @@ func Enter() (code int, inside bool, err error) {
 		code, err = runInit()
 		return code, false, err
 	}
-	if err := Requirements(); err != nil {
+	if err := requirements(); err != nil {
 		return 1, false, err
 	}
 	// The mounts of the node in this folder cannot be removed before the namespaces have

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// ToolsVariable is the environment variable that names the folder of the node's
+// toolsVariable is the environment variable that names the folder of the node's
 // programs.
-const ToolsVariable = "PENSTOCK_NODE_TOOLS"
+const toolsVariable = "PENSTOCK_NODE_TOOLS"
 
 // The node's programs, by the names of their binaries.
 const (
@@ -29,12 +29,12 @@ const (
 )
 
 // ErrNoTools says that no folder of the node's programs is configured.
-var ErrNoTools = errors.New("no programs of a Kubernetes node: make test-cluster builds them and names their folder in " + ToolsVariable)
+var ErrNoTools = errors.New("no programs of a Kubernetes node: make test-cluster builds them and names their folder in " + toolsVariable)
 
 // Tools returns the folder of the node's programs from the environment. It fails with
 // [ErrNoTools] if the variable is not set, and with another error if a program is missing.
 func Tools() (string, error) {
-	named := os.Getenv(ToolsVariable)
+	named := os.Getenv(toolsVariable)
 	if named == "" {
 		return "", ErrNoTools
 	}
@@ -44,14 +44,14 @@ func Tools() (string, error) {
 	}
 	for _, name := range []string{containerd, shim, ctr, runc, kubelet, kubeProxy, coreDNS, metricsServer, plugins} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("find the node's programs in %s: %w", ToolsVariable, err)
+			return "", fmt.Errorf("find the node's programs in %s: %w", toolsVariable, err)
 		}
 	}
 	return dir, nil
 }
 
-// Requirements returns an error of one sentence if this machine cannot run a node.
-func Requirements() error {
+// requirements returns an error of one sentence if this machine cannot run a node.
+func requirements() error {
 	var missing []string
 	if os.Geteuid() != 0 {
 		missing = append(missing, "root")

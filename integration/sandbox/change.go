@@ -76,7 +76,7 @@ func (r *RebuildResult) problems() []string {
 func (r *run) rebuild(ctx context.Context) (*RebuildResult, error) {
 	change := r.opts.Workload.Change
 	result := &RebuildResult{Projection: change.Projection}
-	r.monitor.setPhase(PhaseRebuilding)
+	r.monitor.setPhase(phaseRebuilding)
 	collection := r.models.Collection(change.Collection)
 	reader := verify.NewReader(collection, change.Field)
 	r.monitor.setReader(reader)
@@ -95,7 +95,7 @@ func (r *run) rebuild(ctx context.Context) (*RebuildResult, error) {
 	result.Reads = reader.Reads()
 	r.opts.View.Note(fmt.Sprintf("generation %d of %s is live, %s after the new file", result.Generation, result.Projection, result.Took.Round(100*time.Millisecond)))
 
-	r.monitor.setPhase(PhaseVerifying)
+	r.monitor.setPhase(phaseVerifying)
 	if err := r.falsify(ctx, collection, result); err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func TestRebuildStatusEqualsTheOutputOfTheCommands(t *testing.T) {
 
 	got.Reads = verify.Reads{Total: 17, Mixed: 2}
 	var out bytes.Buffer
-	NewPlainView(&out).Show(Status{Phase: PhaseRebuilding, Elapsed: time.Second, Rebuild: &got})
+	NewPlainView(&out).Show(Status{Phase: phaseRebuilding, Elapsed: time.Second, Rebuild: &got})
 	if line := `orders generation=2 state="catching up" job=sweep events=300/900 reads=17 empty=0 mixed=2`; !strings.Contains(out.String(), line) {
 		t.Errorf("the line is\n%s", out.String())
 	}

@@ -13,7 +13,7 @@ func TestViewsShowTheStatusPageOfAReplacedService(t *testing.T) {
 	t.Parallel()
 	const before, after = "http://127.0.0.1:1/status", "http://127.0.0.1:2/status"
 	status := func(elapsed time.Duration, url string) Status {
-		return Status{Phase: PhaseRunning, Elapsed: elapsed, Pages: []Page{{Service: "projector-0", URL: url}}}
+		return Status{Phase: phaseRunning, Elapsed: elapsed, Pages: []Page{{Service: "projector-0", URL: url}}}
 	}
 	var out bytes.Buffer
 	plain := NewPlainView(&out)

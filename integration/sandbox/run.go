@@ -80,7 +80,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 	r.loader = &loader{events: events, inserted: r.observer.stored}
 	r.monitor = &monitor{
 		pipeline: pipeline, broker: opts.Broker, observer: r.observer, loader: r.loader,
-		total: len(opts.Workload.Events), start: time.Now(), phase: PhaseStarting,
+		total: len(opts.Workload.Events), start: time.Now(), phase: phaseStarting,
 		sessions: make(map[string]int), duplicates: make(map[string]int),
 	}
 	return r.run(ctx)
@@ -166,7 +166,7 @@ func (r *run) scenario(ctx context.Context, result *Result) error {
 // failover is the first act: events are stored, and the leader is killed after half of
 // them.
 func (r *run) failover(ctx context.Context, events []workload.Event, result *Result) error {
-	r.monitor.setPhase(PhaseRunning)
+	r.monitor.setPhase(phaseRunning)
 	begun, release := time.Now(), make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -176,13 +176,13 @@ func (r *run) failover(ctx context.Context, events []workload.Event, result *Res
 		if err := r.awaitProjected(ctx, len(events)/2); err != nil {
 			return err
 		}
-		r.monitor.setPhase(PhaseFailover)
+		r.monitor.setPhase(phaseFailover)
 		took, err := killLeader(ctx, r.pipeline, r.opts.View, r.opts.Stall, func() { close(release) })
 		if err != nil {
 			return err
 		}
 		result.Failover = took
-		r.monitor.setPhase(PhaseRunning)
+		r.monitor.setPhase(phaseRunning)
 		return r.awaitProjected(ctx, len(events))
 	})
 	err := group.Wait()
@@ -205,7 +205,7 @@ func (r *run) change(ctx context.Context, events []workload.Event, result *Resul
 			return err
 		}
 		result.Rebuild.P50, result.Rebuild.P99 = r.observer.percentiles()
-		r.monitor.setPhase(PhaseRunning)
+		r.monitor.setPhase(phaseRunning)
 		close(hurry)
 		return r.awaitProjected(ctx, len(r.opts.Workload.Events))
 	})
@@ -214,7 +214,7 @@ func (r *run) change(ctx context.Context, events []workload.Event, result *Resul
 
 // finish stops the services cleanly and compares the read models.
 func (r *run) finish(ctx context.Context, result *Result) error {
-	r.monitor.setPhase(PhaseComparing)
+	r.monitor.setPhase(phaseComparing)
 	r.monitor.scrape(ctx)
 	if err := r.pipeline.Stop(ctx); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (r *run) finish(ctx context.Context, result *Result) error {
 	if err != nil {
 		return err
 	}
-	r.monitor.setPhase(PhaseDone)
+	r.monitor.setPhase(phaseDone)
 	result.Report, result.Status = report, r.monitor.status()
 	r.opts.View.Show(result.Status)
 	return nil

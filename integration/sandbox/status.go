@@ -12,13 +12,13 @@ type Phase string
 
 // The phases, in the order of a run.
 const (
-	PhaseStarting   Phase = "starting"
-	PhaseRunning    Phase = "running"
-	PhaseFailover   Phase = "failover"
-	PhaseRebuilding Phase = "rebuilding"
-	PhaseVerifying  Phase = "verifying"
-	PhaseComparing  Phase = "comparing"
-	PhaseDone       Phase = "done"
+	phaseStarting   Phase = "starting"
+	phaseRunning    Phase = "running"
+	phaseFailover   Phase = "failover"
+	phaseRebuilding Phase = "rebuilding"
+	phaseVerifying  Phase = "verifying"
+	phaseComparing  Phase = "comparing"
+	phaseDone       Phase = "done"
 )
 
 // Status is the state of a run that a view shows.

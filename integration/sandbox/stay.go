@@ -19,8 +19,8 @@ const folderPoll = 500 * time.Millisecond
 const (
 	// ProjectionsFolder holds the projections that the projectors run.
 	ProjectionsFolder = "projections"
-	// EnvironmentFile sets the variables that the services' commands need, for a shell.
-	EnvironmentFile = "env"
+	// environmentFile sets the variables that the services' commands need, for a shell.
+	environmentFile = "env"
 	// demoProjections is the file of the demo's own projections.
 	demoProjections = "demo.yaml"
 )
@@ -105,7 +105,7 @@ func (s *stay) open() error {
 		name, value, _ := strings.Cut(setting, "=")
 		fmt.Fprintf(&env, "export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))
 	}
-	if err := os.WriteFile(filepath.Join(s.opts.Dir, EnvironmentFile), []byte(env.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.opts.Dir, environmentFile), []byte(env.String()), 0o600); err != nil {
 		return fmt.Errorf("write the environment file: %w", err)
 	}
 	return nil
@@ -132,7 +132,7 @@ func (s *stay) start(ctx context.Context) error {
 	}
 	s.opts.Print("the pipeline stays up until Ctrl-C")
 	s.opts.Print("projections: " + s.folder)
-	s.opts.Print("settings for the commands: " + filepath.Join(s.opts.Dir, EnvironmentFile))
+	s.opts.Print("settings for the commands: " + filepath.Join(s.opts.Dir, environmentFile))
 	return nil
 }
 

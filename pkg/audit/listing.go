@@ -20,8 +20,8 @@ type Listing struct {
 
 // Validate implements [cli.Validator].
 func (l *Listing) Validate() error {
-	if l.Limit < 1 || l.Limit > Keep {
-		return fmt.Errorf("--limit is %d: use 1 to %d", l.Limit, Keep)
+	if l.Limit < 1 || l.Limit > keep {
+		return fmt.Errorf("--limit is %d: use 1 to %d", l.Limit, keep)
 	}
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// CollectionName is the collection's name in the database of the state.
-const CollectionName = "audit"
+// collectionName is the collection's name in the database of the state.
+const collectionName = "audit"
 
-// Keep is the number of entries that the collection keeps.
-const Keep = 10_000
+// keep is the number of entries that the collection keeps.
+const keep = 10_000
 
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
@@ -31,10 +31,10 @@ type Outcome string
 
 // Outcomes.
 const (
-	// Begun: the command is running, or has died.
-	Begun Outcome = "begun"
-	// Done: the change was made.
-	Done Outcome = "done"
+	// begun: the command is running, or has died.
+	begun Outcome = "begun"
+	// done: the change was made.
+	done Outcome = "done"
 	// Failed: Entry.Error says why. The change may have been made in part.
 	Failed Outcome = "failed"
 )
@@ -65,7 +65,7 @@ type Entry struct {
 // In returns the collection in a database of the state. Writes need a majority, and reads
 // go to the primary.
 func In(db *mongo.Database) *mongo.Collection {
-	return mongox.Durable(db, CollectionName)
+	return mongox.Durable(db, collectionName)
 }
 
 // Store is the audit. It is safe for concurrent use.
@@ -75,7 +75,7 @@ type Store struct {
 }
 
 // NewStore makes a store that keeps [Keep] entries in the collection.
-func NewStore(c mongox.Collection) *Store { return &Store{collection: c, keep: Keep} }
+func NewStore(c mongox.Collection) *Store { return &Store{collection: c, keep: keep} }
 
 // Begin records that a change is about to be made. It uses Who, Command, What and Why of e.
 // Make the change only if Begin succeeds.
@@ -85,7 +85,7 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 		{Key: "who", Value: clip(e.Who)},
 		{Key: "command", Value: clip(e.Command)},
 		{Key: "what", Value: clip(e.What)},
-		{Key: "outcome", Value: Begun},
+		{Key: "outcome", Value: begun},
 	}
 	if e.Why != "" {
 		set = append(set, bson.E{Key: "why", Value: clip(e.Why)})
@@ -121,7 +121,7 @@ func (s *Store) trim(ctx context.Context) error {
 // End records the result of a change: done, or failed with failure. counts may be nil. End
 // also works after ctx has ended, so that an interrupted command is recorded.
 func (s *Store) End(ctx context.Context, id string, counts map[string]int64, failure error) error {
-	set := bson.D{{Key: "outcome", Value: Done}}
+	set := bson.D{{Key: "outcome", Value: done}}
 	if failure != nil {
 		set = bson.D{{Key: "outcome", Value: Failed}, {Key: "error", Value: clip(failure.Error())}}
 	}
@@ -162,7 +162,7 @@ func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, e
 		// that begin with command.
 		filter = bson.D{{Key: "command", Value: bson.D{{Key: "$gte", Value: command}, {Key: "$lt", Value: command + "\uffff"}}}}
 	}
-	entries, err := mongox.All[Entry](ctx)(s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, Keep)))))
+	entries, err := mongox.All[Entry](ctx)(s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, keep)))))
 	if err != nil {
 		return nil, fmt.Errorf("read the audit: %w", mongox.Explain(ctx, err))
 	}

@@ -28,7 +28,7 @@ func TestDoRecordsTheChangeBeforeAndAfter(t *testing.T) {
 	_, s := newStore(t)
 	err := s.Do(t.Context(), retry, func(ctx context.Context) (map[string]int64, error) {
 		during, err := s.List(ctx, "", 1)
-		if err != nil || len(during) != 1 || during[0].Outcome != Begun || during[0].EndedAt != nil {
+		if err != nil || len(during) != 1 || during[0].Outcome != begun || during[0].EndedAt != nil {
 			t.Errorf("during the change: %+v, %v", during, err)
 		}
 		return map[string]int64{"retried": 2}, nil
@@ -41,7 +41,7 @@ func TestDoRecordsTheChangeBeforeAndAfter(t *testing.T) {
 		t.Fatalf("entries %+v, %v", entries, err)
 	}
 	e := entries[0]
-	if e.Who != retry.Who || e.Command != retry.Command || e.What != retry.What || e.Why != retry.Why || e.Outcome != Done || e.Counts["retried"] != 2 || e.At.IsZero() || e.EndedAt == nil {
+	if e.Who != retry.Who || e.Command != retry.Command || e.What != retry.What || e.Why != retry.Why || e.Outcome != done || e.Counts["retried"] != 2 || e.At.IsZero() || e.EndedAt == nil {
 		t.Errorf("entry %+v", e)
 	}
 	if others, err := s.List(t.Context(), "jobs", 10); err != nil || len(others) != 0 {
@@ -90,7 +90,7 @@ func TestAuditKeepsTheLastEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entries, err := s.List(t.Context(), "", Keep)
+	entries, err := s.List(t.Context(), "", keep)
 	if err != nil || len(entries) != 3 || entries[0].What != "5" || entries[2].What != "3" {
 		t.Errorf("entries %+v, %v", entries, err)
 	}

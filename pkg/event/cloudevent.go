@@ -4,12 +4,12 @@ package event
 // datacontenttype is the message's content type.
 // https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/amqp-protocol-binding.md
 const (
-	PropertyCloudEventsVersion = "cloudEvents:specversion"
-	PropertyCloudEventsID      = "cloudEvents:id"
-	PropertyCloudEventsSource  = "cloudEvents:source"
-	PropertyCloudEventsType    = "cloudEvents:type"
-	PropertyCloudEventsSubject = "cloudEvents:subject"
-	PropertyCloudEventsTime    = "cloudEvents:time"
+	propertyCloudEventsVersion = "cloudEvents:specversion"
+	propertyCloudEventsID      = "cloudEvents:id"
+	propertyCloudEventsSource  = "cloudEvents:source"
+	propertyCloudEventsType    = "cloudEvents:type"
+	propertyCloudEventsSubject = "cloudEvents:subject"
+	propertyCloudEventsTime    = "cloudEvents:time"
 
 	cloudEventsVersion = "1.0"
 )
@@ -17,12 +17,12 @@ const (
 // putCloudEvent puts the attributes into p: the message id is the id, which is unique in
 // its source, and the aggregate is the subject.
 func (m *Message) putCloudEvent(p map[string]any) {
-	p[PropertyCloudEventsVersion] = cloudEventsVersion
-	p[PropertyCloudEventsID] = &m.MessageID
-	p[PropertyCloudEventsSource] = &m.Source
-	p[PropertyCloudEventsType] = &m.EventType
-	p[PropertyCloudEventsSubject] = &m.AggregateID
+	p[propertyCloudEventsVersion] = cloudEventsVersion
+	p[propertyCloudEventsID] = &m.MessageID
+	p[propertyCloudEventsSource] = &m.Source
+	p[propertyCloudEventsType] = &m.EventType
+	p[propertyCloudEventsSubject] = &m.AggregateID
 	if !m.Timestamp.IsZero() {
-		p[PropertyCloudEventsTime] = &m.Timestamp
+		p[propertyCloudEventsTime] = &m.Timestamp
 	}
 }

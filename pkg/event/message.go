@@ -31,15 +31,15 @@ type Message struct {
 // The names of the application properties: subscription rules filter on them, so
 // they are part of the contract.
 const (
-	PropertyAggregateID   = "aggregateId"
-	PropertyAggregateType = "aggregateType"
-	PropertyEventID       = "eventId"
-	PropertyEventType     = "eventType"
+	propertyAggregateID   = "aggregateId"
+	propertyAggregateType = "aggregateType"
+	propertyEventID       = "eventId"
+	propertyEventType     = "eventType"
 	PropertyEpoch         = "epoch"
-	PropertyTraceParent   = "traceparent"
-	PropertyTraceState    = "tracestate"
-	// PropertyDiagnosticID is equal to traceparent. The SDKs for Azure read it.
-	PropertyDiagnosticID = "Diagnostic-Id"
+	propertyTraceParent   = "traceparent"
+	propertyTraceState    = "tracestate"
+	// propertyDiagnosticID is equal to traceparent. The SDKs for Azure read it.
+	propertyDiagnosticID = "Diagnostic-Id"
 	PropertyClaimCheck   = "claimCheck"
 )
 
@@ -67,18 +67,18 @@ func (m *Message) Properties() map[string]any {
 // AMQP encodes like the values. Unlike a value in an interface, a pointer costs no
 // allocation.
 func (m *Message) PutProperties(p map[string]any) {
-	p[PropertyAggregateID] = &m.AggregateID
-	p[PropertyEventID] = &m.EventID
-	p[PropertyEventType] = &m.EventType
+	p[propertyAggregateID] = &m.AggregateID
+	p[propertyEventID] = &m.EventID
+	p[propertyEventType] = &m.EventType
 	p[PropertyEpoch] = &m.Epoch
 	if m.AggregateType != "" {
-		p[PropertyAggregateType] = &m.AggregateType
+		p[propertyAggregateType] = &m.AggregateType
 	}
 	if m.TraceParent != "" {
-		p[PropertyTraceParent] = &m.TraceParent
-		p[PropertyDiagnosticID] = &m.TraceParent
+		p[propertyTraceParent] = &m.TraceParent
+		p[propertyDiagnosticID] = &m.TraceParent
 		if m.TraceState != "" {
-			p[PropertyTraceState] = &m.TraceState
+			p[propertyTraceState] = &m.TraceState
 		}
 	}
 	if m.Source != "" {

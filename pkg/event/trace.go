@@ -22,11 +22,11 @@ const lenTraceParent = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7
 // reads traceparent first, and Diagnostic-Id if there is no valid traceparent: older SDKs
 // for Azure write only that. Both results are empty if no valid one is there.
 func TraceContext(properties map[string]any) (parent, state string) {
-	if parent, _ = properties[PropertyTraceParent].(string); validTraceParent(parent) {
-		state, _ = properties[PropertyTraceState].(string)
+	if parent, _ = properties[propertyTraceParent].(string); validTraceParent(parent) {
+		state, _ = properties[propertyTraceState].(string)
 		return parent, traceState(state)
 	}
-	if parent, _ = properties[PropertyDiagnosticID].(string); validTraceParent(parent) {
+	if parent, _ = properties[propertyDiagnosticID].(string); validTraceParent(parent) {
 		return parent, ""
 	}
 	return "", ""
@@ -46,11 +46,11 @@ func traceContext(metadata bson.RawValue) (parent, state string) {
 			continue
 		}
 		switch string(name) {
-		case PropertyTraceParent:
+		case propertyTraceParent:
 			if b := stringBytes(v); len(b) <= maxTraceParent {
 				parent = string(b)
 			}
-		case PropertyTraceState:
+		case propertyTraceState:
 			if b := stringBytes(v); len(b) <= maxTraceState {
 				state = string(b)
 			}

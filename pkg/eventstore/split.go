@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// MaxSplit bounds the ranges of a split.
-	MaxSplit = 1024
+	// maxSplit bounds the ranges of a split.
+	maxSplit = 1024
 	// samplesPerRange is how many events are sampled for each range. With 64, each of n
 	// ranges has between about 0.7/n and 1.3/n of the events.
 	samplesPerRange = 64
@@ -39,7 +39,7 @@ const (
 // quantiles of a random sample. Memory is bounded by n, independent of the size of the
 // store.
 func (r *Reader) Split(ctx context.Context, n int) ([]Position, error) {
-	n = min(n, MaxSplit)
+	n = min(n, maxSplit)
 	if n < 2 {
 		return nil, nil
 	}

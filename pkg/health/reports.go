@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
-// ReportsName is the name of the collection of reports in the database of the state.
-const ReportsName = "process_health"
+// reportsName is the name of the collection of reports in the database of the state.
+const reportsName = "process_health"
 
 const (
 	// reportInterval is the time between two reports of a process, and reportAge how long a
@@ -48,7 +48,7 @@ type Reports struct {
 // NewReports returns the reports of a service. name distinguishes services of one kind in a
 // database: the stream, or the pipeline.
 func NewReports(state *mongo.Database, service, name string) *Reports {
-	return &Reports{mongox.Durable(state, ReportsName), service, name}
+	return &Reports{mongox.Durable(state, reportsName), service, name}
 }
 
 // Run stores the verdict of this process every 5 s until ctx ends, and removes it then. The

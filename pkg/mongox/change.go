@@ -53,7 +53,7 @@ func Change(ctx context.Context, db *mongo.Database, command bson.D) error {
 		err := db.RunCommand(ctx, append(slices.Clone(command),
 			bson.E{Key: "maxTimeMS", Value: limit.Milliseconds()},
 			bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})).Err()
-		if !HasCode(err, CodeMaxTimeMSExpired) {
+		if !HasCode(err, codeMaxTimeMSExpired) {
 			return err
 		}
 		if attempt >= lockAttempts && limit >= last {

@@ -16,8 +16,8 @@ const (
 	CodeNamespaceNotFound = 26
 	// CodeNamespaceExists says that there is a collection of that name.
 	CodeNamespaceExists = 48
-	// CodeMaxTimeMSExpired says that the command has exceeded its maxTimeMS.
-	CodeMaxTimeMSExpired = 50
+	// codeMaxTimeMSExpired says that the command has exceeded its maxTimeMS.
+	codeMaxTimeMSExpired = 50
 	// CodeCommandNotFound says that the server does not know the command.
 	CodeCommandNotFound = 59
 	// CodeWriteConflict says that two transactions write to one document.

@@ -97,7 +97,7 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	}
 	var problems []error
 	for _, d := range decide(uri) {
-		if d.Treatment == Refused {
+		if d.Treatment == refused {
 			problems = append(problems, fmt.Errorf("%w: %s=%s: %s", errOption, d.name, d.value, d.reason))
 		}
 	}

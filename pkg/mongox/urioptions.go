@@ -13,12 +13,12 @@ type Treatment int
 
 // The treatments.
 const (
-	// Honoured: the option has the effect that the driver's documentation gives it.
-	Honoured Treatment = iota
-	// Overridden: the option has no effect, and the process logs why.
-	Overridden
-	// Refused: the connection string is invalid; the reason says what to use instead.
-	Refused
+	// honoured: the option has the effect that the driver's documentation gives it.
+	honoured Treatment = iota
+	// overridden: the option has no effect, and the process logs why.
+	overridden
+	// refused: the connection string is invalid; the reason says what to use instead.
+	refused
 )
 
 // verdict is the treatment of one option with one value. An option that is overridden or
@@ -45,7 +45,7 @@ var driverOptions = index([]rule{
 	{"appName", override("Penstock sets its own application name")},
 	{"authMechanism", func(value string) verdict {
 		if strings.EqualFold(value, "GSSAPI") {
-			return verdict{Refused, "Penstock is built without Kerberos: use SCRAM-SHA-256, MONGODB-X509, MONGODB-AWS or MONGODB-OIDC"}
+			return verdict{refused, "Penstock is built without Kerberos: use SCRAM-SHA-256, MONGODB-X509, MONGODB-AWS or MONGODB-OIDC"}
 		}
 		return verdict{}
 	}},
@@ -72,11 +72,11 @@ var driverOptions = index([]rule{
 		if value == "true" {
 			return verdict{}
 		}
-		return verdict{Overridden, "every write waits for the journals of a majority in any case"}
+		return verdict{overridden, "every write waits for the journals of a majority in any case"}
 	}},
 	{"loadBalanced", func(value string) verdict {
 		if value == "true" {
-			return verdict{Refused, "Penstock was never tested behind a load balancer: name the servers themselves"}
+			return verdict{refused, "Penstock was never tested behind a load balancer: name the servers themselves"}
 		}
 		return verdict{}
 	}},
@@ -86,7 +86,7 @@ var driverOptions = index([]rule{
 	{"maxIdleTimeMS", honour},
 	{"maxPoolSize", func(value string) verdict {
 		if n, err := strconv.Atoi(value); err == nil && n > 0 && n < minPoolSize {
-			return verdict{Refused, "lease renewals and writes would queue behind the change stream: use at least " + strconv.Itoa(minPoolSize) + ", or leave it out"}
+			return verdict{refused, "lease renewals and writes would queue behind the change stream: use at least " + strconv.Itoa(minPoolSize) + ", or leave it out"}
 		}
 		return verdict{}
 	}},
@@ -128,17 +128,17 @@ var driverOptions = index([]rule{
 // "ignored" exists.
 var otherOptions = index([]rule{
 	{"proxyHost", func(string) verdict {
-		return verdict{Refused, "the Go driver cannot use a SOCKS proxy: route the network instead"}
+		return verdict{refused, "the Go driver cannot use a SOCKS proxy: route the network instead"}
 	}},
 	{"wTimeoutMS", override("the Go driver ignores it; Penstock bounds every request itself")},
 })
 
-var direct = verdict{Honoured, "a direct connection does not follow an election: name the replica set's members and replicaSet instead, unless it has one member only"}
+var direct = verdict{honoured, "a direct connection does not follow an election: name the replica set's members and replicaSet instead, unless it has one member only"}
 
 func honour(string) verdict { return verdict{} }
 
 func override(reason string) func(string) verdict {
-	return func(string) verdict { return verdict{Overridden, reason} }
+	return func(string) verdict { return verdict{overridden, reason} }
 }
 
 // unless honours one value and overrides any other.
@@ -147,14 +147,14 @@ func unless(honoured, reason string) func(string) verdict {
 		if strings.EqualFold(value, honoured) {
 			return verdict{}
 		}
-		return verdict{Overridden, reason}
+		return verdict{overridden, reason}
 	}
 }
 
 func unlessZero(reason string) func(string) verdict {
 	return func(value string) verdict {
 		if n, err := strconv.Atoi(value); err == nil && n == 0 {
-			return verdict{Overridden, reason}
+			return verdict{overridden, reason}
 		}
 		return verdict{}
 	}
@@ -162,7 +162,7 @@ func unlessZero(reason string) func(string) verdict {
 
 func insecure(value string) verdict {
 	if value == "true" {
-		return verdict{Honoured, "the server's certificate is not verified, so anyone on the network path can read and change everything"}
+		return verdict{honoured, "the server's certificate is not verified, so anyone on the network path can read and change everything"}
 	}
 	return verdict{}
 }
@@ -198,7 +198,7 @@ func decide(uri string) []decided {
 		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain
 		}
-		d := decided{name: name, value: value, verdict: verdict{Overridden, "the Go driver does not know this option"}}
+		d := decided{name: name, value: value, verdict: verdict{overridden, "the Go driver does not know this option"}}
 		if r, known := driverOptions[strings.ToLower(name)]; known {
 			d.name, d.verdict = r.name, r.judge(value)
 		} else if r, known := otherOptions[strings.ToLower(name)]; known {
@@ -216,7 +216,7 @@ func decide(uri string) []decided {
 func report(logger zerolog.Logger, uri string) {
 	for _, d := range decide(uri) {
 		message := "option of the MongoDB connection string is risky"
-		if d.Treatment == Overridden {
+		if d.Treatment == overridden {
 			message = "option of the MongoDB connection string has no effect"
 		}
 		entry := logger.Warn().Str("option", d.name).Str("reason", d.reason)

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// CollectionName is the collection's name in the database of the state.
-const CollectionName = "pauses"
+// collectionName is the collection's name in the database of the state.
+const collectionName = "pauses"
 
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
@@ -33,7 +33,7 @@ type Pause struct {
 
 // In returns the collection in a database of the state. Writes need a majority, and reads
 // go to the primary.
-func In(db *mongo.Database) *mongo.Collection { return mongox.Durable(db, CollectionName) }
+func In(db *mongo.Database) *mongo.Collection { return mongox.Durable(db, collectionName) }
 
 // Store is the pause of one service. It is safe for concurrent use.
 type Store struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
-// ErrNoAdministration reports that the namespace is Microsoft's emulator, or a stand-in
+// errNoAdministration reports that the namespace is Microsoft's emulator, or a stand-in
 // for it, which has no administration API over TLS.
-var ErrNoAdministration = errors.New("the emulator has no administration API over TLS")
+var errNoAdministration = errors.New("the emulator has no administration API over TLS")
 
 // ErrUnreadable says that the administration API does not show the value to these credentials,
 // or that the namespace has no such API. Reading it needs the Manage claim, or the role Azure
@@ -33,7 +33,7 @@ func (n *Namespace) NewAdministration() (*admin.Client, error) {
 		return client, nil
 	}
 	if n.Plain() {
-		return nil, ErrNoAdministration
+		return nil, errNoAdministration
 	}
 	connectionString, _ := n.signer.get()
 	client, err := admin.NewClientFromConnectionString(connectionString, nil)
@@ -47,7 +47,7 @@ func (n *Namespace) NewAdministration() (*admin.Client, error) {
 // which has many lines, and is [ErrUnreadable] if the credentials lack a right.
 func (n *Namespace) administer(do func(*admin.Client) error) error {
 	client, err := n.NewAdministration()
-	if errors.Is(err, ErrNoAdministration) {
+	if errors.Is(err, errNoAdministration) {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ func TestPropertiesOfTheEmulatorAreNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := namespace.Topic(t.Context(), "events"); !errors.Is(err, ErrUnreadable) || !errors.Is(err, ErrNoAdministration) {
+	if _, err := namespace.Topic(t.Context(), "events"); !errors.Is(err, ErrUnreadable) || !errors.Is(err, errNoAdministration) {
 		t.Errorf("the emulator's topic gives %v", err)
 	}
 }

@@ -43,7 +43,7 @@ func (c Config) Validate() error {
 	if strings.ContainsAny(c.Namespace, ":/;=@ ") {
 		problems = append(problems, fmt.Errorf("AZURE_SERVICEBUS_NAMESPACE is %q, which is not a host name: leave out scheme, port and path, as in orders.servicebus.windows.net", c.Namespace))
 	}
-	if c.Transport == TransportWebSocket && isEmulator(c.ConnectionString) {
+	if c.Transport == transportWebSocket && isEmulator(c.ConnectionString) {
 		problems = append(problems, errors.New("PENSTOCK_SERVICEBUS_TRANSPORT is websocket, which the emulator of UseDevelopmentEmulator does not have: use amqp"))
 	}
 	if c.Topic == "" {

@@ -16,11 +16,11 @@ import (
 
 // The transports, by the names that configuration uses.
 const (
-	// TransportAMQP is AMQP over TLS, on port 5671.
-	TransportAMQP = "amqp"
-	// TransportWebSocket is AMQP over WebSockets over TLS, on port 443, for networks that
+	// transportAMQP is AMQP over TLS, on port 5671.
+	transportAMQP = "amqp"
+	// transportWebSocket is AMQP over WebSockets over TLS, on port 443, for networks that
 	// block port 5671. It uses the proxy of HTTPS_PROXY.
-	TransportWebSocket = "websocket"
+	transportWebSocket = "websocket"
 )
 
 // webSocketPath and webSocketProtocol are where and how Service Bus serves AMQP over
@@ -34,7 +34,7 @@ const (
 // dials over WebSockets. It is nil if the library dials TLS or TCP by itself. The context
 // bounds only the opening.
 func (n *Namespace) Dialer() func(ctx context.Context) (net.Conn, error) {
-	if n.config.Dial != nil || n.config.Transport != TransportWebSocket {
+	if n.config.Dial != nil || n.config.Transport != transportWebSocket {
 		return n.config.Dial
 	}
 	return func(ctx context.Context) (net.Conn, error) {

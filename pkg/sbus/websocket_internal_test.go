@@ -64,7 +64,7 @@ func TestWebSocketOfAnotherProtocolIsRefused(t *testing.T) {
 func TestWebSocketTransport(t *testing.T) {
 	t.Parallel()
 	c := Config{ConnectionString: "Endpoint=sb://bus.example;SharedAccessKeyName=n;SharedAccessKey=k", Topic: "events"}
-	for transport, want := range map[string]bool{"": false, TransportAMQP: false, TransportWebSocket: true} {
+	for transport, want := range map[string]bool{"": false, transportAMQP: false, transportWebSocket: true} {
 		c.Transport = transport
 		n, err := Open(c)
 		if err != nil || c.Validate() != nil {
@@ -74,7 +74,7 @@ func TestWebSocketTransport(t *testing.T) {
 			t.Errorf("transport %q: a WebSocket is %t", transport, got)
 		}
 	}
-	c.Transport = TransportWebSocket
+	c.Transport = transportWebSocket
 	c.ConnectionString += ";UseDevelopmentEmulator=true"
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "PENSTOCK_SERVICEBUS_TRANSPORT is websocket") {
 		t.Errorf("the emulator is accepted: %v", err)

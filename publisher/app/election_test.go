@@ -41,7 +41,7 @@ func TestMissingElectionSettingIsReportedBeforeConnecting(t *testing.T) {
 		value, ok := environ[name]
 		return value, ok
 	}
-	o, err := ParseOptions(nil, lookup, io.Discard, os.Stderr)
+	o, err := parseOptions(nil, lookup, io.Discard, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

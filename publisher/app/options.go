@@ -26,11 +26,11 @@ type Options struct {
 	Listener net.Listener
 }
 
-// ParseOptions reads the configuration of the service from args (without the program's
+// parseOptions reads the configuration of the service from args (without the program's
 // name) and environ, and makes the logger, which writes to stdout. It prints help and
 // problems; the error is then [cli.ErrHelp] or [cli.ErrUsage]. Arguments that name another
 // command than run are an error: [Main] runs those.
-func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Options, error) {
+func parseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Options, error) {
 	l, err := parseLine(args, environ, stdout, stderr)
 	if err != nil {
 		return Options{}, err

@@ -392,8 +392,8 @@ var Table = []Mutation{
 	{
 		Name:  "generations of a lost catalog begin at 1 again",
 		File:  "projector/internal/generation/change.go",
-		Old:   "number, what := found.Adoptable, WhatAdopted",
-		New:   "number, what := min(found.Adoptable, 1), WhatAdopted",
+		Old:   "number, what := found.Adoptable, whatAdopted",
+		New:   "number, what := min(found.Adoptable, 1), whatAdopted",
 		Blind: "no history loses the state database",
 		Test:  "projector/app TestReadModelsAreAdoptedAfterTheLossOfTheState",
 	},

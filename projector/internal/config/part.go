@@ -14,11 +14,11 @@ const (
 	PartProjections
 	// PartFields is the names of an event's fields.
 	PartFields
-	PartSessions
-	PartBacklog
+	partSessions
+	partBacklog
 	// PartHistory is how read models are built, verified and reconciled.
 	PartHistory
-	PartProcess
+	partProcess
 
 	// PartAll is the configuration of the service.
 	PartAll = 1<<iota - 1
@@ -36,11 +36,11 @@ func (c *Config) ValidateParts(parts Part) error {
 		{PartServiceBus, c.ServiceBus.validate},
 		{PartProjections, c.Projections.validate},
 		{PartFields, c.Fields.Validate},
-		{PartSessions, c.Sessions.validate},
-		{PartBacklog, c.Backlog.validate},
+		{partSessions, c.Sessions.validate},
+		{partBacklog, c.Backlog.validate},
 		{PartHistory, c.History.validate},
-		{PartProcess, c.Process.validate},
-		{PartProcess, c.Tracing.Validate},
+		{partProcess, c.Process.validate},
+		{partProcess, c.Tracing.Validate},
 	} {
 		if parts&part.part != 0 {
 			all = append(all, part.validate())

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// ErrLinkLost says that the broker sends nothing more on this link: the session belongs to
+// errLinkLost says that the broker sends nothing more on this link: the session belongs to
 // the next process that accepts it.
-var ErrLinkLost = errors.New("link lost")
+var errLinkLost = errors.New("link lost")
 
 // How long ReceiveMessages of the SDK waits for more messages after the first. If messages
 // are rare, waiting only adds latency. In a burst, a return before all credit is used
@@ -51,7 +51,7 @@ func (p *pump) run(ctx context.Context) error {
 			options.TimeAfterFirstMessage = burstWait
 		}
 		if ctx.Err() == nil && len(messages) == 0 {
-			return errors.Join(ErrLinkLost, err)
+			return errors.Join(errLinkLost, err)
 		}
 	}
 	return nil

@@ -14,17 +14,17 @@ type Author struct {
 
 // The changes of a projection that its history records.
 const (
-	WhatAdopted    = "adopted"
-	WhatCreated    = "created"
-	WhatStarted    = "started"
+	whatAdopted    = "adopted"
+	whatCreated    = "created"
+	whatStarted    = "started"
 	WhatSuperseded = "superseded"
 	WhatCancelled  = "cancelled"
-	WhatFailed     = "failed"
-	WhatPromoted   = "promoted"
-	WhatRetired    = "retired"
-	WhatReturned   = "declared again"
-	WhatTaken      = "collection taken over"
-	WhatDeclared   = "declared by a pod"
+	whatFailed     = "failed"
+	whatPromoted   = "promoted"
+	whatRetired    = "retired"
+	whatReturned   = "declared again"
+	whatTaken      = "collection taken over"
+	whatDeclared   = "declared by a pod"
 )
 
 func (e *Entry) record(generation int64, hash, what string, by Author) {
@@ -37,9 +37,9 @@ func (e *Entry) record(generation int64, hash, what string, by Author) {
 // Create returns the entry of a projection that is live at once, because the event store
 // is empty or because the read models that were found are adopted with their generation.
 func Create(pipeline string, d Declared, found Found, by Author) *Entry {
-	number, what := found.Adoptable, WhatAdopted
+	number, what := found.Adoptable, whatAdopted
 	if number == 0 {
-		number, what = First, WhatCreated
+		number, what = First, whatCreated
 	}
 	e := &Entry{Name: d.Name, Pipeline: pipeline, Generations: max(found.Used, number)}
 	e.Live = &Live{Generation: number, Definition: d.Definition, Since: by.At}
@@ -63,15 +63,15 @@ func Start(e *Entry, pipeline string, d Declared, used int64, by Author) (*Entry
 		if next.Live != nil {
 			next.Live.Frozen = true
 		}
-		next.record(next.Generations, d.Hash, WhatReturned, by)
+		next.record(next.Generations, d.Hash, whatReturned, by)
 	}
 	next.Generations = max(next.Generations, used) + 1
 	next.GivenUp = nil
 	next.Building = &Build{
-		Generation: next.Generations, Definition: d.Definition, Shadow: ShadowName(e.Name, next.Generations),
+		Generation: next.Generations, Definition: d.Definition, Shadow: shadowName(e.Name, next.Generations),
 		State: Building, StartedAt: by.At, Who: by.Who, Why: by.Why,
 	}
-	next.record(next.Generations, d.Hash, WhatStarted, by)
+	next.record(next.Generations, d.Hash, whatStarted, by)
 	return next, nil
 }
 
@@ -114,7 +114,7 @@ func declare(e *Entry, by Author) *Entry {
 		next.Live.Asked = false
 		number = next.Live.Generation
 	}
-	next.record(number, next.Wanted(), WhatDeclared, by)
+	next.record(number, next.Wanted(), whatDeclared, by)
 	return next
 }
 
@@ -127,7 +127,7 @@ func Retire(e *Entry, by Author) (*Entry, error) {
 	}
 	at := by.At
 	next.RetiredAt, next.GivenUp = &at, nil
-	next.record(next.Generations, next.Wanted(), WhatRetired, by)
+	next.record(next.Generations, next.Wanted(), whatRetired, by)
 	return next, nil
 }
 
@@ -136,7 +136,7 @@ func Fail(e *Entry, reason string, by Author) *Entry {
 	next := e.copy()
 	next.Building.State, next.Building.Reason = Failed, reason
 	by.Why = reason
-	next.record(next.Building.Generation, next.Building.Hash, WhatFailed, by)
+	next.record(next.Building.Generation, next.Building.Hash, whatFailed, by)
 	return next
 }
 
@@ -156,7 +156,7 @@ func Promote(e *Entry, by Author) *Entry {
 	next.Live = &Live{Generation: b.Generation, Definition: b.Definition, Since: by.At, Asked: b.Asked}
 	next.Building = nil
 	by.Who, by.Why = b.Who, b.Why
-	next.record(b.Generation, b.Hash, WhatPromoted, by)
+	next.record(b.Generation, b.Hash, whatPromoted, by)
 	return next
 }
 
@@ -165,7 +165,7 @@ func Yield(e *Entry, collection string, by Author) *Entry {
 	next := e.copy()
 	if next.Live != nil && next.Live.Collection == collection {
 		next.Garbage = append(next.Garbage, Garbage{Generation: next.Live.Generation, Taken: collection, Since: by.At})
-		next.record(next.Live.Generation, next.Live.Hash, WhatTaken, by)
+		next.record(next.Live.Generation, next.Live.Hash, whatTaken, by)
 		next.Live = nil
 	}
 	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return l.Collection == collection })

@@ -312,10 +312,10 @@ func (e *Entry) copy() *Entry {
 	return &c
 }
 
-// ShadowName returns the name of the collection in which a generation of a projection is
+// shadowName returns the name of the collection in which a generation of a projection is
 // built. It contains the projection's name instead of its collection's, because a renamed
 // projection and its predecessor may build for the same collection at the same time.
-func ShadowName(projection string, generation int64) string {
+func shadowName(projection string, generation int64) string {
 	return fmt.Sprintf("%s.generation-%d", projection, generation)
 }
 

@@ -8,7 +8,7 @@ import (
 // WhatDropped and WhatAllowed are the changes that only operators make.
 const (
 	WhatDropped = "dropped"
-	WhatAllowed = "promotion allowed"
+	whatAllowed = "promotion allowed"
 )
 
 // Allow lets the building generation be promoted although some aggregates are parked, or
@@ -19,7 +19,7 @@ func Allow(e *Entry, allowed Allowed, by Author) (*Entry, error) {
 	}
 	next := e.copy()
 	next.Building.Allowed = allowed
-	next.record(next.Building.Generation, next.Building.Hash, WhatAllowed, by)
+	next.record(next.Building.Generation, next.Building.Hash, whatAllowed, by)
 	return next, nil
 }
 

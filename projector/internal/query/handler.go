@@ -103,7 +103,7 @@ func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		w.Header().Set("Retry-After", "1")
-		if !errors.Is(err, ErrBusy) && !errors.Is(err, ErrStopping) {
+		if !errors.Is(err, errBusy) && !errors.Is(err, errStopping) {
 			err = fmt.Errorf("the read models cannot be read: %w", err)
 		}
 		h.refuse(w, http.StatusServiceUnavailable, resultUnavailable, err)

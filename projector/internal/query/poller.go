@@ -18,11 +18,11 @@ const (
 	MaxWaits = 2000
 )
 
-// ErrBusy is returned if more requests or pairs wait than the process allows.
-var ErrBusy = errors.New("too many requests wait; retry later")
+// errBusy is returned if more requests or pairs wait than the process allows.
+var errBusy = errors.New("too many requests wait; retry later")
 
-// ErrStopping is returned if the process is stopping.
-var ErrStopping = errors.New("the process is stopping; ask another one")
+// errStopping is returned if the process is stopping.
+var errStopping = errors.New("the process is stopping; ask another one")
 
 // PollerOptions make a [Poller].
 type PollerOptions struct {
@@ -138,7 +138,7 @@ func (p *Poller) known(w *wait) ([]Status, error) {
 	case w.err != nil:
 		return nil, w.err
 	}
-	return nil, ErrStopping
+	return nil, errStopping
 }
 
 func (p *Poller) add(w *wait) error {
@@ -146,9 +146,9 @@ func (p *Poller) add(w *wait) error {
 	defer p.mu.Unlock()
 	switch {
 	case p.stopped:
-		return ErrStopping
+		return errStopping
 	case len(p.waits) >= p.options.MaxWaits, p.pairs+len(w.pairs) > p.options.MaxPairs:
-		return ErrBusy
+		return errBusy
 	}
 	p.waits[w] = struct{}{}
 	p.pairs += len(w.pairs)

@@ -30,9 +30,9 @@ type outcome struct {
 // lead runs the work of one term, and returns when it has ended or is stuck.
 func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, error) {
 	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer lose(ErrTermOver)
+	defer lose(errTermOver)
 	working, stop := context.WithCancelCause(held)
-	defer stop(ErrTermOver)
+	defer stop(errTermOver)
 	term := &Term{identity: e.identity, started: time.Now(), held: held}
 
 	e.metrics.leader.Set(1)

@@ -18,8 +18,8 @@ var (
 	// ErrTrustExpired says that no renewal has succeeded for so long that another
 	// process may soon hold the lease.
 	ErrTrustExpired = errors.New("lease was not renewed in time")
-	// ErrTermOver says that the work itself returned.
-	ErrTermOver = errors.New("term is over")
+	// errTermOver says that the work itself returned.
+	errTermOver = errors.New("term is over")
 )
 
 // The errors of Run. Both mean that the caller must exit the process, because a goroutine

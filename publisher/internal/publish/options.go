@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
-// MaxBatchEvents is the largest number of messages in one batch of Service Bus
+// maxBatchEvents is the largest number of messages in one batch of Service Bus
 // (Azure/azure-service-bus#397).
-const MaxBatchEvents = 4500
+const maxBatchEvents = 4500
 
 // closeTimeout is how long closing a connection may take.
 const closeTimeout = 5 * time.Second
@@ -190,8 +190,8 @@ func (o Options) validate() error {
 	require(o.MaxSends >= 0, "MaxSends is negative")
 	require(o.SendTimeout > 0, "SendTimeout is negative")
 	require(o.MaxAttempts > 0, "MaxAttempts is negative")
-	if o.MaxBatchEvents < 1 || o.MaxBatchEvents > MaxBatchEvents {
-		problems = append(problems, fmt.Errorf("MaxBatchEvents is %d, not between 1 and %d", o.MaxBatchEvents, MaxBatchEvents))
+	if o.MaxBatchEvents < 1 || o.MaxBatchEvents > maxBatchEvents {
+		problems = append(problems, fmt.Errorf("MaxBatchEvents is %d, not between 1 and %d", o.MaxBatchEvents, maxBatchEvents))
 	}
 	return errors.Join(problems...)
 }

@@ -63,7 +63,7 @@ func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, 
 		var first, rest sbus.Annotated
 		scratch := &first
 		n := 0
-		for n < min(len(messages), MaxBatchEvents) {
+		for n < min(len(messages), maxBatchEvents) {
 			err := batch.AddAMQPAnnotatedMessage(scratch.Of(messages[n]), nil)
 			if errors.Is(err, azservicebus.ErrMessageTooLarge) {
 				break
