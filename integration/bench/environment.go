@@ -134,9 +134,9 @@ func (e *environment) close() error {
 
 // load stores events.
 func (e *environment) load(ctx context.Context, events []workload.Event) error {
-	const most = 10_000
+	const limit = 10_000
 	for len(events) > 0 {
-		n := min(most, len(events))
+		n := min(limit, len(events))
 		if _, err := e.store.InsertMany(ctx, events[:n]); err != nil {
 			return fmt.Errorf("store the events: %w", err)
 		}

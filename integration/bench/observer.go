@@ -156,7 +156,7 @@ func (e *environment) underLoad(ctx context.Context, o *observer, events []workl
 }
 
 func (e *environment) feed(ctx context.Context, o *observer, events []workload.Event, due func(elapsed time.Duration, shown int) int) (stored int, err error) {
-	const most = 1000
+	const limit = 1000
 	tick := time.NewTicker(loadTick)
 	defer tick.Stop()
 	for begun := time.Now(); stored < len(events); {
@@ -165,7 +165,7 @@ func (e *environment) feed(ctx context.Context, o *observer, events []workload.E
 			return stored, nil
 		}
 		for until = min(until, len(events)); stored < until; {
-			batch := events[stored:min(until, stored+most)]
+			batch := events[stored:min(until, stored+limit)]
 			o.store(batch)
 			if _, err := e.store.InsertMany(ctx, batch); err != nil {
 				return stored, fmt.Errorf("store events: %w", err)

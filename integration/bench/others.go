@@ -50,9 +50,9 @@ func (p processorTime) others(before processorTime) float64 {
 	return 100 * max(0, float64(used)/float64(cores))
 }
 
-// mostOthers returns the largest part of the cores that other processes used during a
+// maxOthers returns the largest part of the cores that other processes used during a
 // measurement, in percent, and its row; "" if nothing was measured.
-func (r *Report) mostOthers() (percent float64, row string) {
+func (r *Report) maxOthers() (percent float64, row string) {
 	for _, one := range r.Rows {
 		if len(one.Others) > 0 && (row == "" || slices.Max(one.Others) > percent) {
 			percent, row = slices.Max(one.Others), one.Name

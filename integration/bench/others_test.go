@@ -44,7 +44,7 @@ func TestTimeOfEndedChildrenIsOwnTime(t *testing.T) {
 
 func TestRowWithTheMostCPUOfOthersIsNamed(t *testing.T) {
 	r := &Report{Rows: []Row{{Name: "a", Others: []float64{1, 3}}, {Name: "b", Others: []float64{7, 0}}, {Name: "failed"}}}
-	if percent, row := r.mostOthers(); percent != 7 || row != "b" {
+	if percent, row := r.maxOthers(); percent != 7 || row != "b" {
 		t.Errorf("%v in %s", percent, row)
 	}
 }

@@ -45,7 +45,7 @@ func (r *Report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d cores, %s, %s, commit %s, %s. Added latency: %s. Rounds: %d. Load average before: %s.",
 		h.CPU, h.Cores, h.System, h.Go, h.Commit, h.Time, h.Latency, h.Rounds, h.LoadBefore)
-	if percent, row := r.mostOthers(); row != "" {
+	if percent, row := r.maxOthers(); row != "" {
 		fmt.Fprintf(&b, " Other processes used at most %s %% of the cores (during %s).", number(percent), row)
 	}
 	b.WriteString("\n\n")

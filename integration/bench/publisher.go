@@ -56,9 +56,9 @@ func publisherCatchUp(events int) row {
 	}
 }
 
-// mostLimitEvents bounds the messages that the limit prepares. With more of them, it would
+// maxLimitEvents bounds the messages that the limit prepares. With more of them, it would
 // measure its garbage collector.
-const mostLimitEvents = 200_000
+const maxLimitEvents = 200_000
 
 // publish stores events, lets the publisher publish them, and measures the limits of
 // reading and sending.
@@ -70,7 +70,7 @@ func (e *environment) publish(ctx context.Context, events int, readTitle, read s
 	s := e.specify(limitTopic)
 	s.Events, s.Connections = events, publisherConnections
 	sending := s
-	sending.Events = min(events, mostLimitEvents)
+	sending.Events = min(events, maxLimitEvents)
 	if err := e.limit(ctx, &r, titleSend, limitSend, sending); err != nil {
 		return reading{}, err
 	}

@@ -54,13 +54,13 @@ func TestAutoscaling(t *testing.T) {
 			note()
 		}
 	}
-	most := slices.Max(seen)
+	highest := slices.Max(seen)
 	p.pause()
 	begun = time.Now()
 	await(t, "one projector after the load", func() (bool, string) { return note() == 1, fmt.Sprint(seen) })
 	down := time.Since(begun)
 	p.verify()
-	top := slices.Index(seen, most)
+	top := slices.Index(seen, highest)
 	rise, fall := seen[:top+1], slices.Clone(seen[top:])
 	slices.Reverse(fall)
 	if !slices.IsSorted(rise) || !slices.IsSorted(fall) {

@@ -87,7 +87,7 @@ func (r *release) scaleCycle(what string, prometheus *prometheus) {
 	suite.table.add(row{
 		what: what, restarts: r.restarts(), took: up,
 		note: fmt.Sprintf("until a new event is through; pods %s, up to %d sessions counted; back to 0 after %.0f s without load",
-			strings.Trim(fmt.Sprint(seen), "[]"), prometheus.most.Swap(0), time.Since(begun).Seconds()),
+			strings.Trim(fmt.Sprint(seen), "[]"), prometheus.max.Swap(0), time.Since(begun).Seconds()),
 	})
 }
 
@@ -159,8 +159,8 @@ type prometheus struct {
 	address string
 	// fails makes it answer with errors.
 	fails atomic.Bool
-	// answers counts the answers with a number, and most is the largest number.
-	answers, most atomic.Int64
+	// answers counts the answers with a number, and max is the largest number.
+	answers, max atomic.Int64
 }
 
 // servePrometheus serves on the node's address, which pods can reach.
@@ -191,10 +191,10 @@ func (p *prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	result := []any{}
 	if sessions := p.sessions(r.Context()); len(sessions) > 0 {
-		most := slices.Max(sessions)
+		highest := slices.Max(sessions)
 		p.answers.Add(1)
-		p.most.Store(max(p.most.Load(), most))
-		result = append(result, map[string]any{"metric": struct{}{}, "value": []any{time.Now().Unix(), strconv.FormatInt(most, 10)}})
+		p.max.Store(max(p.max.Load(), highest))
+		result = append(result, map[string]any{"metric": struct{}{}, "value": []any{time.Now().Unix(), strconv.FormatInt(highest, 10)}})
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": result}})

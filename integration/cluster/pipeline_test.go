@@ -159,7 +159,7 @@ func (p *pipeline) verify() {
 	p.pause()
 	standstill := time.NewTimer(settleTimeout)
 	defer standstill.Stop()
-	for most := -1; ; {
+	for highest := -1; ; {
 		begun := time.Now()
 		report, err := verify.ReadModels(p.t.Context(), p.store(), p.readModels(), p.workload.Fold, verify.Options{})
 		switch {
@@ -169,8 +169,8 @@ func (p *pipeline) verify() {
 		case report.OK():
 			p.t.Logf("%d of %d read models of %d events are right", report.Right, report.Expected, report.Events)
 			return
-		case report.Right > most:
-			most = report.Right
+		case report.Right > highest:
+			highest = report.Right
 			standstill.Reset(settleTimeout)
 		}
 		select {

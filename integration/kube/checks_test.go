@@ -60,7 +60,7 @@ func (s *scenario) drained(stored int) {
 	s.t.Helper()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	for most, moved := 0, time.Now(); ; {
+	for highest, moved := 0, time.Now(); ; {
 		published, err := s.backend.Published()
 		must(s.t, err)
 		backlog, err := s.backend.Backlog()
@@ -68,8 +68,8 @@ func (s *scenario) drained(stored int) {
 		if published >= stored && backlog == (harness.Backlog{}) {
 			return
 		}
-		if done := 2*published - backlog.Active; done > most {
-			most, moved = done, time.Now()
+		if done := 2*published - backlog.Active; done > highest {
+			highest, moved = done, time.Now()
 		}
 		if time.Since(moved) > settleTimeout {
 			s.t.Fatalf("nothing has moved for %s: of %d events %d are published, and the subscription has %+v",

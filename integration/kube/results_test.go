@@ -95,7 +95,7 @@ func (r *row) addLate(n int) {
 }
 
 // bounds returns the shortest, the mean and the longest takeover, 0 without any.
-func (r *row) bounds() (least, mean, most time.Duration) {
+func (r *row) bounds() (shortest, mean, longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.took) == 0 {
@@ -122,9 +122,9 @@ func (r *results) print(to io.Writer) {
 			fmt.Fprintf(table, "%s\t%v\t0\t-\t-\t-\t%d\t\n", row.fault, row.lease, row.late)
 			continue
 		}
-		least, mean, most := row.bounds()
+		shortest, mean, longest := row.bounds()
 		fmt.Fprintf(table, "%s\t%v\t%d\t%.2f\t%.2f\t%.2f\t%d\t\n", row.fault, row.lease, len(row.took),
-			least.Seconds(), mean.Seconds(), most.Seconds(), row.late)
+			shortest.Seconds(), mean.Seconds(), longest.Seconds(), row.late)
 	}
 	fmt.Fprintln(to, "\nfrom the fault to the successor's first accepted event:")
 	_ = table.Flush()

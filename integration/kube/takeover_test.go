@@ -105,23 +105,23 @@ func TestRollingUpdate(t *testing.T) {
 	if topic.Repeats != 0 {
 		t.Errorf("%d rolls published %d events twice", rolls, topic.Repeats)
 	}
-	_, _, most := row.bounds()
-	if most == 0 || most > handoverMax {
-		t.Errorf("the longest handover of the roll took %v, and may take %v", most, handoverMax)
+	_, _, longest := row.bounds()
+	if longest == 0 || longest > handoverMax {
+		t.Errorf("the longest handover of the roll took %v, and may take %v", longest, handoverMax)
 	}
 }
 
 // check fails if the takeovers took too long.
-func (r *row) check(t *testing.T, mean, most time.Duration) {
+func (r *row) check(t *testing.T, mean, limit time.Duration) {
 	t.Helper()
 	if t.Failed() {
 		return
 	}
-	_, gotMean, gotMost := r.bounds()
+	_, gotMean, gotMax := r.bounds()
 	if gotMean >= mean {
 		t.Errorf("%s with %v took %v on average: it must be less than %v", r.fault, r.lease, gotMean, mean)
 	}
-	if gotMost > most {
-		t.Errorf("%s with %v took %v at most: %v is allowed", r.fault, r.lease, gotMost, most)
+	if gotMax > limit {
+		t.Errorf("%s with %v took %v at most: %v is allowed", r.fault, r.lease, gotMax, limit)
 	}
 }

@@ -277,13 +277,13 @@ func findings(found []harness.Finding) string {
 	if len(found) == 0 {
 		return "every read model equals the fold of its events"
 	}
-	const most = 3
+	const limit = 3
 	var texts []string
-	for _, f := range found[:min(most, len(found))] {
+	for _, f := range found[:min(limit, len(found))] {
 		texts = append(texts, f.String())
 	}
-	if len(found) > most {
-		texts = append(texts, fmt.Sprintf("and %d more", len(found)-most))
+	if len(found) > limit {
+		texts = append(texts, fmt.Sprintf("and %d more", len(found)-limit))
 	}
 	return strings.Join(texts, "; ")
 }

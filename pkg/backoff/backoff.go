@@ -11,7 +11,7 @@ import (
 type Backoff struct {
 	// First and Most bound the waits: the first wait is between First/2 and First, and no
 	// wait is longer than Most. Both must be positive.
-	First, Most time.Duration
+	First, Max time.Duration
 
 	failures int
 }
@@ -19,19 +19,19 @@ type Backoff struct {
 // Next returns how long to wait after another failure.
 func (b *Backoff) Next() time.Duration {
 	b.failures++
-	return After(b.First, b.Most, b.failures)
+	return After(b.First, b.Max, b.failures)
 }
 
 // Reset ends a series of failures, so that the next wait is again a first one.
 func (b *Backoff) Reset() { b.failures = 0 }
 
 // After returns the wait after that many consecutive failures, counted from 1. It doubles
-// from first up to most; both must be positive. The upper half of each wait is random, so
+// from first up to limit; both must be positive. The upper half of each wait is random, so
 // that many processes do not return to a recovering server at the same moment.
-func After(first, most time.Duration, failures int) time.Duration {
-	wait := min(first, most)
-	for ; failures > 1 && wait < most; failures-- {
-		wait += min(wait, most-wait)
+func After(first, limit time.Duration, failures int) time.Duration {
+	wait := min(first, limit)
+	for ; failures > 1 && wait < limit; failures-- {
+		wait += min(wait, limit-wait)
 	}
 	return wait/2 + rand.N(wait/2+1)
 }

@@ -14,11 +14,11 @@ import (
 func TestWaitsDoubleWithinTheirBoundsAndStartOverAfterReset(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	b := backoff.Backoff{First: 100 * ms, Most: time.Second}
+	b := backoff.Backoff{First: 100 * ms, Max: time.Second}
 	for range 3 {
-		for i, most := range []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1000 * ms, 1000 * ms} {
-			if wait := b.Next(); wait < most/2 || wait > most {
-				t.Errorf("wait %d is %v, want %v to %v", i, wait, most/2, most)
+		for i, limit := range []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1000 * ms, 1000 * ms} {
+			if wait := b.Next(); wait < limit/2 || wait > limit {
+				t.Errorf("wait %d is %v, want %v to %v", i, wait, limit/2, limit)
 			}
 		}
 		b.Reset()
@@ -29,7 +29,7 @@ func TestWaitsAreRandom(t *testing.T) {
 	t.Parallel()
 	seen := make(map[time.Duration]bool)
 	for range 20 {
-		b := backoff.Backoff{First: time.Minute, Most: time.Minute}
+		b := backoff.Backoff{First: time.Minute, Max: time.Minute}
 		seen[b.Next()] = true
 	}
 	if len(seen) < 10 {
@@ -57,9 +57,9 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 func TestWaitAfterAnyNumberOfFailuresStaysInItsBounds(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	for failures, most := range map[int]time.Duration{0: 100 * ms, 1: 100 * ms, 2: 200 * ms, 4: 800 * ms, 5: time.Second, math.MaxInt: time.Second} {
-		if wait := backoff.After(100*ms, time.Second, failures); wait < most/2 || wait > most {
-			t.Errorf("wait after %d failures is %v, want %v to %v", failures, wait, most/2, most)
+	for failures, limit := range map[int]time.Duration{0: 100 * ms, 1: 100 * ms, 2: 200 * ms, 4: 800 * ms, 5: time.Second, math.MaxInt: time.Second} {
+		if wait := backoff.After(100*ms, time.Second, failures); wait < limit/2 || wait > limit {
+			t.Errorf("wait after %d failures is %v, want %v to %v", failures, wait, limit/2, limit)
 		}
 	}
 	if wait := backoff.After(time.Second, math.MaxInt64, math.MaxInt); wait < math.MaxInt64/2 {

@@ -12,7 +12,7 @@ import (
 // are not checked.
 type Choice[R ~string] struct {
 	// Limit is the value of --limit, and Most its upper bound; the lower one is 1.
-	Limit, Most int
+	Limit, Max int
 	// OlderThan is the value of --older-than.
 	OlderThan time.Duration
 	// Reason is the value of --reason, and Reasons the values that it can have.
@@ -23,8 +23,8 @@ type Choice[R ~string] struct {
 // Validate returns all problems with their remedies.
 func (c Choice[R]) Validate() error {
 	var problems []error
-	if c.Limit < 1 || c.Limit > c.Most {
-		problems = append(problems, fmt.Errorf("--limit is %d: use 1 to %d", c.Limit, c.Most))
+	if c.Limit < 1 || c.Limit > c.Max {
+		problems = append(problems, fmt.Errorf("--limit is %d: use 1 to %d", c.Limit, c.Max))
 	}
 	if c.OlderThan < 0 {
 		problems = append(problems, fmt.Errorf("--older-than is %v: use a positive duration", c.OlderThan))

@@ -14,11 +14,11 @@ func TestChoiceNamesEveryProblem(t *testing.T) {
 		choice cli.Choice[string]
 		want   string
 	}{
-		{cli.Choice[string]{Limit: 1, Most: 10}, ""},
-		{cli.Choice[string]{Limit: 10, Most: 10, OlderThan: time.Hour, Reason: "missing", Reasons: known}, ""},
-		{cli.Choice[string]{Limit: 11, Most: 10}, "--limit is 11: use 1 to 10"},
+		{cli.Choice[string]{Limit: 1, Max: 10}, ""},
+		{cli.Choice[string]{Limit: 10, Max: 10, OlderThan: time.Hour, Reason: "missing", Reasons: known}, ""},
+		{cli.Choice[string]{Limit: 11, Max: 10}, "--limit is 11: use 1 to 10"},
 		{
-			cli.Choice[string]{Most: 10, OlderThan: -time.Minute, Reason: "lost", Reasons: known},
+			cli.Choice[string]{Max: 10, OlderThan: -time.Minute, Reason: "lost", Reasons: known},
 			"--limit is 0: use 1 to 10\n--older-than is -1m0s: use a positive duration\n--reason is \"lost\", unknown: use one of missing, rejected",
 		},
 	} {

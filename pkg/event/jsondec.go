@@ -277,8 +277,8 @@ func (d *jsonDecoder) digits() int {
 
 // parseInt parses decimal digits; ok is false if the number exceeds an int64.
 func parseInt(digits []byte, negative bool) (int64, bool) {
-	const most = 19 // digits of 2^63-1
-	if len(digits) > most {
+	const limit = 19 // digits of 2^63-1
+	if len(digits) > limit {
 		return 0, false
 	}
 	var n uint64

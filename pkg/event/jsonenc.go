@@ -124,8 +124,8 @@ func appendArray(dst []byte, rest []byte, depth int, size *int) ([]byte, error) 
 // isIndex reports whether the key of an array's element is i. Some writers store other
 // keys, which JSON cannot represent.
 func isIndex(name []byte, i int) bool {
-	const mostDigits = 20
-	var digits [mostDigits]byte
+	const maxDigits = 20
+	var digits [maxDigits]byte
 	return bytes.Equal(name, strconv.AppendInt(digits[:0], int64(i), 10))
 }
 

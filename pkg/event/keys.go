@@ -24,8 +24,8 @@ const MaxSessionBuckets = 1 << 16
 // looks like a hash itself, "sha256:" and the hash of the aggregateId in hex replace the
 // aggregateId.
 func MessageID(aggregateID string, eventID int64) string {
-	const mostDigits = 20
-	var digits [1 + mostDigits]byte
+	const maxDigits = 20
+	var digits [1 + maxDigits]byte
 	suffix := strconv.AppendInt(append(digits[:0], '/'), eventID, 10)
 	if len(aggregateID)+len(suffix) > MaxIDBytes || looksHashed(aggregateID) {
 		return hashed(aggregateID) + string(suffix)

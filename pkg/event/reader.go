@@ -248,9 +248,9 @@ func outOfRange(name, value string) error {
 
 // quoted quotes s for an error and truncates it if it is long.
 func quoted(s []byte) string {
-	const most = 64
-	if len(s) > most {
-		return strconv.Quote(string(s[:most])) + "…"
+	const limit = 64
+	if len(s) > limit {
+		return strconv.Quote(string(s[:limit])) + "…"
 	}
 	return strconv.Quote(string(s))
 }

@@ -70,8 +70,8 @@ func idOf(canonical string, t bson.Type) id {
 
 // hasNamesakes reports whether an id of another type can print like this text.
 func hasNamesakes(s string) bool {
-	const mostDigits, hexLength, uuidLength = 20, 24, 36
-	if len(s) > mostDigits && len(s) != hexLength && len(s) != uuidLength || !strings.ContainsRune("-0123456789abcdef", rune(s[0])) {
+	const maxDigits, hexLength, uuidLength = 20, 24, 36
+	if len(s) > maxDigits && len(s) != hexLength && len(s) != uuidLength || !strings.ContainsRune("-0123456789abcdef", rune(s[0])) {
 		return false
 	}
 	return len(appendForms(nil, s)) > 1

@@ -51,7 +51,7 @@ func (r *Reader) Split(ctx context.Context, n int) ([]Position, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := quantiles{most: 2 * samplesPerRange * n}
+	q := quantiles{max: 2 * samplesPerRange * n}
 	if samples := samplesPerRange * n; count > max(keysAtMost, 20*int64(samples)) {
 		err := r.sampleKeys(ctx, samples, &q)
 		if err == nil {
@@ -60,7 +60,7 @@ func (r *Reader) Split(ctx context.Context, n int) ([]Position, error) {
 		if !mongox.HasCode(err, codeSampleFailed) {
 			return nil, err
 		}
-		q = quantiles{most: q.most}
+		q = quantiles{max: q.max}
 	}
 	if err := r.allKeys(ctx, &q); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (r *Reader) addKeys(ctx context.Context, cursor *mongo.Cursor, q *quantiles
 // quantiles keeps every k-th of the values that are added in ascending order. k starts at 1
 // and doubles when the kept values become too many.
 type quantiles struct {
-	most  int
+	max   int
 	every int
 	count int
 	kept  []bson.RawValue
@@ -134,7 +134,7 @@ func (q *quantiles) add(v bson.RawValue) {
 		return
 	}
 	q.kept = append(q.kept, bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)})
-	if len(q.kept) < q.most {
+	if len(q.kept) < q.max {
 		return
 	}
 	half := 0

@@ -49,21 +49,21 @@ func heap() int64 {
 
 // The test is not parallel, because it would measure other tests too.
 func TestLargeHeadersDoNotExhaustMemory(t *testing.T) {
-	const connections, most = 300, 32 << 20
+	const connections, limit = 300, 32 << 20
 	server := startServer(t, health.Options{})
 	header := append([]byte("GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Large: "), bytes.Repeat([]byte("x"), 900<<10)...)
 	before := heap()
 	for range connections {
 		dial(t, server, header)
 	}
-	if grown := heap() - before; grown > most {
-		t.Errorf("%d connections with large headers take %d MiB, want at most %d", connections, grown>>20, most>>20)
+	if grown := heap() - before; grown > limit {
+		t.Errorf("%d connections with large headers take %d MiB, want at most %d", connections, grown>>20, limit>>20)
 	}
 }
 
 // Half-open connections are bounded, and a probe is answered while they are there.
 func TestHalfOpenConnectionsAreBounded(t *testing.T) {
-	const connections, most = 2000, 300
+	const connections, limit = 2000, 300
 	server := startServer(t, health.Options{})
 	before := runtime.NumGoroutine()
 	for range connections {
@@ -72,9 +72,9 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 	if code, _, err := get(t, "http://"+server.Addr().String()+"/livez"); err != nil || code != http.StatusOK {
 		t.Errorf("the probe was answered with %d, %v", code, err)
 	}
-	for deadline := time.Now().Add(3 * time.Second); runtime.NumGoroutine()-before > most; runtime.Gosched() {
+	for deadline := time.Now().Add(3 * time.Second); runtime.NumGoroutine()-before > limit; runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines serve %d half-open connections, want at most %d", runtime.NumGoroutine()-before, connections, most)
+			t.Fatalf("%d goroutines serve %d half-open connections, want at most %d", runtime.NumGoroutine()-before, connections, limit)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 // Clients that send complete requests and do not read the answers keep no probe from its
 // answer, and occupy a bounded number of pages.
 func TestRequestsWithoutReadersDoNotBlockProbes(t *testing.T) {
-	const connections, most = 400, 16
+	const connections, limit = 400, 16
 	answer := make([]byte, 16<<20)
 	var running, highest atomic.Int64
 	large := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -97,7 +97,7 @@ func TestRequestsWithoutReadersDoNotBlockProbes(t *testing.T) {
 	if code, _, err := get(t, "http://"+server.Addr().String()+"/livez"); err != nil || code != http.StatusOK {
 		t.Errorf("the probe was answered with %d, %v", code, err)
 	}
-	if n := highest.Load(); n > most {
-		t.Errorf("%d pages were made at the same time, want at most %d", n, most)
+	if n := highest.Load(); n > limit {
+		t.Errorf("%d pages were made at the same time, want at most %d", n, limit)
 	}
 }

@@ -27,8 +27,8 @@ type place struct {
 	element *list.Element
 }
 
-func newConnections(most int) *connections {
-	return &connections{max: most, waiting: list.New(), busy: list.New(), places: make(map[net.Conn]place)}
+func newConnections(limit int) *connections {
+	return &connections{max: limit, waiting: list.New(), busy: list.New(), places: make(map[net.Conn]place)}
 }
 
 // changed is the server's ConnState. net/http reports StateActive when it has read a

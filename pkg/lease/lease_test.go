@@ -58,8 +58,8 @@ type request struct {
 }
 
 func drawRequest(rt *rapid.T) request {
-	seconds := func(name string, least, most int) time.Duration {
-		return time.Duration(rapid.IntRange(least, most).Draw(rt, name)) * time.Second
+	seconds := func(name string, low, high int) time.Duration {
+		return time.Duration(rapid.IntRange(low, high).Draw(rt, name)) * time.Second
 	}
 	return request{
 		rapid.SampledFrom([]string{"take", "take", "own", "renew", "release", "alive"}).Draw(rt, "what"),

@@ -18,8 +18,8 @@ import (
 const (
 	klogDebug = 1
 	klogTrace = 6
-	// klogMost is the highest verbosity that Kubernetes' packages use.
-	klogMost = 10
+	// klogMax is the highest verbosity that Kubernetes' packages use.
+	klogMax = 10
 )
 
 // BridgeKlog sends the messages of klog to logger: V(0) as info, V(1) to V(5) as debug,
@@ -34,7 +34,7 @@ func BridgeKlog(logger zerolog.Logger) {
 	verbosity := klogDebug - 1
 	switch level := logger.GetLevel(); {
 	case level <= zerolog.TraceLevel:
-		verbosity = klogMost
+		verbosity = klogMax
 	case level == zerolog.DebugLevel:
 		verbosity = klogTrace - 1
 	}

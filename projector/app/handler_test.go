@@ -288,12 +288,12 @@ func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 // sleepingEngine takes a second for a batch, and counts the batches at the same time.
 type sleepingEngine struct {
 	fakeEngine
-	now, most atomic.Int32
+	now, max atomic.Int32
 }
 
 func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ engine.Gaps) ([]engine.Result, error) {
-	if now := e.now.Add(1); now > e.most.Load() {
-		e.most.Store(now)
+	if now := e.now.Add(1); now > e.max.Load() {
+		e.max.Store(now)
 	}
 	<-time.After(time.Second)
 	e.now.Add(-1)
@@ -333,9 +333,9 @@ func (s sizedStore) Small(ctx context.Context, ev *event.Event, from, to int64, 
 func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		size        int
-		claim       bool
-		most, least int32
+		size       int
+		claim      bool
+		max, least int32
 	}{
 		{15 << 20, true, 1, 1},
 		{15 << 20, false, 1, 1},
@@ -345,7 +345,7 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			eng := &sleepingEngine{}
-			h := &handler{engine: eng, events: sizedStore{test.size}, large: semaphore.NewWeighted(mostRead), trustStore: !test.claim, log: zerolog.Nop()}
+			h := &handler{engine: eng, events: sizedStore{test.size}, large: semaphore.NewWeighted(maxRead), trustStore: !test.claim, log: zerolog.Nop()}
 			var sessions sync.WaitGroup
 			for n := range 10 {
 				sessions.Go(func() {
@@ -360,10 +360,10 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 				t.Errorf("a batch with an event of %d bytes ends with %v", test.size, got)
 			}
 			sessions.Wait()
-			if n := eng.most.Load(); n < test.least || n > test.most+1 {
-				t.Errorf("%d batches with events of %d bytes were handled at the same time, want %d", n, test.size, test.most)
+			if n := eng.max.Load(); n < test.least || n > test.max+1 {
+				t.Errorf("%d batches with events of %d bytes were handled at the same time, want %d", n, test.size, test.max)
 			}
-			if !h.large.TryAcquire(mostRead) {
+			if !h.large.TryAcquire(maxRead) {
 				t.Error("bytes are not given back")
 			}
 		})
@@ -375,8 +375,8 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 func TestSmallReadsPassLargeOnes(t *testing.T) {
 	t.Parallel()
 	eng := &fakeEngine{}
-	h := &handler{engine: eng, events: sizedStore{aheadOverhead}, large: semaphore.NewWeighted(mostRead), trustStore: true, log: zerolog.Nop()}
-	if !h.large.TryAcquire(mostRead) {
+	h := &handler{engine: eng, events: sizedStore{aheadOverhead}, large: semaphore.NewWeighted(maxRead), trustStore: true, log: zerolog.Nop()}
+	if !h.large.TryAcquire(maxRead) {
 		t.Fatal("the memory is taken")
 	}
 	batch := []*drain.Delivery{delivery("a", 1, false), delivery("a", 2, false), delivery("b", 1, false)}

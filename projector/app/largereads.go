@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// mostRead is how many bytes of the event store the batches of a process may hold beyond
+	// maxRead is how many bytes of the event store the batches of a process may hold beyond
 	// smallRead each. While an event is read, it can take three times its size.
-	mostRead = 24 << 20
+	maxRead = 24 << 20
 	// largestEvent is taken before an event of unknown size is read.
 	largestEvent = 16 << 20
 	// smallRead is how many bytes of the event store each batch may hold without a wait.
@@ -23,7 +23,7 @@ var errReadsFull = errors.New("no memory for another event of the event store")
 
 // largeRead counts the bytes of the event store that one batch holds.
 type largeRead struct {
-	// all has mostRead bytes for the batches of the process; nil bounds nothing.
+	// all has maxRead bytes for the batches of the process; nil bounds nothing.
 	all *semaphore.Weighted
 	// bytes is how much the batch holds, and taken how much of it is taken from all.
 	bytes, taken int

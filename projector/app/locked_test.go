@@ -52,7 +52,7 @@ func TestReadersDoNotWaitForAPromotion(t *testing.T) {
 func (c *cluster) readLive() (longest func() time.Duration) {
 	ctx, stop := context.WithCancel(c.t.Context())
 	var reading sync.WaitGroup
-	var most time.Duration
+	var slowest time.Duration
 	tick := time.NewTicker(5 * time.Millisecond)
 	c.t.Cleanup(tick.Stop)
 	reading.Go(func() {
@@ -63,7 +63,7 @@ func (c *cluster) readLive() (longest func() time.Duration) {
 			if err != nil && ctx.Err() == nil {
 				c.t.Errorf("a reader of the live read model: %v", err)
 			}
-			most = max(most, time.Since(begun))
+			slowest = max(slowest, time.Since(begun))
 		}
 	})
 	end := sync.OnceFunc(func() {
@@ -73,6 +73,6 @@ func (c *cluster) readLive() (longest func() time.Duration) {
 	c.t.Cleanup(end)
 	return func() time.Duration {
 		end()
-		return most
+		return slowest
 	}
 }

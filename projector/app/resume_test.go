@@ -239,7 +239,7 @@ func (w *flakyStores) take(r run) []*event.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var batch []*event.Event
-	most := 1 + w.random.IntN(3)
+	limit := 1 + w.random.IntN(3)
 	for _, a := range w.random.Perm(r.aggregates) {
 		for _, ev := range w.histories[fmt.Sprint("a", a)] {
 			if w.published[ev.AggregateID][ev.EventID].After(time.Now()) {
@@ -249,7 +249,7 @@ func (w *flakyStores) take(r run) []*event.Event {
 				w.acked[ev.AggregateID][ev.EventID] = true
 				continue
 			}
-			if acked := w.acked[ev.AggregateID][ev.EventID]; !acked && len(batch) < most || acked && w.random.IntN(30) == 0 {
+			if acked := w.acked[ev.AggregateID][ev.EventID]; !acked && len(batch) < limit || acked && w.random.IntN(30) == 0 {
 				batch = append(batch, ev)
 			}
 		}

@@ -179,11 +179,11 @@ func canonicalJSON(t *rapid.T, raw bson.Raw) string {
 
 // drawBSON draws a value of any BSON type, nested at most depth levels.
 func drawBSON(t *rapid.T, depth int) any {
-	most := 22
+	limit := 22
 	if depth == 0 {
-		most = 19
+		limit = 19
 	}
-	switch rapid.IntRange(0, most).Draw(t, "type") {
+	switch rapid.IntRange(0, limit).Draw(t, "type") {
 	case 0:
 		return rapid.Int32().Draw(t, "int32")
 	case 1:

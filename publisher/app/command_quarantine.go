@@ -36,7 +36,7 @@ type quarantineFilter struct {
 // Validate implements [cli.Validator] for the commands that embed the flags.
 func (f quarantineFilter) Validate() error {
 	return cli.Choice[event.Reason]{
-		Limit: f.Limit, Most: quarantine.MaxRecords, OlderThan: f.OlderThan, Reason: event.Reason(f.Reason), Reasons: quarantine.Reasons(),
+		Limit: f.Limit, Max: quarantine.MaxRecords, OlderThan: f.OlderThan, Reason: event.Reason(f.Reason), Reasons: quarantine.Reasons(),
 	}.Validate()
 }
 
@@ -192,10 +192,10 @@ func (c *quarantineDiscardCommand) runOn(ctx context.Context, e *environment, s 
 
 // amount describes the events of a command: their number and the first of them.
 func amount(records []quarantine.Record) string {
-	const most = 3
+	const limit = 3
 	var parts []string
 	for i, r := range records {
-		if i == most {
+		if i == limit {
 			parts = append(parts, "…")
 			break
 		}

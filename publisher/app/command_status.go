@@ -103,9 +103,9 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	if note("quarantined", err) {
 		found.Quarantined = &records
 	}
-	size, most, err := fill(ctx, c.ServiceBus)
+	size, limit, err := fill(ctx, c.ServiceBus)
 	if note("topicBytes", err) {
-		found.TopicBytes, found.TopicLimitBytes = &size, &most
+		found.TopicBytes, found.TopicLimitBytes = &size, &limit
 	}
 	found.Subscriptions, err = countSubscriptions(ctx, c.ServiceBus)
 	note("subscriptions", err)
@@ -137,7 +137,7 @@ func oplogBegin(ctx context.Context, s *stores) (mongox.OplogBegin, error) {
 }
 
 // fill reads the size of the topic and its limit, in bytes.
-func fill(ctx context.Context, c sbus.Config) (size, most int64, err error) {
+func fill(ctx context.Context, c sbus.Config) (size, limit int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
 	namespace, err := sbus.Open(c)

@@ -81,7 +81,7 @@ func (l *line) claim(ctx context.Context) (time.Time, error) {
 // claims are valid until they expire. After that the broker detaches the links and refuses
 // to accept, which ends the connection.
 func (l *line) keepClaims(ctx context.Context, expires time.Time) {
-	retry := backoff.Backoff{First: time.Second, Most: 30 * time.Second}
+	retry := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
 	for !expires.IsZero() {
 		if backoff.Wait(ctx, untilRenewal(time.Until(expires))) != nil {
 			return

@@ -125,25 +125,25 @@ func (s *Session) SessionID() string { return s.id }
 func (s *Session) LockedUntil() time.Time { return s.lockedUntil }
 
 // ReceiveMessages waits for at least one message, until ctx ends or the link does, and
-// returns the messages that are here, most of them at the most. What the broker sends later
+// returns the messages that are here, at most limit of them. What the broker sends later
 // waits for the next call, in order, and nothing releases it. It never returns without a
 // message and without an error. TimeAfterFirstMessage has no effect, because there is no
 // reason to wait.
-func (s *Session) ReceiveMessages(ctx context.Context, most int, _ *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
+func (s *Session) ReceiveMessages(ctx context.Context, limit int, _ *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
 	// Credit is renewed when half of it is used: a flow frame for each message would cost
 	// as much as the message.
-	if s.credit <= most/2 {
-		if err := s.link.IssueCredit(uint32(most - s.credit)); err != nil {
+	if s.credit <= limit/2 {
+		if err := s.link.IssueCredit(uint32(limit - s.credit)); err != nil {
 			return nil, err
 		}
-		s.credit = most
+		s.credit = limit
 	}
 	first, err := s.link.Receive(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	received := []*azservicebus.ReceivedMessage{s.received(first)}
-	for yields := 0; len(received) < most; {
+	for yields := 0; len(received) < limit; {
 		if next := s.link.Prefetched(); next != nil {
 			received = append(received, s.received(next))
 			continue

@@ -114,8 +114,8 @@ func TestTransportBoundsTheWaitingBytes(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if most := 2*maxPending + len(frame); written == 0 || written > most {
-			t.Errorf("%d bytes wait, at most %d are allowed", written, most)
+		if limit := 2*maxPending + len(frame); written == 0 || written > limit {
+			t.Errorf("%d bytes wait, at most %d are allowed", written, limit)
 		}
 		// The peer reads nothing: the connection ends, and so does its reader.
 		if err := <-failed; err == nil {

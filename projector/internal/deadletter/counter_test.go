@@ -56,10 +56,10 @@ func (b *broker) set(change func(*broker)) {
 	change(b)
 }
 
-func (c *connection) Peek(ctx context.Context, from int64, most int) ([]deadletter.Message, error) {
+func (c *connection) Peek(ctx context.Context, from int64, limit int) ([]deadletter.Message, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pages = append(c.pages, most)
+	c.pages = append(c.pages, limit)
 	if c.fails != nil {
 		if err := c.fails(c.number); err != nil {
 			return nil, err
@@ -67,7 +67,7 @@ func (c *connection) Peek(ctx context.Context, from int64, most int) ([]deadlett
 	}
 	var page []deadletter.Message
 	for i, size := range c.sizes {
-		if sequence := int64(10 * (i + 1)); sequence >= from && len(page) < most {
+		if sequence := int64(10 * (i + 1)); sequence >= from && len(page) < limit {
 			message := deadletter.Message{Sequence: sequence, Body: make([]byte, size)}
 			if len(c.reasons) > 0 {
 				message.Reason = c.reasons[i%len(c.reasons)]

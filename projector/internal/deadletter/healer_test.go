@@ -29,20 +29,20 @@ type letters struct {
 	failsAt int64
 }
 
-func (q *letters) Peek(_ context.Context, from int64, most int) ([]deadletter.Message, error) {
+func (q *letters) Peek(_ context.Context, from int64, limit int) ([]deadletter.Message, error) {
 	var page []deadletter.Message
 	for _, m := range q.messages {
-		if m.Sequence >= from && len(page) < most {
+		if m.Sequence >= from && len(page) < limit {
 			page = append(page, m)
 		}
 	}
 	return page, nil
 }
 
-func (q *letters) Receive(ctx context.Context, most int) ([]deadletter.Message, error) {
+func (q *letters) Receive(ctx context.Context, limit int) ([]deadletter.Message, error) {
 	var page []deadletter.Message
 	for _, m := range q.messages {
-		if !q.locked[m.Sequence] && !q.elsewhere[m.Sequence] && len(page) < most {
+		if !q.locked[m.Sequence] && !q.elsewhere[m.Sequence] && len(page) < limit {
 			q.locked[m.Sequence] = true
 			page = append(page, m)
 		}

@@ -30,12 +30,12 @@ type Message struct {
 
 // Queue is the dead-letter queue over one AMQP connection.
 type Queue interface {
-	// Peek returns up to most messages with sequence numbers of at least from, in order;
+	// Peek returns up to limit messages with sequence numbers of at least from, in order;
 	// none if there are no more.
-	Peek(ctx context.Context, from int64, most int) ([]Message, error)
-	// Receive locks up to most messages at the front of the queue. If there is none, it
+	Peek(ctx context.Context, from int64, limit int) ([]Message, error)
+	// Receive locks up to limit messages at the front of the queue. If there is none, it
 	// waits until ctx ends and returns the error of ctx.
-	Receive(ctx context.Context, most int) ([]Message, error)
+	Receive(ctx context.Context, limit int) ([]Message, error)
 	// Complete removes a received message permanently.
 	Complete(ctx context.Context, m *Message) error
 	// Abandon unlocks a received message. Call it only after the last Receive.
@@ -79,8 +79,8 @@ func (q *clientQueue) open() (err error) {
 	return nil
 }
 
-func (q *clientQueue) Peek(ctx context.Context, from int64, most int) ([]Message, error) {
-	peeked, err := q.receiver.PeekMessages(ctx, most, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
+func (q *clientQueue) Peek(ctx context.Context, from int64, limit int) ([]Message, error) {
+	peeked, err := q.receiver.PeekMessages(ctx, limit, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +91,9 @@ func (q *clientQueue) Peek(ctx context.Context, from int64, most int) ([]Message
 	return messages, err
 }
 
-func (q *clientQueue) Receive(ctx context.Context, most int) ([]Message, error) {
+func (q *clientQueue) Receive(ctx context.Context, limit int) ([]Message, error) {
 	q.received = true
-	received, err := q.receiver.ReceiveMessages(ctx, most, nil)
+	received, err := q.receiver.ReceiveMessages(ctx, limit, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, l
 // remove receives messages from the front of the queue until it has seen the wanted ones,
 // completes these and unlocks the others. It calls done with the reason of each removed
 // message.
-func remove(ctx context.Context, q Queue, wanted map[int64]bool, most bounds, logger zerolog.Logger, done func(reason string)) (removed int, err error) {
+func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit bounds, logger zerolog.Logger, done func(reason string)) (removed int, err error) {
 	var others []Message
 	defer func() {
 		for i := range others {
@@ -41,7 +41,7 @@ func remove(ctx context.Context, q Queue, wanted map[int64]bool, most bounds, lo
 			}
 		}
 	}()
-	for seen, size := 0, 0; len(wanted) > 0 && seen < most.messages && size < most.bytes; {
+	for seen, size := 0, 0; len(wanted) > 0 && seen < limit.messages && size < limit.bytes; {
 		waiting, cancel := context.WithTimeout(ctx, quiet)
 		received, err := q.Receive(waiting, receivePage)
 		late := waiting.Err() != nil && ctx.Err() == nil

@@ -215,13 +215,13 @@ func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 		t.Logf("32 sessions found idle slots and were handled within %s", took)
 		pause(t.Context(), 10*time.Minute)
 		broker.mu.Lock()
-		broker.mostWait = 0
+		broker.maxWait = 0
 		accepts := broker.accepts
 		broker.mu.Unlock()
 		pause(t.Context(), 10*time.Minute)
 		broker.mu.Lock()
-		if broker.mostWait > 2 {
-			t.Errorf("%d accepts waited at once", broker.mostWait)
+		if broker.maxWait > 2 {
+			t.Errorf("%d accepts waited at once", broker.maxWait)
 		}
 		if broker.accepts != accepts {
 			t.Errorf("sessions accepted without messages")

@@ -33,21 +33,21 @@ type fakeBroker struct {
 	tokens   uint64
 	accepts  int
 	waiting  int
-	mostWait int
+	maxWait  int
 	dialled  int
 	released int
 	// key is the one that connections must have been made with, and refused counts the accepts
 	// of others.
 	key, refused int
-	// out is the size of the delivered and unsettled messages in bytes, and mostOut its
+	// out is the size of the delivered and unsettled messages in bytes, and maxOut its
 	// maximum.
-	out, mostOut int
-	open         int
+	out, maxOut int
+	open        int
 	// asks counts the calls of ReceiveMessages, and asked the messages that they
 	// requested.
 	asks, asked int
-	// mostHeld is the largest number of delivered and unsettled messages of a session.
-	mostHeld int
+	// maxHeld is the largest number of delivered and unsettled messages of a session.
+	maxHeld  int
 	dead     map[string]string
 	problems []string
 	// acceptErr, if set, can fail an accept.
@@ -58,9 +58,9 @@ type fakeBroker struct {
 	settleErr func() error
 	// settleDelay is added to every settlement.
 	settleDelay time.Duration
-	// settling counts the settlements in flight of all sessions, and mostSettling is its
+	// settling counts the settlements in flight of all sessions, and maxSettling is its
 	// maximum.
-	settling, mostSettling int
+	settling, maxSettling int
 }
 
 type fakeSession struct {
@@ -152,7 +152,7 @@ func (b *fakeBroker) signal() {
 func (b *fakeBroker) settlement(ctx context.Context) error {
 	b.mu.Lock()
 	b.settling++
-	b.mostSettling = max(b.mostSettling, b.settling)
+	b.maxSettling = max(b.maxSettling, b.settling)
 	delay := b.rtt + b.settleDelay
 	b.mu.Unlock()
 	pause(ctx, delay)
@@ -293,7 +293,7 @@ func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.
 	b := c.broker
 	b.mu.Lock()
 	b.waiting++
-	b.mostWait = max(b.mostWait, b.waiting)
+	b.maxWait = max(b.maxWait, b.waiting)
 	fail := b.acceptErr
 	if c.key != b.key {
 		b.refused++

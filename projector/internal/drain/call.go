@@ -32,11 +32,11 @@ type call struct {
 	cancel   context.CancelFunc
 }
 
-// take adds the events of a lane, up to most events in the call.
-func (c *call) take(l *lane, most int) {
+// take adds the events of a lane, up to limit events in the call.
+func (c *call) take(l *lane, limit int) {
 	l.busy = true
 	c.lanes = append(c.lanes, l)
-	for _, d := range l.deliveries[:min(len(l.deliveries), most-len(c.batch))] {
+	for _, d := range l.deliveries[:min(len(l.deliveries), limit-len(c.batch))] {
 		d.called = true
 		c.batch = append(c.batch, d)
 	}

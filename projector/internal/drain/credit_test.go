@@ -85,7 +85,7 @@ func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
 		send(11, 300, size)
 		s.settled(t, 10*time.Minute)
 		broker.mu.Lock()
-		broker.mostOut = 0
+		broker.maxOut = 0
 		broker.mu.Unlock()
 		send(301, 400, size)
 		s.settled(t, 10*time.Minute)
@@ -93,8 +93,8 @@ func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
 		// The bound is the inboxes and the lanes, one more message in each of both per
 		// session, and the messages that are being settled.
 		broker.mu.Lock()
-		if most := 2*bufferBytes + 4*sessions*size; broker.mostOut > most {
-			t.Errorf("%d KiB were out at once, more than %d", broker.mostOut>>10, most>>10)
+		if limit := 2*bufferBytes + 4*sessions*size; broker.maxOut > limit {
+			t.Errorf("%d KiB were out at once, more than %d", broker.maxOut>>10, limit>>10)
 		}
 		broker.mu.Unlock()
 		s.end(t)

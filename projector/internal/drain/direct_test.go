@@ -47,7 +47,7 @@ var errDetached = &amqp.LinkError{RemoteErr: &amqp.Error{Condition: "com.microso
 
 // ReceiveMessages returns the messages that have arrived. Later ones wait for the next
 // call.
-func (r *directReceiver) ReceiveMessages(ctx context.Context, most int, _ *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
+func (r *directReceiver) ReceiveMessages(ctx context.Context, limit int, _ *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
 	b := r.broker
 	b.mu.Lock()
 	switch {
@@ -55,16 +55,16 @@ func (r *directReceiver) ReceiveMessages(ctx context.Context, most int, _ *azser
 		b.problems = append(b.problems, "ReceiveMessages called concurrently")
 	case r.closed:
 		b.problems = append(b.problems, "ReceiveMessages called after Close")
-	case r.told:
+	case r.knownDead:
 		b.problems = append(b.problems, "ReceiveMessages called on a dead link")
 	}
 	r.receiving = true
 	b.asks++
-	b.asked += most
-	more := most - len(r.arrived) - r.credit
+	b.asked += limit
+	more := limit - len(r.arrived) - r.credit
 	b.mu.Unlock()
 	defer func() { b.mu.Lock(); r.receiving = false; b.mu.Unlock() }()
-	if more >= most/2 && more > 0 {
+	if more >= limit/2 && more > 0 {
 		pause(ctx, b.rtt)
 		b.mu.Lock()
 		if r.attached {
@@ -77,7 +77,7 @@ func (r *directReceiver) ReceiveMessages(ctx context.Context, most int, _ *azser
 	switch {
 	case !alive:
 		b.mu.Lock()
-		r.told = true
+		r.knownDead = true
 		b.mu.Unlock()
 		return nil, errDetached
 	case m == nil:
@@ -85,7 +85,7 @@ func (r *directReceiver) ReceiveMessages(ctx context.Context, most int, _ *azser
 	}
 	messages := []*azservicebus.ReceivedMessage{r.received(m)}
 	b.mu.Lock()
-	here := r.arrived[:min(len(r.arrived), most-1)]
+	here := r.arrived[:min(len(r.arrived), limit-1)]
 	r.arrived = r.arrived[len(here):]
 	here = slices.Clone(here)
 	b.mu.Unlock()

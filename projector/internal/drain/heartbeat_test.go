@@ -22,7 +22,7 @@ func TestHeartbeat(t *testing.T) {
 			o.Heartbeat = func(int) drain.Heartbeat { return heartbeat }
 		})
 		pause(t.Context(), 20*time.Minute)
-		if silence := heartbeat.mostSilent(); silence > drain.MaxSilence {
+		if silence := heartbeat.longestSilence(); silence > drain.MaxSilence {
 			t.Errorf("an idle slot was silent for %s", silence)
 		}
 		broker.send("a", "a", 1)
@@ -56,7 +56,7 @@ type heartbeat struct {
 	mu    sync.Mutex
 	beats int
 	last  time.Time
-	most  time.Duration
+	max   time.Duration
 	idle  bool
 }
 
@@ -78,13 +78,13 @@ func (p *heartbeat) Idle() {
 func (p *heartbeat) note() {
 	now := time.Now()
 	if p.beats > 0 && !p.idle {
-		p.most = max(p.most, now.Sub(p.last))
+		p.max = max(p.max, now.Sub(p.last))
 	}
 	p.last = now
 }
 
-func (p *heartbeat) mostSilent() time.Duration {
+func (p *heartbeat) longestSilence() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.most
+	return p.max
 }

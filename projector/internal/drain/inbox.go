@@ -35,11 +35,11 @@ func newInbox(capacity int, b *budget) *inbox {
 }
 
 // ask waits until there is room for at least one more delivery, and returns how many to
-// request from the broker, up to most; 0 if ctx has ended. If the broker may still send
+// request from the broker, up to limit; 0 if ctx has ended. If the broker may still send
 // some, ask does not wait, because the pump must receive them.
-func (b *inbox) ask(ctx context.Context, most int) int {
+func (b *inbox) ask(ctx context.Context, limit int) int {
 	for {
-		if n := b.grant(most); n > 0 {
+		if n := b.grant(limit); n > 0 {
 			return n
 		}
 		select {
@@ -51,10 +51,10 @@ func (b *inbox) ask(ctx context.Context, most int) int {
 }
 
 // grant adds credit up to the room left.
-func (b *inbox) grant(most int) int {
+func (b *inbox) grant(bound int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := b.sizes.fit(b.budget.limit(b.borrowed)-b.bytes, min(b.capacity-len(b.queue), most))
+	n := b.sizes.fit(b.budget.limit(b.borrowed)-b.bytes, min(b.capacity-len(b.queue), bound))
 	if len(b.queue) == 0 {
 		// One message always fits, whatever its size.
 		n = max(n, 1)

@@ -12,14 +12,14 @@ type lane struct {
 	due time.Time
 	// attempts counts consecutive failures.
 	attempts int
-	// company bounds how many lanes may share a call with this one; 0 means no bound.
-	company int
+	// maxLanes bounds how many lanes may share a call with this one; 0 means no bound.
+	maxLanes int
 	// missing is the event that the lane lacks since gapSince, which is zero if the lane
 	// has no gap.
 	missing  int64
 	gapSince time.Time
-	// hopeless says that stores have failed for the lane for too long.
-	hopeless bool
+	// givenUp says that stores have failed for the lane for too long.
+	givenUp bool
 	// overflows says that the lane may forget deliveries to leave room for others.
 	overflows bool
 	// troubled says that its load counts for the lanes in trouble.
@@ -49,8 +49,8 @@ func weigh(d *Delivery) load {
 
 func (w *load) add(more load) { w.count, w.bytes = w.count+more.count, w.bytes+more.bytes }
 func (w *load) sub(less load) { w.count, w.bytes = w.count-less.count, w.bytes-less.bytes }
-func (w load) exceeds(most load) bool {
-	return w.count > most.count || w.bytes > most.bytes
+func (w load) exceeds(limit load) bool {
+	return w.count > limit.count || w.bytes > limit.bytes
 }
 func (w load) none() bool { return w.count <= 0 || w.bytes <= 0 }
 
@@ -74,7 +74,7 @@ var attempts = [...]Attempt{fresh: Hold, retrying: Hold, repairing: Repair, givi
 
 func (s *lanes) kind(l *lane, now time.Time) kind {
 	switch {
-	case l.hasGap() && l.attempts > 0 && now.Sub(l.gapSince) >= s.gapTimeout, l.hopeless:
+	case l.hasGap() && l.attempts > 0 && now.Sub(l.gapSince) >= s.gapTimeout, l.givenUp:
 		return givingUp
 	case l.hasGap() && now.Sub(l.gapSince) >= s.hold:
 		return repairing

@@ -13,12 +13,12 @@ type lanes struct {
 	hold, gapTimeout, parkAfter time.Duration
 	// failures is shared by all sessions.
 	failures *failures
-	// most is the load above which nothing more is taken from the inbox.
-	most load
-	// mostInLane bounds one lane in trouble, mostInTrouble all of them. Deliveries beyond
+	// max is the load above which nothing more is taken from the inbox.
+	max load
+	// maxInLane bounds one lane in trouble, maxInTrouble all of them. Deliveries beyond
 	// it are forgotten: they stay locked and unsettled, and are delivered again when the
 	// session has been released.
-	mostInLane, mostInTrouble load
+	maxInLane, maxInTrouble load
 
 	byKey map[string]*lane
 	// queue are the lanes that are ready for a call, waiting those that are due later.
@@ -39,11 +39,11 @@ func newLanes(o *Options, f *failures) *lanes {
 	bytes := max(o.BufferBytes/o.Slots, 1)
 	s := &lanes{
 		hold: o.Hold, gapTimeout: o.GapTimeout, parkAfter: o.ParkAfter,
-		failures:      f,
-		most:          load{4 * o.BatchSize, bytes},
-		mostInLane:    load{o.BatchSize, bytes / 4},
-		mostInTrouble: load{2 * o.BatchSize, bytes / 2},
-		byKey:         make(map[string]*lane),
+		failures:     f,
+		max:          load{4 * o.BatchSize, bytes},
+		maxInLane:    load{o.BatchSize, bytes / 4},
+		maxInTrouble: load{2 * o.BatchSize, bytes / 2},
+		byKey:        make(map[string]*lane),
 	}
 	if o.Sequence == event.SequenceIncreasing {
 		s.closed = make(map[string]int64)
@@ -116,7 +116,7 @@ func (s *lanes) mark(l *lane, troubled bool) {
 // trim forgets messages beyond the bound of a lane in trouble, because they would take the
 // room of other aggregates.
 func (s *lanes) trim(l *lane) {
-	for l.overflows && (l.load.exceeds(s.mostInLane) || s.inTrouble.exceeds(s.mostInTrouble)) && l.load.count > 1 {
+	for l.overflows && (l.load.exceeds(s.maxInLane) || s.inTrouble.exceeds(s.maxInTrouble)) && l.load.count > 1 {
 		if !s.forget(l) {
 			return
 		}
@@ -151,7 +151,7 @@ func (s *lanes) forget(l *lane) bool {
 
 // room is how much more can be taken from the inbox.
 func (s *lanes) room() load {
-	room := s.most
+	room := s.max
 	room.sub(s.held)
 	return room
 }
@@ -191,24 +191,24 @@ func (s *lanes) wait(l *lane, due time.Time) {
 }
 
 // next returns the lanes for the next call, nil if there are none: whole lanes of one kind,
-// up to most events, in order of arrival. inTrouble says whether the call is one of lanes
+// up to limit events, in order of arrival. inTrouble says whether the call is one of lanes
 // in trouble.
-func (s *lanes) next(now time.Time, most int, inTrouble bool) *call {
+func (s *lanes) next(now time.Time, limit int, inTrouble bool) *call {
 	var c *call
-	company := math.MaxInt
+	maxLanes := math.MaxInt
 	rest := s.queue[:0]
 	for i, l := range s.queue {
 		k := s.kind(l, now)
-		if (k != fresh) != inTrouble || c != nil && (k != c.kind || len(c.lanes) >= min(company, bound(l))) {
+		if (k != fresh) != inTrouble || c != nil && (k != c.kind || len(c.lanes) >= min(maxLanes, bound(l))) {
 			rest = append(rest, l)
 			continue
 		}
 		if c == nil {
-			c = &call{kind: k, batch: make([]*Delivery, 0, min(most, s.held.count))}
+			c = &call{kind: k, batch: make([]*Delivery, 0, min(limit, s.held.count))}
 		}
-		company = min(company, bound(l))
-		c.take(l, most)
-		if len(c.batch) == most {
+		maxLanes = min(maxLanes, bound(l))
+		c.take(l, limit)
+		if len(c.batch) == limit {
 			rest = append(rest, s.queue[i+1:]...)
 			break
 		}
@@ -220,10 +220,10 @@ func (s *lanes) next(now time.Time, most int, inTrouble bool) *call {
 
 // bound is how many lanes may share a call with this lane.
 func bound(l *lane) int {
-	if l.company == 0 {
+	if l.maxLanes == 0 {
 		return math.MaxInt
 	}
-	return l.company
+	return l.maxLanes
 }
 
 // nextDue is when the first of the waiting lanes is due, if any waits.

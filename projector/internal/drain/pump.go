@@ -31,8 +31,8 @@ type pump struct {
 	sessionID string
 	reader    *event.Reader
 	inbox     *inbox
-	// most bounds the messages of one call.
-	most int
+	// max bounds the messages of one call.
+	max int
 }
 
 // run returns nil when ctx ends, and otherwise the error that ended the link. In both cases
@@ -40,7 +40,7 @@ type pump struct {
 func (p *pump) run(ctx context.Context) error {
 	options := azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: trickleWait}
 	for ctx.Err() == nil {
-		ask := p.inbox.ask(ctx, p.most)
+		ask := p.inbox.ask(ctx, p.max)
 		if ask == 0 {
 			return nil
 		}

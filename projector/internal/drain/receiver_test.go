@@ -28,8 +28,8 @@ type fakeReceiver struct {
 	arrived      []*fakeMessage
 	receiving    bool
 	stopReleaser func()
-	// told is set after a call has returned that the link is dead.
-	told bool
+	// knownDead is set after a call has returned that the link is dead.
+	knownDead bool
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -52,9 +52,9 @@ func (r *fakeReceiver) deliver() {
 		s.byToken[m.token] = m
 		m.link = r
 		r.held++
-		b.mostHeld = max(b.mostHeld, r.held)
+		b.maxHeld = max(b.maxHeld, r.held)
 		b.out += len(m.body)
-		b.mostOut = max(b.mostOut, b.out)
+		b.maxOut = max(b.maxOut, b.out)
 		r.credit--
 		r.arrived = append(r.arrived, m)
 	}
@@ -92,7 +92,7 @@ func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 // ReceiveMessages leaves credit behind, and a releaser takes the messages that arrive
 // then. It reports a dead link as (0, nil), and attaches the session again at the next
 // call.
-func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
+func (r *fakeReceiver) ReceiveMessages(ctx context.Context, limit int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
 	b := r.broker
 	b.mu.Lock()
 	if r.receiving {
@@ -100,7 +100,7 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 	}
 	r.receiving = true
 	b.asks++
-	b.asked += most
+	b.asked += limit
 	stop := r.stopReleaser
 	r.stopReleaser = nil
 	b.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 	case r.closed:
 		b.problems = append(b.problems, "ReceiveMessages called after Close")
 	case !r.attached:
-		if r.told {
+		if r.knownDead {
 			b.problems = append(b.problems, "ReceiveMessages called on a dead link")
 		}
 		s := b.sessions[r.id]
@@ -124,7 +124,7 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 		}
 		b.attach(s, r)
 	}
-	more := most - len(r.arrived) - r.credit
+	more := limit - len(r.arrived) - r.credit
 	b.mu.Unlock()
 	if more > 0 {
 		pause(ctx, b.rtt)
@@ -141,7 +141,7 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 	if m != nil {
 		messages = append(messages, r.received(m))
 		enough, cancel := context.WithTimeout(ctx, o.TimeAfterFirstMessage)
-		for len(messages) < most {
+		for len(messages) < limit {
 			m, alive = r.next(enough)
 			if m == nil {
 				break
@@ -158,7 +158,7 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 		return messages, nil
 	case !alive:
 		b.mu.Lock()
-		r.told = true
+		r.knownDead = true
 		b.mu.Unlock()
 		return nil, nil
 	default:

@@ -94,9 +94,9 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 	pumped := make(chan struct{})
 	s.workers.Do(func() {
 		defer close(pumped)
-		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, most: s.options.BatchSize}
+		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, max: s.options.BatchSize}
 		if s.options.Sequence == event.SequenceIncreasing && !s.accepted.InOrder {
-			p.most = 1 // so no credit is left
+			p.max = 1 // so no credit is left
 		}
 		if err := p.run(receive); err != nil {
 			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
@@ -210,10 +210,10 @@ func (s *session) admit(work context.Context, now time.Time) {
 		judge.Good()
 	}
 	s.suspects = slices.DeleteFunc(s.suspects, func(d *Delivery) bool { return s.deadLetter(work, d) })
-	if n := len(s.suspects); n > mostSuspects {
+	if n := len(s.suspects); n > maxSuspects {
 		s.dropped = true
-		clear(s.suspects[mostSuspects:])
-		s.suspects = s.suspects[:mostSuspects]
+		clear(s.suspects[maxSuspects:])
+		s.suspects = s.suspects[:maxSuspects]
 	}
 }
 
@@ -277,9 +277,9 @@ const (
 	suspectPause = 200 * time.Millisecond
 	// suspectIdle is how long a session with suspects is at least kept without a message.
 	suspectIdle = time.Second
-	// mostSuspects bounds the suspects of a session. The session goes on reading behind
+	// maxSuspects bounds the suspects of a session. The session goes on reading behind
 	// them, because one event is enough to release them.
-	mostSuspects = 64
+	maxSuspects = 64
 )
 
 // await waits until process has something to do. received says that process knows already

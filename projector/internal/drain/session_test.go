@@ -245,8 +245,8 @@ func TestUnansweredSettlementsTimeOutTogether(t *testing.T) {
 		broker.settleDelay = 0
 		broker.mu.Unlock()
 		s.settled(t, 10*time.Second)
-		if broker.mostSettling != 64 {
-			t.Errorf("%d settlements were in flight at the same time, want 64", broker.mostSettling)
+		if broker.maxSettling != 64 {
+			t.Errorf("%d settlements were in flight at the same time, want 64", broker.maxSettling)
 		}
 		if err := s.model.check(map[string]int64{"a": 600}); err != nil {
 			t.Error(err)
@@ -324,15 +324,15 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 		send(1101, 2000, 100)
 		s.settled(t, time.Minute)
 		broker.mu.Lock()
-		broker.mostOut = 0
+		broker.maxOut = 0
 		broker.mu.Unlock()
 		send(2001, 2100, 1<<18)
 		s.settled(t, time.Minute)
 		s.model.applies(t, map[string]int64{"a": 2100})
 		// The first large messages are not expected. Messages that are being handled and
 		// settled come on top of the inbox.
-		if most := broker.mostOut; most > 8<<20 {
-			t.Errorf("%d KiB were out at once", most>>10)
+		if size := broker.maxOut; size > 8<<20 {
+			t.Errorf("%d KiB were out at once", size>>10)
 		}
 		s.end(t)
 	})
@@ -367,12 +367,12 @@ func TestMessagesThatWaitForTheStoreAreBounded(t *testing.T) {
 				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 1<<20 })
 				pause(t.Context(), 5*time.Minute)
 				broker.mu.Lock()
-				most := broker.mostOut
+				out := broker.maxOut
 				broker.mu.Unlock()
 				// The bound is the inbox, the same size in the lanes, and one more
 				// message in each of both.
-				if most > 2<<20+2*(size+1<<10) {
-					t.Errorf("%d KiB were out at once", most>>10)
+				if out > 2<<20+2*(size+1<<10) {
+					t.Errorf("%d KiB were out at once", out>>10)
 				}
 				failing.Store(false)
 				s.settled(t, time.Minute)

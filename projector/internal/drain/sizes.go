@@ -54,9 +54,9 @@ func (s *sizes) sum(n int) int {
 	return int(float64(n)*s.mean + deviations*math.Sqrt(float64(n)*variance))
 }
 
-// fit is how many messages fit into room, up to most.
-func (s *sizes) fit(room, most int) int {
-	low, high := 0, most
+// fit is how many messages fit into room, up to limit.
+func (s *sizes) fit(room, limit int) int {
+	low, high := 0, limit
 	for low < high {
 		middle := (low + high + 1) / 2
 		if s.sum(middle) <= room {

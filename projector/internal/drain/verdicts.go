@@ -20,9 +20,9 @@ const (
 	maxLanePause     = 5 * time.Second
 )
 
-// companyShare is the divisor for the size of a call that hung: its lanes are called again
+// hungShare is the divisor for the size of a call that hung: its lanes are called again
 // in smaller and smaller groups, until the lane that hangs is alone.
-const companyShare = 8
+const hungShare = 8
 
 // apply applies the verdicts of a call that has returned, and returns the deliveries that
 // can be settled.
@@ -57,7 +57,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 	}
 	l.deliveries = slices.DeleteFunc(l.deliveries, func(d *Delivery) bool { return d.settled })
 	if open < 0 || open > start {
-		l.attempts, l.company, l.hopeless, l.overflows = 0, 0, false, false
+		l.attempts, l.maxLanes, l.givenUp, l.overflows = 0, 0, false, false
 		s.failures.recovered(l.key)
 	}
 	switch {
@@ -84,10 +84,10 @@ func (s *lanes) failed(l *lane, c *call, now time.Time) {
 	l.gapSince = time.Time{}
 	l.attempts++
 	if now.Sub(c.begun) >= slowCall {
-		l.company = max(len(c.lanes)/companyShare, 1)
+		l.maxLanes = max(len(c.lanes)/hungShare, 1)
 	}
 	lasted, few := s.failures.failed(l.key, now)
-	l.hopeless = few && lasted >= s.parkAfter
+	l.givenUp = few && lasted >= s.parkAfter
 	// If nothing else is written either, room for others would not help, and the broker
 	// would only redeliver the forgotten events.
 	l.overflows = lasted > 0
@@ -98,7 +98,7 @@ func (s *lanes) failed(l *lane, c *call, now time.Time) {
 
 // gap lets a lane wait for the event that its first unfinished event lacks.
 func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
-	l.hopeless = false
+	l.givenUp = false
 	if missing := c.verdicts[open].Missing; !l.hasGap() || l.missing != missing {
 		l.missing, l.gapSince, l.attempts = missing, now, 0
 	}

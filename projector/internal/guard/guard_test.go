@@ -132,8 +132,8 @@ func TestShareOfWrongEventsIsBounded(t *testing.T) {
 			if i >= window && wrong[i-window] {
 				count--
 			}
-			if most := max(minimum, int(share*float64(min(i+1, window)))); count > most {
-				rt.Fatalf("%d of the last events are called wrong, at most %d may be", count, most)
+			if limit := max(minimum, int(share*float64(min(i+1, window)))); count > limit {
+				rt.Fatalf("%d of the last events are called wrong, at most %d may be", count, limit)
 			}
 		}
 		if percent <= 1 && suspected > 0 {

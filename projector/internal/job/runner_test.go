@@ -25,8 +25,8 @@ type counter struct {
 	// step runs before each step. Work returns its error.
 	step func(ctx context.Context, j job.Job, r job.Range, n int64) error
 	// worked are the steps as "job/range", in order.
-	worked     []string
-	busy, most int
+	worked    []string
+	busy, max int
 }
 
 func (c *counter) Plan(context.Context, job.Job) ([]job.Bounds, int64, error) {
@@ -36,7 +36,7 @@ func (c *counter) Plan(context.Context, job.Job) ([]job.Bounds, int64, error) {
 func (c *counter) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
 	c.mu.Lock()
 	c.busy++
-	c.most = max(c.most, c.busy)
+	c.max = max(c.max, c.busy)
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -184,8 +184,8 @@ func TestTwoRunnersShareAJob(t *testing.T) {
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(second), Holder: "2", Parallel: 3})()
 		pass(time.Minute)
 		wantDone(t, m, "a", 40)
-		if first.most != 2 || second.most != 3 {
-			t.Errorf("worked on %d and %d ranges at a time, want 2 and 3", first.most, second.most)
+		if first.max != 2 || second.max != 3 {
+			t.Errorf("worked on %d and %d ranges at a time, want 2 and 3", first.max, second.max)
 		}
 	})
 }

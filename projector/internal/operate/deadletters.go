@@ -44,7 +44,7 @@ func (deadlettersFilter) needs() config.Part {
 
 // Validate implements [cli.Validator] for the commands that embed the flags.
 func (f deadlettersFilter) Validate() error {
-	return cli.Choice[string]{Limit: f.Limit, Most: maxDeadLetters}.Validate()
+	return cli.Choice[string]{Limit: f.Limit, Max: maxDeadLetters}.Validate()
 }
 
 // deadLetter is a dead letter as the commands print it.

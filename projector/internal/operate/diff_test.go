@@ -237,12 +237,12 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, most := range []int{1, 3, 100, 499, 500, 600} {
+	for _, limit := range []int{1, 3, 100, 499, 500, 600} {
 		c := newComparison(nil, projections[0])
-		s := sampler{comparisons: []*comparison{c}, strict: true, most: most, open: map[string][]versus{}}
+		s := sampler{comparisons: []*comparison{c}, strict: true, max: limit, open: map[string][]versus{}}
 		total, err := s.fromStore(t.Context(), reader)
-		if want := int64(min(most, 500)); err != nil || s.aggregates != want || c.Aggregates != want || total != int64(len(documents)) || c.Parks > 0 {
-			t.Errorf("a sample of %d has %d aggregates, %d parked, of %d events; %v", most, s.aggregates, c.Parks, total, err)
+		if want := int64(min(limit, 500)); err != nil || s.aggregates != want || c.Aggregates != want || total != int64(len(documents)) || c.Parks > 0 {
+			t.Errorf("a sample of %d has %d aggregates, %d parked, of %d events; %v", limit, s.aggregates, c.Parks, total, err)
 		}
 	}
 	// A sample of a hundred reaches the last quarter of the store.
@@ -251,7 +251,7 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newComparison(projections[0], again[0])
-	s := sampler{comparisons: []*comparison{c}, strict: true, most: 100, open: map[string][]versus{}}
+	s := sampler{comparisons: []*comparison{c}, strict: true, max: 100, open: map[string][]versus{}}
 	if _, err := s.fromStore(t.Context(), reader); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type parkedFilter struct {
 
 // Validate implements [cli.Validator] for the commands that embed the flags.
 func (f parkedFilter) Validate() error {
-	return cli.Choice[string]{Limit: f.Limit, Most: maxParked, OlderThan: f.OlderThan, Reason: f.Reason, Reasons: Reasons()}.Validate()
+	return cli.Choice[string]{Limit: f.Limit, Max: maxParked, OlderThan: f.OlderThan, Reason: f.Reason, Reasons: Reasons()}.Validate()
 }
 
 // needs returns the parts that all commands about parked aggregates use.

@@ -88,11 +88,11 @@ func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.List
 // retriedPoll is the interval at which the results of a retry are read.
 const retriedPoll = 250 * time.Millisecond
 
-// mostAgain is how many of the aggregates that are parked again are shown.
-const mostAgain = 20
+// maxAgain is how many of the aggregates that are parked again are shown.
+const maxAgain = 20
 
 // awaitRetried waits until each of the aggregates has caught up or is parked again, for at
-// most wait. again has up to mostAgain of those that are parked again.
+// most wait. again has up to maxAgain of those that are parked again.
 func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, wait time.Duration) (r retried, again []park.Listed, err error) {
 	r.Retried = int64(len(found))
 	end := time.Now().Add(wait)
@@ -110,7 +110,7 @@ func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, 
 				continue
 			}
 			r.Parked++
-			if len(again) < mostAgain {
+			if len(again) < maxAgain {
 				again = append(again, m)
 			}
 		}
@@ -164,7 +164,7 @@ var errNothingParked = errors.New("no parked aggregate matches: see \"projector 
 
 // amount describes how many aggregates are changed, with their projections and reasons.
 func amount(found []park.Listed, total int64) string {
-	const most = 3
+	const limit = 3
 	type group struct{ projection, reason string }
 	counts := make(map[group]int)
 	var order []group
@@ -177,7 +177,7 @@ func amount(found []park.Listed, total int64) string {
 	}
 	var parts []string
 	for i, g := range order {
-		if i == most {
+		if i == limit {
 			parts = append(parts, "…")
 			break
 		}

@@ -17,8 +17,8 @@ const sampleRanges = 64
 type sampler struct {
 	comparisons []*comparison
 	strict      bool
-	// most bounds the aggregates of the sample.
-	most int
+	// max bounds the aggregates of the sample.
+	max int
 	// open are the aggregates whose events are being folded.
 	open map[string][]versus
 
@@ -29,7 +29,7 @@ type sampler struct {
 func (s *sampler) add(ev *event.Event, broken error) bool {
 	folds, ok := s.open[ev.AggregateID]
 	if !ok {
-		if s.aggregates == int64(s.most) || ev.AggregateID == "" {
+		if s.aggregates == int64(s.max) || ev.AggregateID == "" {
 			return false
 		}
 		s.aggregates++
@@ -79,12 +79,12 @@ func (s *sampler) fromStore(ctx context.Context, reader *eventstore.Reader) (tot
 	if total, err = reader.Count(ctx); err != nil {
 		return 0, err
 	}
-	boundaries, err := reader.Split(ctx, min(sampleRanges, s.most))
+	boundaries, err := reader.Split(ctx, min(sampleRanges, s.max))
 	if err != nil {
 		return 0, err
 	}
 	boundaries = append([]eventstore.Position{{}}, boundaries...)
-	whole := s.most
+	whole := s.max
 	for i, from := range boundaries {
 		var until eventstore.Position
 		if i+1 < len(boundaries) {
@@ -92,7 +92,7 @@ func (s *sampler) fromStore(ctx context.Context, reader *eventstore.Reader) (tot
 		}
 		// If one range has too few aggregates, the next ones make up for it.
 		left := len(boundaries) - i
-		s.most = int(s.aggregates) + (whole-int(s.aggregates)+left-1)/left
+		s.max = int(s.aggregates) + (whole-int(s.aggregates)+left-1)/left
 		if err := s.fromRange(ctx, reader, from, until); err != nil {
 			return 0, err
 		}

@@ -57,16 +57,16 @@ func (t *trial) Append(document bson.Raw) error {
 
 func (t *trial) CrashAfterWrites() { t.stores.CrashAfterWrites() }
 
-// mostWrites bounds the writes of one event in one projection: its document or watermark,
+// maxWrites bounds the writes of one event in one projection: its document or watermark,
 // its marker and the marker's head, and a repetition of each.
-const mostWrites = 8
+const maxWrites = 8
 
 func (t *trial) Deliver(ctx context.Context, numbers []int) error {
 	batch := make([]*event.Event, len(numbers))
 	for i, n := range numbers {
 		batch[i] = t.events[n]
 	}
-	for range 1 + mostWrites*len(batch)*len(t.projections) {
+	for range 1 + maxWrites*len(batch)*len(t.projections) {
 		results, err := t.engine.Process(ctx, batch, engine.Repair)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -176,11 +176,11 @@ const seldomAttempts = 6
 // aggregate that was just parked. Half of the wait is random, so that aggregates which
 // were parked together are not due together.
 func (s *Store) retryAfter(attempts int, seldom bool) time.Duration {
-	most := s.options.MaxRetry
+	limit := s.options.MaxRetry
 	if seldom {
-		most = s.options.MaxSeldom
+		limit = s.options.MaxSeldom
 	}
-	return backoff.After(s.options.FirstRetry, most, attempts+1)
+	return backoff.After(s.options.FirstRetry, limit, attempts+1)
 }
 
 // Prepare creates the index of the collection of markers that finds due ones. It does not

@@ -138,7 +138,7 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)
-		for attempts, most := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
+		for attempts, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
 			claimed := claim(t, s)
 			if err := s.Postpone(t.Context(), claimed, model.Failure{Reason: "unavailable", Error: "no primary", EventID: 4, Attempts: attempts}); err != nil {
 				t.Fatal(err)
@@ -147,11 +147,11 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 			if m["reason"] != "unavailable" || m["error"] != "no primary" || m["eventId"] != int64(4) || m["claim"] != nil {
 				t.Errorf("marker is %v", m)
 			}
-			<-time.After(most/2 - time.Millisecond)
+			<-time.After(limit/2 - time.Millisecond)
 			if _, ok, _ := s.Claim(t.Context(), lease); ok {
-				t.Errorf("claimed before %s", most/2)
+				t.Errorf("claimed before %s", limit/2)
 			}
-			<-time.After(most/2 + time.Millisecond)
+			<-time.After(limit/2 + time.Millisecond)
 		}
 		claimed := claim(t, s)
 		if claimed.Attempts != 4 {
@@ -171,18 +171,18 @@ func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: seven.Projection}}})
 		parkOne(t, s, model.Marker{Unit: seven, Reason: "rule", EventID: 3, Head: 4, Resumes: true, Seldom: true})
-		most := 64 * time.Second
+		limit := 64 * time.Second
 		for range 8 {
-			<-time.After(most/2 - time.Millisecond)
+			<-time.After(limit/2 - time.Millisecond)
 			if _, ok, _ := s.Claim(t.Context(), lease); ok {
-				t.Errorf("claimed before %s", most/2)
+				t.Errorf("claimed before %s", limit/2)
 			}
-			<-time.After(most/2 + time.Millisecond)
+			<-time.After(limit/2 + time.Millisecond)
 			claimed := claim(t, s)
 			if err := s.Postpone(t.Context(), claimed, model.Failure{Reason: "rule", EventID: 3, Attempts: claimed.Attempts + 1, Seldom: true}); err != nil {
 				t.Fatal(err)
 			}
-			most = min(2*most, time.Hour)
+			limit = min(2*limit, time.Hour)
 		}
 	})
 }

@@ -235,8 +235,8 @@ func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
 		}
 		<-time.After(period)
 		lookups := s.takeLookups()
-		if most := int(period/interval) + 1; len(lookups) > most || len(lookups) == 0 {
-			t.Errorf("%d lookups in %v, want at most %d", len(lookups), period, most)
+		if limit := int(period/interval) + 1; len(lookups) > limit || len(lookups) == 0 {
+			t.Errorf("%d lookups in %v, want at most %d", len(lookups), period, limit)
 		}
 		for _, keys := range lookups {
 			if keys != waits/2 {

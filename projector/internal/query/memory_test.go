@@ -21,10 +21,10 @@ import (
 // the bounds. The test is not parallel, because it would measure other tests too.
 func TestMemoryOfAThousandWaitingRequestsIsBounded(t *testing.T) {
 	const (
-		waits          = 1000
-		mostBytes      = 64 << 10 // for each wait, in bytes
-		mostGoroutines = 2
-		interval       = 20 * time.Millisecond
+		waits         = 1000
+		maxBytes      = 64 << 10 // for each wait, in bytes
+		maxGoroutines = 2
+		interval      = 20 * time.Millisecond
 	)
 	s := newService(t, query.PollerOptions{Interval: interval, MaxWaits: waits})
 	server := httptest.NewServer(s.handler)
@@ -61,11 +61,11 @@ func TestMemoryOfAThousandWaitingRequestsIsBounded(t *testing.T) {
 	}
 	bytes, routines := (memory()-before)/waits, float64(runtime.NumGoroutine()-goroutines)/waits
 	t.Logf("a wait costs %d bytes and %.1f goroutines", bytes, routines)
-	if bytes > mostBytes {
-		t.Errorf("a wait costs %d bytes, want at most %d", bytes, mostBytes)
+	if bytes > maxBytes {
+		t.Errorf("a wait costs %d bytes, want at most %d", bytes, maxBytes)
 	}
-	if routines > mostGoroutines+0.1 {
-		t.Errorf("a wait costs %.1f goroutines, want at most %d", routines, mostGoroutines)
+	if routines > maxGoroutines+0.1 {
+		t.Errorf("a wait costs %.1f goroutines, want at most %d", routines, maxGoroutines)
 	}
 
 	// A request beyond the bound is rejected at once, and does not affect the others.

@@ -28,10 +28,10 @@ type fake struct {
 	mu sync.Mutex
 	// due are the markers that are claimed next.
 	due []model.Claimed
-	// replay answers for an aggregate. busy counts the running replays, and most is its
+	// replay answers for an aggregate. busy counts the running replays, and max is its
 	// maximum.
-	replay     func(ctx context.Context, s engine.Suspended) (engine.Resumed, error)
-	busy, most int
+	replay    func(ctx context.Context, s engine.Suspended) (engine.Resumed, error)
+	busy, max int
 	// head is the marker's head in Finish, which deletes the marker if head is not above
 	// the watermark.
 	head int64
@@ -96,7 +96,7 @@ func (f *fake) Return(ctx context.Context, _ model.Claimed, delay time.Duration)
 func (f *fake) Resume(ctx context.Context, s engine.Suspended) (engine.Resumed, error) {
 	f.mu.Lock()
 	f.busy++
-	f.most = max(f.most, f.busy)
+	f.max = max(f.max, f.busy)
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
@@ -211,8 +211,8 @@ func TestWorkersAreBoundedAndReturnTheirClaims(t *testing.T) {
 			return engine.Resumed{}, context.Cause(ctx)
 		}
 		f.start(t, time.Minute)
-		if f.most != 2 || len(f.due) != 7 || !slices.Equal(f.calls, []string{"return after 0s", "return after 0s"}) {
-			t.Errorf("%d at a time, %d left, calls %v", f.most, len(f.due), f.calls)
+		if f.max != 2 || len(f.due) != 7 || !slices.Equal(f.calls, []string{"return after 0s", "return after 0s"}) {
+			t.Errorf("%d at a time, %d left, calls %v", f.max, len(f.due), f.calls)
 		}
 	})
 }

@@ -64,12 +64,12 @@ func zones(t *testing.T, db *mongo.Database, collection string) []bson.D {
 
 // zoned adds a range of keys of the collection users to a zone, or removes it if zone is
 // nil.
-func zoned(t *testing.T, db *mongo.Database, least, most any, zone any) {
+func zoned(t *testing.T, db *mongo.Database, low, high any, zone any) {
 	t.Helper()
 	order(t, db, bson.D{{Key: "addShardToZone", Value: "shard-0"}, {Key: "zone", Value: "eu"}})
 	order(t, db, bson.D{
 		{Key: "updateZoneKeyRange", Value: db.Name() + ".users"}, {Key: "zone", Value: zone},
-		{Key: "min", Value: bson.D{{Key: "_id", Value: least}}}, {Key: "max", Value: bson.D{{Key: "_id", Value: most}}},
+		{Key: "min", Value: bson.D{{Key: "_id", Value: low}}}, {Key: "max", Value: bson.D{{Key: "_id", Value: high}}},
 	})
 }
 

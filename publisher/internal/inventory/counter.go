@@ -35,7 +35,7 @@ type Quarantine interface {
 type Topic interface {
 	// Fill returns the size of the messages in the topic and its limit, in bytes. Without
 	// the right to read them, it returns [sbus.ErrUnreadable].
-	Fill(ctx context.Context) (size, most int64, err error)
+	Fill(ctx context.Context) (size, limit int64, err error)
 }
 
 // Runway is how far the oplog reaches back before the checkpoint.
@@ -139,13 +139,13 @@ func (c *Counter) measureTopic(ctx context.Context) {
 	}
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	size, most, err := c.options.Topic.Fill(looking)
+	size, limit, err := c.options.Topic.Fill(looking)
 	switch {
 	case ctx.Err() != nil:
 		return
 	case err == nil:
 		c.metrics.size.set(float64(size))
-		c.metrics.most.set(float64(most))
+		c.metrics.max.set(float64(limit))
 	case errors.Is(err, sbus.ErrUnreadable):
 		c.topicAfter = time.Now().Add(refusedWait)
 		if !c.topicFails {

@@ -28,7 +28,7 @@ const interval = 30 * time.Second
 // measured has the values to measure.
 type measured struct {
 	mu                    sync.Mutex
-	records, size, most   int64
+	records, size, max    int64
 	countError, fillError error
 	fills                 int
 	runway                inventory.Runway
@@ -61,11 +61,11 @@ func (w *measured) Count(ctx context.Context, limit int64) (int64, error) {
 	return min(w.records, limit), w.countError
 }
 
-func (w *measured) Fill(context.Context) (size, most int64, err error) {
+func (w *measured) Fill(context.Context) (size, limit int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fills++
-	return w.size, w.most, w.fillError
+	return w.size, w.max, w.fillError
 }
 
 func (w *measured) Runway(context.Context) (runway inventory.Runway, ok bool, err error) {
@@ -127,7 +127,7 @@ func (m *measuring) shows(want string) {
 func TestGaugesFollowTheMeasurements(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{records: 3, size: 1000, most: 5000, unclaimed: true})
+		m := start(t, &measured{records: 3, size: 1000, max: 5000, unclaimed: true})
 		defer m.stop()
 		m.shows("")
 		pass(interval / 4)
@@ -141,7 +141,7 @@ func TestGaugesFollowTheMeasurements(t *testing.T) {
 func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{records: 3, size: 1000, most: 5000, unclaimed: true})
+		m := start(t, &measured{records: 3, size: 1000, max: 5000, unclaimed: true})
 		defer m.stop()
 		pass(interval)
 		m.set(func(w *measured) { w.countError, w.fillError = errors.New("no primary"), errors.New("no route") })
@@ -200,7 +200,7 @@ func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 func TestHangingCountTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{hangs: true, size: 1, most: 2, unclaimed: true})
+		m := start(t, &measured{hangs: true, size: 1, max: 2, unclaimed: true})
 		pass(time.Minute)
 		m.shows("topic_size_bytes=1 topic_size_limit_bytes=2")
 		began := time.Now()

@@ -18,7 +18,7 @@ const drainBroken = 5 * time.Second
 // newBackoff gives the backoff between attempts to connect, and between attempts to send
 // the same batch.
 func newBackoff() backoff.Backoff {
-	return backoff.Backoff{First: 50 * time.Millisecond, Most: 10 * time.Second}
+	return backoff.Backoff{First: 50 * time.Millisecond, Max: 10 * time.Second}
 }
 
 // connection is one open sender.

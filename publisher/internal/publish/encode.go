@@ -90,11 +90,11 @@ func (w *worker) measure(e *entry) (int64, error) {
 		}
 		e.body = size
 	}
-	if most := w.d.bodyLimit.Load(); int64(e.body) > most {
+	if limit := w.d.bodyLimit.Load(); int64(e.body) > limit {
 		if !w.d.options.ClaimCheck {
 			return 0, &event.ContractError{
 				Reason: event.ReasonTooLarge,
-				Detail: fmt.Sprintf("the event's message has %d bytes, more than the %d that the topic or the publisher allows", e.body, most),
+				Detail: fmt.Sprintf("the event's message has %d bytes, more than the %d that the topic or the publisher allows", e.body, limit),
 			}
 		}
 		e.claim, e.large = true, false

@@ -21,11 +21,11 @@ import (
 func TestTooManyRefusedEventsWait(t *testing.T) {
 	t.Parallel()
 	const events = 36_000
-	for _, test := range []struct{ keys, bad, most int64 }{
-		{keys: 300, bad: 100, most: 50},
+	for _, test := range []struct{ keys, bad, max int64 }{
+		{keys: 300, bad: 100, max: 50},
 		// The few keys that wait are a small part of the recent events, so some of their events
 		// go to the quarantine: at most the share of all events.
-		{keys: 30, bad: 10, most: events / 20},
+		{keys: 30, bad: 10, max: events / 20},
 	} {
 		t.Run(fmt.Sprint(test.keys), func(t *testing.T) {
 			t.Parallel()
@@ -53,8 +53,8 @@ func TestTooManyRefusedEventsWait(t *testing.T) {
 					<-time.After(time.Hour / events)
 				}
 				quarantined := len(h.quarantined)
-				if quarantined > int(test.most) {
-					t.Errorf("%d events are in the quarantine, want %d at most", quarantined, test.most)
+				if quarantined > int(test.max) {
+					t.Errorf("%d events are in the quarantine, want %d at most", quarantined, test.max)
 				}
 				if n := len(b.stored()); n < good-1 {
 					t.Errorf("%d of %d events of the keys that the topic accepts are on the topic", n, good)

@@ -168,12 +168,12 @@ func (s scenario) run(t *testing.T) error {
 			break
 		}
 		accepted++
-		most, mostBytes := s.inflight, s.bytes
+		limit, maxBytes := s.inflight, s.bytes
 		if s.spills { // a quarter more, and what is read at once
 			const largest = 200
-			most, mostBytes = most+most/4+most/16+2, mostBytes+mostBytes/4+mostBytes/16+2*largest
+			limit, maxBytes = limit+limit/4+limit/16+2, maxBytes+maxBytes/4+maxBytes/16+2*largest
 		}
-		if events, bytes := h.Inflight(); events > most || bytes > mostBytes && events > 1 {
+		if events, bytes := h.Inflight(); events > limit || bytes > maxBytes && events > 1 {
 			problems = append(problems, fmt.Errorf("%d events of %d bytes are in flight", events, bytes))
 		}
 	}

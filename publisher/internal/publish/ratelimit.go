@@ -127,16 +127,16 @@ func (p *rateLimit) spend(events int) {
 }
 
 // batch bounds the events of one batch by the burst.
-func (p *rateLimit) batch(most int) int {
+func (p *rateLimit) batch(limit int) int {
 	if p.free.Load() {
-		return most
+		return limit
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.rate == 0 {
-		return most
+		return limit
 	}
-	return min(most, max(1, int(p.rate*burst)))
+	return min(limit, max(1, int(p.rate*burst)))
 }
 
 // accepted records that the broker has accepted events.

@@ -235,12 +235,12 @@ func TestNothingIsQuarantinedWhileEverythingIsRefused(t *testing.T) {
 						h.submit(t, fmt.Sprint("aggregate-", id%keys), id/keys+1)
 					}
 					h.finish(t)
-					most := 0
+					limit := 0
 					if keys == 1 && (fault == "refused" || fault == "unknown") {
-						most = 5 // in 30 min: nothing shows whether the topic is at fault
+						limit = 5 // in 30 min: nothing shows whether the topic is at fault
 					}
-					if len(h.quarantined) > most {
-						t.Errorf("%d events are in the quarantine, want %d at most: %v", len(h.quarantined), most, h.quarantined)
+					if len(h.quarantined) > limit {
+						t.Errorf("%d events are in the quarantine, want %d at most: %v", len(h.quarantined), limit, h.quarantined)
 					}
 					if waited := time.Since(over); waited > 45*time.Second {
 						t.Errorf("publishing took %v after the topic accepted events again", waited)
@@ -352,14 +352,14 @@ func TestBatchOfOneRefusedMessageKeepsThePolicy(t *testing.T) {
 			h.submit(t, fmt.Sprint("later-", id), id+1)
 		}
 		h.finish(t)
-		most := 0
+		largest := 0
 		for _, s := range b.seen() {
 			if !s.at.Before(later) {
-				most = max(most, s.keys)
+				largest = max(largest, s.keys)
 			}
 		}
-		if most < 100 {
-			t.Errorf("the largest later batch has %d keys, want many", most)
+		if largest < 100 {
+			t.Errorf("the largest later batch has %d keys, want many", largest)
 		}
 	})
 }

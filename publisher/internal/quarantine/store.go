@@ -29,7 +29,7 @@ const (
 	maxEventBytes = 15 << 20
 	putTimeout    = 10 * time.Second
 	backoffFirst  = 100 * time.Millisecond
-	backoffMost   = 10 * time.Second
+	backoffMax    = 10 * time.Second
 )
 
 // Entry is one event that cannot be published.
@@ -102,7 +102,7 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 	entries = slices.Clone(entries)
 	now := time.Now()
 	models := s.models(epoch, entries, now)
-	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
+	retry := backoff.Backoff{First: backoffFirst, Max: backoffMax}
 	for {
 		err := s.write(ctx, models)
 		if err == nil {

@@ -173,7 +173,7 @@ func TestWindowThatTripsHasReleasedNoEvent(t *testing.T) {
 			Share: rapid.Float64Range(0.1, 0.95).Draw(rt, "share"), Events: size,
 			Minimum: 1, Hold: time.Hour, Held: 1 << 20, Bytes: 1 << 40,
 		}
-		most := int(limit.Share * float64(size))
+		bound := int(limit.Share * float64(size))
 		w := readable.NewWindow(event.DefaultFields(), limit)
 		bias := rapid.IntRange(1, 9).Draw(rt, "bias")
 
@@ -201,8 +201,8 @@ func TestWindowThatTripsHasReleasedNoEvent(t *testing.T) {
 				}
 			}
 			released, err := w.Decide(start)
-			if tripped := err != nil; tripped != (bad > most) {
-				rt.Fatalf("tripped: %v with %d of %d unreadable, %d allowed", tripped, bad, len(recent), most)
+			if tripped := err != nil; tripped != (bad > bound) {
+				rt.Fatalf("tripped: %v with %d of %d unreadable, %d allowed", tripped, bad, len(recent), bound)
 			}
 			if err != nil {
 				// The window's own unreadable events are the latest ones. Each released
@@ -213,7 +213,7 @@ func TestWindowThatTripsHasReleasedNoEvent(t *testing.T) {
 				return
 			}
 			want := 0
-			for want < len(held) && good-held[want] >= size-most {
+			for want < len(held) && good-held[want] >= size-bound {
 				want++
 			}
 			if released != want {

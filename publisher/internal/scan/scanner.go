@@ -59,7 +59,7 @@ const (
 	pagesAhead   = 4
 	beatInterval = time.Second
 	backoffFirst = 100 * time.Millisecond
-	backoffMost  = 15 * time.Second
+	backoffMax   = 15 * time.Second
 )
 
 // Scanner reads the event store once. Make it with [New].
@@ -118,7 +118,7 @@ func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, sinc
 
 // read fills pages until the end, and opens the query again after transient errors.
 func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages *prefetch, health *alive) error {
-	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
+	retry := backoff.Backoff{First: backoffFirst, Max: backoffMax}
 	for {
 		moved, err := s.query(ctx, &from, until, since, pages, health)
 		switch {

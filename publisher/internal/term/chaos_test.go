@@ -22,12 +22,12 @@ func TestNothingIsLostOrOutOfOrder(t *testing.T) {
 	checkTerms(t, 7, 6, chaos)
 }
 
-// checkTerms runs a scenario in virtual time, with random choices and with 1 to most terms.
-func checkTerms(t *testing.T, stream uint64, most int, scenario func(t *testing.T, random *rand.Rand, terms int) error) {
+// checkTerms runs a scenario in virtual time, with random choices and with 1 to limit terms.
+func checkTerms(t *testing.T, stream uint64, limit int, scenario func(t *testing.T, random *rand.Rand, terms int) error) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
-		terms := rapid.IntRange(1, most).Draw(rt, "terms")
+		terms := rapid.IntRange(1, limit).Draw(rt, "terms")
 		var problem error
 		synctest.Test(t, func(t *testing.T) { problem = scenario(t, rand.New(rand.NewPCG(seed, stream)), terms) })
 		if problem != nil {

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// mostClosing and mostFlushing bound two of the last steps of a term, closing the
+	// maxClosing and maxFlushing bound two of the last steps of a term, closing the
 	// connections to the topic and the last save, when the term has time.
-	mostClosing  = 5 * time.Second
-	mostFlushing = 5 * time.Second
+	maxClosing  = 5 * time.Second
+	maxFlushing = 5 * time.Second
 	// closingShare and flushingShare are shares of the remaining time, taken when the step
 	// begins. The last step leaves some time to return before the process must exit.
 	closingShare  = 0.5
@@ -30,11 +30,11 @@ type leadership interface {
 }
 
 // endingWithin returns a context for a step at the end of a term. The context ends after
-// most, or after that share of the term's remaining time if that is less. The loss of the
+// bound, or after that share of the term's remaining time if that is less. The loss of the
 // lease shortens the remaining time. The context has no deadline: see [mongox.Timeout].
-func endingWithin(term leadership, most time.Duration, share float64) (context.Context, context.CancelFunc) {
+func endingWithin(term leadership, bound time.Duration, share float64) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())
-	limit := func() time.Duration { return min(most, time.Duration(share*float64(term.Remaining()))) }
+	limit := func() time.Duration { return min(bound, time.Duration(share*float64(term.Remaining()))) }
 	timer := time.AfterFunc(limit(), func() { end(mongox.ErrNoAnswer) })
 	stop := context.AfterFunc(term.Held(), func() { timer.Reset(limit()) })
 	return ctx, func() {

@@ -182,7 +182,7 @@ func documentsOf(batch watch.Batch) []bson.Raw {
 
 // lookUp finds strangers among documents. It retries after transient errors until ctx ends.
 func (p *pump) lookUp(ctx context.Context, documents []bson.Raw) ([]error, error) {
-	retry := backoff.Backoff{First: askPause, Most: askTimeout}
+	retry := backoff.Backoff{First: askPause, Max: askTimeout}
 	for {
 		asking, cancel := mongox.Timeout(ctx, askTimeout)
 		strangers, err := p.strangers(asking, documents)

@@ -29,7 +29,7 @@ func TestRestartsDoNotFillTheQuarantine(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		keys, bad int
-		most      int // events in the quarantine
+		max       int // events in the quarantine
 	}{
 		"all of one key": {1, 1, 10},
 		"all":            {20, 20, 0},
@@ -74,8 +74,8 @@ func TestRestartsDoNotFillTheQuarantine(t *testing.T) {
 					}
 				}
 				quarantined := len(s.quarantine.ids())
-				if quarantined > test.most {
-					t.Errorf("%d events are in the quarantine, want %d at most", quarantined, test.most)
+				if quarantined > test.max {
+					t.Errorf("%d events are in the quarantine, want %d at most", quarantined, test.max)
 				}
 				if found := delayedKeys(metrics)(t.Context()); test.bad > 1 && (len(found) != 1 || !strings.Contains(found[0].Text, "not allowed")) {
 					t.Errorf("conditions: %v", found)

@@ -67,7 +67,7 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 		options.Load = t.pump.reload(store)
 	}
 	options.Closing = func() (context.Context, context.CancelFunc) {
-		return endingWithin(leading, mostClosing, closingShare)
+		return endingWithin(leading, maxClosing, closingShare)
 	}
 	if t.dispatcher, err = publish.New(options); err != nil {
 		return err
@@ -104,13 +104,13 @@ func (r *Runner) limitRefusals(ctx context.Context, options *publish.Options, fr
 	}
 	ctx, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
-	most := int64(r.refusals.Minimum)
-	refused, err := r.refused(ctx, since.Add(-recentRefusals), most)
+	limit := int64(r.refusals.Minimum)
+	refused, err := r.refused(ctx, since.Add(-recentRefusals), limit)
 	if err != nil {
-		refused = most
+		refused = limit
 		r.logger.Warn().Err(err).Msg("refused events in the quarantine not counted; they count as many")
 	}
-	if refused == most {
+	if refused == limit {
 		options.GoodFrom = time.Now().Add(repeatTime)
 	}
 	options.Breaker = breaker.New(r.refusals)
@@ -207,7 +207,7 @@ func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Posi
 	}
 	endPublishing(errDrained)
 	group.Wait()
-	flushing, endFlushing := endingWithin(leading, mostFlushing, flushingShare)
+	flushing, endFlushing := endingWithin(leading, maxFlushing, flushingShare)
 	defer endFlushing()
 	if err := t.saver.Flush(flushing); err != nil && saved == nil {
 		t.logger.Warn().Err(err).Msg("checkpoint not saved at the end of the term; the next term publishes a few events again")

@@ -18,13 +18,13 @@ const (
 // longer in proportion, the size decreases again. If replies take long whatever their size,
 // it increases.
 type batchSizer struct {
-	size, most int32
+	size, max int32
 	// took is how long the last full reply took.
 	took time.Duration
 }
 
-func newBatchSizer(most int32) batchSizer {
-	return batchSizer{size: min(firstBatchSize, most), most: most}
+func newBatchSizer(limit int32) batchSizer {
+	return batchSizer{size: min(firstBatchSize, limit), max: limit}
 }
 
 // replied records a reply with changes and chooses the next size. It reports whether the
@@ -34,9 +34,9 @@ func (b *batchSizer) replied(changes int, took time.Duration) (full bool) {
 		return false
 	}
 	if took > slowReply && took > 2*b.took {
-		b.size = max(min(firstBatchSize, b.most), b.size/batchGrowth)
+		b.size = max(min(firstBatchSize, b.max), b.size/batchGrowth)
 	} else {
-		b.size = min(b.most, b.size*batchGrowth)
+		b.size = min(b.max, b.size*batchGrowth)
 	}
 	b.took = took
 	return true

@@ -29,8 +29,8 @@ func TestPrefetchBoundsDocumentsReadByTheirKeys(t *testing.T) {
 		pass(time.Minute)
 		synctest.Wait()
 		// The documents that fit, and the document that waits for memory.
-		if most := limit/size + 1; store.fetched() > most {
-			t.Errorf("%d documents of 256 KiB were read ahead, want at most %d with a bound of 1 MiB", store.fetched(), most)
+		if bound := limit/size + 1; store.fetched() > bound {
+			t.Errorf("%d documents of 256 KiB were read ahead, want at most %d with a bound of 1 MiB", store.fetched(), bound)
 		}
 		close(r.block)
 		pass(time.Minute)

@@ -13,8 +13,8 @@ const (
 	// as caught up. A shard without writes delays a sharded stream by the 10 s between its
 	// no-op entries (periodicNoopIntervalSecs).
 	closeBehind = 15 * time.Second
-	// mostDoublings bounds how often the time for a request is doubled.
-	mostDoublings = 8
+	// maxDoublings bounds how often the time for a request is doubled.
+	maxDoublings = 8
 )
 
 // progress decides whether the stream is alive, whether it has caught up, and how long
@@ -170,4 +170,4 @@ func (p *progress) allowance(now time.Time) (limit time.Duration, pinged bool) {
 	return p.limit(), true
 }
 
-func (p *progress) limit() time.Duration { return p.catchUp << min(p.exceeded, mostDoublings) }
+func (p *progress) limit() time.Duration { return p.catchUp << min(p.exceeded, maxDoublings) }

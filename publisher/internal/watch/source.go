@@ -69,11 +69,11 @@ func pipeline(shape Shape) mongo.Pipeline {
 
 // Open opens a change stream that starts at from.
 func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (ChangeStream, error) {
-	most := int32(batchSize)
+	limit := int32(batchSize)
 	if shape == KeysOnly {
-		most = keysBatchSize
+		limit = keysBatchSize
 	}
-	sizer := newBatchSizer(most)
+	sizer := newBatchSizer(limit)
 	opts := options.ChangeStream().SetMaxAwaitTime(maxAwait).SetBatchSize(sizer.size)
 	switch {
 	case from.Token != nil:

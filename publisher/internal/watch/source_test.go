@@ -194,8 +194,8 @@ func TestKeptEventDoesNotRetainItsBatch(t *testing.T) {
 			held++
 		}
 	}
-	if most := 4 * len(waiting); held > most {
-		t.Errorf("%d events hold %d of %d others, want at most %d", len(waiting), held, len(handled), most)
+	if limit := 4 * len(waiting); held > limit {
+		t.Errorf("%d events hold %d of %d others, want at most %d", len(waiting), held, len(handled), limit)
 	}
 	runtime.KeepAlive(waiting)
 	if err := stream.Close(t.Context()); err != nil {

@@ -38,7 +38,7 @@ type Options struct {
 
 const (
 	backoffFirst = 100 * time.Millisecond
-	backoffMost  = 15 * time.Second
+	backoffMax   = 15 * time.Second
 	beatInterval = time.Second
 )
 
@@ -90,7 +90,7 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 	group.Go(func() error {
 		defer queue.close()
 		r := reader{Watcher: w, queue: queue, progress: progress, position: from,
-			backoff: backoff.Backoff{First: backoffFirst, Most: backoffMost}}
+			backoff: backoff.Backoff{First: backoffFirst, Max: backoffMax}}
 		ended = r.run(groupCtx)
 		// The reading has ended. The handler may take any time for the rest.
 		progress.hold(time.Now())
