@@ -109,7 +109,8 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt d
 }
 
 func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
-	h.live.Note()
+	h.live.Begin()
+	defer h.live.End()
 	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
 	verdicts := make([]drain.Verdict, len(batch))

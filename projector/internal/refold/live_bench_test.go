@@ -95,12 +95,15 @@ func (p *parts) live(b *testing.B, activity *Activity, build int) []time.Duratio
 					return
 				}
 				if activity != nil {
-					activity.Note()
+					activity.Begin()
 				}
 				start := time.Now()
 				if err := p.project(context.WithoutCancel(ctx), fmt.Sprintf("live-%d-%d-%d-%d", build, b.N, session, n)); err != nil {
 					b.Error(err)
 					return
+				}
+				if activity != nil {
+					activity.End()
 				}
 				mu.Lock()
 				lags = append(lags, time.Since(start))

@@ -118,6 +118,8 @@ const (
 
 // Activity is a [Live] that records live events. The zero value is ready.
 type Activity struct {
+	// running counts the calls of Begin without an End.
+	running atomic.Int64
 	// last is nil before the first event. It keeps the monotonic reading, so that a changed
 	// clock does not look like live events.
 	last atomic.Pointer[time.Time]
@@ -125,16 +127,25 @@ type Activity struct {
 
 var _ Live = (*Activity)(nil)
 
-// Note records that live events are being projected now.
-func (a *Activity) Note() {
+// Begin records that the projection of live events begins. Live events that wait for a slow
+// store, perhaps because of the jobs, still count.
+func (a *Activity) Begin() { a.running.Add(1) }
+
+// End records that what began with Begin has ended.
+func (a *Activity) End() {
+	defer a.running.Add(-1)
 	if last := a.last.Load(); last == nil || time.Since(*last) >= activityStep {
 		now := time.Now()
 		a.last.Store(&now)
 	}
 }
 
-// Active reports whether live events were projected within about the last second.
+// Active reports whether live events are being projected, or were within about the last
+// second.
 func (a *Activity) Active() bool {
+	if a.running.Load() > 0 {
+		return true
+	}
 	last := a.last.Load()
 	return last != nil && time.Since(*last) < activeFor
 }

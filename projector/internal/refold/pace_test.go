@@ -69,7 +69,8 @@ func TestPaceYieldsToLiveEvents(t *testing.T) {
 				workers.Go(func() {
 					for {
 						if live {
-							activity.Note()
+							activity.Begin()
+							activity.End()
 						}
 						end, err := p.Begin(ctx, 1)
 						if err != nil {
@@ -104,11 +105,40 @@ func TestPaceYieldsToLiveEvents(t *testing.T) {
 	})
 }
 
+// If a job slows the store down, a live event can take longer than a second. The job must not
+// become faster then.
+func TestLiveEventsCountAsLongAsTheyWaitForTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var activity Activity
+		active := func(want bool, when string) {
+			t.Helper()
+			if activity.Active() != want {
+				t.Errorf("active %s: %t, want %t", when, !want, want)
+			}
+		}
+		active(false, "before the first event")
+		activity.Begin()
+		<-time.After(10 * activeFor)
+		active(true, "while an event waits")
+		activity.Begin()
+		activity.End()
+		<-time.After(2 * activeFor)
+		active(true, "after another event has ended")
+		activity.End()
+		<-time.After(activeFor - activityStep)
+		active(true, "within a second of the last event")
+		<-time.After(2 * activityStep)
+		active(false, "a second after the last event")
+	})
+}
+
 func TestPaceEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var activity Activity
-		activity.Note()
+		activity.Begin()
+		activity.End()
 		for name, p := range map[string]*Pace{"rate": NewPace(PaceOptions{Rate: 1}), "live": NewPace(PaceOptions{Live: &activity})} {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			end, err := p.Begin(ctx, 1)
