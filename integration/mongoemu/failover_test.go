@@ -3,6 +3,7 @@ package mongoemu_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,6 +45,32 @@ func newestIDs(t *testing.T, c *mongo.Collection) []any {
 		ids = append(ids, get(doc, "_id"))
 	}
 	return ids
+}
+
+func TestDocumentsAreThoseOfAMajority(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	c := client.Database("db").Collection("c")
+	insertOne(t, c, "_id", 2)
+	insertOne(t, c, "_id", 1)
+	isolate(t, s)
+	insertOne(t, c.Clone(options.Collection().SetWriteConcern(writeconcern.W1())), "_id", 3)
+	ids := func() (ids []int32) {
+		for _, d := range s.Documents("db", "c") {
+			ids = append(ids, d.Lookup("_id").Int32())
+		}
+		return ids
+	}
+	if got := ids(); !slices.Equal(got, []int32{2, 1}) {
+		t.Errorf("a majority has %v", got)
+	}
+	s.Rejoin()
+	if got := ids(); !slices.Equal(got, []int32{2, 1, 3}) {
+		t.Errorf("after the return of the secondaries, a majority has %v", got)
+	}
+	if got := s.Documents("db", "other"); got != nil {
+		t.Errorf("a collection that does not exist has %v", got)
+	}
 }
 
 // A write that no majority has is visible on the primary only, and is gone after a failover.

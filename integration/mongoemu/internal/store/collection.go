@@ -64,6 +64,15 @@ func (c *Collection) snapshot() *Collection {
 // Len returns the number of documents.
 func (c *Collection) Len() int { return c.records.Len() }
 
+// Each visits all documents in the order in which they were inserted. They must not be
+// modified.
+func (c *Collection) Each(visit func(document []byte)) {
+	c.records.Scan(func(_ uint64, r *Record) bool {
+		visit(r.Doc)
+		return true
+	})
+}
+
 // Bytes returns the size of all documents in bytes.
 func (c *Collection) Bytes() int64 { return c.bytes }
 
