@@ -12,8 +12,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
 )
 
-// readBuffer is the size of a connection's read buffer in bytes.
-const readBuffer = 64 << 10
+const (
+	// readBuffer is the size of a connection's read buffer in bytes.
+	readBuffer = 64 << 10
+	// largeReply is the size in bytes from which on a reply is not copied to send it in one
+	// piece.
+	largeReply = 16 << 10
+)
 
 // conn is one client connection. One goroutine reads it and another one serves it.
 type conn struct {
@@ -109,7 +114,11 @@ func (c *conn) send(m *wire.Message, reply command.Reply, respondTo int32) bool 
 		}
 		header = wire.AppendMsgHeader(nil, c.sent, respondTo, flags, len(reply.Body))
 	}
-	parts := net.Buffers{header, reply.Body}
-	_, err := parts.WriteTo(c.net)
+	if len(reply.Body) > largeReply {
+		parts := net.Buffers{header, reply.Body}
+		_, err := parts.WriteTo(c.net)
+		return err == nil
+	}
+	_, err := c.net.Write(append(header, reply.Body...))
 	return err == nil
 }
