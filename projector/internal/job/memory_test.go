@@ -21,8 +21,8 @@ type memory struct {
 	jobs map[string]*memoryJob
 	// saves are the accepted saves, as "job/range: position".
 	saves []string
-	// asked counts the attempts to claim.
-	asked int
+	// searched counts the requests for active jobs, and asked the attempts to claim.
+	searched, asked int
 	// fails, if set, fails a call; it may block.
 	fails func(ctx context.Context, call string) error
 }
@@ -115,6 +115,7 @@ func (m *memory) Active(ctx context.Context, q job.Query) ([]job.Job, error) {
 		return nil, err
 	}
 	defer m.mu.Unlock()
+	m.searched++
 	var active []job.Job
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[id]

@@ -148,6 +148,7 @@ func (r *Runner) look() {
 // prevent claims of the others.
 func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 	start, after, wrapped := r.last, r.last, false
+search:
 	for ctx.Err() == nil {
 		jobs, err := r.options.Jobs.Active(ctx, Query{Kinds: r.kinds, Only: r.options.Only, After: after, Limit: activePage})
 		if err != nil {
@@ -159,7 +160,7 @@ func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 		for _, j := range jobs {
 			after = j.ID
 			if wrapped && j.ID > start {
-				return Claim{}, time.Time{}, false
+				break search
 			}
 			if r.isAway(j.ID) {
 				continue
@@ -182,6 +183,7 @@ func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 		}
 		wrapped, after = true, ""
 	}
+	r.last = "" // without work, one request is enough for the next search
 	return Claim{}, time.Time{}, false
 }
 

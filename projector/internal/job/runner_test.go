@@ -216,6 +216,29 @@ func TestNoJobBlocksAnother(t *testing.T) {
 	})
 }
 
+// A search begins after the job that was asked last. Without work, it does not read the jobs
+// twice.
+func TestIdleRunnerSearchesByOneRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "1"})()
+		pass(time.Minute)
+		wantDone(t, m, "a", 1)
+		m.mu.Lock()
+		before := m.searched
+		m.mu.Unlock()
+		pass(10 * time.Minute)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		// Two searches are between half a second and one and a half apart.
+		if n := m.searched - before; n < 500 || n > 720 {
+			t.Errorf("%d requests in ten minutes", n)
+		}
+	})
+}
+
 func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
