@@ -161,7 +161,7 @@ var faultKinds = map[string]faultKind{
 	"delete the lease": {wide: true, run: func(ctx context.Context, w *World, _ Fault) {
 		w.history.deletedLease()
 		w.kube.deleteLeases()
-		_, _ = w.state("leader_leases").DeleteMany(ctx, bson.D{})
+		_, _ = w.client.Database(stateDatabase).Collection("leader_leases").DeleteMany(ctx, bson.D{})
 	}},
 	"throttle": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) { w.bus.Throttle(f.For) }},
 	"refuse links": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) {
@@ -232,12 +232,12 @@ var faultKinds = map[string]faultKind{
 		}
 		switch f.Way % 4 {
 		case 1:
-			w.skipping(ctx, func() { set("now") })
+			w.skipping(func() { set("now") })
 		case 3:
 			// The command refuses a time that has not passed by the operator's clock.
 			offset := min(0, time.Duration(w.ahead.Load()))
 			to := time.Now().Add(offset - time.Duration(1+f.Process)*20*time.Second)
-			w.skipping(ctx, func() { set(to.UTC().Format(time.RFC3339)) })
+			w.skipping(func() { set(to.UTC().Format(time.RFC3339)) })
 		default:
 			set("beginning")
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // observer reads what the pipeline stores, like an application and like an operator, while
@@ -17,7 +16,7 @@ type observer struct {
 
 	mu sync.Mutex
 	// saved are the positions of the checkpoint, each with the time of its reading.
-	saved []saved
+	saved []position
 	// epoch is that of the last position.
 	epoch int64
 	// back describes positions of the checkpoint that went back.
@@ -40,8 +39,8 @@ type generation struct {
 	number     int64
 }
 
-// saved is a position of the checkpoint that was stored at a time.
-type saved struct {
+// position is a position of the checkpoint that was stored at a time.
+type position struct {
 	read time.Time
 	at   bson.Timestamp
 }
@@ -59,67 +58,48 @@ func (o *observer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			o.readCheckpoint(ctx)
-			o.readCatalog(ctx)
-			o.readModels(ctx)
+			o.readCheckpoint()
+			o.readCatalog()
+			o.readModels()
 		}
 	}
 }
 
 // readCatalog reads the generations of each projection. A number must have one definition for
 // ever, and the live one must never be a lower one.
-func (o *observer) readCatalog(ctx context.Context) {
-	type definition struct {
-		Number int64  `bson:"generation"`
-		Hash   string `bson:"hash"`
-	}
-	var entries []struct {
-		Name     string      `bson:"_id"`
-		Live     *definition `bson:"live"`
-		Building *definition `bson:"building"`
-	}
-	fields := bson.D{{Key: "live.generation", Value: 1}, {Key: "live.hash", Value: 1}, {Key: "building.generation", Value: 1}, {Key: "building.hash", Value: 1}}
-	cursor, err := o.world.state("projections").Find(ctx, bson.D{}, options.Find().SetProjection(fields))
-	if err != nil || cursor.All(ctx, &entries) != nil {
-		return
-	}
+func (o *observer) readCatalog() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	find := func(format string, args ...any) {
 		o.reused = append(o.reused, fmt.Sprintf("at %v: ", time.Since(o.world.history.began))+fmt.Sprintf(format, args...))
 	}
-	for _, e := range entries {
-		if !o.world.owns(e.Name) {
+	for _, entry := range o.world.state("projections") {
+		name := text(entry, "_id")
+		if !o.world.owns(name) {
 			continue
 		}
-		for _, d := range []*definition{e.Live, e.Building} {
-			if d == nil {
+		for _, which := range []string{"live", "building"} {
+			g, hash := generation{name, number(entry, which, "generation")}, text(entry, which, "hash")
+			if g.number == 0 {
 				continue
 			}
-			g := generation{e.Name, d.Number}
-			if before, ok := o.generations[g]; ok && before != d.Hash {
-				find("generation %d of %s had the definition %.8s and has %.8s", d.Number, e.Name, before, d.Hash)
+			if before, ok := o.generations[g]; ok && before != hash {
+				find("generation %d of %s had the definition %.8s and has %.8s", g.number, name, before, hash)
 			}
-			o.generations[g] = d.Hash
+			o.generations[g] = hash
 		}
-		if e.Live != nil {
-			if e.Live.Number < o.live[e.Name] {
-				find("the live generation of %s went back from %d to %d", e.Name, o.live[e.Name], e.Live.Number)
+		if live := number(entry, "live", "generation"); live > 0 {
+			if live < o.live[name] {
+				find("the live generation of %s went back from %d to %d", name, o.live[name], live)
 			}
-			o.live[e.Name] = e.Live.Number
+			o.live[name] = live
 		}
 	}
 }
 
-func (o *observer) readCheckpoint(ctx context.Context) {
-	var found struct {
-		Token       bson.Raw       `bson:"token"`
-		Epoch       int64          `bson:"epoch"`
-		ClusterTime bson.Timestamp `bson:"clusterTime"`
-		Recovery    bson.Raw       `bson:"recovery"`
-	}
-	err := o.world.state("checkpoints").FindOne(ctx, bson.D{{Key: "_id", Value: o.world.named("events")}}).Decode(&found)
-	if err != nil || found.Recovery != nil || found.Token == nil {
+func (o *observer) readCheckpoint() {
+	found := o.world.checkpoint()
+	if found.Recovery != nil || found.Token == nil {
 		return
 	}
 	o.mu.Lock()
@@ -130,29 +110,14 @@ func (o *observer) readCheckpoint(ctx context.Context) {
 	}
 	o.epoch = found.Epoch
 	if n := len(o.saved); n == 0 || !o.saved[n-1].at.Equal(found.ClusterTime) {
-		o.saved = append(o.saved, saved{time.Now(), found.ClusterTime})
+		o.saved = append(o.saved, position{time.Now(), found.ClusterTime})
 	}
-}
-
-// model is the part of a read model that a reader compares with its last read.
-type model struct {
-	ID      string `bson:"_id"`
-	Version int64  `bson:"version"`
-	Last    int64  `bson:"lastEventId"`
 }
 
 // readModels reads the whole ledger. Its documents must be of one version, and none may go
 // back.
-func (o *observer) readModels(ctx context.Context) {
-	fields := bson.D{{Key: "version", Value: 1}, {Key: "lastEventId", Value: 1}}
-	cursor, err := o.world.models("ledger").Find(ctx, bson.D{}, options.Find().SetProjection(fields).SetBatchSize(10000))
-	if err != nil {
-		return
-	}
-	var read []model
-	if err := cursor.All(ctx, &read); err != nil {
-		return // a promotion ends a read, and readers read again
-	}
+func (o *observer) readModels() {
+	read := o.world.models("ledger")
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	find := func(format string, args ...any) {
@@ -162,13 +127,14 @@ func (o *observer) readModels(ctx context.Context) {
 	}
 	seen := make(map[string]int64, len(read))
 	for _, m := range read {
-		if m.Version != read[0].Version {
-			find("the ledger has documents of the versions %d and %d at once", m.Version, read[0].Version)
+		if version, first := number(m, "version"), number(read[0], "version"); version != first {
+			find("the ledger has documents of the versions %d and %d at once", version, first)
 		}
-		if before := o.seen[m.ID]; m.Last < before {
-			find("ledger %s went back from event %d to %d", m.ID, before, m.Last)
+		id, last := text(m, "_id"), number(m, "lastEventId")
+		if before := o.seen[id]; last < before {
+			find("ledger %s went back from event %d to %d", id, before, last)
 		}
-		seen[m.ID] = m.Last
+		seen[id] = last
 	}
 	if len(read) == 0 && len(o.seen) > 3 {
 		find("the ledger is empty and had %d documents", len(o.seen))

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/virtual"
@@ -50,6 +50,9 @@ var promises = []promise{
 	{"G4: the checkpoint of a term never goes back", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.watched.back, nil
 	}},
+	{"G4, G8: the checkpoint, the lease and the catalog are linearizable registers", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.world.agreed.check(o.world), nil
+	}},
 	{"G3, G6: a message is settled only when its event is applied or listed", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.settles.findings, nil
 	}},
@@ -68,19 +71,19 @@ var promises = []promise{
 }
 
 // load reads the event store.
-func (o *outcome) load(ctx context.Context) error {
-	cursor, err := o.world.events().Find(ctx, bson.D{{Key: "eventId", Value: bson.D{{Key: "$exists", Value: true}}}},
-		options.Find().SetSort(bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}).SetBatchSize(10000))
-	if err != nil {
-		return fmt.Errorf("read the event store: %w", err)
-	}
-	var events []storedEvent
-	if err := cursor.All(ctx, &events); err != nil {
-		return fmt.Errorf("read the event store: %w", err)
-	}
+func (o *outcome) load() error {
 	o.events = make(map[string][]storedEvent)
-	for _, ev := range events {
-		o.events[ev.AggregateID] = append(o.events[ev.AggregateID], ev)
+	for _, raw := range o.world.mongo.Documents(eventsDatabase, o.world.named("events")) {
+		var ev storedEvent
+		if err := bson.Unmarshal(raw, &ev); err != nil {
+			return fmt.Errorf("read the event store: %w", err)
+		}
+		if ev.EventID > 0 {
+			o.events[ev.AggregateID] = append(o.events[ev.AggregateID], ev)
+		}
+	}
+	for _, events := range o.events {
+		slices.SortFunc(events, func(a, b storedEvent) int { return cmp.Compare(a.EventID, b.EventID) })
 	}
 	return nil
 }
@@ -98,19 +101,15 @@ func (o *outcome) settled(ctx context.Context) (bool, error) {
 
 // checkBuilds finds the builds that have not ended. Until then, a promotion may change what
 // verify reads.
-func checkBuilds(ctx context.Context, o *outcome) ([]string, error) {
-	n, err := o.world.state("projections").CountDocuments(ctx, bson.D{
-		{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{o.world.named("ledger"), o.world.named("tally")}}}},
-		{Key: "building", Value: bson.D{{Key: "$ne", Value: nil}}},
-		{Key: "building.state", Value: bson.D{{Key: "$ne", Value: "failed"}}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("count the builds: %w", err)
+func checkBuilds(_ context.Context, o *outcome) ([]string, error) {
+	var findings []string
+	for _, entry := range o.world.state("projections") {
+		state := text(entry, "building", "state")
+		if o.world.owns(text(entry, "_id")) && state != "" && state != "failed" {
+			findings = append(findings, fmt.Sprintf("the build of %s has not ended: it is %s", text(entry, "_id"), state))
+		}
 	}
-	if n > 0 {
-		return []string{fmt.Sprintf("%d builds have not ended", n)}, nil
-	}
-	return nil, nil
+	return findings, nil
 }
 
 func checkTopic(_ context.Context, o *outcome) ([]string, error) {
@@ -176,30 +175,38 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 			first[m.MessageID] = m.AcceptedAt
 		}
 	}
-	var findings []string
-	for _, s := range o.watched.saved {
-		for _, c := range o.written {
-			// The events of a transaction have one time, and the checkpoint can be between
-			// two of them.
-			if !c.at.Before(s.at) || o.world.skipped(&c) {
-				continue
-			}
-			id := fmt.Sprintf("%s/%d", c.aggregate, c.event)
-			if at, ok := first[id]; !ok || at.After(s.read) {
-				findings = append(findings, fmt.Sprintf("at %v the checkpoint is behind event %s, which the topic has not accepted yet (%v)", s.read, id, at))
-			}
+	// In the order of the positions, each with the time from which on the checkpoint was
+	// behind it.
+	saved := slices.SortedFunc(slices.Values(o.watched.saved), func(a, b position) int { return a.at.Compare(b.at) })
+	for i := len(saved) - 2; i >= 0; i-- {
+		if later := saved[i+1].read; later.Before(saved[i].read) {
+			saved[i].read = later
 		}
-		if len(findings) > 3 {
-			break
+	}
+	var findings []string
+	for _, c := range o.written {
+		// The events of a transaction have one time, and the checkpoint can be between two of
+		// them.
+		i, _ := slices.BinarySearchFunc(saved, c.at, func(s position, at bson.Timestamp) int {
+			if s.at.After(at) {
+				return 1
+			}
+			return -1
+		})
+		if i == len(saved) || o.world.skipped(&c) {
+			continue
+		}
+		if at, ok := first[fmt.Sprintf("%s/%d", c.aggregate, c.event)]; !ok || at.After(saved[i].read) {
+			findings = append(findings, fmt.Sprintf("at %v the checkpoint is behind event %s/%d, which the topic has not accepted yet (%v)", saved[i].read, c.aggregate, c.event, at))
 		}
 	}
 	return findings, nil
 }
 
-func checkReadModels(ctx context.Context, o *outcome) ([]string, error) {
+func checkReadModels(_ context.Context, o *outcome) ([]string, error) {
 	var findings []string
 	for collection, fold := range map[string]func(int, []storedEvent) expected{"ledger": foldLedger, "tally": foldTally} {
-		found, err := o.compare(ctx, collection, fold)
+		found, err := o.compare(collection, fold)
 		if err != nil {
 			return nil, err
 		}
@@ -210,20 +217,15 @@ func checkReadModels(ctx context.Context, o *outcome) ([]string, error) {
 }
 
 // compare compares the read models of a collection with the fold of every aggregate.
-func (o *outcome) compare(ctx context.Context, collection string, fold func(int, []storedEvent) expected) ([]string, error) {
-	cursor, err := o.world.models(collection).Find(ctx, bson.D{}, options.Find().SetBatchSize(10000))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", collection, err)
-	}
-	var documents []bson.M
-	if err := cursor.All(ctx, &documents); err != nil {
-		return nil, fmt.Errorf("read %s: %w", collection, err)
-	}
+func (o *outcome) compare(collection string, fold func(int, []storedEvent) expected) ([]string, error) {
 	var findings []string
-	found := make(map[string]bson.M, len(documents))
-	for _, d := range documents {
-		id, _ := d["_id"].(string)
-		found[id] = plain(d).(bson.M)
+	found := make(map[string]bson.M)
+	for _, raw := range o.world.models(collection) {
+		var d bson.M
+		if err := bson.Unmarshal(raw, &d); err != nil {
+			return nil, fmt.Errorf("read %s: %w", collection, err)
+		}
+		found[text(raw, "_id")] = plain(d).(bson.M)
 	}
 	for id, events := range o.events {
 		e := fold(o.version, events)
@@ -254,23 +256,7 @@ func (o *outcome) compare(ctx context.Context, collection string, fold func(int,
 }
 
 // checkListed compares the parked list and the quarantine with what cannot be applied.
-func checkListed(ctx context.Context, o *outcome) ([]string, error) {
-	var parked []struct {
-		Unit struct {
-			Projection string `bson:"projection"`
-			Aggregate  string `bson:"aggregateId"`
-		} `bson:"_id"`
-		Event  int64  `bson:"eventId"`
-		Reason string `bson:"reason"`
-		Error  string `bson:"error"`
-	}
-	cursor, err := o.world.state("parked").Find(ctx, bson.D{})
-	if err == nil {
-		err = cursor.All(ctx, &parked)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the parked list: %w", err)
-	}
+func checkListed(_ context.Context, o *outcome) ([]string, error) {
 	due := make(map[string]int64)
 	for id, events := range o.events {
 		if e := foldLedger(o.version, events); e.parked > 0 {
@@ -279,17 +265,18 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 	}
 	var findings []string
 	listed := make(map[string]bool) // by more than one generation during a rebuild
-	for _, m := range parked {
-		if !o.world.owns(m.Unit.Projection) {
-			if !slices.ContainsFunc(o.world.pipelines, func(w *World) bool { return w.owns(m.Unit.Projection) }) {
-				findings = append(findings, fmt.Sprintf("%+v is parked, and no pipeline has the projection", m.Unit))
+	for _, m := range o.world.state("parked") {
+		projection, event := text(m, "_id", "projection"), number(m, "eventId")
+		key := projection + "/" + text(m, "_id", "aggregateId")
+		if !o.world.owns(projection) {
+			if !slices.ContainsFunc(o.world.pipelines, func(w *World) bool { return w.owns(projection) }) {
+				findings = append(findings, key+" is parked, and no pipeline has the projection")
 			}
 			continue
 		}
-		key := m.Unit.Projection + "/" + m.Unit.Aggregate
 		listed[key] = true
-		if due[key] != m.Event {
-			findings = append(findings, fmt.Sprintf("%s is parked at event %d (%s: %s)", key, m.Event, m.Reason, m.Error))
+		if due[key] != event {
+			findings = append(findings, fmt.Sprintf("%s is parked at event %d (%s: %s)", key, event, text(m, "reason"), text(m, "error")))
 		}
 	}
 	for key, event := range due {
@@ -297,17 +284,14 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 			findings = append(findings, fmt.Sprintf("%s cannot apply event %d and is not parked", key, event))
 		}
 	}
-	n, err := o.world.state("quarantine").CountDocuments(ctx, bson.D{{Key: "_id.stream", Value: o.world.named("events")}})
-	if err != nil {
-		return nil, fmt.Errorf("count the quarantine: %w", err)
-	}
-	streams := make(bson.A, len(o.world.pipelines))
-	for i, w := range o.world.pipelines {
-		streams[i] = w.named("events")
-	}
-	strange, err := o.world.state("quarantine").CountDocuments(ctx, bson.D{{Key: "_id.stream", Value: bson.D{{Key: "$nin", Value: streams}}}})
-	if err != nil || strange > 0 {
-		findings = append(findings, fmt.Sprintf("the quarantine has %d events of streams that no pipeline has: %v", strange, err))
+	n := 0
+	for _, record := range o.world.state("quarantine") {
+		switch stream := text(record, "_id", "stream"); {
+		case stream == o.world.named("events"):
+			n++
+		case !slices.ContainsFunc(o.world.pipelines, func(w *World) bool { return w.named("events") == stream }):
+			findings = append(findings, fmt.Sprintf("the quarantine has an event of the stream %q, which no pipeline has", stream))
+		}
 	}
 	unreadable, skipped := len(o.unreadable), 0
 	for i := range o.unreadable {
@@ -315,7 +299,7 @@ func checkListed(ctx context.Context, o *outcome) ([]string, error) {
 			skipped++
 		}
 	}
-	if int(n) > unreadable || int(n) < unreadable-skipped {
+	if n > unreadable || n < unreadable-skipped {
 		findings = append(findings, fmt.Sprintf("the quarantine has %d events, and %d are unreadable (%d of them skipped)", n, unreadable, skipped))
 	}
 	return findings, nil

@@ -3,17 +3,12 @@ package simulation
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // reader is an application that reads what it has written: it asks a projector by
@@ -37,17 +32,18 @@ func (r *reader) run(ctx context.Context) {
 		projector := r.world.projectors[r.random.IntN(len(r.world.projectors))]
 		if of, ok := r.writers[r.random.IntN(len(r.writers))].last(); ok {
 			if address := projector.queries(); address != "" {
-				r.ask(ctx, host.Client(), address, of)
+				r.ask(ctx, host.Client(), address, of, pick(r.random, "0s", "500ms", "5s"))
 			}
 		}
 	}
 }
 
-// ask asks for one event. A projector that does not answer says nothing.
-func (r *reader) ask(ctx context.Context, client *http.Client, address string, of commit) {
+// ask asks for one event, and lets the projector wait for it. A projector that does not answer
+// says nothing.
+func (r *reader) ask(ctx context.Context, client *http.Client, address string, of commit, wait string) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	query := url.Values{"projection": {r.world.named("tally")}, "aggregateId": {of.aggregate}, "eventId": {fmt.Sprint(of.event)}, "timeout": {"5s"}}
+	query := url.Values{"projection": {r.world.named("tally")}, "aggregateId": {of.aggregate}, "eventId": {fmt.Sprint(of.event)}, "timeout": {wait}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/applied?"+query.Encode(), nil)
 	if err != nil {
 		return
@@ -69,14 +65,8 @@ func (r *reader) ask(ctx context.Context, client *http.Client, address string, o
 	if answer.Result != "applied" {
 		return
 	}
-	var found model
-	err = r.world.models("tally").FindOne(ctx, bson.D{{Key: "_id", Value: of.aggregate}},
-		options.FindOne().SetProjection(bson.D{{Key: "lastEventId", Value: 1}})).Decode(&found)
-	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
-		return
-	}
-	if found.Last < of.event {
+	if last := number(r.world.model("tally", of.aggregate), "lastEventId"); last < of.event {
 		r.findings = append(r.findings, fmt.Sprintf("at %v: %s was said to have event %d, and its read model is at event %d",
-			time.Since(r.world.history.began), of.aggregate, of.event, found.Last))
+			time.Since(r.world.history.began), of.aggregate, of.event, last))
 	}
 }

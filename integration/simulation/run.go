@@ -102,7 +102,7 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 }
 
 func newOutcome(w *World) *outcome {
-	o := &outcome{world: w, watched: newObserver(w), settles: &settlements{world: w}}
+	o := &outcome{world: w, watched: newObserver(w), settles: &settlements{world: w, settled: make(map[string]int64)}}
 	for i := range w.plan.Writers {
 		o.writers = append(o.writers, newWriter(w, i))
 	}
@@ -153,7 +153,7 @@ func (o *outcome) write(ctx context.Context) {
 // await waits until the pipeline has nothing left to do.
 func (o *outcome) await(ctx context.Context, until time.Time) error {
 	o.version = kept(o.world.definition)
-	if err := o.load(ctx); err != nil {
+	if err := o.load(); err != nil {
 		return err
 	}
 	for time.Now().Before(until) {

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
 // settlements looks for messages that projectors have settled before their events had
@@ -21,6 +20,11 @@ type settlements struct {
 	findings []string
 	// live says that the tally had documents: its first build is over.
 	live bool
+	// seen is how many accepted messages are known, and open are those that were not settled.
+	seen int
+	open []sbemu.Accepted
+	// settled is the last event of each aggregate whose message is settled.
+	settled map[string]int64
 }
 
 // run looks every second until ctx ends.
@@ -36,81 +40,67 @@ func (s *settlements) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			if len(s.findings) < 4 {
-				s.look(ctx)
+				s.look()
 			}
 		}
 	}
 }
 
-// look reads what the broker still has, then what is parked, and the read models last. So an
-// event that is in none of them was in none when the broker was asked.
-func (s *settlements) look(ctx context.Context) {
-	settled := s.settled()
-	var parked []struct {
-		Unit struct {
-			Projection string `bson:"projection"`
-			Aggregate  string `bson:"aggregateId"`
-		} `bson:"_id"`
-	}
-	cursor, err := s.world.state("parked").Find(ctx, bson.D{})
-	if err != nil || cursor.All(ctx, &parked) != nil {
-		return
-	}
-	var models []model
-	cursor, err = s.world.models("tally").Find(ctx, bson.D{},
-		options.Find().SetProjection(bson.D{{Key: "lastEventId", Value: 1}}).SetBatchSize(10000))
-	if err != nil || cursor.All(ctx, &models) != nil {
-		return
-	}
+// look compares what the broker no longer has with what is parked and with the read models.
+func (s *settlements) look() {
+	s.settle()
+	models := s.world.models("tally")
 	live := s.live
 	s.live = live || len(models) > 0
 	if !live {
 		return
 	}
-	for _, m := range parked {
-		if m.Unit.Projection == s.world.named("tally") {
-			delete(settled, m.Unit.Aggregate)
-		}
-	}
 	applied := make(map[string]int64, len(models))
 	for _, m := range models {
-		applied[m.ID] = m.Last
+		applied[text(m, "_id")] = number(m, "lastEventId")
 	}
-	for aggregate, event := range settled {
-		if applied[aggregate] < event {
+	parked := make(map[string]bool)
+	for _, m := range s.world.state("parked") {
+		if text(m, "_id", "projection") == s.world.named("tally") {
+			parked[text(m, "_id", "aggregateId")] = true
+		}
+	}
+	for aggregate, event := range s.settled {
+		if applied[aggregate] < event && !parked[aggregate] {
 			s.findings = append(s.findings, fmt.Sprintf("at %v: the message of %s/%d is settled, the read model is at event %d, and the aggregate is not parked",
 				time.Since(s.world.history.began), aggregate, event, applied[aggregate]))
 		}
 	}
 }
 
-// settled returns the last event of each aggregate whose message is settled.
-func (s *settlements) settled() map[string]int64 {
+// settle notes the messages that have been settled since the last look.
+func (s *settlements) settle() {
 	accepted, err := s.world.bus.Accepted(s.world.topic())
 	if err != nil {
-		return nil
+		return
 	}
 	unsettled := make(map[string]bool)
 	for _, queue := range []string{s.world.subscription(), s.world.subscription() + "/$DeadLetterQueue"} {
 		messages, err := s.world.bus.Messages(queue, 0, math.MaxInt)
 		if err != nil {
-			return nil
+			return
 		}
 		for _, m := range messages {
 			unsettled[m.MessageID] = true
 		}
 	}
+	s.open = append(s.open, accepted[s.seen:]...)
+	s.seen = len(accepted)
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	last := make(map[string]int64)
-	for _, m := range accepted {
+	s.open = slices.DeleteFunc(s.open, func(m sbemu.Accepted) bool {
 		// A message that is accepted at this instant may be in no queue yet.
-		if unsettled[m.MessageID] || s.world.lost[m.MessageID] || !m.AcceptedAt.Before(time.Now()) {
-			continue
+		if s.world.lost[m.MessageID] || unsettled[m.MessageID] || !m.AcceptedAt.Before(time.Now()) {
+			return s.world.lost[m.MessageID]
 		}
 		if aggregate, event, ok := splitMessageID(m.MessageID); ok {
-			last[aggregate] = max(last[aggregate], event)
+			s.settled[aggregate] = max(s.settled[aggregate], event)
 		}
-	}
-	return last
+		return true
+	})
 }

@@ -3,10 +3,13 @@ package simulation
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +29,10 @@ const length = 5 * time.Minute
 //	FOR=8h              from the first seed on, as many as begin in this time
 //	TIMES=N             each seed N times, and in how many it fails
 //	SHRINK=yes          remove faults while the history still fails
+//	PARALLEL=N          how many histories run at once; one for each core by default
+//
+// Histories run in child processes with one thread for Go code each: then they need less of
+// the processor, differ less from run to run, and one that stands still ends only its child.
 func TestHistories(t *testing.T) {
 	first, last := seeds(t)
 	var end time.Time
@@ -37,19 +44,65 @@ func TestHistories(t *testing.T) {
 		end, last = time.Now().Add(d), first+1<<32
 	}
 	var total tally
+	if file := os.Getenv(childFile); file != "" {
+		for seed := first; seed <= last; seed++ {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) { total.count(check(t, NewPlan(seed, length))) })
+		}
+		total.write(t, file)
+		return
+	}
 	began := time.Now()
 	defer func() { total.print(time.Since(began)) }()
 	var running sync.WaitGroup
 	defer running.Wait()
 	places := make(chan struct{}, parallel())
-	for seed := first; seed <= last && (end.IsZero() || time.Now().Before(end)); seed++ {
+	for seed := first; seed <= last && (end.IsZero() || time.Now().Before(end)); seed += seedsOfAChild {
 		places <- struct{}{}
+		if t.Failed() && failFast() {
+			break
+		}
 		running.Go(func() {
 			defer func() { <-places }()
-			t.Run(fmt.Sprint(seed), func(t *testing.T) { total.add(check(t, NewPlan(seed, length))) })
+			part, err := child(t, seed, min(seed+seedsOfAChild-1, last))
+			total.add(part)
+			if err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
+
+const (
+	// childFile is the variable with the file into which a child process writes its tally.
+	childFile = "PENSTOCK_SIMULATION_TALLY"
+	// seedsOfAChild is how many histories a child process runs at most.
+	seedsOfAChild = 5
+)
+
+// child runs histories in a child process. The error says that one has failed.
+func child(t *testing.T, first, last uint64) (*tally, error) {
+	t.Helper()
+	part := new(tally)
+	file := filepath.Join(t.TempDir(), "tally.json")
+	run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHistories$", "-test.timeout=0",
+		fmt.Sprintf("-test.v=%v", testing.Verbose()), fmt.Sprintf("-test.failfast=%v", failFast()))
+	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d..%d", first, last), "FOR=", "GOMAXPROCS=1", childFile+"="+file)
+	out, err := run.CombinedOutput()
+	if err != nil || testing.Verbose() {
+		fmt.Printf("%s", out)
+	}
+	if err != nil {
+		err = fmt.Errorf("seeds %d to %d: %w", first, last, err)
+	}
+	text, readErr := os.ReadFile(file)
+	if readErr == nil {
+		readErr = json.Unmarshal(text, part)
+	}
+	return part, errors.Join(err, readErr)
+}
+
+// failFast reports whether the first failed history ends the test.
+func failFast() bool { return flag.Lookup("test.failfast").Value.String() == "true" }
 
 // TestPlansThatFailedOnce runs the histories that have shown a defect. Their plans are data in
 // testdata/failed, because a seed's plan can change. The name of each file is its defect.
@@ -81,7 +134,7 @@ func parallel() int {
 	if n, err := strconv.Atoi(os.Getenv("PARALLEL")); err == nil && n > 0 {
 		return n
 	}
-	return 2
+	return runtime.NumCPU()
 }
 
 // check runs a plan, and reports each breach with the command that repeats it.
@@ -184,30 +237,52 @@ func seeds(t *testing.T) (first, last uint64) {
 // tally adds up histories.
 type tally struct {
 	mu        sync.Mutex
-	histories int
-	events    int
-	answers   int
-	virtual   time.Duration
-	faults    map[string]int
-	slowest   time.Duration
+	Histories int
+	Events    int
+	Answers   int
+	Virtual   time.Duration
+	Faults    map[string]int
+	Slowest   time.Duration
 }
 
-func (c *tally) add(r *Result) {
+// count adds a history.
+func (c *tally) count(r *Result) {
 	if r == nil {
 		return
 	}
+	one := tally{Histories: 1, Events: r.Events, Answers: r.Answers, Virtual: r.Virtual, Slowest: r.Settled, Faults: make(map[string]int)}
+	for _, f := range r.Plan.Faults {
+		one.Faults[f.Kind]++
+	}
+	c.add(&one)
+}
+
+// add adds another tally.
+func (c *tally) add(other *tally) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.histories++
-	c.events += r.Events
-	c.answers += r.Answers
-	c.virtual += r.Virtual
-	c.slowest = max(c.slowest, r.Settled)
-	if c.faults == nil {
-		c.faults = make(map[string]int)
+	c.Histories += other.Histories
+	c.Events += other.Events
+	c.Answers += other.Answers
+	c.Virtual += other.Virtual
+	c.Slowest = max(c.Slowest, other.Slowest)
+	if c.Faults == nil {
+		c.Faults = make(map[string]int)
 	}
-	for _, f := range r.Plan.Faults {
-		c.faults[f.Kind]++
+	for kind, n := range other.Faults {
+		c.Faults[kind] += n
+	}
+}
+
+// write writes the tally for the parent process.
+func (c *tally) write(t *testing.T, file string) {
+	t.Helper()
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -216,8 +291,8 @@ func (c *tally) print(took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fmt.Printf("%d histories with %d events, %d answers of /applied and %v of virtual time in %v (%.1f a minute), each held against %d promises; the slowest settled in %v\n",
-		c.histories, c.events, c.answers, c.virtual.Round(time.Second), took.Round(time.Second), float64(c.histories)/took.Minutes(), len(promises), c.slowest.Round(time.Second))
+		c.Histories, c.Events, c.Answers, c.Virtual.Round(time.Second), took.Round(time.Second), float64(c.Histories)/took.Minutes(), len(promises), c.Slowest.Round(time.Second))
 	for _, kind := range slices.Sorted(maps.Keys(faultKinds)) {
-		fmt.Printf("  %6d  %s\n", c.faults[kind], kind)
+		fmt.Printf("  %6d  %s\n", c.Faults[kind], kind)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
@@ -51,12 +50,13 @@ type servers struct {
 	mongo   *mongoemu.Server
 	bus     *sbemu.Server
 	kube    *apiServer
+	// agreed are the documents by which processes agree.
+	agreed *registers
 	// ahead is how far the clock of MongoDB is ahead of the processes' clocks.
 	ahead atomic.Int64
 	// pipelines are those that share the servers.
 	pipelines []*World
-	// client reaches MongoDB over a link without faults. Writers, observers and validators
-	// use it.
+	// client reaches MongoDB over a link without faults. Writers use it.
 	client *mongo.Client
 }
 
@@ -97,7 +97,8 @@ type World struct {
 
 // newServers starts the servers of a plan. folder is for files.
 func newServers(p *Plan, folder string) (*servers, error) {
-	s := &servers{folder: folder, network: virtual.NewNetwork(p.Seed)}
+	s := &servers{folder: folder, network: virtual.NewNetwork(p.Seed), agreed: newRegisters()}
+	s.network.Tap = s.agreed.tap
 	s.ahead.Store(int64(p.ClockOffset))
 	var err error
 	s.mongo, err = mongoemu.New(mongoemu.Config{
@@ -128,9 +129,8 @@ func newServers(p *Plan, folder string) (*servers, error) {
 	if err := os.WriteFile(s.kubeconfig(), []byte(kubeconfig), 0o600); err != nil {
 		return nil, err
 	}
-	// A failover may roll back what weaker reads return.
-	s.client, err = mongo.Connect(options.Client().ApplyURI(s.mongo.URI()).SetReadConcern(readconcern.Majority()).
-		SetDialer(s.network.NewHost("observer").Dialer(mongodb)))
+	s.client, err = mongo.Connect(options.Client().ApplyURI(s.mongo.URI()).
+		SetDialer(s.network.NewHost("writers").Dialer(mongodb)))
 	return s, err
 }
 
@@ -172,13 +172,55 @@ func (w *World) topic() string { return w.named("events") }
 
 func (w *World) subscription() string { return w.topic() + "/Subscriptions/" + subscription }
 
-func (w *World) state(collection string) *mongo.Collection {
-	return w.client.Database(stateDatabase).Collection(collection)
+// state returns the documents of a collection of the state database that a majority has.
+func (w *World) state(collection string) []bson.Raw {
+	return w.mongo.Documents(stateDatabase, collection)
 }
 
-// models is the collection of a projection.
-func (w *World) models(projection string) *mongo.Collection {
-	return w.client.Database(modelsDatabase).Collection(w.named(projection))
+// checkpoint is the part of the stored checkpoint that observers compare.
+type checkpoint struct {
+	Token       bson.Raw       `bson:"token"`
+	Epoch       int64          `bson:"epoch"`
+	ClusterTime bson.Timestamp `bson:"clusterTime"`
+	Recovery    bson.Raw       `bson:"recovery"`
+}
+
+// checkpoint returns the checkpoint; the zero value if there is none.
+func (w *World) checkpoint() (found checkpoint) {
+	if document := withID(w.state("checkpoints"), w.named("events")); document != nil {
+		_ = bson.Unmarshal(document, &found) // a document that cannot be read has no position
+	}
+	return found
+}
+
+// models returns the read models of a projection that a majority has.
+func (w *World) models(projection string) []bson.Raw {
+	return w.mongo.Documents(modelsDatabase, w.named(projection))
+}
+
+// model returns a read model of a projection; nil if there is none.
+func (w *World) model(projection, aggregate string) bson.Raw {
+	return withID(w.models(projection), aggregate)
+}
+
+// withID returns the document with an id; nil if there is none.
+func withID(documents []bson.Raw, id string) bson.Raw {
+	i := slices.IndexFunc(documents, func(d bson.Raw) bool { return text(d, "_id") == id })
+	if i < 0 {
+		return nil
+	}
+	return documents[i]
+}
+
+// text and number return a field of a document; the zero value if it has none.
+func text(document bson.Raw, path ...string) string {
+	found, _ := document.Lookup(path...).StringValueOK()
+	return found
+}
+
+func number(document bson.Raw, path ...string) int64 {
+	found, _ := document.Lookup(path...).AsInt64OK()
+	return found
 }
 
 func (w *World) events() *mongo.Collection {
@@ -212,6 +254,7 @@ func (w *World) environ(version int) []string {
 		"PENSTOCK_STATE_DATABASE=" + stateDatabase,
 		"PENSTOCK_READMODELS_DATABASE=" + modelsDatabase,
 		"PENSTOCK_ELECTION=" + p.Election,
+		"PENSTOCK_LEASE_NAME=" + w.named("lease"),
 		"KUBECONFIG=" + w.kubeconfig(),
 		"PENSTOCK_PROJECTIONS=" + w.projections(version),
 		"PENSTOCK_QUERY_ADDRESS=:8081",
@@ -437,26 +480,15 @@ type skip struct {
 }
 
 // skipping notes what a move of the checkpoint skips.
-func (w *World) skipping(ctx context.Context, move func()) {
-	checkpoint := func() (found struct {
-		ClusterTime bson.Timestamp `bson:"clusterTime"`
-		Recovery    bson.Raw       `bson:"recovery"`
-	}) {
-		for ctx.Err() == nil {
-			err := w.state("checkpoints").FindOne(ctx, bson.D{{Key: "_id", Value: w.named("events")}}).Decode(&found)
-			if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
-				break
-			}
-			wait(ctx, time.Second)
-		}
+func (w *World) skipping(move func()) {
+	before := w.checkpoint()
+	move()
+	after := w.checkpoint()
+	for _, found := range []*checkpoint{&before, &after} {
 		if found.Recovery != nil {
 			found.ClusterTime = bson.Timestamp{}
 		}
-		return found
 	}
-	before := checkpoint()
-	move()
-	after := checkpoint()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.skips = append(w.skips, skip{before.ClusterTime, time.Now(), time.Unix(int64(after.ClusterTime.T), 0)})

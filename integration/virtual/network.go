@@ -22,6 +22,9 @@ type Network struct {
 	// seed makes the sources from which each host draws its latencies.
 	seed    uint64
 	servers map[string]*listener
+	// Tap, if set before the first connection, returns for each connection to a server what
+	// receives the bytes that the client and the server send; nil for nothing.
+	Tap func(host, server string) (toServer, toClient io.Writer)
 }
 
 // NewNetwork makes a network without hosts and servers.
@@ -286,10 +289,13 @@ type pair struct {
 func newPair(l *link, server address) *pair {
 	p := &pair{link: l}
 	up, down := &pipe{link: l, direction: ToServer}, &pipe{link: l, direction: ToClient}
-	up.changed, down.changed = make(chan struct{}), make(chan struct{})
+	up.changed, down.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	host := address(l.host.name)
 	p.client = &conn{pair: p, out: up, in: down, local: host, remote: server}
 	p.server = &conn{pair: p, out: down, in: up, local: server, remote: host}
+	if tap := l.host.network.Tap; tap != nil {
+		up.tap, down.tap = tap(l.host.name, string(server))
+	}
 	return p
 }
 
@@ -305,8 +311,7 @@ func (p *pair) reset(tail bool) {
 	}
 }
 
-// pipe is one direction of a connection: segments on their way, and the bytes that have
-// arrived and are not read yet.
+// pipe is one direction of a connection. Only one goroutine at a time reads it.
 type pipe struct {
 	link      *link
 	direction Direction
@@ -315,13 +320,15 @@ type pipe struct {
 	// travelling are the segments that were written and have not arrived, in order.
 	travelling []segment
 	// last is when the newest segment arrives, if nothing holds it.
-	last    time.Time
-	arrived []byte
+	last time.Time
+	// arrived are the segments that have arrived and are not read yet.
+	arrived [][]byte
 	// ended is set when a segment with an end has arrived, or the connection is broken.
 	ended   error
-	closed  bool // no more segments are taken
-	lost    bool // segments that are on their way are lost
-	changed chan struct{}
+	closed  bool          // no more segments are taken
+	lost    bool          // segments that are on their way are lost
+	changed chan struct{} // tells the reader of a change
+	tap     io.Writer     // nil if nothing receives what is sent
 }
 
 // segment is what one Write has written. end, if set, is how the direction ends.
@@ -330,10 +337,12 @@ type segment struct {
 	end  error
 }
 
-// wake tells the reader of a change. The caller holds the lock.
+// wake tells the reader of a change.
 func (p *pipe) wake() {
-	close(p.changed)
-	p.changed = make(chan struct{})
+	select {
+	case p.changed <- struct{}{}:
+	default: // it has not seen the last one yet
+	}
 }
 
 // send puts a segment on its way.
@@ -345,6 +354,9 @@ func (p *pipe) send(s segment) bool {
 		return false
 	}
 	p.closed = s.end != nil
+	if p.tap != nil && len(s.data) > 0 {
+		_, _ = p.tap.Write(s.data)
+	}
 	p.travelling = append(p.travelling, s)
 	// Segments arrive in order.
 	at := time.Now().Add(wait)
@@ -368,11 +380,27 @@ func (p *pipe) arrive() {
 	}
 	s := p.travelling[0]
 	p.travelling = p.travelling[1:]
-	p.arrived = append(p.arrived, s.data...)
+	if len(s.data) > 0 {
+		p.arrived = append(p.arrived, s.data)
+	}
 	if s.end != nil && p.ended == nil {
 		p.ended = s.end
 	}
 	p.wake()
+}
+
+// read takes bytes that have arrived, and returns how the direction has ended.
+func (p *pipe) read(b []byte) (n int, ended error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n < len(b) && len(p.arrived) > 0 {
+		taken := copy(b[n:], p.arrived[0])
+		n += taken
+		if p.arrived[0] = p.arrived[0][taken:]; len(p.arrived[0]) == 0 {
+			p.arrived = p.arrived[1:]
+		}
+	}
+	return n, p.ended
 }
 
 // release delivers the segments that a hold has kept.
@@ -414,12 +442,7 @@ var _ net.Conn = (*conn)(nil)
 func (c *conn) Read(b []byte) (int, error) {
 	for {
 		expired := c.read.wait()
-		c.in.mu.Lock()
-		changed := c.in.changed
-		n := copy(b, c.in.arrived)
-		c.in.arrived = c.in.arrived[n:]
-		ended := c.in.ended
-		c.in.mu.Unlock()
+		n, ended := c.in.read(b)
 		if err := c.failure(); err != nil {
 			return 0, c.fail("read", err)
 		}
@@ -438,7 +461,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		default:
 		}
 		select {
-		case <-changed:
+		case <-c.in.changed:
 		case <-expired:
 		}
 	}
@@ -470,9 +493,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.out.send(segment{end: io.EOF})
-	c.in.mu.Lock()
 	c.in.wake()
-	c.in.mu.Unlock()
 	c.pair.link.forget(c.pair)
 	return nil
 }
@@ -484,9 +505,7 @@ func (c *conn) broken(err error) {
 		c.err = err
 	}
 	c.mu.Unlock()
-	c.in.mu.Lock()
 	c.in.wake()
-	c.in.mu.Unlock()
 }
 
 func (c *conn) failure() error {

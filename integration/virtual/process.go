@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	projector "github.com/penstock-cdc/penstock/projector/app"
 	publisher "github.com/penstock-cdc/penstock/publisher/app"
@@ -71,19 +73,20 @@ func Start(n *Network, spec Spec) *Process {
 	return p
 }
 
-// run is the main function.
+// run is the main function. The registry has no metrics of the Go runtime and of the operating
+// system's process, which are those of the whole bubble.
 func (p *Process) run(ctx context.Context, spec Spec) int {
 	mongoDB, serviceBus, kubernetes := p.host.Dialer(MongoDB), p.host.Dialer(ServiceBus).Dial, p.host.Dialer(Kubernetes).DialContext
 	return cli.Run(ctx, string(spec.Kind), spec.Env, spec.Stderr, func(environ func(string) (string, bool)) (cli.Program, error) {
 		if spec.Kind == Publisher {
 			return publisher.Parse(spec.Args, environ, spec.Stdout, spec.Stderr, func(o *publisher.Options) {
 				o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Config.Election.Dial = mongoDB, serviceBus, kubernetes
-				o.Listener = p.admin
+				o.Registry, o.Listener = prometheus.NewRegistry(), p.admin
 			})
 		}
 		return projector.Parse(spec.Args, environ, spec.Stdout, spec.Stderr, func(o *projector.Options) {
 			o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial = mongoDB, serviceBus
-			o.Listener = p.admin
+			o.Registry, o.Listener = prometheus.NewRegistry(), p.admin
 			if o.Config.Process.QueryAddress != "" {
 				o.QueryListener = p.queries
 			}
