@@ -292,7 +292,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if c.ServiceBus.Receiver == config.ReceiverSDK {
 		dial = drain.DialSDK(subscription)
 	}
-	acceptor, err := drain.New(drain.Options{
+	acceptor := drain.New(drain.Options{
 		Dial:          dial,
 		Handler:       handler,
 		Judge:         messageJudge{reading, c},
@@ -317,25 +317,17 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		Connected: connected,
 		Pausing:   pausing,
 	})
-	if err != nil {
-		return nil, nil, err
-	}
 	var deadLetters *deadletter.Counter
 	if c.Backlog.Interval > 0 {
-		counter, err := backlog.New(backlog.Options{
+		counter := backlog.New(backlog.Options{
 			Dial:       backlog.Dial(subscription),
 			Interval:   c.Backlog.Interval,
 			Limit:      c.Backlog.Limit,
 			Registerer: p.registry,
 			Logger:     p.logger,
 		})
-		if err != nil {
-			return nil, nil, err
-		}
 		group.Go(func() error { return counter.Run(ctx) })
-		if deadLetters, err = p.deadLetters(subscription); err != nil {
-			return nil, nil, err
-		}
+		deadLetters = p.deadLetters(subscription)
 		group.Go(func() error { return deadLetters.Run(ctx) })
 	}
 	source := &applied{entries: past.follower.Projections, stores: s, parked: parked, events: events}
@@ -353,9 +345,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	past.coordinator = p.coordinator(s, past, parked, events)
 	var reconciler *reconcile.Reconciler
 	if c.History.Reconcile > 0 {
-		if reconciler, err = p.reconciler(s, past, eng, parked, reader, subscription); err != nil {
-			return nil, nil, err
-		}
+		reconciler = p.reconciler(s, past, eng, parked, reader, subscription)
 		group.Go(func() error { return reconciler.Run(ctx) })
 	}
 	watchState(h, past, deadLetters, reconciler)

@@ -23,7 +23,7 @@ func deadReasons() []string {
 }
 
 // deadLetters makes the counter of dead letters.
-func (p *Projector) deadLetters(subscription sbus.Subscription) (*deadletter.Counter, error) {
+func (p *Projector) deadLetters(subscription sbus.Subscription) *deadletter.Counter {
 	return deadletter.New(deadletter.Options{
 		Dial:       deadletter.Dial(subscription),
 		Interval:   p.config.Backlog.Interval,

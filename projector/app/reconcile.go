@@ -31,8 +31,8 @@ const sweepGrace = 30 * time.Second
 
 // reconciler makes the reconciler, with which the read models converge whatever the broker
 // does.
-func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) (*reconcile.Reconciler, error) {
-	healer, err := deadletter.NewHealer(deadletter.HealerOptions{
+func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) *reconcile.Reconciler {
+	healer := deadletter.NewHealer(deadletter.HealerOptions{
 		Dial: deadletter.Dial(subscription),
 		Applier: applier{
 			targets: eng.Targets, engine: eng, parked: parked, entries: h.follower.Projections,
@@ -45,9 +45,6 @@ func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine,
 		Registerer: p.registry,
 		Logger:     p.logger,
 	})
-	if err != nil {
-		return nil, err
-	}
 	interval := time.Duration(p.config.History.Reconcile)
 	return reconcile.New(reconcile.Options{
 		Interval: interval,

@@ -65,7 +65,8 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 		t.Fatal(err)
 	}
 	h.jobs = job.NewStore(h.database, job.Options{})
-	parked := park.NewStore(h.database.Collection(park.CollectionName), park.Options{Served: []park.Served{{Projection: "visits", Generation: 2}}, Reasons: operate.Reasons()})
+	parked := park.NewStore(h.database.Collection(park.CollectionName), park.Options{Reasons: operate.Reasons()})
+	parked.Serve([]park.Served{{Projection: "visits", Generation: 2}})
 	if err := errors.Join(h.jobs.Prepare(t.Context()), park.Prepare(t.Context(), h.database.Collection(park.CollectionName))); err != nil {
 		t.Fatal(err)
 	}

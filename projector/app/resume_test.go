@@ -277,7 +277,8 @@ func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) erro
 	if err != nil {
 		return err
 	}
-	list := park.NewStore(w.list, park.Options{Served: []park.Served{{Projection: "tally"}}, Reasons: operate.Reasons(), FirstRetry: 10 * time.Millisecond, MaxRetry: time.Second})
+	list := park.NewStore(w.list, park.Options{Reasons: operate.Reasons(), FirstRetry: 10 * time.Millisecond, MaxRetry: time.Second})
+	list.Serve([]park.Served{{Projection: "tally"}})
 	sequence := event.SequenceStrict
 	if r.increasing {
 		sequence = event.SequenceIncreasing

@@ -248,9 +248,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if reached {
 		made.terms.TopicReached()
 	}
-	if made.inventory, err = p.newInventory(s, topicFill{namespace, c.ServiceBus.Topic}); err != nil {
-		return nil, err
-	}
+	made.inventory = p.newInventory(s, topicFill{namespace, c.ServiceBus.Topic})
 	h.Ready("pause", made.pausing.Check)
 	watchInventory(h, made.inventory)
 	return made, made.terms.AwaitPipeline(ctx, s.events.Database().Client())

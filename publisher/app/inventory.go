@@ -12,7 +12,7 @@ import (
 )
 
 // newInventory makes the counter of quarantine, topic and oplog. It runs beside the terms.
-func (p *Publisher) newInventory(s *stores, topic inventory.Topic) (*inventory.Counter, error) {
+func (p *Publisher) newInventory(s *stores, topic inventory.Topic) *inventory.Counter {
 	return inventory.New(inventory.Options{
 		Quarantine: quarantine.NewRecords(s.state, p.config.Stream.Name),
 		Topic:      topic,

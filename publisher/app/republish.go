@@ -60,7 +60,7 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 		return nil, err
 	}
 	r := &republisher{limiter: limit.limiter(), failed: make(map[uint64]error), done: done}
-	r.dispatcher, err = publish.New(publish.Options{
+	r.dispatcher = publish.New(publish.Options{
 		Connect:           connect,
 		Encoder:           c.Publish.Encoder(sessions),
 		SessionKey:        sessions.Key,
@@ -82,7 +82,7 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 		}),
 		Logger: o.Logger,
 	})
-	return r, err
+	return r, nil
 }
 
 // run publishes the events that feed submits, and waits for all of them. It returns how

@@ -43,12 +43,9 @@ type Counter struct {
 }
 
 // New makes a counter and registers its metrics. It makes no request.
-func New(o Options) (*Counter, error) {
+func New(o Options) *Counter {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("validate options of counting sessions: %w", err)
-	}
-	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}, nil
+	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}
 }
 
 // Run counts until ctx ends, and returns nil. Failures appear in the metrics and in the

@@ -37,10 +37,7 @@ func start(t *testing.T, b *broker, changes ...func(*backlog.Options)) *counting
 	for _, change := range changes {
 		change(&o)
 	}
-	counter, err := backlog.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := backlog.New(o)
 	var ctx context.Context
 	ctx, c.stop = context.WithCancel(t.Context())
 	go func() { c.done <- counter.Run(ctx) }()
@@ -334,20 +331,6 @@ func TestFailedDialIsCountedAndLogged(t *testing.T) {
 			t.Errorf("the log is %s", c.log)
 		}
 	})
-}
-
-func TestWrongOptionsAreRefused(t *testing.T) {
-	t.Parallel()
-	dial := (&broker{}).dial
-	for name, o := range map[string]backlog.Options{
-		"no Dial":  {},
-		"interval": {Dial: dial, Interval: -1},
-		"limit":    {Dial: dial, Limit: -1},
-	} {
-		if _, err := backlog.New(o); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
 }
 
 func TestMetricNamesPassTheLinter(t *testing.T) {

@@ -2,8 +2,6 @@ package backlog
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,16 +34,4 @@ func (o Options) withDefaults() Options {
 	o.Interval = cmp.Or(o.Interval, defaultInterval)
 	o.Limit = cmp.Or(o.Limit, defaultLimit)
 	return o
-}
-
-func (o Options) validate() error {
-	switch {
-	case o.Dial == nil:
-		return errors.New("no Dial")
-	case o.Interval < 0:
-		return fmt.Errorf("an interval of %s", o.Interval)
-	case o.Limit < 0:
-		return fmt.Errorf("a limit of %d", o.Limit)
-	}
-	return nil
 }

@@ -36,7 +36,7 @@ func (c *Config) ValidateParts(parts Part) error {
 		{PartServiceBus, c.ServiceBus.validate},
 		{PartProjections, c.Projections.validate},
 		{PartFields, c.Fields.Validate},
-		{partSessions, c.Sessions.validate},
+		{partSessions, c.validateSessions},
 		{partBacklog, c.Backlog.validate},
 		{PartHistory, c.History.validate},
 		{partProcess, c.Process.validate},

@@ -75,11 +75,12 @@ func CheckSample(setting string, events int) error {
 	return errors.Join(p...)
 }
 
-func (s Sessions) validate() error {
+func (c *Config) validateSessions() error {
 	var p problems
+	s, idle := &c.Sessions, c.SessionIdle()
 	p.require(s.Slots >= 0 && s.Slots <= maxSessions, "PENSTOCK_SESSIONS is %d: use 1 to %d, or 0 for the receiver's default", s.Slots, maxSessions)
 	p.require(s.Idle >= 0, "PENSTOCK_SESSION_IDLE is %v: use a positive duration, or 0 for the receiver's default", s.Idle)
-	p.require(s.Hold >= s.Idle, "PENSTOCK_SESSION_HOLD is %v, less than PENSTOCK_SESSION_IDLE (%v): use at least as much", s.Hold, s.Idle)
+	p.require(s.Hold >= idle, "PENSTOCK_SESSION_HOLD is %v, less than PENSTOCK_SESSION_IDLE (%v): use at least as much", s.Hold, idle)
 	p.require(s.Tenure >= time.Second, "PENSTOCK_SESSION_TENURE is %v: use at least 1s", s.Tenure)
 	p.require(s.GapHold > 0, "PENSTOCK_GAP_HOLD is %v: use a positive duration", s.GapHold)
 	p.require(s.GapTimeout >= s.GapHold, "PENSTOCK_GAP_TIMEOUT is %v, less than PENSTOCK_GAP_HOLD (%v): use more", s.GapTimeout, s.GapHold)

@@ -3,7 +3,6 @@ package deadletter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/poll"
@@ -36,12 +35,9 @@ type Counter struct {
 }
 
 // New makes a counter and registers its metrics. It makes no request.
-func New(o Options) (*Counter, error) {
+func New(o Options) *Counter {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("validate options of counting dead letters: %w", err)
-	}
-	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}, nil
+	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}
 }
 
 // Run counts until ctx ends, and returns nil. Failures are logged, and lasting ones

@@ -116,10 +116,7 @@ type counting struct {
 func start(t *testing.T, b *broker) *counting {
 	t.Helper()
 	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
-	counter, err := deadletter.New(deadletter.Options{Dial: b.dial, Interval: interval, Reasons: []string{"expression", "TTLExpiredException"}, Registerer: c.registry, Logger: zerolog.New(c.log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := deadletter.New(deadletter.Options{Dial: b.dial, Interval: interval, Reasons: []string{"expression", "TTLExpiredException"}, Registerer: c.registry, Logger: zerolog.New(c.log)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- counter.Run(ctx) }()
@@ -273,21 +270,6 @@ func TestLostConnectionIsReplaced(t *testing.T) {
 			t.Errorf("%d connections were opened, the log is %s", c.dialed, c.log)
 		}
 	})
-}
-
-func TestWrongOptionsAreRefused(t *testing.T) {
-	t.Parallel()
-	dial := (&broker{}).dial
-	for name, o := range map[string]deadletter.Options{
-		"no Dial":  {},
-		"interval": {Dial: dial, Interval: -1},
-		"messages": {Dial: dial, Limit: -1},
-		"bytes":    {Dial: dial, LimitBytes: -1},
-	} {
-		if _, err := deadletter.New(o); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
 }
 
 func TestMetricNamesPassTheLinter(t *testing.T) {

@@ -3,7 +3,6 @@ package deadletter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -81,10 +80,7 @@ type Healer struct {
 }
 
 // NewHealer makes a healer. It makes no request.
-func NewHealer(o HealerOptions) (*Healer, error) {
-	if o.Dial == nil || o.Applier == nil || o.Reader == nil {
-		return nil, errors.New("heal dead letters: Dial, Applier and Reader are required")
-	}
+func NewHealer(o HealerOptions) *Healer {
 	o.Limit, o.LimitBytes = cmp.Or(o.Limit, 1000), cmp.Or(o.LimitBytes, defaultLimitBytes)
 	o.Timeout = cmp.Or(o.Timeout, defaultPass)
 	h := &Healer{options: o, reasons: make(map[string]prometheus.Counter), connection: sbus.Keep(o.Dial, o.Logger)}
@@ -93,7 +89,7 @@ func NewHealer(o HealerOptions) (*Healer, error) {
 	for _, reason := range o.Reasons {
 		h.reasons[reason] = healed.WithLabelValues(reason)
 	}
-	return h, nil
+	return h
 }
 
 // Heal makes one pass over the queue. It peeks at the messages, lets the applier fold

@@ -116,10 +116,7 @@ func heal(t *testing.T, q *letters, a applied, o deadletter.HealerOptions) (remo
 	}
 	o.Dial, o.Applier, o.Reader, o.Registerer = func() (deadletter.Queue, error) { return q, nil }, a, reader, registry
 	o.Reasons = []string{"TTLExpiredException", "MaxDeliveryCountExceeded", "expression"}
-	h, err := deadletter.NewHealer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := deadletter.NewHealer(o)
 	defer h.Close()
 	q.locked = make(map[int64]bool)
 	removed, err = h.Heal(t.Context())

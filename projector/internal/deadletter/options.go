@@ -2,8 +2,6 @@ package deadletter
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,18 +40,4 @@ func (o Options) withDefaults() Options {
 	o.Limit = cmp.Or(o.Limit, defaultLimit)
 	o.LimitBytes = cmp.Or(o.LimitBytes, defaultLimitBytes)
 	return o
-}
-
-func (o Options) validate() error {
-	switch {
-	case o.Dial == nil:
-		return errors.New("no Dial")
-	case o.Interval < 0:
-		return fmt.Errorf("an interval of %s", o.Interval)
-	case o.Limit < 0:
-		return fmt.Errorf("a limit of %d messages", o.Limit)
-	case o.LimitBytes < 0:
-		return fmt.Errorf("a limit of %d bytes", o.LimitBytes)
-	}
-	return nil
 }

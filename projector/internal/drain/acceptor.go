@@ -49,11 +49,8 @@ type Acceptor struct {
 const refusalsOut = 3
 
 // New makes an acceptor and registers its metrics. It does not connect.
-func New(o Options) (*Acceptor, error) {
+func New(o Options) *Acceptor {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("validate options of draining: %w", err)
-	}
 	failures := newFailures(o.ParkAfter)
 	m := newMetrics(o.Registerer, func() float64 { return float64(failures.shown(time.Now())) })
 	m.slots.Set(float64(o.Slots))
@@ -65,7 +62,7 @@ func New(o Options) (*Acceptor, error) {
 		metrics: m, failures: failures,
 		// A session has a pump, a keeper, mostly one call, and settlements in between.
 		workers: workers.New(4 * o.Slots),
-	}, nil
+	}
 }
 
 // Run drains until ctx ends. Then it accepts no further session, finishes and settles what

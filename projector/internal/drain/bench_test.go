@@ -130,10 +130,7 @@ func drainAll(b *testing.B, broker *fakeBroker) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a, err := drain.New(drain.Options{Dial: broker.Dial, Handler: newModel(benchLatency), Reader: reader})
-	if err != nil {
-		b.Fatal(err)
-	}
+	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newModel(benchLatency), Reader: reader})
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()

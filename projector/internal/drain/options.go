@@ -3,8 +3,6 @@ package drain
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -145,29 +143,6 @@ func (o Options) withDefaults() Options {
 		o.Pausing = never{}
 	}
 	return o
-}
-
-func (o Options) validate() error {
-	var problems []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Errorf(format, args...))
-		}
-	}
-	check(o.Dial != nil, "no Dial")
-	check(o.Handler != nil, "no Handler")
-	check(o.Reader != nil, "no Reader")
-	check(o.Sequence == event.SequenceStrict || o.Sequence == event.SequenceIncreasing, "a sequence %q", o.Sequence)
-	check(o.Slots > 0 && o.Slots <= maxSlots, "%d slots, allowed are 1 to %d", o.Slots, maxSlots)
-	check(o.Connections > 0 && o.Connections <= maxConnections, "%d connections, allowed are 1 to %d", o.Connections, maxConnections)
-	check(o.BatchSize > 0 && o.BatchSize <= maxBatchSize, "batches of %d, allowed are 1 to %d", o.BatchSize, maxBatchSize)
-	check(o.BufferBytes > 0, "a buffer of %d bytes", o.BufferBytes)
-	check(o.SessionIdle > 0 && o.SessionHold >= o.SessionIdle, "sessions idle %s and kept %s: the second must be at least the first", o.SessionIdle, o.SessionHold)
-	check(o.SessionTenure > 0, "a tenure of %s", o.SessionTenure)
-	check(o.Hold > 0 && o.GapTimeout >= o.Hold, "gaps held %s and repaired for %s: the second must be at least the first", o.Hold, o.GapTimeout)
-	check(o.ParkAfter > 0, "aggregates given up after %s", o.ParkAfter)
-	check(o.DrainTimeout > 0, "a drain timeout of %s", o.DrainTimeout)
-	return errors.Join(problems...)
 }
 
 // Pausing says when sessions may be held.

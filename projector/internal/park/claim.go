@@ -172,13 +172,16 @@ func (s *Store) change(ctx context.Context, c model.Claimed, set bson.D, unset .
 // its first attempt is a minute away. There can be as many of them as there are aggregates.
 const seldomAttempts = 6
 
+// maxSeldom bounds the wait of such a marker.
+const maxSeldom = time.Hour
+
 // retryAfter returns the wait after the given number of attempts, which is 0 for an
 // aggregate that was just parked. Half of the wait is random, so that aggregates which
 // were parked together are not due together.
 func (s *Store) retryAfter(attempts int, seldom bool) time.Duration {
 	limit := s.options.MaxRetry
 	if seldom {
-		limit = s.options.MaxSeldom
+		limit = maxSeldom
 	}
 	return backoff.After(s.options.FirstRetry, limit, attempts+1)
 }

@@ -20,7 +20,7 @@ func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 		second, third := seven, seven
 		second.Generation, third.Generation = 2, 3
 		c := parktest.NewCollection(t, &server)
-		s := park.NewStore(c, park.Options{Served: []park.Served{{Projection: "users"}}})
+		s := newStore(c, park.Options{}, park.Served{Projection: "users"})
 		parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 3, Resumes: true})
 		parkOne(t, s, model.Marker{Unit: second, Reason: "missing", EventID: 4, Head: 4, Resumes: true})
 

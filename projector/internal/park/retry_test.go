@@ -61,7 +61,7 @@ func wait(d time.Duration) { <-time.After(d) }
 func TestRetryMakesAPermanentMarkerClaimable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: "users"}}})
+		s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
 		parkOne(t, s, permanent)
 		if claimed(t, s) != nil {
 			t.Fatal("a permanent marker is claimable")
@@ -91,7 +91,7 @@ func TestRetryMakesAPermanentMarkerClaimable(t *testing.T) {
 func TestRetriesOfOneEventBackOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: "users"}}})
+		s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
 		parkOne(t, s, permanent)
 		for _, pause := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
 			retry(t, s, 1)
@@ -121,7 +121,7 @@ func TestRetriesOfOneEventBackOff(t *testing.T) {
 func TestRetriesAreSpread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: "users"}}})
+		s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
 		for _, id := range []string{"1", "2", "3"} {
 			m := permanent
 			m.AggregateID = id
@@ -139,7 +139,7 @@ func TestRetriesAreSpread(t *testing.T) {
 
 func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
 	t.Parallel()
-	s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: "users"}}})
+	s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
 	parkOne(t, s, permanent)
 	before := listOne(t, s, park.Filter{})
 	next := permanent
@@ -200,7 +200,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
-		s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: "users"}}, Reasons: []string{"expression", "missing"}, Registerer: registry})
+		s := newStore(parktest.NewCollection(t, &server), park.Options{Reasons: []string{"expression", "missing"}, Registerer: registry}, park.Served{Projection: "users"})
 		parkOne(t, s, permanent)
 		n, err := s.Discard(t.Context(), []park.Listed{listOne(t, s, park.Filter{})}, park.Discard{Who: "ada", Why: "a test aggregate", At: time.Now()})
 		if n != 1 || err != nil {
@@ -270,7 +270,7 @@ func TestDiscardEndsWhenAnotherEventFails(t *testing.T) {
 // A discard removes the claim of a process that is resuming the aggregate.
 func TestDiscardEndsTheClaim(t *testing.T) {
 	t.Parallel()
-	s := park.NewStore(parktest.NewCollection(t, &server), park.Options{Served: []park.Served{{Projection: "users"}}})
+	s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
 	parkOne(t, s, permanent)
 	retry(t, s, 1)
 	c := claimed(t, s)

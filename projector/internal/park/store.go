@@ -84,9 +84,6 @@ func (s Served) later() int64 {
 
 // Options refine a [Store].
 type Options struct {
-	// Served are the generations whose parked aggregates are resumed and counted, even if
-	// there are none. [Store.Serve] replaces them.
-	Served []Served
 	// Reasons are all reasons of markers, for the metric.
 	Reasons []string
 	// Registerer receives penstock_projector_parked_aggregates{projection,reason} and
@@ -97,9 +94,9 @@ type Options struct {
 	// Refresh is how often [Store.Run] counts; 30 s by default.
 	Refresh time.Duration
 	// FirstRetry is the wait until the first attempt to resume a parked aggregate. The
-	// wait doubles with each attempt, up to MaxRetry, or up to MaxSeldom if the reason
-	// mostly ends only when somebody acts. The defaults are 1 s, 1 m and 1 h.
-	FirstRetry, MaxRetry, MaxSeldom time.Duration
+	// wait doubles with each attempt, up to MaxRetry, or up to an hour if the reason mostly
+	// ends only when somebody acts. The defaults are 1 s and 1 m.
+	FirstRetry, MaxRetry time.Duration
 }
 
 // Store is the list of parked aggregates. It is safe for concurrent use.
@@ -120,7 +117,7 @@ type Store struct {
 // NewStore makes a store on its collection.
 func NewStore(c mongox.Collection, o Options) *Store {
 	o.Refresh = cmp.Or(o.Refresh, 30*time.Second)
-	o.FirstRetry, o.MaxRetry, o.MaxSeldom = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute), cmp.Or(o.MaxSeldom, time.Hour)
+	o.FirstRetry, o.MaxRetry = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute)
 	return &Store{
 		collection: c, options: o,
 		parked: obs.GaugeVec(o.Registerer, "penstock_projector_parked_aggregates",
@@ -128,7 +125,6 @@ func NewStore(c mongox.Collection, o Options) *Store {
 		discarded: obs.GaugeVec(o.Registerer, "penstock_projector_discarded_aggregates",
 			"Parked aggregates that an operator has discarded, by projection, over all processes: each of them reports the same number. They are not among the parked ones.", "projection"),
 		changed: make(chan struct{}, 1),
-		served:  slices.Clone(o.Served),
 	}
 }
 

@@ -96,12 +96,9 @@ type Reconciler struct {
 }
 
 // New makes a reconciler.
-func New(o Options) (*Reconciler, error) {
-	if o.Records == nil || o.Sweeps == nil {
-		return nil, errors.New("reconcile: Records and Sweeps are required")
-	}
+func New(o Options) *Reconciler {
 	o.Interval = cmp.Or(o.Interval, time.Hour)
-	return &Reconciler{options: o, metrics: newMetrics(o.Registerer)}, nil
+	return &Reconciler{options: o, metrics: newMetrics(o.Registerer)}
 }
 
 // Run reconciles while it holds the lease, until ctx ends; then it returns nil. A failure

@@ -141,7 +141,7 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	t.Helper()
 	r := &running{registry: prometheus.NewPedanticRegistry(), log: &bytes.Buffer{}}
 	one := process{p}
-	reconciler, err := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
+	reconciler := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
 		DeadLetters: one,
 		Paused: func() bool {
 			p.mu.Lock()
@@ -149,9 +149,6 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 			return p.paused
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	r.Reconciler = reconciler
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -49,9 +49,6 @@ type Options struct {
 	// Lease is how long a claim lasts without an extension; default 1 m. It must be
 	// longer than replaying a page of events takes.
 	Lease time.Duration
-	// FinalAttempts is the number of attempts after which a conflict with another
-	// document parks the aggregate permanently; default 6.
-	FinalAttempts int
 	// Registerer receives the metrics; nil for none.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
@@ -73,13 +70,16 @@ const (
 	resultLost    = "lost"
 )
 
+// finalAttempts is the number of attempts after which a conflict with another document parks
+// the aggregate permanently.
+const finalAttempts = 6
+
 // returnTimeout bounds the return of a claim when the process stops.
 const returnTimeout = time.Second
 
 // New makes a resumer.
 func New(o Options) *Resumer {
 	o.Workers, o.Poll, o.Lease = cmp.Or(o.Workers, 4), cmp.Or(o.Poll, 2*time.Second), cmp.Or(o.Lease, time.Minute)
-	o.FinalAttempts = cmp.Or(o.FinalAttempts, 6)
 	return &Resumer{options: o, results: obs.CounterVec(o.Registerer, "penstock_projector_resumptions_total",
 		"Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is retried later), parked (its next event can never be applied), lost (another process has the claim, or the parked list did not answer).",
 		"result", resultResumed, resultStuck, resultParked, resultLost)}
@@ -142,7 +142,7 @@ func (r *Resumer) replay(ctx context.Context, m model.Claimed, log *zerolog.Logg
 	head, attempts := m.Head, m.Attempts+1
 	resumed, err := engine.CatchUp(ctx, r.options.Engine, engine.Suspended{
 		Projection: m.Projection, Generation: m.Generation, AggregateID: m.AggregateID, RawAggregateID: m.RawAggregateID,
-		Head: head, Final: m.Attempts >= r.options.FinalAttempts, Failed: m.Failed,
+		Head: head, Final: m.Attempts >= finalAttempts, Failed: m.Failed,
 	}, func(watermark int64) (_ int64, err error) {
 		attempts = 0
 		if watermark < head {

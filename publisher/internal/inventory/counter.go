@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,19 +78,9 @@ type Counter struct {
 }
 
 // New makes a counter and registers its metrics. It measures nothing before Run.
-func New(o Options) (*Counter, error) {
+func New(o Options) *Counter {
 	o.Interval = cmp.Or(o.Interval, defaultInterval)
-	switch {
-	case o.Quarantine == nil:
-		return nil, errors.New("create inventory counter: no Quarantine")
-	case o.Topic == nil:
-		return nil, errors.New("create inventory counter: no Topic")
-	case o.Oplog == nil:
-		return nil, errors.New("create inventory counter: no Oplog")
-	case o.Interval < 0:
-		return nil, fmt.Errorf("create inventory counter: interval is %s; use a positive one", o.Interval)
-	}
-	return &Counter{options: o, metrics: newMetrics(&o)}, nil
+	return &Counter{options: o, metrics: newMetrics(&o)}
 }
 
 // Run measures until ctx ends. It logs a failure, whose metric becomes absent. Call Run

@@ -47,7 +47,7 @@ func (e reusing) EncodeClaimCheck(ev *event.Event, epoch int64) (event.Message, 
 func dispatch(tb testing.TB, n, keys int, rtt time.Duration, policy publish.Batching) time.Duration {
 	tb.Helper()
 	var acked atomic.Int64
-	d, err := publish.New(publish.Options{
+	d := publish.New(publish.Options{
 		Connect:    func(context.Context) (publish.Sender, error) { return wire{rtt}, nil },
 		Encoder:    reusing{},
 		SessionKey: own,
@@ -55,9 +55,6 @@ func dispatch(tb testing.TB, n, keys int, rtt time.Duration, policy publish.Batc
 		Quarantine: func(context.Context, *publish.Item, error) error { return nil },
 		Batching:   policy,
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	names := make([]string, keys)
 	for i := range names {
 		names[i] = fmt.Sprint("aggregate-", i)

@@ -256,11 +256,7 @@ func newHarness(t *testing.T, b *broker, change func(*publish.Options)) *harness
 	if change != nil {
 		change(&options)
 	}
-	d, err := publish.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Dispatcher = d
+	h.Dispatcher = publish.New(options)
 	return h
 }
 

@@ -100,11 +100,8 @@ type Dispatcher struct {
 }
 
 // New makes a dispatcher. Run opens the connections.
-func New(options Options) (*Dispatcher, error) {
+func New(options Options) *Dispatcher {
 	options = options.withDefaults()
-	if err := options.validate(); err != nil {
-		return nil, fmt.Errorf("configure dispatcher: %w", err)
-	}
 	d := &Dispatcher{
 		options:     options,
 		metrics:     options.Metrics,
@@ -127,7 +124,7 @@ func New(options Options) (*Dispatcher, error) {
 	d.activity = newActivity(options.SendTimeout)
 	d.connections = newConnections(options, d.activity)
 	d.metrics.inflight.Store(d)
-	return d, nil
+	return d
 }
 
 // Submit accepts the next event of the stream. It blocks while the bounds are reached. It

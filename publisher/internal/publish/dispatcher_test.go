@@ -234,19 +234,6 @@ func TestDrainGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-func TestOptionsAreCheckedAtOnce(t *testing.T) {
-	t.Parallel()
-	_, err := publish.New(publish.Options{Batching: "some", Connections: -1, MaxBatchEvents: 5000})
-	if err == nil {
-		t.Fatal("New accepted invalid options")
-	}
-	for _, want := range []string{"Connect", "Encoder", "SessionKey", "Acked", "Quarantine", `"some"`, "no connections", "4500"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
-	}
-}
-
 // TestTermsShareTheirMetrics checks that the dispatchers of several terms use one set of
 // metrics.
 func TestTermsShareTheirMetrics(t *testing.T) {

@@ -107,7 +107,7 @@ func TestLargeBodiesAreNotHeldTogether(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := publish.New(publish.Options{
+			d := publish.New(publish.Options{
 				Connect:    func(context.Context) (publish.Sender, error) { return topic, nil },
 				Encoder:    event.NewEncoder(event.EncodingJSON, keys),
 				SessionKey: keys.Key,
@@ -119,9 +119,6 @@ func TestLargeBodiesAreNotHeldTogether(t *testing.T) {
 				ClaimCheck:       true,
 				MaxInflightBytes: inflight,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			ran := make(chan error, 1)
 			go func() { ran <- d.Run(t.Context()) }()
 			for kind, value := range bombs() {

@@ -3,8 +3,6 @@ package publish
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -165,35 +163,6 @@ func (o Options) withDefaults() Options {
 		o.Metrics = NewMetrics(nil)
 	}
 	return o
-}
-
-// validate reports every problem; o has its defaults.
-func (o Options) validate() error {
-	var problems []error
-	require := func(ok bool, problem string) {
-		if !ok {
-			problems = append(problems, errors.New(problem))
-		}
-	}
-	require(o.Connect != nil, "no Connect")
-	require(o.Encoder != nil, "no Encoder")
-	require(o.SessionKey != nil, "no SessionKey")
-	require(o.Acked != nil, "no Acked")
-	require(o.Quarantine != nil, "no Quarantine")
-	if _, err := ParseBatching(string(o.Batching)); err != nil {
-		problems = append(problems, err)
-	}
-	require(o.Connections > 0, "no connections")
-	require(o.MaxInflightEvents > 0, "no events may be in flight")
-	require(o.MaxInflightBytes > 0, "no bytes may be in flight")
-	require(o.MaxSpilledEvents > 0, "MaxSpilledEvents is negative")
-	require(o.MaxSends >= 0, "MaxSends is negative")
-	require(o.SendTimeout > 0, "SendTimeout is negative")
-	require(o.MaxAttempts > 0, "MaxAttempts is negative")
-	if o.MaxBatchEvents < 1 || o.MaxBatchEvents > maxBatchEvents {
-		problems = append(problems, fmt.Errorf("MaxBatchEvents is %d, not between 1 and %d", o.MaxBatchEvents, maxBatchEvents))
-	}
-	return errors.Join(problems...)
 }
 
 // sends bounds the unanswered sends under a policy.

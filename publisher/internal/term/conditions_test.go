@@ -26,7 +26,7 @@ func TestVerdictNamesTheKeyThatFailsLongest(t *testing.T) {
 		fault := publish.SendError{Fault: publish.FaultTransient, Err: errors.New("internal error")}
 		topic := &memoryTopic{random: rand.New(rand.NewPCG(1, 1)), refuse: &fault}
 		metrics := publish.NewMetrics(nil)
-		d, err := publish.New(publish.Options{
+		d := publish.New(publish.Options{
 			Connect: topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, sessions), SessionKey: sessions.Key,
 			Metrics: metrics, Acked: func([]uint64) {},
 			Quarantine: func(_ context.Context, item *publish.Item, cause error) error {
@@ -34,9 +34,6 @@ func TestVerdictNamesTheKeyThatFailsLongest(t *testing.T) {
 				return nil
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(t.Context()) }()
 		conditions := delayedKeys(metrics)

@@ -69,9 +69,7 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 	options.Closing = func() (context.Context, context.CancelFunc) {
 		return endingWithin(leading, maxClosing, closingShare)
 	}
-	if t.dispatcher, err = publish.New(options); err != nil {
-		return err
-	}
+	t.dispatcher = publish.New(options)
 	t.pump.submit = t.dispatcher.Submit
 	t.saver = checkpoint.NewSaver(claim, t.pump.watermark, r.saving)
 
