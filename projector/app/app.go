@@ -170,7 +170,7 @@ func (p *Projector) drain(ctx context.Context, s *stores.Stores, h *health.Healt
 	if err != nil {
 		return err
 	}
-	if err := p.startHistory(ctx, past); err != nil {
+	if err := p.startHistory(ctx, s, past); err != nil {
 		stop()
 		err = errors.Join(err, group.Wait())
 		if ctx.Err() != nil {

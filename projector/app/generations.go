@@ -130,12 +130,12 @@ func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh 
 
 // startHistory registers this process and sets the engine's targets. It retries after
 // transient errors.
-func (p *Projector) startHistory(ctx context.Context, h *history) error {
+func (p *Projector) startHistory(ctx context.Context, s *stores.Stores, h *history) error {
 	const what = "compare the projections with the catalog"
 	defer p.startup.begin(what, p.logger)()
 	for {
 		attempt, cancel := context.WithCancel(ctx)
-		err := errors.Join(h.jobs.Prepare(attempt), h.findings.Prepare(attempt))
+		err := errors.Join(job.Prepare(attempt, s.State), h.findings.Prepare(attempt))
 		if err == nil {
 			err = h.follower.Start(attempt)
 		}

@@ -124,7 +124,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	})
 	t.Cleanup(pod.stop)
 	start(loader.Run, writer.Run, parked.Run)
-	if err := p.startHistory(t.Context(), pod.history); err != nil {
+	if err := p.startHistory(t.Context(), s, pod.history); err != nil {
 		return nil, err
 	}
 	start(pod.follower.Run, pod.runner.Run, pod.coordinator.Run)

@@ -20,8 +20,9 @@ import (
 // Starting it again changes nothing.
 func TestNewSweepSupersedesOlderSweepsOfItsProjection(t *testing.T) {
 	t.Parallel()
-	jobs := job.NewStore(server.Database(t), job.Options{})
-	if err := jobs.Prepare(t.Context()); err != nil {
+	database := server.Database(t)
+	jobs := job.NewStore(database, job.Options{})
+	if err := job.Prepare(t.Context(), database); err != nil {
 		t.Fatal(err)
 	}
 	s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second}

@@ -67,7 +67,7 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 	h.jobs = job.NewStore(h.database, job.Options{})
 	parked := park.NewStore(h.database.Collection(park.CollectionName), park.Options{Reasons: operate.Reasons()})
 	parked.Serve([]park.Served{{Projection: "visits", Generation: 2}})
-	if err := errors.Join(h.jobs.Prepare(t.Context()), park.Prepare(t.Context(), h.database.Collection(park.CollectionName))); err != nil {
+	if err := errors.Join(job.Prepare(t.Context(), h.database), park.Prepare(t.Context(), h.database.Collection(park.CollectionName))); err != nil {
 		t.Fatal(err)
 	}
 	loader, writer := readmodel.NewLoader(h.database, readmodel.LoaderOptions{}), readmodel.NewWriter(h.database, readmodel.WriterOptions{})

@@ -85,7 +85,7 @@ func (s *Store) Claim(ctx context.Context, j Job, holder string, lasts time.Dura
 
 // take leases the first free document that matches, and decodes it. It returns false if
 // there is none.
-func (s *Store) take(ctx context.Context, c *mongo.Collection, filter bson.D, holder string, lasts time.Duration, taken any) (bool, error) {
+func (s *Store) take(ctx context.Context, c mongox.Collection, filter bson.D, holder string, lasts time.Duration, taken any) (bool, error) {
 	err := s.request(ctx, func(ctx context.Context) error {
 		return c.FindOneAndUpdate(ctx, append(filter, leases.Free()), pipeline(leases.Take(holder, lasts)),
 			options.FindOneAndUpdate().SetSort(bson.D{{Key: "index", Value: 1}}).SetReturnDocument(options.After)).Decode(taken)

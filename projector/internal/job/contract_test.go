@@ -1,53 +1,40 @@
 package job_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// jobs are the methods of a store that the tests call on the real one and on the fake.
-type jobs interface {
-	job.Jobs
-	Create(ctx context.Context, j job.Job) (job.Job, error)
-	Get(ctx context.Context, id string) (job.Job, error)
-	Pause(ctx context.Context, id, reason string) (job.Job, error)
-	Resume(ctx context.Context, id string) (job.Job, error)
-	Cancel(ctx context.Context, id, reason string) (job.Job, error)
-	Supersede(ctx context.Context, projection string, kinds []job.Kind, keep, reason string) (int, error)
-}
-
-// testStore is a store whose leases a test ends at will.
+// testStore is a store with what tests do on it.
 type testStore struct {
-	jobs
-	// expire ends every lease.
-	expire func()
+	*job.Store
+	db *mongo.Database
 }
 
-// both returns the store with MongoDB and the fake, both empty.
-func both(t *testing.T) map[string]testStore {
+func newStore(t *testing.T, o job.Options) testStore {
 	t.Helper()
 	db := server.Database(t)
-	store := job.NewStore(db, job.Options{})
-	if err := store.Prepare(t.Context()); err != nil {
+	if err := job.Prepare(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	expire := func() {
-		t.Helper()
-		for _, name := range []string{job.CollectionName, job.RangesCollectionName} {
-			if _, err := db.Collection(name).UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "leaseUntil", Value: time.Unix(0, 0)}}}}); err != nil {
-				t.Fatal(err)
-			}
+	return testStore{job.NewStore(db, o), db}
+}
+
+// expire ends every lease.
+func (s testStore) expire(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{job.CollectionName, job.RangesCollectionName} {
+		if _, err := s.db.Collection(name).UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "leaseUntil", Value: time.Unix(0, 0)}}}}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	m := newMemory()
-	return map[string]testStore{"mongodb": {store, expire}, "memory": {m, m.expire}}
 }
 
 const lease = time.Minute
@@ -144,345 +131,303 @@ func wantError(t *testing.T, err, want error) {
 
 func TestRangesAreClaimedOnceAndTheLastOneCompletesTheJob(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users", Generation: 2, Who: "me", Why: "to see"}, 2)
-			if j.State != job.Running || j.Ranges != 2 || j.Total != 100 || j.Generation != 2 || j.Who != "me" || j.Why != "to see" || j.Created.IsZero() || j.Started.IsZero() {
-				t.Errorf("job is %+v", j)
-			}
-			first, second := s.claim(t, j.ID, "a"), s.claim(t, j.ID, "b")
-			if first.Range.Index != 0 || second.Range.Index != 1 || first.Range.Holder != "a" || first.Range.From.Lookup("n").AsInt64() != 0 || second.Range.To.Lookup("n").AsInt64() != 2 {
-				t.Errorf("claimed %+v and %+v", first.Range, second.Range)
-			}
-			if c, ok := s.tryClaim(t, j.ID, "c"); ok {
-				t.Errorf("claimed %+v although every range is leased", c)
-			}
-			s.must(t, s.Save(t.Context(), first, raw(t, 7), map[string]int64{"events": 3}, lease))
-			if j := s.get(t, j.ID); j.Counts["events"] != 3 || j.RangesDone != 0 {
-				t.Errorf("job is %+v", j)
-			}
-			s.must(t, s.Finish(t.Context(), first, map[string]int64{"events": 5}))
-			if j := s.get(t, j.ID); j.Counts["events"] != 5 || j.RangesDone != 1 || j.State != job.Running {
-				t.Errorf("job is %+v", j)
-			}
-			s.must(t, s.Finish(t.Context(), second, map[string]int64{"events": 6, "different": 1}))
-			if j := s.get(t, j.ID); j.State != job.Done || j.RangesDone != 2 || !maps.Equal(j.Counts, map[string]int64{"events": 11, "different": 1}) || j.Finished.IsZero() {
-				t.Errorf("job is %+v", j)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users", Generation: 2, Who: "me", Why: "to see"}, 2)
+	if j.State != job.Running || j.Ranges != 2 || j.Total != 100 || j.Generation != 2 || j.Who != "me" || j.Why != "to see" || j.Created.IsZero() || j.Started.IsZero() {
+		t.Errorf("job is %+v", j)
+	}
+	first, second := s.claim(t, j.ID, "a"), s.claim(t, j.ID, "b")
+	if first.Range.Index != 0 || second.Range.Index != 1 || first.Range.Holder != "a" || first.Range.From.Lookup("n").AsInt64() != 0 || second.Range.To.Lookup("n").AsInt64() != 2 {
+		t.Errorf("claimed %+v and %+v", first.Range, second.Range)
+	}
+	if c, ok := s.tryClaim(t, j.ID, "c"); ok {
+		t.Errorf("claimed %+v although every range is leased", c)
+	}
+	s.must(t, s.Save(t.Context(), first, raw(t, 7), map[string]int64{"events": 3}, lease))
+	if j := s.get(t, j.ID); j.Counts["events"] != 3 || j.RangesDone != 0 {
+		t.Errorf("job is %+v", j)
+	}
+	s.must(t, s.Finish(t.Context(), first, map[string]int64{"events": 5}))
+	if j := s.get(t, j.ID); j.Counts["events"] != 5 || j.RangesDone != 1 || j.State != job.Running {
+		t.Errorf("job is %+v", j)
+	}
+	s.must(t, s.Finish(t.Context(), second, map[string]int64{"events": 6, "different": 1}))
+	if j := s.get(t, j.ID); j.State != job.Done || j.RangesDone != 2 || !maps.Equal(j.Counts, map[string]int64{"events": 11, "different": 1}) || j.Finished.IsZero() {
+		t.Errorf("job is %+v", j)
 	}
 }
 
 func TestExpiredRangeContinuesAtItsSavedPosition(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
-			killed := s.claim(t, j.ID, "killed")
-			s.must(t, s.Save(t.Context(), killed, raw(t, 7), map[string]int64{"events": 3}, lease))
-			s.expire()
-			heir := s.claim(t, j.ID, "heir")
-			if heir.Range.Position.Lookup("n").AsInt64() != 7 || heir.Range.Counts["events"] != 3 || heir.Epoch <= killed.Epoch {
-				t.Errorf("claimed %+v", heir.Range)
-			}
-			// The first holder was only suspended and sends its requests late.
-			wantError(t, s.Save(t.Context(), killed, raw(t, 99), map[string]int64{"events": 99}, lease), job.ErrLost)
-			wantError(t, s.Keep(t.Context(), killed, lease), job.ErrLost)
-			wantError(t, s.Finish(t.Context(), killed, nil), job.ErrLost)
-			wantError(t, s.Fail(t.Context(), killed, errors.New("broken")), job.ErrLost)
-			wantError(t, s.Return(t.Context(), killed, 0, nil), job.ErrLost)
-			s.must(t, s.Finish(t.Context(), heir, map[string]int64{"events": 4}))
-			if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 4 {
-				t.Errorf("job is %+v", j)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
+	killed := s.claim(t, j.ID, "killed")
+	s.must(t, s.Save(t.Context(), killed, raw(t, 7), map[string]int64{"events": 3}, lease))
+	s.expire(t)
+	heir := s.claim(t, j.ID, "heir")
+	if heir.Range.Position.Lookup("n").AsInt64() != 7 || heir.Range.Counts["events"] != 3 || heir.Epoch <= killed.Epoch {
+		t.Errorf("claimed %+v", heir.Range)
+	}
+	// The first holder was only suspended and sends its requests late.
+	wantError(t, s.Save(t.Context(), killed, raw(t, 99), map[string]int64{"events": 99}, lease), job.ErrLost)
+	wantError(t, s.Keep(t.Context(), killed, lease), job.ErrLost)
+	wantError(t, s.Finish(t.Context(), killed, nil), job.ErrLost)
+	wantError(t, s.Fail(t.Context(), killed, errors.New("broken")), job.ErrLost)
+	wantError(t, s.Return(t.Context(), killed, 0, nil), job.ErrLost)
+	s.must(t, s.Finish(t.Context(), heir, map[string]int64{"events": 4}))
+	if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 4 {
+		t.Errorf("job is %+v", j)
 	}
 }
 
 func TestKeepExtendsTheLease(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
-			c := s.claim(t, j.ID, "a")
-			s.expire()
-			s.must(t, s.Keep(t.Context(), c, lease))
-			if _, ok := s.tryClaim(t, j.ID, "b"); ok {
-				t.Error("claimed although the lease was extended")
-			}
-			s.expire()
-			s.must(t, s.Save(t.Context(), c, nil, nil, lease))
-			if _, ok := s.tryClaim(t, j.ID, "b"); ok {
-				t.Error("claimed although the save extended the lease")
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
+	c := s.claim(t, j.ID, "a")
+	s.expire(t)
+	s.must(t, s.Keep(t.Context(), c, lease))
+	if _, ok := s.tryClaim(t, j.ID, "b"); ok {
+		t.Error("claimed although the lease was extended")
+	}
+	s.expire(t)
+	s.must(t, s.Save(t.Context(), c, nil, nil, lease))
+	if _, ok := s.tryClaim(t, j.ID, "b"); ok {
+		t.Error("claimed although the save extended the lease")
 	}
 }
 
 func TestReturnedRangeIsClaimedAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
-			c := s.claim(t, j.ID, "a")
-			s.must(t, s.Save(t.Context(), c, raw(t, 1), map[string]int64{"events": 1}, lease))
-			s.must(t, s.Return(t.Context(), c, 0, nil))
-			again := s.claim(t, j.ID, "b")
-			if again.Range.Counts["events"] != 1 || again.Range.Attempts != 0 {
-				t.Errorf("claimed %+v", again.Range)
-			}
-			wantError(t, s.Save(t.Context(), c, nil, nil, lease), job.ErrLost)
-			s.must(t, s.Return(t.Context(), again, time.Hour, errors.New("no primary")))
-			if _, ok := s.tryClaim(t, j.ID, "c"); ok {
-				t.Error("claimed before the delay is over")
-			}
-			if j := s.get(t, j.ID); j.Reason != "no primary" {
-				t.Errorf("job is %+v", j)
-			}
-			s.expire()
-			third := s.claim(t, j.ID, "c")
-			if third.Range.Attempts != 1 {
-				t.Errorf("claimed %+v", third.Range)
-			}
-			s.must(t, s.Save(t.Context(), third, nil, nil, lease))
-			if j := s.get(t, j.ID); j.Reason != "" {
-				t.Errorf("after a save, the job is %+v", j)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
+	c := s.claim(t, j.ID, "a")
+	s.must(t, s.Save(t.Context(), c, raw(t, 1), map[string]int64{"events": 1}, lease))
+	s.must(t, s.Return(t.Context(), c, 0, nil))
+	again := s.claim(t, j.ID, "b")
+	if again.Range.Counts["events"] != 1 || again.Range.Attempts != 0 {
+		t.Errorf("claimed %+v", again.Range)
+	}
+	wantError(t, s.Save(t.Context(), c, nil, nil, lease), job.ErrLost)
+	s.must(t, s.Return(t.Context(), again, time.Hour, errors.New("no primary")))
+	if _, ok := s.tryClaim(t, j.ID, "c"); ok {
+		t.Error("claimed before the delay is over")
+	}
+	if j := s.get(t, j.ID); j.Reason != "no primary" {
+		t.Errorf("job is %+v", j)
+	}
+	s.expire(t)
+	third := s.claim(t, j.ID, "c")
+	if third.Range.Attempts != 1 {
+		t.Errorf("claimed %+v", third.Range)
+	}
+	s.must(t, s.Save(t.Context(), third, nil, nil, lease))
+	if j := s.get(t, j.ID); j.Reason != "" {
+		t.Errorf("after a save, the job is %+v", j)
 	}
 }
 
 func TestPausedJobResumesAtItsSavedPosition(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 2)
-			c := s.claim(t, j.ID, "a")
-			for range 2 {
-				if j, err := s.Pause(t.Context(), j.ID, "too much load"); err != nil || j.State != job.Paused || j.Reason != "too much load" {
-					t.Errorf("paused: %+v, %v", j, err)
-				}
-			}
-			if _, ok := s.tryClaim(t, j.ID, "b"); ok {
-				t.Error("claimed a range of a paused job")
-			}
-			// A process that read the job before it was paused cannot claim a range
-			// either.
-			if _, ok, err := s.Claim(t.Context(), j, "b", lease); ok || err != nil {
-				t.Errorf("claimed a range of a job that was paused in between: %v, %v", ok, err)
-			}
-			wantError(t, s.Save(t.Context(), c, raw(t, 7), map[string]int64{"events": 3}, lease), job.ErrPaused)
-			wantError(t, s.Return(t.Context(), c, 0, nil), job.ErrPaused)
-			for range 2 {
-				if j, err := s.Resume(t.Context(), j.ID); err != nil || j.State != job.Running || j.Reason != "" {
-					t.Errorf("resumed: %+v, %v", j, err)
-				}
-			}
-			again := s.claim(t, j.ID, "b")
-			if again.Range.Index != 0 || again.Range.Counts["events"] != 3 || again.Range.Position.Lookup("n").AsInt64() != 7 {
-				t.Errorf("claimed %+v", again.Range)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 2)
+	c := s.claim(t, j.ID, "a")
+	for range 2 {
+		if j, err := s.Pause(t.Context(), j.ID, "too much load"); err != nil || j.State != job.Paused || j.Reason != "too much load" {
+			t.Errorf("paused: %+v, %v", j, err)
+		}
+	}
+	if _, ok := s.tryClaim(t, j.ID, "b"); ok {
+		t.Error("claimed a range of a paused job")
+	}
+	// A process that read the job before it was paused cannot claim a range
+	// either.
+	if _, ok, err := s.Claim(t.Context(), j, "b", lease); ok || err != nil {
+		t.Errorf("claimed a range of a job that was paused in between: %v, %v", ok, err)
+	}
+	wantError(t, s.Save(t.Context(), c, raw(t, 7), map[string]int64{"events": 3}, lease), job.ErrPaused)
+	wantError(t, s.Return(t.Context(), c, 0, nil), job.ErrPaused)
+	for range 2 {
+		if j, err := s.Resume(t.Context(), j.ID); err != nil || j.State != job.Running || j.Reason != "" {
+			t.Errorf("resumed: %+v, %v", j, err)
+		}
+	}
+	again := s.claim(t, j.ID, "b")
+	if again.Range.Index != 0 || again.Range.Counts["events"] != 3 || again.Range.Position.Lookup("n").AsInt64() != 7 {
+		t.Errorf("claimed %+v", again.Range)
 	}
 }
 
 func TestLastRangeFinishedWhilePausedCompletesAfterResume(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
-			c := s.claim(t, j.ID, "a")
-			if _, err := s.Pause(t.Context(), j.ID, ""); err != nil {
-				t.Fatal(err)
-			}
-			wantError(t, s.Finish(t.Context(), c, map[string]int64{"events": 3}), job.ErrPaused)
-			if _, err := s.Resume(t.Context(), j.ID); err != nil {
-				t.Fatal(err)
-			}
-			if _, ok := s.tryClaim(t, j.ID, "b"); ok {
-				t.Error("claimed a finished range")
-			}
-			if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 3 {
-				t.Errorf("job is %+v", j)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
+	c := s.claim(t, j.ID, "a")
+	if _, err := s.Pause(t.Context(), j.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, s.Finish(t.Context(), c, map[string]int64{"events": 3}), job.ErrPaused)
+	if _, err := s.Resume(t.Context(), j.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := s.tryClaim(t, j.ID, "b"); ok {
+		t.Error("claimed a finished range")
+	}
+	if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 3 {
+		t.Errorf("job is %+v", j)
 	}
 }
 
 func TestPlannerThatWasReplacedChangesNothing(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.create(t, job.Job{Kind: job.Build, Projection: "users"})
-			stopped := s.claim(t, j.ID, "stopped")
-			if _, ok := s.tryClaim(t, j.ID, "b"); ok {
-				t.Error("planning claimed twice")
-			}
-			s.expire()
-			heir := s.claim(t, j.ID, "heir")
-			s.must(t, s.Plan(t.Context(), heir, make([]job.Bounds, 2), 0))
-			wantError(t, s.Plan(t.Context(), stopped, make([]job.Bounds, 5), 0), job.ErrLost)
-			wantError(t, s.Keep(t.Context(), stopped, lease), job.ErrLost)
-			for range 2 {
-				s.must(t, s.Finish(t.Context(), s.claim(t, j.ID, "b"), nil))
-			}
-			if j := s.get(t, j.ID); j.State != job.Done || j.Ranges != 2 {
-				t.Errorf("job is %+v", j)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.create(t, job.Job{Kind: job.Build, Projection: "users"})
+	stopped := s.claim(t, j.ID, "stopped")
+	if _, ok := s.tryClaim(t, j.ID, "b"); ok {
+		t.Error("planning claimed twice")
+	}
+	s.expire(t)
+	heir := s.claim(t, j.ID, "heir")
+	s.must(t, s.Plan(t.Context(), heir, make([]job.Bounds, 2), 0))
+	wantError(t, s.Plan(t.Context(), stopped, make([]job.Bounds, 5), 0), job.ErrLost)
+	wantError(t, s.Keep(t.Context(), stopped, lease), job.ErrLost)
+	for range 2 {
+		s.must(t, s.Finish(t.Context(), s.claim(t, j.ID, "b"), nil))
+	}
+	if j := s.get(t, j.ID); j.State != job.Done || j.Ranges != 2 {
+		t.Errorf("job is %+v", j)
 	}
 }
 
 func TestPlanningIsReturnedPausedAndResumed(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.create(t, job.Job{Kind: job.Build, Projection: "users"})
-			c := s.claim(t, j.ID, "a")
-			s.must(t, s.Return(t.Context(), c, 0, errors.New("no primary")))
-			again := s.claim(t, j.ID, "b")
-			if again.Job.Attempts != 1 || s.get(t, j.ID).Reason != "no primary" {
-				t.Errorf("claimed %+v", again.Job)
-			}
-			if _, err := s.Pause(t.Context(), j.ID, "wait"); err != nil {
-				t.Fatal(err)
-			}
-			wantError(t, s.Plan(t.Context(), again, make([]job.Bounds, 2), 0), job.ErrPaused)
-			if j, err := s.Resume(t.Context(), j.ID); err != nil || j.State != job.Planning {
-				t.Errorf("resumed: %+v, %v", j, err)
-			}
-			s.expire()
-			s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), make([]job.Bounds, 1), 0))
-			if j := s.get(t, j.ID); j.State != job.Running || j.Ranges != 1 || j.Reason != "" {
-				t.Errorf("job is %+v", j)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.create(t, job.Job{Kind: job.Build, Projection: "users"})
+	c := s.claim(t, j.ID, "a")
+	s.must(t, s.Return(t.Context(), c, 0, errors.New("no primary")))
+	again := s.claim(t, j.ID, "b")
+	if again.Job.Attempts != 1 || s.get(t, j.ID).Reason != "no primary" {
+		t.Errorf("claimed %+v", again.Job)
+	}
+	if _, err := s.Pause(t.Context(), j.ID, "wait"); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, s.Plan(t.Context(), again, make([]job.Bounds, 2), 0), job.ErrPaused)
+	if j, err := s.Resume(t.Context(), j.ID); err != nil || j.State != job.Planning {
+		t.Errorf("resumed: %+v, %v", j, err)
+	}
+	s.expire(t)
+	s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), make([]job.Bounds, 1), 0))
+	if j := s.get(t, j.ID); j.State != job.Running || j.Ranges != 1 || j.Reason != "" {
+		t.Errorf("job is %+v", j)
 	}
 }
 
 func TestJobWithoutRangesIsDoneAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			if j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 0); j.State != job.Done || j.Finished.IsZero() {
-				t.Errorf("job is %+v", j)
-			}
-		})
+	s := newStore(t, job.Options{})
+	if j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 0); j.State != job.Done || j.Finished.IsZero() {
+		t.Errorf("job is %+v", j)
 	}
 }
 
 func TestFailedJobContinuesAfterResume(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 2)
-			first, second := s.claim(t, j.ID, "a"), s.claim(t, j.ID, "b")
-			s.must(t, s.Finish(t.Context(), first, map[string]int64{"events": 3}))
-			s.must(t, s.Fail(t.Context(), second, errors.New("the shadow collection is gone")))
-			if j := s.get(t, j.ID); j.State != job.Failed || j.Reason != "the shadow collection is gone" || j.Counts["events"] != 3 || j.Finished.IsZero() {
-				t.Errorf("job is %+v", j)
-			}
-			if _, ok := s.tryClaim(t, j.ID, "c"); ok {
-				t.Error("claimed a range of a failed job")
-			}
-			if _, err := s.Resume(t.Context(), j.ID); err != nil {
-				t.Fatal(err)
-			}
-			s.expire()
-			c := s.claim(t, j.ID, "c")
-			if c.Range.Index != 1 {
-				t.Errorf("claimed %+v", c.Range)
-			}
-			s.must(t, s.Finish(t.Context(), c, map[string]int64{"events": 1}))
-			if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 4 || j.Reason != "" {
-				t.Errorf("job is %+v", j)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 2)
+	first, second := s.claim(t, j.ID, "a"), s.claim(t, j.ID, "b")
+	s.must(t, s.Finish(t.Context(), first, map[string]int64{"events": 3}))
+	s.must(t, s.Fail(t.Context(), second, errors.New("the shadow collection is gone")))
+	if j := s.get(t, j.ID); j.State != job.Failed || j.Reason != "the shadow collection is gone" || j.Counts["events"] != 3 || j.Finished.IsZero() {
+		t.Errorf("job is %+v", j)
+	}
+	if _, ok := s.tryClaim(t, j.ID, "c"); ok {
+		t.Error("claimed a range of a failed job")
+	}
+	if _, err := s.Resume(t.Context(), j.ID); err != nil {
+		t.Fatal(err)
+	}
+	s.expire(t)
+	c := s.claim(t, j.ID, "c")
+	if c.Range.Index != 1 {
+		t.Errorf("claimed %+v", c.Range)
+	}
+	s.must(t, s.Finish(t.Context(), c, map[string]int64{"events": 1}))
+	if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 4 || j.Reason != "" {
+		t.Errorf("job is %+v", j)
 	}
 }
 
 func TestCancelledJobStopsItsHolders(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 2)
-			c := s.claim(t, j.ID, "a")
-			for range 2 {
-				if j, err := s.Cancel(t.Context(), j.ID, "not needed"); err != nil || j.State != job.Cancelled || j.Reason != "not needed" {
-					t.Errorf("cancelled: %+v, %v", j, err)
-				}
-			}
-			wantError(t, s.Save(t.Context(), c, nil, nil, lease), job.ErrCancelled)
-			wantError(t, s.Keep(t.Context(), c, lease), job.ErrCancelled)
-			wantError(t, s.Finish(t.Context(), c, nil), job.ErrCancelled)
-			_, err := s.Resume(t.Context(), j.ID)
-			wantError(t, err, job.ErrState)
-			_, err = s.Pause(t.Context(), j.ID, "")
-			wantError(t, err, job.ErrState)
-			_, err = s.Cancel(t.Context(), "nobody", "")
-			wantError(t, err, job.ErrNotFound)
-			done := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 0)
-			_, err = s.Cancel(t.Context(), done.ID, "")
-			wantError(t, err, job.ErrState)
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 2)
+	c := s.claim(t, j.ID, "a")
+	for range 2 {
+		if j, err := s.Cancel(t.Context(), j.ID, "not needed"); err != nil || j.State != job.Cancelled || j.Reason != "not needed" {
+			t.Errorf("cancelled: %+v, %v", j, err)
+		}
 	}
+	wantError(t, s.Save(t.Context(), c, nil, nil, lease), job.ErrCancelled)
+	wantError(t, s.Keep(t.Context(), c, lease), job.ErrCancelled)
+	wantError(t, s.Finish(t.Context(), c, nil), job.ErrCancelled)
+	_, err := s.Resume(t.Context(), j.ID)
+	wantError(t, err, job.ErrState)
+	_, err = s.Pause(t.Context(), j.ID, "")
+	wantError(t, err, job.ErrState)
+	_, err = s.Cancel(t.Context(), "nobody", "")
+	wantError(t, err, job.ErrNotFound)
+	done := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 0)
+	_, err = s.Cancel(t.Context(), done.ID, "")
+	wantError(t, err, job.ErrState)
 }
 
 func TestSupersedeCancelsTheJobsThatAreNotKept(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			old := s.planned(t, job.Job{Kind: job.Build, Projection: "users", Generation: 2}, 1)
-			paused := s.planned(t, job.Job{Kind: job.Sweep, Projection: "users", Generation: 2}, 1)
-			if _, err := s.Pause(t.Context(), paused.ID, ""); err != nil {
-				t.Fatal(err)
-			}
-			kept := s.planned(t, job.Job{Kind: job.Build, Projection: "users", Generation: 3}, 1)
-			verify := s.planned(t, job.Job{Kind: job.Verify, Projection: "users", Generation: 1}, 1)
-			other := s.planned(t, job.Job{Kind: job.Build, Projection: "orders", Generation: 2}, 1)
-			n, err := s.Supersede(t.Context(), "users", []job.Kind{job.Build, job.Sweep}, kept.ID, "superseded by generation 3")
-			if n != 2 || err != nil {
-				t.Errorf("cancelled %d, %v", n, err)
-			}
-			for id, want := range map[string]job.State{old.ID: job.Cancelled, paused.ID: job.Cancelled, kept.ID: job.Running, verify.ID: job.Running, other.ID: job.Running} {
-				if j := s.get(t, id); j.State != want {
-					t.Errorf("job is %+v, want %s", j, want)
-				}
-			}
-		})
+	s := newStore(t, job.Options{})
+	old := s.planned(t, job.Job{Kind: job.Build, Projection: "users", Generation: 2}, 1)
+	paused := s.planned(t, job.Job{Kind: job.Sweep, Projection: "users", Generation: 2}, 1)
+	if _, err := s.Pause(t.Context(), paused.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	kept := s.planned(t, job.Job{Kind: job.Build, Projection: "users", Generation: 3}, 1)
+	verify := s.planned(t, job.Job{Kind: job.Verify, Projection: "users", Generation: 1}, 1)
+	other := s.planned(t, job.Job{Kind: job.Build, Projection: "orders", Generation: 2}, 1)
+	n, err := s.Supersede(t.Context(), "users", []job.Kind{job.Build, job.Sweep}, kept.ID, "superseded by generation 3")
+	if n != 2 || err != nil {
+		t.Errorf("cancelled %d, %v", n, err)
+	}
+	for id, want := range map[string]job.State{old.ID: job.Cancelled, paused.ID: job.Cancelled, kept.ID: job.Running, verify.ID: job.Running, other.ID: job.Running} {
+		if j := s.get(t, id); j.State != want {
+			t.Errorf("job is %+v, want %s", j, want)
+		}
 	}
 }
 
 func TestCreateIsRepeatable(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			j := s.planned(t, job.Job{ID: "build-users-2", Kind: job.Build, Projection: "users", Generation: 2, Params: raw(t, 5)}, 1)
-			again, err := s.Create(t.Context(), job.Job{ID: "build-users-2", Kind: job.Build, Projection: "users", Generation: 2})
-			if err != nil || again.State != job.Running || again.Created != j.Created || again.Params.Lookup("n").AsInt64() != 5 {
-				t.Errorf("created %+v, %v", again, err)
-			}
-			_, err = s.Create(t.Context(), job.Job{ID: "build-users-2", Kind: job.Build, Projection: "orders", Generation: 2})
-			wantError(t, err, job.ErrExists)
-			if first, second := s.create(t, job.Job{Kind: job.Verify}), s.create(t, job.Job{Kind: job.Verify}); first.ID == second.ID {
-				t.Errorf("two jobs are %s", first.ID)
-			}
-		})
+	s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{ID: "build-users-2", Kind: job.Build, Projection: "users", Generation: 2, Params: raw(t, 5)}, 1)
+	again, err := s.Create(t.Context(), job.Job{ID: "build-users-2", Kind: job.Build, Projection: "users", Generation: 2})
+	if err != nil || again.State != job.Running || again.Created != j.Created || again.Params.Lookup("n").AsInt64() != 5 {
+		t.Errorf("created %+v, %v", again, err)
+	}
+	_, err = s.Create(t.Context(), job.Job{ID: "build-users-2", Kind: job.Build, Projection: "orders", Generation: 2})
+	wantError(t, err, job.ErrExists)
+	if first, second := s.create(t, job.Job{Kind: job.Verify}), s.create(t, job.Job{Kind: job.Verify}); first.ID == second.ID {
+		t.Errorf("two jobs are %s", first.ID)
 	}
 }
 
 func TestActiveJobsOfOtherKindsAreNotSeen(t *testing.T) {
 	t.Parallel()
-	for name, s := range both(t) {
-		t.Run(name, func(t *testing.T) {
-			for _, id := range []string{"a", "b", "c"} {
-				s.create(t, job.Job{ID: id, Kind: job.Verify, Projection: id})
-			}
-			s.create(t, job.Job{ID: "bb", Kind: job.Build})
-			active, err := s.Active(t.Context(), job.Query{Kinds: []job.Kind{job.Verify}, After: "a", Limit: 2})
-			if err != nil || len(active) != 2 || active[0].ID != "b" || active[1].ID != "c" {
-				t.Errorf("active %+v, %v", active, err)
-			}
-		})
+	s := newStore(t, job.Options{})
+	for _, id := range []string{"a", "b", "c"} {
+		s.create(t, job.Job{ID: id, Kind: job.Verify, Projection: id})
+	}
+	s.create(t, job.Job{ID: "bb", Kind: job.Build})
+	active, err := s.Active(t.Context(), job.Query{Kinds: []job.Kind{job.Verify}, After: "a", Limit: 2})
+	if err != nil || len(active) != 2 || active[0].ID != "b" || active[1].ID != "c" {
+		t.Errorf("active %+v, %v", active, err)
 	}
 }

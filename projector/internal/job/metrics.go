@@ -61,7 +61,7 @@ func (s *Store) measure(ctx context.Context) error {
 		} `bson:"_id"`
 		Count int64 `bson:"count"`
 	}
-	if err := s.aggregate(ctx, CollectionName, &groups,
+	if err := s.aggregate(ctx, s.jobs, &groups,
 		bson.D{{Key: "$group", Value: bson.D{
 			{Key: "_id", Value: bson.D{{Key: "kind", Value: "$kind"}, {Key: "state", Value: "$state"}}},
 			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
@@ -100,7 +100,7 @@ func (s *Store) ages(ctx context.Context) (map[Kind]time.Duration, error) {
 		return bson.D{{Key: "$subtract", Value: bson.A{mongox.Now, field}}}
 	}
 	var jobs, saves []active
-	if err := s.aggregate(ctx, CollectionName, &jobs,
+	if err := s.aggregate(ctx, s.jobs, &jobs,
 		bson.D{{Key: "$match", Value: bson.D{{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Planning, Running}}}}}}},
 		bson.D{{Key: "$limit", Value: int64(maxList)}},
 		bson.D{{Key: "$project", Value: bson.D{{Key: "kind", Value: 1}, {Key: "age", Value: age("$progressedAt")}}}}); err != nil {
@@ -113,7 +113,7 @@ func (s *Store) ages(ctx context.Context) (map[Kind]time.Duration, error) {
 	for i, j := range jobs {
 		ids[i] = j.ID
 	}
-	if err := s.aggregate(ctx, RangesCollectionName, &saves,
+	if err := s.aggregate(ctx, s.ranges, &saves,
 		bson.D{{Key: "$match", Value: bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "savedAt", Value: bson.D{{Key: "$exists", Value: true}}}}}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$job"}, {Key: "savedAt", Value: bson.D{{Key: "$max", Value: "$savedAt"}}}}}},
 		bson.D{{Key: "$project", Value: bson.D{{Key: "age", Value: age("$savedAt")}}}}); err != nil {
@@ -134,11 +134,7 @@ func (s *Store) ages(ctx context.Context) (map[Kind]time.Duration, error) {
 	return ages, nil
 }
 
-func (s *Store) aggregate(ctx context.Context, collection string, into any, stages ...bson.D) error {
-	on := s.jobs
-	if collection == RangesCollectionName {
-		on = s.ranges
-	}
+func (s *Store) aggregate(ctx context.Context, on mongox.Collection, into any, stages ...bson.D) error {
 	return s.request(ctx, func(ctx context.Context) error {
 		cursor, err := on.Aggregate(ctx, stages)
 		if err != nil {

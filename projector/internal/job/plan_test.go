@@ -34,15 +34,15 @@ func TestPlanOfUnknownOutcomeIsWorkedOn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, store, s := newStore(t, job.Options{})
+			s := newStore(t, job.Options{})
 			j := s.create(t, job.Job{Kind: job.Sweep, Projection: "users"})
 			planner := s.claim(t, j.ID, "planner")
 			fail(t)
-			if err := store.Plan(t.Context(), planner, make([]job.Bounds, 2), 0); err == nil {
+			if err := s.Plan(t.Context(), planner, make([]job.Bounds, 2), 0); err == nil {
 				t.Fatal("the planner got no error")
 			}
 			for range 2 {
-				s.must(t, store.Finish(t.Context(), s.claim(t, j.ID, "a"), map[string]int64{"events": 1}))
+				s.must(t, s.Finish(t.Context(), s.claim(t, j.ID, "a"), map[string]int64{"events": 1}))
 			}
 			if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 2 {
 				t.Errorf("job is %+v", j)
@@ -54,19 +54,19 @@ func TestPlanOfUnknownOutcomeIsWorkedOn(t *testing.T) {
 // TestPlanDeletesTheRangesOfEarlierPlans checks that planning again leaves no ranges behind.
 func TestPlanDeletesTheRangesOfEarlierPlans(t *testing.T) {
 	t.Parallel()
-	db, store, s := newStore(t, job.Options{})
+	s := newStore(t, job.Options{})
 	j := s.create(t, job.Job{Kind: job.Build, Projection: "users"})
 	paused := s.claim(t, j.ID, "a")
-	if _, err := store.Pause(t.Context(), j.ID, "wait"); err != nil {
+	if _, err := s.Pause(t.Context(), j.ID, "wait"); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, store.Plan(t.Context(), paused, make([]job.Bounds, 3), 0), job.ErrPaused)
-	if _, err := store.Resume(t.Context(), j.ID); err != nil {
+	wantError(t, s.Plan(t.Context(), paused, make([]job.Bounds, 3), 0), job.ErrPaused)
+	if _, err := s.Resume(t.Context(), j.ID); err != nil {
 		t.Fatal(err)
 	}
-	s.must(t, store.Return(t.Context(), paused, 0, nil))
-	s.must(t, store.Plan(t.Context(), s.claim(t, j.ID, "b"), make([]job.Bounds, 2), 0))
-	if n, err := db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 2 || err != nil {
+	s.must(t, s.Return(t.Context(), paused, 0, nil))
+	s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), make([]job.Bounds, 2), 0))
+	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 2 || err != nil {
 		t.Errorf("%d ranges are stored, %v", n, err)
 	}
 }

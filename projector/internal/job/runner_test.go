@@ -7,14 +7,29 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
+
+// virtualStore is a store in virtual time.
+type virtualStore struct {
+	testStore
+	jobs, ranges *mongotest.Collection
+}
+
+func newVirtualStore(t *testing.T) virtualStore {
+	t.Helper()
+	db := server.Database(t)
+	jobs, ranges := server.Collection(db.Collection(job.CollectionName)), server.Collection(db.Collection(job.RangesCollectionName))
+	return virtualStore{testStore{job.Open(jobs, ranges, job.Options{}), db}, jobs, ranges}
+}
 
 // counter is a worker that counts the numbers of a range, one per step.
 type counter struct {
@@ -110,7 +125,7 @@ func run(t *testing.T, o job.RunnerOptions) (stop func()) {
 
 // slowClaims answers a claim only after a while, and then nothing more.
 type slowClaims struct {
-	*memory
+	*job.Store
 	takes   time.Duration
 	claimed bool
 }
@@ -120,7 +135,7 @@ func (s *slowClaims) Claim(ctx context.Context, j job.Job, holder string, lease 
 		return job.Claim{}, false, errors.New("no primary")
 	}
 	s.claimed = true
-	c, ok, err := s.memory.Claim(ctx, j, holder, lease)
+	c, ok, err := s.Store.Claim(ctx, j, holder, lease)
 	<-time.After(s.takes)
 	return c, ok, err
 }
@@ -145,11 +160,11 @@ func (h *held) Work(ctx context.Context, _ job.Job, _ job.Range, _ job.Progress)
 func TestWorkEndsWithALeaseWhoseClaimWasAnsweredLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		testStore{m, m.expire}.planned(t, job.Job{ID: "users", Kind: job.Verify, Projection: "users"}, 1)
+		s := newVirtualStore(t)
+		s.planned(t, job.Job{ID: "users", Kind: job.Verify, Projection: "users"}, 1)
 		begun := time.Now()
 		var h held
-		stop := run(t, job.RunnerOptions{Jobs: &slowClaims{memory: m, takes: 20 * time.Second}, Workers: verifying(&h), Holder: "a", Parallel: 1, Lease: 30 * time.Second})
+		stop := run(t, job.RunnerOptions{Jobs: &slowClaims{Store: s.Store, takes: 20 * time.Second}, Workers: verifying(&h), Holder: "a", Parallel: 1, Lease: 30 * time.Second})
 		<-time.After(2 * time.Minute)
 		stop()
 		if lasted := h.until.Sub(begun); h.until.IsZero() || lasted > 30*time.Second {
@@ -160,16 +175,16 @@ func TestWorkEndsWithALeaseWhoseClaimWasAnsweredLate(t *testing.T) {
 
 func verifying(w job.Worker) map[job.Kind]job.Worker { return map[job.Kind]job.Worker{job.Verify: w} }
 
-func newJob(t *testing.T, m *memory, id string, k job.Kind) {
+func newJob(t *testing.T, s virtualStore, id string, k job.Kind) {
 	t.Helper()
-	if _, err := m.Create(t.Context(), job.Job{ID: id, Kind: k, Projection: id}); err != nil {
+	if _, err := s.Create(t.Context(), job.Job{ID: id, Kind: k, Projection: id}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantDone(t *testing.T, m *memory, id string, steps int64) {
+func wantDone(t *testing.T, s virtualStore, id string, steps int64) {
 	t.Helper()
-	if j, err := m.Get(t.Context(), id); err != nil || j.State != job.Done || j.Counts["steps"] != steps {
+	if j, err := s.Get(t.Context(), id); err != nil || j.State != job.Done || j.Counts["steps"] != steps {
 		t.Errorf("job is %+v, %v; want %d steps", j, err, steps)
 	}
 }
@@ -177,13 +192,13 @@ func wantDone(t *testing.T, m *memory, id string, steps int64) {
 func TestTwoRunnersShareAJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
 		first, second := &counter{ranges: 8, steps: 5, step: pause(time.Second)}, &counter{ranges: 8, steps: 5, step: pause(time.Second)}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(first), Holder: "1", Parallel: 2})()
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(second), Holder: "2", Parallel: 3})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(first), Holder: "1", Parallel: 2})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(second), Holder: "2", Parallel: 3})()
 		pass(time.Minute)
-		wantDone(t, m, "a", 40)
+		wantDone(t, s, "a", 40)
 		if first.max != 2 || second.max != 3 {
 			t.Errorf("worked on %d and %d ranges at a time, want 2 and 3", first.max, second.max)
 		}
@@ -193,12 +208,12 @@ func TestTwoRunnersShareAJob(t *testing.T) {
 func TestNoJobBlocksAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a-large", job.Verify)
-		newJob(t, m, "b-of-another-kind", job.Build)
-		newJob(t, m, "d-small", job.Verify)
+		s := newVirtualStore(t)
+		newJob(t, s, "a-large", job.Verify)
+		newJob(t, s, "b-of-another-kind", job.Build)
+		newJob(t, s, "d-small", job.Verify)
 		w := &counter{ranges: 40, steps: 1, step: pause(time.Second)}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 1})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 1})()
 		pass(40 * time.Second)
 		seen := map[string]int{}
 		for _, step := range w.steppedBy() {
@@ -208,9 +223,9 @@ func TestNoJobBlocksAnother(t *testing.T) {
 			t.Errorf("steps of each job: %v", seen)
 		}
 		pass(time.Minute)
-		wantDone(t, m, "a-large", 40)
-		wantDone(t, m, "d-small", 40)
-		if j, _ := m.Get(t.Context(), "b-of-another-kind"); j.State != job.Planning || j.Epoch != 0 {
+		wantDone(t, s, "a-large", 40)
+		wantDone(t, s, "d-small", 40)
+		if j, _ := s.Get(t.Context(), "b-of-another-kind"); j.State != job.Planning || j.Epoch != 0 {
 			t.Errorf("a job without a worker here is %+v", j)
 		}
 	})
@@ -221,19 +236,22 @@ func TestNoJobBlocksAnother(t *testing.T) {
 func TestIdleRunnerSearchesByOneRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "1"})()
+		s := newVirtualStore(t)
+		var searched atomic.Int64
+		s.jobs.Before = func(_ context.Context, request string) error {
+			if request == mongotest.Find {
+				searched.Add(1)
+			}
+			return nil
+		}
+		newJob(t, s, "a", job.Verify)
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "1"})()
 		pass(time.Minute)
-		wantDone(t, m, "a", 1)
-		m.mu.Lock()
-		before := m.searched
-		m.mu.Unlock()
+		wantDone(t, s, "a", 1)
+		before := searched.Load()
 		pass(10 * time.Minute)
-		m.mu.Lock()
-		defer m.mu.Unlock()
 		// Two searches are between half a second and one and a half apart.
-		if n := m.searched - before; n < 500 || n > 720 {
+		if n := searched.Load() - before; n < 500 || n > 720 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
 	})
@@ -242,15 +260,15 @@ func TestIdleRunnerSearchesByOneRequest(t *testing.T) {
 func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		for i := range 350 {
-			newJob(t, m, fmt.Sprintf("%03d", i), job.Verify)
+		s := newVirtualStore(t)
+		for i := range 150 {
+			newJob(t, s, fmt.Sprintf("%03d", i), job.Verify)
 		}
 		w := &counter{ranges: 1, steps: 1}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 2})()
-		pass(10 * time.Minute)
-		for i := range 350 {
-			wantDone(t, m, fmt.Sprintf("%03d", i), 1)
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 2})()
+		pass(5 * time.Minute)
+		for i := range 150 {
+			wantDone(t, s, fmt.Sprintf("%03d", i), 1)
 		}
 	})
 }
@@ -260,29 +278,29 @@ func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+		s := newVirtualStore(t)
 		for i := range 20 {
-			newJob(t, m, fmt.Sprintf("a-sweep-%02d", i), job.Reconcile)
+			newJob(t, s, fmt.Sprintf("a-sweep-%02d", i), job.Reconcile)
 		}
-		newJob(t, m, "b-build", job.Build)
+		newJob(t, s, "b-build", job.Build)
 		sweeping, building := &counter{ranges: 4, steps: 1, step: pause(time.Hour)}, &counter{ranges: 4, steps: 2}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: map[job.Kind]job.Worker{job.Build: building}, Holder: "1"})()
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: map[job.Kind]job.Worker{job.Reconcile: sweeping}, Holder: "1"})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: map[job.Kind]job.Worker{job.Build: building}, Holder: "1"})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: map[job.Kind]job.Worker{job.Reconcile: sweeping}, Holder: "1"})()
 		pass(10 * time.Second)
-		wantDone(t, m, "b-build", 8)
+		wantDone(t, s, "b-build", 8)
 		if sweeping.busy != 2 || len(sweeping.steppedBy()) != 0 {
 			t.Errorf("%d ranges are swept, and %d steps done", sweeping.busy, len(sweeping.steppedBy()))
 		}
 		sweeping.step = nil
 		for i := range 19 {
-			if _, err := m.Cancel(t.Context(), fmt.Sprintf("a-sweep-%02d", i), "another sweep of the projection has begun"); err != nil {
+			if _, err := s.Cancel(t.Context(), fmt.Sprintf("a-sweep-%02d", i), "another sweep of the projection has begun"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		pass(time.Minute)
-		wantDone(t, m, "a-sweep-19", 4)
+		wantDone(t, s, "a-sweep-19", 4)
 		for i := range 19 {
-			if j, err := m.Get(t.Context(), fmt.Sprintf("a-sweep-%02d", i)); err != nil || j.State != job.Cancelled || j.Counts["steps"] != 0 {
+			if j, err := s.Get(t.Context(), fmt.Sprintf("a-sweep-%02d", i)); err != nil || j.State != job.Cancelled || j.Counts["steps"] != 0 {
 				t.Errorf("a cancelled sweep is %+v, %v", j, err)
 			}
 		}
@@ -292,13 +310,13 @@ func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
 func TestRestrictedRunnerWorksOnItsJobOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
-		newJob(t, m, "b", job.Verify)
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{ranges: 3, steps: 1}), Holder: "1", Only: "b"})()
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
+		newJob(t, s, "b", job.Verify)
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 3, steps: 1}), Holder: "1", Only: "b"})()
 		pass(time.Minute)
-		wantDone(t, m, "b", 3)
-		if j, _ := m.Get(t.Context(), "a"); j.State != job.Planning {
+		wantDone(t, s, "b", 3)
+		if j, _ := s.Get(t.Context(), "a"); j.State != job.Planning {
 			t.Errorf("the other job is %+v", j)
 		}
 	})
@@ -307,16 +325,16 @@ func TestRestrictedRunnerWorksOnItsJobOnly(t *testing.T) {
 func TestCleanStopGivesRangesBackAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
 		slow := &counter{ranges: 2, steps: 10, step: pause(10 * time.Second)}
-		stop := run(t, job.RunnerOptions{Jobs: m, Workers: verifying(slow), Holder: "1"})
+		stop := run(t, job.RunnerOptions{Jobs: s, Workers: verifying(slow), Holder: "1"})
 		pass(35 * time.Second)
 		stop()
 		fast := &counter{ranges: 2, steps: 10}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(fast), Holder: "2"})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(fast), Holder: "2"})()
 		pass(3 * time.Second)
-		wantDone(t, m, "a", 20)
+		wantDone(t, s, "a", 20)
 		if n := len(fast.steppedBy()); n != 14 {
 			t.Errorf("the successor made %d steps, want only the 14 that were not saved", n)
 		}
@@ -326,30 +344,30 @@ func TestCleanStopGivesRangesBackAtOnce(t *testing.T) {
 func TestPauseStopsRunningWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
 		// A step takes longer than a heartbeat.
 		w := &counter{ranges: 1, steps: 3, step: pause(25 * time.Second)}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1"})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1"})()
 		pass(30 * time.Second)
-		if _, err := m.Pause(t.Context(), "a", ""); err != nil {
+		if _, err := s.Pause(t.Context(), "a", ""); err != nil {
 			t.Fatal(err)
 		}
 		pass(11 * time.Second)
 		if w.busy != 0 {
 			t.Error("the work continues although the job is paused")
 		}
-		pass(time.Hour)
-		if _, err := m.Resume(t.Context(), "a"); err != nil {
+		pass(5 * time.Minute)
+		if _, err := s.Resume(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Minute)
-		wantDone(t, m, "a", 3)
-		if _, err := m.Create(t.Context(), job.Job{ID: "b", Kind: job.Verify}); err != nil {
+		wantDone(t, s, "a", 3)
+		if _, err := s.Create(t.Context(), job.Job{ID: "b", Kind: job.Verify}); err != nil {
 			t.Fatal(err)
 		}
 		pass(10 * time.Second)
-		if _, err := m.Cancel(t.Context(), "b", ""); err != nil {
+		if _, err := s.Cancel(t.Context(), "b", ""); err != nil {
 			t.Fatal(err)
 		}
 		pass(11 * time.Second)
@@ -362,8 +380,8 @@ func TestPauseStopsRunningWork(t *testing.T) {
 func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
 		var tries int
 		w := &counter{ranges: 1, steps: 2}
 		w.step = func(context.Context, job.Job, job.Range, int64) error {
@@ -372,24 +390,24 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 			}
 			return nil
 		}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 1})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 1})()
 		pass(30 * time.Second)
 		if tries < 3 || tries > 7 {
 			t.Errorf("%d tries in 30 s", tries)
 		}
-		if j, _ := m.Get(t.Context(), "a"); j.State != job.Running || j.Reason != "no primary" {
+		if j, _ := s.Get(t.Context(), "a"); j.State != job.Running || j.Reason != "no primary" {
 			t.Errorf("job is %+v", j)
 		}
 		pass(10 * time.Minute)
-		wantDone(t, m, "a", 2)
+		wantDone(t, s, "a", 2)
 	})
 }
 
 func TestPermanentErrorFailsTheJobAndStopsItsOtherRanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
 		w := &counter{ranges: 2, steps: 2}
 		w.step = func(ctx context.Context, _ job.Job, r job.Range, _ int64) error {
 			if r.Index == 1 {
@@ -398,9 +416,9 @@ func TestPermanentErrorFailsTheJobAndStopsItsOtherRanges(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1"})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1"})()
 		pass(time.Minute)
-		if j, _ := m.Get(t.Context(), "a"); j.State != job.Failed || j.Reason != "the collection is gone" {
+		if j, _ := s.Get(t.Context(), "a"); j.State != job.Failed || j.Reason != "the collection is gone" {
 			t.Errorf("job is %+v", j)
 		}
 		if w.busy != 0 {
@@ -412,37 +430,38 @@ func TestPermanentErrorFailsTheJobAndStopsItsOtherRanges(t *testing.T) {
 func TestJobWithoutItsDefinitionIsLeftToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
 		var tries int
 		cannot := &counter{ranges: 1, steps: 1, step: func(context.Context, job.Job, job.Range, int64) error {
 			tries++
 			return fmt.Errorf("no definition: %w", job.ErrNotHere)
 		}}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(cannot), Holder: "1"})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(cannot), Holder: "1"})()
 		pass(10 * time.Minute)
 		if tries < 8 || tries > 11 {
 			t.Errorf("tried %d times in ten minutes, want about once a minute", tries)
 		}
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "2"})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "2"})()
 		pass(10 * time.Second)
-		wantDone(t, m, "a", 1)
+		wantDone(t, s, "a", 1)
 	})
 }
 
 func TestWorkStopsBeforeTheLeaseExpiresIfTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
 		hung := time.Now().Add(5 * time.Second)
-		m.fails = func(ctx context.Context, _ string) error {
+		hang := func(ctx context.Context, _ string) error {
 			if time.Now().Before(hung) {
 				return nil
 			}
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
+		s.jobs.Before, s.ranges.Before = hang, hang
 		stopped := make(chan time.Duration, 1)
 		w := &counter{ranges: 1, steps: 1, step: func(ctx context.Context, _ job.Job, _ job.Range, _ int64) error {
 			<-ctx.Done()
@@ -452,7 +471,7 @@ func TestWorkStopsBeforeTheLeaseExpiresIfTheStoreHangs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- job.NewRunner(job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Lease: 30 * time.Second, Parallel: 1}).Run(ctx)
+			ended <- job.NewRunner(job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Lease: 30 * time.Second, Parallel: 1}).Run(ctx)
 		}()
 		if after := <-stopped; after <= 0 || after >= 30*time.Second {
 			t.Errorf("the work stopped %v after the last answer, want less than the lease of 30 s", after)
@@ -467,10 +486,10 @@ func TestWorkStopsBeforeTheLeaseExpiresIfTheStoreHangs(t *testing.T) {
 func TestJobOnAnEmptyStoreIsDoneAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		newJob(t, m, "a", job.Verify)
-		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{}), Holder: "1"})()
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{}), Holder: "1"})()
 		pass(2 * time.Second)
-		wantDone(t, m, "a", 0)
+		wantDone(t, s, "a", 0)
 	})
 }

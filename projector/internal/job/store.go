@@ -51,34 +51,42 @@ type Options struct {
 
 // Store keeps jobs and their ranges. It is safe for concurrent use.
 type Store struct {
-	jobs, ranges *mongo.Collection
+	jobs, ranges mongox.Collection
 	options      Options
 	metrics      *metrics
 	// uncounted limits the lines about retries.
 	uncounted obs.Repeats
 }
 
-// NewStore makes a store in the state database. It sets the read and write concerns
-// itself.
+// collections returns the collections of the jobs and of their ranges in the state database.
+func collections(db *mongo.Database) (jobs, ranges *mongo.Collection) {
+	return mongox.Durable(db, CollectionName), mongox.Durable(db, RangesCollectionName)
+}
+
+// NewStore makes a store in the state database.
 func NewStore(db *mongo.Database, o Options) *Store {
+	jobs, ranges := collections(db)
+	return Open(jobs, ranges, o)
+}
+
+// Open makes a store on its collections.
+func Open(jobs, ranges mongox.Collection, o Options) *Store {
 	o.Keep, o.Refresh = cmp.Or(o.Keep, 20), cmp.Or(o.Refresh, 15*time.Second)
-	return &Store{
-		jobs:   mongox.Durable(db, CollectionName),
-		ranges: mongox.Durable(db, RangesCollectionName), options: o, metrics: newMetrics(o.Registerer),
-	}
+	return &Store{jobs: jobs, ranges: ranges, options: o, metrics: newMetrics(o.Registerer)}
 }
 
 // Prepare creates the indexes. If they exist, it changes nothing.
-func (s *Store) Prepare(ctx context.Context) error {
+func Prepare(ctx context.Context, db *mongo.Database) error {
+	jobs, ranges := collections(db)
 	for _, index := range []struct {
 		collection *mongo.Collection
 		keys       bson.D
 	}{
 		// The active jobs, and those that pruning keeps.
-		{s.jobs, bson.D{{Key: "state", Value: 1}, {Key: "kind", Value: 1}, {Key: "_id", Value: 1}}},
-		{s.jobs, bson.D{{Key: "kind", Value: 1}, {Key: "projection", Value: 1}, {Key: "finishedAt", Value: -1}}},
+		{jobs, bson.D{{Key: "state", Value: 1}, {Key: "kind", Value: 1}, {Key: "_id", Value: 1}}},
+		{jobs, bson.D{{Key: "kind", Value: 1}, {Key: "projection", Value: 1}, {Key: "finishedAt", Value: -1}}},
 		// The open ranges of a plan.
-		{s.ranges, bson.D{{Key: "job", Value: 1}, {Key: "plan", Value: 1}, {Key: "done", Value: 1}, {Key: "index", Value: 1}}},
+		{ranges, bson.D{{Key: "job", Value: 1}, {Key: "plan", Value: 1}, {Key: "done", Value: 1}, {Key: "index", Value: 1}}},
 	} {
 		if err := mongox.CreateIndex(ctx, index.collection, index.keys); err != nil {
 			return err

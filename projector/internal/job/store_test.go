@@ -12,26 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
-
-func newStore(t *testing.T, o job.Options) (*mongo.Database, *job.Store, testStore) {
-	t.Helper()
-	db := server.Database(t)
-	s := job.NewStore(db, o)
-	if err := s.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return db, s, testStore{jobs: s}
-}
 
 func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 	t.Parallel()
 	var pruned []string
 	var refuse error
-	db, store, s := newStore(t, job.Options{Keep: 3, Pruned: func(_ context.Context, ids []string) error {
+	s := newStore(t, job.Options{Keep: 3, Pruned: func(_ context.Context, ids []string) error {
 		if refuse == nil {
 			pruned = append(pruned, ids...)
 		}
@@ -43,14 +32,14 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 		id := fmt.Sprintf("verify-%d", i)
 		s.planned(t, job.Job{ID: id, Kind: job.Verify, Projection: "users"}, 1)
 		if i%2 == 0 {
-			if err := store.Fail(t.Context(), s.claim(t, id, "a"), errors.New("broken")); err != nil {
+			if err := s.Fail(t.Context(), s.claim(t, id, "a"), errors.New("broken")); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := store.Finish(t.Context(), s.claim(t, id, "a"), nil); err != nil {
+		} else if err := s.Finish(t.Context(), s.claim(t, id, "a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		// Jobs are ordered by the server's clock, which has a resolution of milliseconds.
-		if _, err := db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
+		if _, err := s.db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
 			bson.D{{Key: "$set", Value: bson.D{{Key: "finishedAt", Value: time.Unix(int64(i), 0)}}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +49,7 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 	}
 	refuse = errors.New("the findings cannot be deleted")
 	end(4)
-	if n := len(s.ids(t, store)); n < 5 {
+	if n := len(s.ids(t)); n < 5 {
 		t.Errorf("got %d jobs; a job must stay if Pruned fails", n)
 	}
 	refuse = nil
@@ -68,7 +57,7 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 		end(i)
 	}
 	want := []string{other.ID, running.ID}
-	left := s.ids(t, store)
+	left := s.ids(t)
 	for _, id := range want {
 		if !slices.Contains(left, id) {
 			t.Errorf("%s is gone; left are %v", id, left)
@@ -81,14 +70,14 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 	if !slices.Contains(pruned, "verify-0") || slices.Contains(pruned, "running") {
 		t.Errorf("pruned %v", pruned)
 	}
-	if n, err := db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{{Key: "job", Value: bson.D{{Key: "$nin", Value: left}}}}); n != 0 || err != nil {
+	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{{Key: "job", Value: bson.D{{Key: "$nin", Value: left}}}}); n != 0 || err != nil {
 		t.Errorf("%d ranges of deleted jobs are left, %v", n, err)
 	}
 }
 
-func (s testStore) ids(t *testing.T, store *job.Store) []string {
+func (s testStore) ids(t *testing.T) []string {
 	t.Helper()
-	jobs, err := store.List(t.Context(), job.Filter{})
+	jobs, err := s.List(t.Context(), job.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,14 +90,14 @@ func (s testStore) ids(t *testing.T, store *job.Store) []string {
 
 func TestRangesOfADoneJobAreDeleted(t *testing.T) {
 	t.Parallel()
-	db, store, s := newStore(t, job.Options{})
+	s := newStore(t, job.Options{})
 	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 3)
 	for range 3 {
-		if err := store.Finish(t.Context(), s.claim(t, j.ID, "a"), nil); err != nil {
+		if err := s.Finish(t.Context(), s.claim(t, j.ID, "a"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err := db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
 		t.Errorf("%d ranges are left, %v", n, err)
 	}
 }
@@ -119,15 +108,15 @@ func TestRangesOfADoneJobAreDeleted(t *testing.T) {
 // it deletes the job. Resumed, the job would be done without any work.
 func TestResumedJobWithoutItsRangesIsPlannedAgain(t *testing.T) {
 	t.Parallel()
-	db, store, s := newStore(t, job.Options{})
+	s := newStore(t, job.Options{})
 	s.planned(t, job.Job{ID: "verify", Kind: job.Verify, Projection: "users"}, 2)
-	if err := store.Fail(t.Context(), s.claim(t, "verify", "a"), errors.New("broken")); err != nil {
+	if err := s.Fail(t.Context(), s.claim(t, "verify", "a"), errors.New("broken")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Collection(job.RangesCollectionName).DeleteMany(t.Context(), bson.D{}); err != nil {
+	if _, err := s.db.Collection(job.RangesCollectionName).DeleteMany(t.Context(), bson.D{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Resume(t.Context(), "verify"); err != nil {
+	if _, err := s.Resume(t.Context(), "verify"); err != nil {
 		t.Fatal(err)
 	}
 	s.tryClaim(t, "verify", "a")
@@ -135,10 +124,10 @@ func TestResumedJobWithoutItsRangesIsPlannedAgain(t *testing.T) {
 		t.Fatalf("the job is %s, want it to be planned again", j.State)
 	}
 	c := s.claim(t, "verify", "a")
-	if err := store.Plan(t.Context(), c, []job.Bounds{{}}, 1); err != nil {
+	if err := s.Plan(t.Context(), c, []job.Bounds{{}}, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Finish(t.Context(), s.claim(t, "verify", "b"), nil); err != nil {
+	if err := s.Finish(t.Context(), s.claim(t, "verify", "b"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if j := s.get(t, "verify"); j.State != job.Done || j.RangesDone != 1 {
@@ -148,7 +137,7 @@ func TestResumedJobWithoutItsRangesIsPlannedAgain(t *testing.T) {
 
 func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 	t.Parallel()
-	db, store, s := newStore(t, job.Options{})
+	s := newStore(t, job.Options{})
 	old := make([]any, 3000)
 	for i := range old {
 		old[i] = bson.D{
@@ -156,11 +145,11 @@ func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 			{Key: "state", Value: []job.State{job.Done, job.Failed, job.Cancelled, job.Paused}[i%4]},
 		}
 	}
-	if _, err := db.Collection(job.CollectionName).InsertMany(t.Context(), old); err != nil {
+	if _, err := s.db.Collection(job.CollectionName).InsertMany(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 1)
-	active, err := store.Active(t.Context(), job.Query{Kinds: job.Kinds(), Limit: 100})
+	active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds(), Limit: 100})
 	if err != nil || len(active) != 1 || active[0].ID != j.ID {
 		t.Errorf("active are %v, %v", active, err)
 	}
@@ -173,7 +162,7 @@ func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 		job.RangesCollectionName: {{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}},
 	} {
 		var plan bson.Raw
-		if err := db.RunCommand(t.Context(), bson.D{{Key: "explain", Value: bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: filter}}}, {Key: "verbosity", Value: "queryPlanner"}}).Decode(&plan); err != nil {
+		if err := s.db.RunCommand(t.Context(), bson.D{{Key: "explain", Value: bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: filter}}}, {Key: "verbosity", Value: "queryPlanner"}}).Decode(&plan); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(plan.String(), "IXSCAN") || strings.Contains(plan.String(), "COLLSCAN") {
@@ -185,26 +174,26 @@ func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 func TestMetricsShowJobsAndTheStalledJob(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
-	db, store, s := newStore(t, job.Options{Registerer: registry, Refresh: time.Millisecond})
+	s := newStore(t, job.Options{Registerer: registry, Refresh: time.Millisecond})
 	s.planned(t, job.Job{ID: "done", Kind: job.Build, Projection: "users"}, 0)
 	s.planned(t, job.Job{ID: "still", Kind: job.Verify, Projection: "users"}, 1)
 	s.planned(t, job.Job{ID: "moving", Kind: job.Sweep, Projection: "users"}, 1)
 	paused := s.planned(t, job.Job{ID: "paused", Kind: job.Build, Projection: "users"}, 1)
-	if _, err := store.Pause(t.Context(), paused.ID, ""); err != nil {
+	if _, err := s.Pause(t.Context(), paused.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"still", "moving", "paused"} {
-		if _, err := db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
+		if _, err := s.db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
 			bson.D{{Key: "$set", Value: bson.D{{Key: "progressedAt", Value: time.Now().Add(-time.Hour)}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := store.Save(t.Context(), s.claim(t, "moving", "a"), nil, nil, lease); err != nil {
+	if err := s.Save(t.Context(), s.claim(t, "moving", "a"), nil, nil, lease); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- store.Run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -257,14 +246,14 @@ func TestMetricsShowJobsAndTheStalledJob(t *testing.T) {
 
 func TestAwaitReportsUntilTheJobHasEnded(t *testing.T) {
 	t.Parallel()
-	_, store, s := newStore(t, job.Options{})
+	s := newStore(t, job.Options{})
 	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 1)
 	c := s.claim(t, j.ID, "a")
 	var seen []job.State
-	ended, err := store.Await(t.Context(), j.ID, time.Millisecond, func(now job.Job) {
+	ended, err := s.Await(t.Context(), j.ID, time.Millisecond, func(now job.Job) {
 		seen = append(seen, now.State)
 		if len(seen) == 2 {
-			if err := store.Finish(t.Context(), c, map[string]int64{"events": 9}); err != nil {
+			if err := s.Finish(t.Context(), c, map[string]int64{"events": 9}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -275,10 +264,10 @@ func TestAwaitReportsUntilTheJobHasEnded(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	waiting := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 1)
-	if _, err := store.Await(ctx, waiting.ID, time.Hour, func(job.Job) { stop(interrupted) }); !errors.Is(err, interrupted) {
+	if _, err := s.Await(ctx, waiting.ID, time.Hour, func(job.Job) { stop(interrupted) }); !errors.Is(err, interrupted) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := store.Await(t.Context(), "nobody", time.Millisecond, nil); !errors.Is(err, job.ErrNotFound) {
+	if _, err := s.Await(t.Context(), "nobody", time.Millisecond, nil); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}
 }

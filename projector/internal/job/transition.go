@@ -29,19 +29,19 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 	if len(bounds) > maxRanges {
 		return s.Fail(ctx, c, fmt.Errorf("the plan has %d ranges: at most %d are allowed", len(bounds), maxRanges))
 	}
-	documents := make([]any, len(bounds))
+	inserts := make([]mongo.WriteModel, len(bounds))
 	for i, b := range bounds {
-		documents[i] = bson.D{
+		inserts[i] = mongo.NewInsertOneModel().SetDocument(bson.D{
 			{Key: "_id", Value: rangeID(c.Job.ID, c.Epoch, i)},
 			{Key: "job", Value: c.Job.ID}, {Key: "plan", Value: c.Epoch}, {Key: "index", Value: i},
 			{Key: "from", Value: orNull(b.From)}, {Key: "to", Value: orNull(b.To)},
 			{Key: "epoch", Value: int64(0)}, {Key: "leaseUntil", Value: time.Unix(0, 0)}, {Key: "done", Value: false}, {Key: "attempts", Value: 0},
-		}
+		})
 	}
-	for page := range slices.Chunk(documents, insertPage) {
+	for page := range slices.Chunk(inserts, insertPage) {
 		// If the answer to an earlier attempt was lost, the ranges already exist.
 		if err := s.request(ctx, func(ctx context.Context) error {
-			_, err := s.ranges.InsertMany(ctx, page, options.InsertMany().SetOrdered(false))
+			_, err := s.ranges.BulkWrite(ctx, page, options.BulkWrite().SetOrdered(false))
 			if mongo.IsDuplicateKeyError(err) {
 				err = nil
 			}

@@ -134,7 +134,7 @@ const commandParallel = 4
 func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d *definitions, targets []verified) (results []verified, err error) {
 	findings := verify.NewFindingStore(s.State)
 	jobs := job.NewStore(s.State, job.Options{Logger: e.Logger, Pruned: findings.Delete})
-	if err := errors.Join(jobs.Prepare(ctx), findings.Prepare(ctx)); err != nil {
+	if err := errors.Join(job.Prepare(ctx, s.State), findings.Prepare(ctx)); err != nil {
 		return nil, err
 	}
 	err = e.withReadModels(ctx, s, func(store verify.Store) error {
