@@ -9,7 +9,25 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
 )
+
+// checkTerms runs a scenario in virtual time, with random choices and with 1 to limit terms.
+func checkTerms(t *testing.T, stream uint64, limit int, scenario func(t *testing.T, random *rand.Rand, terms int) error) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		terms := rapid.IntRange(1, limit).Draw(rt, "terms")
+		var problem error
+		synctest.Test(t, func(t *testing.T) { problem = scenario(t, rand.New(rand.NewPCG(seed, stream)), terms) })
+		if problem != nil {
+			// Log the problem: goroutines run in another order when rapid repeats the run,
+			// and then rapid reports a flaky test instead of the problem.
+			t.Log(problem)
+			rt.Fatal(problem)
+		}
+	})
+}
 
 // TestNothingIsLostInRotations rotates the collection at random moments: while a term runs,
 // and repeatedly while none does. What was inserted before a rotation is then only in the

@@ -13,16 +13,13 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// memoryTopic is a topic in memory with a slow broker. With faults it refuses sends, drops
-// connections before or after it has stored the messages, and stores messages late.
+// memoryTopic is a topic in memory with a slow broker.
 type memoryTopic struct {
 	mu       sync.Mutex
 	random   *rand.Rand
-	faults   bool
 	refuse   *publish.SendError // of every send
 	refuses  func(*event.Message) bool
 	messages []event.Message
-	late     sync.WaitGroup
 	stalled  chan struct{} // sends wait until it is closed; nil means that they do not wait
 	holds    bool          // connections close only when the context of their Close ends
 }
@@ -47,10 +44,6 @@ func (s memorySender) Send(ctx context.Context, messages []*event.Message) (int,
 	t.mu.Lock()
 	latency := time.Duration(1+t.random.IntN(20)) * time.Millisecond
 	accepted := 1 + t.random.IntN(len(messages))
-	fate := 0
-	if t.faults {
-		fate = t.random.IntN(12)
-	}
 	refuse, stalled := t.refuse, t.stalled
 	if t.refuses != nil && slices.ContainsFunc(messages, t.refuses) {
 		refuse = &publish.SendError{Fault: publish.FaultRefused, Err: errors.New("not allowed")}
@@ -69,30 +62,10 @@ func (s memorySender) Send(ctx context.Context, messages []*event.Message) (int,
 	select {
 	case <-time.After(latency):
 	case <-ctx.Done():
-		// Messages on the wire when a term is aborted may arrive much later.
-		if fate > 0 && fate%2 == 0 {
-			t.storeLate(messages[:accepted], latency*10)
-		}
 		return 0, ctx.Err()
-	}
-	switch fate {
-	case 1:
-		return 0, failure(publish.FaultTransient)
-	case 2:
-		return 0, failure(publish.FaultDisconnected)
-	case 3:
-		t.store(messages[:accepted])
-		return 0, failure(publish.FaultDisconnected)
-	case 4:
-		t.storeLate(messages[:accepted], latency)
-		return 0, failure(publish.FaultDisconnected)
 	}
 	t.store(messages[:accepted])
 	return accepted, nil
-}
-
-func failure(fault publish.Fault) error {
-	return &publish.SendError{Fault: fault, Err: errors.New("ordered by the test")}
 }
 
 func (t *memoryTopic) store(messages []*event.Message) {
@@ -101,19 +74,6 @@ func (t *memoryTopic) store(messages []*event.Message) {
 	for _, m := range messages {
 		t.messages = append(t.messages, *m)
 	}
-}
-
-func (t *memoryTopic) storeLate(messages []*event.Message, after time.Duration) {
-	// The dispatcher may reuse the messages after the send.
-	var copies []*event.Message
-	for _, m := range messages {
-		c := *m
-		copies = append(copies, &c)
-	}
-	t.late.Go(func() {
-		<-time.After(after)
-		t.store(copies)
-	})
 }
 
 func (t *memoryTopic) has(messageID string) bool {
