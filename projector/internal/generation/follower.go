@@ -48,29 +48,11 @@ type Engine interface {
 	Continue(projection string)
 }
 
-// Entries is the part of [Catalog] that a follower uses.
-type Entries interface {
-	List(ctx context.Context) (map[string]*Entry, error)
-	Write(ctx context.Context, old, changed *Entry) (*Entry, error)
-	Adopt(ctx context.Context, names []string) error
-}
-
-// Members is the part of [Registry] that a follower uses.
-type Members interface {
-	Register(ctx context.Context) error
-	Confirm(read time.Time) bool
-	Set(serves []Serving, paused []Pausing) bool
-	Alive(ctx context.Context) ([]Registration, error)
-	Away(ctx context.Context, alive []Registration) ([]Registration, error)
-	Clean(ctx context.Context) error
-	Leave(ctx context.Context) error
-}
-
 // FollowerOptions configure a [Follower].
 type FollowerOptions struct {
 	Pod, Pipeline string
-	Catalog       Entries
-	Registry      Members
+	Catalog       *Catalog
+	Registry      *Registry
 	Engine        Engine
 	// Declares are this pod's projections.
 	Declares []Declared

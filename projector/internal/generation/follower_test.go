@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,20 +17,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-// shared is a catalog and a registry in memory. log lists the calls of the engines.
+// pipeline is that of the tests' pods.
+const pipeline = "p"
+
+// shared is what pods share: the catalog and the registry. log lists the calls of their engines.
 type shared struct {
-	mu      sync.Mutex
-	entries map[string]*generation.Entry
-	pods    map[string]generation.Registration
-	// groups are the last declarations of groups of pods.
-	groups []generation.Registration
-	log    []string
-	// broken is the error of every request, if set, and unrenewed that of registrations.
+	t             *testing.T
+	catalog, pods *mongo.Collection
+	mu            sync.Mutex
+	log           []string
+	// broken is the error of every request of the pods, if set, and unrenewed that of
+	// registrations.
 	broken, unrenewed error
+}
+
+func newShared(t *testing.T) *shared {
+	t.Helper()
+	db := server.Database(t)
+	return &shared{t: t, catalog: mongox.Durable(db, generation.CatalogName), pods: mongox.Durable(db, generation.RegistryName)}
 }
 
 func (s *shared) say(format string, args ...any) {
@@ -49,56 +59,51 @@ func (s *shared) calls() string {
 	return said
 }
 
+// fail sets the errors of the pods' requests.
+func (s *shared) fail(broken, unrenewed error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken, s.unrenewed = broken, unrenewed
+}
+
+// request returns the error of a request of a pod.
+func (s *shared) request(_ context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if name == mongotest.UpdateOne && s.unrenewed != nil {
+		return s.unrenewed
+	}
+	return s.broken
+}
+
+// failing returns a collection for the requests of a pod.
+func (s *shared) failing(c *mongo.Collection) *mongotest.Collection {
+	failing := server.Collection(c)
+	failing.Before = s.request
+	return failing
+}
+
 // put changes the catalog like another process.
 func (s *shared) put(e *generation.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := *e
-	if before := s.entries[e.Name]; before != nil {
-		next.Revision = before.Revision + 1
+	s.t.Helper()
+	if _, err := generation.NewCatalog(server.Collection(s.catalog), pipeline).Write(s.t.Context(), s.entry(e.Name), e); err != nil {
+		s.t.Fatal(err)
 	}
-	s.entries[e.Name] = &next
 }
 
-func (s *shared) get() *generation.Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.entries["users"]
-}
-
-func (s *shared) List(context.Context) (map[string]*generation.Entry, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.entries), s.broken
-}
-
-func (s *shared) Write(_ context.Context, old, changed *generation.Entry) (*generation.Entry, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stored := s.entries[changed.Name]
-	if (old == nil) != (stored == nil) || old != nil && old.Revision != stored.Revision {
-		return nil, generation.ErrConflict
+func (s *shared) entry(name string) *generation.Entry {
+	s.t.Helper()
+	entries, err := generation.NewCatalog(server.Collection(s.catalog), pipeline).List(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	next := *changed
-	next.Revision++
-	s.entries[changed.Name] = &next
-	return &next, s.broken
+	return entries[name]
 }
 
-func (s *shared) Adopt(context.Context, []string) error { return s.broken }
-
-// join registers another pod.
-func (s *shared) join(name, hash string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pods[name] = generation.Registration{Pod: name, Until: time.Now().Add(time.Hour), Declares: pod(hash).Declares}
-}
-
-// old returns the entry of the projection named old.
-func (s *shared) old() *generation.Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.entries["old"]
+// join registers another pod for a time.
+func (s *shared) join(r generation.Registration, lasts time.Duration) {
+	r.Pipeline, r.Until = pipeline, time.Now().Add(lasts)
+	server.Collection(s.pods).Set(s.t, bson.D{{Key: "_id", Value: r.Pod}}, r)
 }
 
 // member is one pod: its registration and its engine.
@@ -108,35 +113,6 @@ type member struct {
 	name string
 	// slow is the time that the engine takes to pause, a [time.Duration].
 	slow atomic.Int64
-}
-
-func (m *member) Alive(context.Context) ([]generation.Registration, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var alive []generation.Registration
-	for _, r := range m.pods {
-		if r.Until.After(time.Now()) {
-			alive = append(alive, r)
-		}
-	}
-	return alive, m.broken
-}
-
-func (m *member) Away(_ context.Context, alive []generation.Registration) ([]generation.Registration, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(m.groups), func(group generation.Registration) bool {
-		return slices.ContainsFunc(alive, func(r generation.Registration) bool { return r.Group == group.Group })
-	}), m.broken
-}
-
-func (m *member) Clean(context.Context) error { return nil }
-
-func (m *member) Leave(context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.pods, m.name)
-	return nil
 }
 
 // engine records the calls of a member's engine.
@@ -166,21 +142,10 @@ func (e engine) Continue(name string) { e.say("%s continues %s", e.name, name) }
 // newMember makes a pod that declares users with the definition hash.
 func (s *shared) newMember(t *testing.T, name, hash string, refuse bool, registerer prometheus.Registerer) (*member, *generation.Follower) {
 	t.Helper()
-	m := &member{shared: s, name: name}
-	declares := []generation.Declared{users(hash)}
-	m.Registry = generation.NewRegistry(newHooked(t, func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.unrenewed != nil {
-			return s.unrenewed
-		}
-		if s.broken == nil {
-			s.pods[name] = generation.Registration{Pod: name, Until: time.Now().Add(generation.Lease), Declares: pod(hash).Declares}
-		}
-		return s.broken
-	}), generation.Registration{Pod: name})
+	m := &member{shared: s, name: name, Registry: generation.NewRegistry(s.failing(s.pods), generation.Registration{Pod: name, Pipeline: pipeline, Declares: pod(hash).Declares})}
 	return m, generation.NewFollower(generation.FollowerOptions{
-		Pod: name, Catalog: s, Registry: m, Engine: engine{m}, Declares: declares,
+		Pod: name, Pipeline: pipeline, Catalog: generation.NewCatalog(s.failing(s.catalog), pipeline), Registry: m.Registry,
+		Engine: engine{m}, Declares: []generation.Declared{users(hash)},
 		Able:  func(generation.Target) error { return nil },
 		Empty: func(context.Context) (bool, error) { return true, nil },
 		Find: func(context.Context, generation.Declared, bool) (generation.Found, error) {
@@ -196,7 +161,7 @@ func (s *shared) newMember(t *testing.T, name, hash string, refuse bool, registe
 func follow(t *testing.T, test func(s *shared, m *member)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
+		s := newShared(t)
 		m, f := s.newMember(t, "one", "a", false, nil)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -209,8 +174,8 @@ func follow(t *testing.T, test func(s *shared, m *member)) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if _, still := s.pods["one"]; still {
-			t.Error("the pod has not left the registry")
+		if alive, err := m.Alive(t.Context()); err != nil || slices.ContainsFunc(alive, func(r generation.Registration) bool { return r.Pod == "one" }) {
+			t.Errorf("the pod has not left the registry: %v", err)
 		}
 	})
 }
@@ -234,8 +199,8 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 		if calls := s.calls(); calls != "one sets users 1 in userReadModels" || m.Trusted() != nil {
 			t.Errorf("at the start the engine got %q; trusted: %v", calls, m.Trusted())
 		}
-		s.join("two", "b")
-		building := prepared(start(t, s.get(), "b"))
+		s.join(pod("b"), time.Hour)
+		building := prepared(start(t, s.entry("users"), "b"))
 		s.put(building)
 		expect("one sets users 1 in userReadModels and users 2 in users.generation-2")
 		promoting := in(building, generation.Promoting)
@@ -253,7 +218,7 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 func TestGivenUpDefinitionIsNotBuiltAutomatically(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
+		s := newShared(t)
 		s.put(givenUp(t, start(t, live("a"), "b")))
 		var log bytes.Buffer
 		// PENSTOCK_ON_CHANGE=refuse does not make it fail.
@@ -267,8 +232,8 @@ func TestGivenUpDefinitionIsNotBuiltAutomatically(t *testing.T) {
 		if err := f.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if calls := s.calls(); calls != "one sets users 1 in userReadModels" || say(s.get()) != "live 1 a garbage 2" {
-			t.Errorf("the engine got %q, and the catalog has %s", calls, say(s.get()))
+		if calls := s.calls(); calls != "one sets users 1 in userReadModels" || say(s.entry("users")) != "live 1 a garbage 2" {
+			t.Errorf("the engine got %q, and the catalog has %s", calls, say(s.entry("users")))
 		}
 		if n := strings.Count(log.String(), "declared definition not built"); n != 1 {
 			t.Errorf("%d lines say so:\n%s", n, log.String())
@@ -280,8 +245,8 @@ func TestPodThatCannotPauseInTimeRetries(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, m *member) {
 		m.slow.Store(int64(1500 * time.Millisecond))
-		s.join("two", "b")
-		s.put(in(prepared(start(t, s.get(), "b")), generation.Promoting))
+		s.join(pod("b"), time.Hour)
+		s.put(in(prepared(start(t, s.entry("users"), "b")), generation.Promoting))
 		<-time.After(5 * time.Second)
 		if calls := s.calls(); strings.Contains(calls, "pauses") || m.Trusted() != nil || strings.Contains(calls, "generation-2") {
 			t.Errorf("the engine got %q before it had paused", calls)
@@ -299,18 +264,14 @@ func TestPodThatCannotPauseInTimeRetries(t *testing.T) {
 func TestPodWithAnExpiredRegistrationReadsTheCatalogBeforeItIsTrusted(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, m *member) {
-		s.mu.Lock()
-		s.broken = errors.New("no primary")
-		s.mu.Unlock()
+		s.fail(errors.New("no primary"), nil)
 		<-time.After(generation.Lease)
 		if m.Trusted() == nil {
 			t.Error("Trusted returned nil although the registration may have expired")
 		}
-		s.mu.Lock()
-		s.broken = nil
-		s.mu.Unlock()
-		s.put(generation.Promote(start(t, s.get(), "b"), by))
-		s.join("two", "b")
+		s.fail(nil, nil)
+		s.put(generation.Promote(start(t, s.entry("users"), "b"), by))
+		s.join(pod("b"), time.Hour)
 		s.calls()
 		<-time.After(10 * time.Second)
 		if calls := s.calls(); calls != "one sets users 2 in userReadModels" || m.Trusted() != nil {
@@ -322,14 +283,14 @@ func TestPodWithAnExpiredRegistrationReadsTheCatalogBeforeItIsTrusted(t *testing
 func TestProjectionIsRetiredAfterALease(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, _ *member) {
-		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
+		s.put(generation.Create(pipeline, generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
 		<-time.After(generation.Lease - time.Second)
-		if s.old().RetiredAt != nil {
+		if s.entry("old").RetiredAt != nil {
 			t.Error("retired early")
 		}
 		<-time.After(5 * time.Second)
-		if s.old().RetiredAt == nil || s.old().Live == nil {
-			t.Errorf("not retired: %+v", s.old())
+		if s.entry("old").RetiredAt == nil || s.entry("old").Live == nil {
+			t.Errorf("not retired: %+v", s.entry("old"))
 		}
 		if calls := s.calls(); !strings.HasSuffix(calls, "one sets users 1 in userReadModels") {
 			t.Errorf("the engine got %q", calls)
@@ -341,27 +302,22 @@ func TestProjectionIsRetiredAfterALease(t *testing.T) {
 // not retire what this pod does not know.
 func TestProjectionIsNotRetiredForAnOutage(t *testing.T) {
 	t.Parallel()
-	set := func(s *shared, reads, renewals error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.broken, s.unrenewed = reads, renewals
-	}
 	away := errors.New("no primary")
 	for name, outage := range map[string]struct{ reads, renewals error }{"silent": {away, away}, "without a majority": {nil, away}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			follow(t, func(s *shared, _ *member) {
-				s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
+				s.put(generation.Create(pipeline, generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
 				<-time.After(3 * time.Second) // for a moment, no pod declares it
-				set(s, outage.reads, outage.renewals)
+				s.fail(outage.reads, outage.renewals)
 				<-time.After(10 * time.Minute)
-				set(s, nil, nil)
+				s.fail(nil, nil)
 				<-time.After(generation.Lease - generation.Heartbeat)
-				if s.old().RetiredAt != nil {
+				if s.entry("old").RetiredAt != nil {
 					t.Error("retired before its pod could renew its registration")
 				}
 				<-time.After(4 * generation.Heartbeat)
-				if s.old().RetiredAt == nil {
+				if s.entry("old").RetiredAt == nil {
 					t.Error("not retired although no pod declares it")
 				}
 			})
@@ -374,22 +330,18 @@ func TestProjectionIsNotRetiredForAnOutage(t *testing.T) {
 func TestProjectionOfAnAbsentGroupIsNotRetired(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, _ *member) {
-		s.mu.Lock()
-		s.groups = []generation.Registration{{Group: "other", Declares: []generation.Declaration{{Projection: "old", Hash: "x"}}}}
-		s.mu.Unlock()
-		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
-		<-time.After(24 * time.Hour)
-		if s.old().RetiredAt != nil {
+		s.join(generation.Registration{Pod: "gone", Group: "other", Declares: []generation.Declaration{{Projection: "old", Hash: "x"}}}, 0)
+		s.put(generation.Create(pipeline, generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
+		<-time.After(2 * time.Hour) // longer than an expired registration is kept
+		if s.entry("old").RetiredAt != nil {
 			t.Error("retired while its pods were away")
 		}
 		if calls := s.calls(); !strings.Contains(calls, "old 1 in old") {
 			t.Errorf("the engine got %q", calls)
 		}
-		s.mu.Lock()
-		s.pods["back"] = generation.Registration{Pod: "back", Group: "other", Until: time.Now().Add(24 * time.Hour)}
-		s.mu.Unlock()
+		s.join(generation.Registration{Pod: "back", Group: "other"}, time.Hour)
 		<-time.After(generation.Lease + 5*time.Second)
-		if s.old().RetiredAt == nil {
+		if s.entry("old").RetiredAt == nil {
 			t.Error("not retired after its pods had come back without it")
 		}
 	})
@@ -397,15 +349,15 @@ func TestProjectionOfAnAbsentGroupIsNotRetired(t *testing.T) {
 
 func TestChangedProjectionIsRefused(t *testing.T) {
 	t.Parallel()
-	s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
+	s := newShared(t)
 	s.put(live("a"))
 	registry := prometheus.NewRegistry()
 	_, f := s.newMember(t, "one", "b", true, registry)
 	err := f.Start(t.Context())
-	if !errors.Is(err, generation.ErrRefused) || !strings.Contains(err.Error(), "- text of a\n  + text of b") || s.get().Building != nil {
-		t.Errorf("started with %v: %s", err, say(s.get()))
+	if !errors.Is(err, generation.ErrRefused) || !strings.Contains(err.Error(), "- text of a\n  + text of b") || s.entry("users").Building != nil {
+		t.Errorf("started with %v: %s", err, say(s.entry("users")))
 	}
-	s.put(start(t, s.get(), "b"))
+	s.put(start(t, s.entry("users"), "b"))
 	if err := f.Start(t.Context()); err != nil {
 		t.Errorf("after the command: %v", err)
 	}
