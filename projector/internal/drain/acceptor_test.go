@@ -82,9 +82,8 @@ func ids(from, to int64) []int64 {
 
 func TestDrainsManySessionsInOrder(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		want := make(map[string]int64)
 		for i := range 40 {
 			key := fmt.Sprintf("user-%d", i)
@@ -103,9 +102,9 @@ func TestDrainsManySessionsInOrder(t *testing.T) {
 // be released before their first message arrives.
 func TestDrainsWithLongRoundTrips(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(200*time.Millisecond, time.Minute)
+		broker.rtt = 200 * time.Millisecond
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots = 1 })
 		for i := range 4 {
 			key := fmt.Sprint("far-", i)
@@ -147,9 +146,8 @@ func TestConnectsWithLongRoundTripsWhenIdle(t *testing.T) {
 
 func TestStopsFastWhenIdle(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
 		s := start(t, broker, newModel(time.Millisecond), nil)
 		s.settled(t, time.Second)
@@ -164,9 +162,8 @@ func TestStopsFastWhenIdle(t *testing.T) {
 
 func TestStopFinishesReceivedMessages(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", ids(1, 50)...)
 		s := start(t, broker, newModel(time.Second), nil)
 		pause(t.Context(), 200*time.Millisecond)
@@ -180,9 +177,8 @@ func TestStopFinishesReceivedMessages(t *testing.T) {
 
 func TestDrainTimeout(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
 		m := newModel(time.Minute)
 		s := start(t, broker, m, func(o *drain.Options) { o.DrainTimeout = 3 * time.Second })
@@ -200,9 +196,8 @@ func TestDrainTimeout(t *testing.T) {
 
 func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots = 32 })
 		for i := range 32 {
 			key := fmt.Sprint("burst-", i)
@@ -230,9 +225,8 @@ func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 
 func TestIdleSessionsReleaseTheirSlots(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		for i := range 4 {
 			key := fmt.Sprint("first-", i)
 			broker.send(key, key, 1)
@@ -261,9 +255,8 @@ func TestIdleSessionsReleaseTheirSlots(t *testing.T) {
 
 func TestBusySessionsTakeTurns(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.SessionTenure = 1, 10*time.Second
 		})
@@ -284,9 +277,8 @@ func TestBusySessionsTakeTurns(t *testing.T) {
 
 func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		var down atomic.Bool
 		down.Store(true)
 		broker.acceptErr = func() error {
@@ -311,9 +303,8 @@ func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 
 func TestConnectionWithAnOldKeyIsReplacedBeforeTheNextAccept(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots, o.Connections = 16, 2 })
 		for round := range 3 {
 			for i := range 40 {
@@ -365,9 +356,8 @@ func TestRefusalEndsOnlyAStart(t *testing.T) {
 
 func TestMetricsAreLinted(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
 		s := start(t, broker, newModel(time.Millisecond), nil)
 		s.settled(t, time.Second)

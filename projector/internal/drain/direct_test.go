@@ -13,23 +13,18 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// brokerMaker is newFakeBroker for one of the receivers.
-type brokerMaker func(rtt, lockFor time.Duration) *fakeBroker
-
 // withEachReceiver runs a test in a synctest bubble, once with each of the two receivers.
 // Tests of failing stores and of memory use only the receiver of the SDK, because they
 // take long and do not depend on the receiver.
-func withEachReceiver(t *testing.T, test func(t *testing.T, newBroker brokerMaker)) {
+func withEachReceiver(t *testing.T, test func(t *testing.T, broker *fakeBroker)) {
 	t.Helper()
 	for _, receiver := range []string{"amqp", "sdk"} {
 		t.Run(receiver, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				test(t, func(rtt, lockFor time.Duration) *fakeBroker {
-					b := newFakeBroker(rtt, lockFor)
-					b.direct = receiver == "amqp"
-					return b
-				})
+				broker := newFakeBroker(2*time.Millisecond, time.Minute)
+				broker.direct = receiver == "amqp"
+				test(t, broker)
 			})
 		})
 	}

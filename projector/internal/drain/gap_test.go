@@ -12,9 +12,8 @@ import (
 // another event than the last one of the previous tenure.
 func TestGapTimeoutCountsAcrossTenures(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		broker.send("bucket", "a", 3)
 		broker.send("bucket", "a", 2)
@@ -32,10 +31,9 @@ func TestGapTimeoutCountsAcrossTenures(t *testing.T) {
 // after the time for which the process remembers a store's failure.
 func TestGapTimeoutCountsWhileOtherSessionsAreDrained(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		const sessions, tenure, parkAfter = 8, 2 * time.Second, time.Second
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		for i := range sessions {
 			broker.send(fmt.Sprint("bucket-", i), fmt.Sprint("aggregate-", i), 2)

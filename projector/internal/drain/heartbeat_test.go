@@ -12,9 +12,9 @@ import (
 // A slot sends heartbeats only while the calls of its handler return.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, 10*time.Minute)
+		broker.lockFor = 10 * time.Minute
 		heartbeat := &heartbeat{}
 		h := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
 		s := start(t, broker, newModel(0), func(o *drain.Options) {

@@ -237,10 +237,10 @@ func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attem
 // detect it.
 func TestLaterEventsDoNotOvertakeReleasedEvents(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		const held, events = 4, 20
-		broker := newBroker(2*time.Millisecond, 30*time.Second)
+		broker.lockFor = 30 * time.Second
 		m := newModel(time.Millisecond)
 		m.increasing = true
 		h := &withholding{model: m}

@@ -71,9 +71,9 @@ func (p *paused) Working(ctx context.Context) (context.Context, func(), error) {
 // continues afterwards, for any number of pauses.
 func TestPauseReleasesEverySessionAndReceivesNothing(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker, p, want := newBroker(2*time.Millisecond, time.Minute), newPaused(), make(map[string]int64)
+		p, want := newPaused(), make(map[string]int64)
 		s := start(t, broker, newModel(4*time.Millisecond), func(o *drain.Options) { o.Pausing = p })
 		keys := []string{"a", "b", "c", "d", "e", "f"}
 		for round := range int64(3) {

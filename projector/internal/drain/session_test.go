@@ -17,9 +17,9 @@ import (
 
 func TestSessionRenewsItsLock(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, 30*time.Second)
+		broker.lockFor = 30 * time.Second
 		var renewals atomic.Int64
 		broker.renewErr = func() error {
 			// Two of three renewals fail.
@@ -103,9 +103,8 @@ func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ drain.A
 
 func TestInvalidAndPoisonMessagesAreDeadLettered(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("bucket", "no event", []byte("{}"))
 		broker.send("bucket", "a", ids(1, 6)...)
 		broker.send("bucket", "b", ids(1, 6)...)
@@ -124,9 +123,8 @@ func TestInvalidAndPoisonMessagesAreDeadLettered(t *testing.T) {
 
 func TestGapIsRepaired(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.store["a"] = 9
 		broker.send("bucket", "a", 4, 5, 9)
@@ -143,9 +141,8 @@ func TestGapIsRepaired(t *testing.T) {
 
 func TestLastingGapDelaysNoOtherAggregate(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		// Events behind a gap, more than a session holds, are sent before and after
 		// events that can be applied.
@@ -176,9 +173,8 @@ func TestLastingGapDelaysNoOtherAggregate(t *testing.T) {
 
 func TestSlowSettlingIsBounded(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.settleDelay = time.Minute
 		broker.send("a", "a", ids(1, 20)...)
 		s := start(t, broker, newModel(time.Millisecond), nil)
@@ -194,9 +190,8 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 
 func TestEachRepeatedDeliveryIsSettled(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		for range 3 {
 			broker.send("a", "a", ids(1, 20)...)
 		}
@@ -213,9 +208,8 @@ func TestEachRepeatedDeliveryIsSettled(t *testing.T) {
 // settlements have as much time as the first.
 func TestWaitingSettlementsKeepTheirFullTimeout(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.settleDelay = 2 * time.Second
 		broker.send("a", "a", ids(1, 600)...)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
@@ -231,9 +225,8 @@ func TestWaitingSettlementsKeepTheirFullTimeout(t *testing.T) {
 // out one after another. The session ends soon, and its messages come again.
 func TestUnansweredSettlementsTimeOutTogether(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.settleDelay = time.Hour
 		broker.send("a", "a", ids(1, 600)...)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
@@ -259,9 +252,8 @@ func TestUnansweredSettlementsTimeOutTogether(t *testing.T) {
 // as the session has nothing else to do, instead of at the end of its hold time.
 func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		var settlements atomic.Int64
 		broker.settleErr = func() error {
 			if settlements.Add(1) == 7 {
@@ -284,9 +276,8 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 // for which the inbox has no room.
 func TestSlowHandlerReceivesNoMoreMessages(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
 		broker.send("a", "a", ids(1, 400)...)
 		s.settled(t, time.Minute)
@@ -300,9 +291,8 @@ func TestSlowHandlerReceivesNoMoreMessages(t *testing.T) {
 
 func TestBuffersAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.BufferBytes = 1, 1<<20
 			// The session estimates the sizes of messages, so it must not end early.
@@ -386,9 +376,8 @@ func TestMessagesThatWaitForTheStoreAreBounded(t *testing.T) {
 // Large events behind a gap leave room for the other aggregates.
 func TestGapOfLargeEventsDelaysNoOtherAggregate(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		for id := int64(2); id <= 300; id++ {
 			body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "stuck"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, 1<<16)}})
@@ -424,9 +413,8 @@ func (j *judge) Bad(string, error) bool {
 
 func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("other", "no event", []byte("{}"))
 		broker.send("other", "a", ids(1, 6)...)
 		m := newModel(time.Millisecond)
@@ -471,9 +459,8 @@ func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+			withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 				t.Helper()
-				broker := newBroker(2*time.Millisecond, time.Minute)
 				sends(broker)
 				broker.send("other", "a", ids(1, 6)...)
 				m := newModel(time.Millisecond)
@@ -491,9 +478,8 @@ func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 
 func TestSuspectMessagesReturnToTheBrokerAtTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("other", "no event", []byte("{}"))
 		s := start(t, broker, newModel(0), func(o *drain.Options) { o.Judge = &judge{until: time.Now().Add(time.Hour)} })
 		pause(t.Context(), time.Second)

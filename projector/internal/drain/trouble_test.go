@@ -106,9 +106,8 @@ func TestFailingAggregateDelaysNoOther(t *testing.T) {
 // unsettled messages, so that another session gets the slot.
 func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.fail("bad", true)
 		broker.send("bucket", "bad", ids(1, 2000)...)
@@ -180,9 +179,8 @@ func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt dr
 // nothing else is written, because the rejection shows that the store works.
 func TestSingleConflictIsGivenUpInTime(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("bucket", "bad", 1)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
 			o.Handler, o.ParkAfter = conflicting{}, time.Minute
@@ -228,9 +226,8 @@ func TestManyFailingAggregatesParkNone(t *testing.T) {
 // broker.
 func TestStopsWhileAggregatesFail(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.fail("bad", true)
 		broker.send("bucket", "bad", ids(1, 5)...)
@@ -271,9 +268,8 @@ func (h hanging) Handle(ctx context.Context, batch []*drain.Delivery, attempt dr
 // until that call ends.
 func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.Handler = 1, hanging{m, "bad"} })
 		want := map[string]int64{"bad": 0}
@@ -317,9 +313,8 @@ func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, attempt 
 // Deliveries that a call had no room for are passed to the next call at once.
 func TestDeferredEventsDoNotWait(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		broker.send("bucket", "a", ids(1, 20)...)
 		broker.send("bucket", "b", ids(1, 20)...)
