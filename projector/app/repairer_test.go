@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -95,9 +94,6 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 			}
 			if counted != want.unreadable {
 				t.Errorf("%v unreadable events are counted, want %v", counted, want.unreadable)
-			}
-			if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
-				t.Error(problems, err)
 			}
 		})
 	}

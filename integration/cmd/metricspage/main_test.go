@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
 )
 
 const root = "../../.."
@@ -66,6 +69,33 @@ func TestPageHasEveryMetric(t *testing.T) {
 	} {
 		if !strings.Contains(page.String(), row) {
 			t.Errorf("the page has no row that begins with %s", row)
+		}
+	}
+}
+
+// Every metric is named as Prometheus recommends.
+func TestMetricsAreLinted(t *testing.T) {
+	t.Parallel()
+	for _, service := range []string{"publisher", "projector"} {
+		found, err := declared(root, service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		families := make([]*dto.MetricFamily, len(found))
+		for i, m := range found {
+			kind := dto.MetricType(dto.MetricType_value[strings.ToUpper(m.kind)])
+			one := &dto.Metric{}
+			for _, label := range m.labels {
+				one.Label = append(one.Label, &dto.LabelPair{Name: &label})
+			}
+			families[i] = &dto.MetricFamily{Name: &m.name, Help: &m.help, Type: &kind, Metric: []*dto.Metric{one}}
+		}
+		problems, err := promlint.NewWithMetricFamilies(families).Lint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
 }

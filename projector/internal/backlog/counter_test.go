@@ -332,16 +332,3 @@ func TestFailedDialIsCountedAndLogged(t *testing.T) {
 		}
 	})
 }
-
-func TestMetricNamesPassTheLinter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{})
-		defer c.end(t)
-		pass(interval / 4)
-		problems, err := testutil.GatherAndLint(c.registry)
-		if err != nil || len(problems) > 0 {
-			t.Errorf("%v, %v", problems, err)
-		}
-	})
-}

@@ -271,15 +271,3 @@ func TestLostConnectionIsReplaced(t *testing.T) {
 		}
 	})
 }
-
-func TestMetricNamesPassTheLinter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{})
-		defer c.stop()
-		pass(interval)
-		if problems, err := testutil.GatherAndLint(c.registry); err != nil || len(problems) > 0 {
-			t.Errorf("%v, %v", problems, err)
-		}
-	})
-}

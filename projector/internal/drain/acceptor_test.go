@@ -11,7 +11,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -351,23 +350,5 @@ func TestRefusalEndsOnlyAStart(t *testing.T) {
 		default:
 		}
 		s.end(t)
-	})
-}
-
-func TestMetricsAreLinted(t *testing.T) {
-	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
-		t.Helper()
-		broker.send("a", "a", 1)
-		s := start(t, broker, newModel(time.Millisecond), nil)
-		s.settled(t, time.Second)
-		s.end(t)
-		problems, err := testutil.GatherAndLint(s.reg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range problems {
-			t.Errorf("%s: %s", p.Metric, p.Text)
-		}
 	})
 }

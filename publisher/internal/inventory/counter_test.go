@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
@@ -207,18 +206,6 @@ func TestHangingCountTimesOut(t *testing.T) {
 		}
 		if m.dated {
 			t.Error("a count has a deadline: the driver retries without a pause until then")
-		}
-	})
-}
-
-func TestMetricNamesPassTheLinter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{})
-		defer m.stop()
-		pass(interval)
-		if problems, err := testutil.GatherAndLint(m.registry); err != nil || len(problems) > 0 {
-			t.Errorf("%v, %v", problems, err)
 		}
 	})
 }
