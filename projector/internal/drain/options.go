@@ -89,13 +89,6 @@ type Heartbeat interface {
 // return, including slow ones.
 const MaxSilence = 2 * time.Minute
 
-// Limits of the SDK, and bounds for sensible values.
-const (
-	maxBatchSize   = 2048
-	maxSlots       = 4096
-	maxConnections = 256
-)
-
 // Times that follow from the broker and the SDK.
 const (
 	// acceptWait is how long the broker is asked to wait for a session. It is below
