@@ -18,6 +18,9 @@ type Unit struct {
 	// Deletes is set if the projection may delete documents. Documents are then created
 	// in a way that cannot restore a deleted one.
 	Deletes bool
+	// Parts is set if the projection is a view. The unit has a part, which is kept in its side
+	// watermark, and the documents of Collection are made of many parts.
+	Parts bool
 }
 
 // Later returns the unit's generation, or 0 for the first one, as it is stored: data of

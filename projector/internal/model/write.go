@@ -43,7 +43,11 @@ type Write struct {
 	Foreign *Foreign
 	// Document holds the projection's own fields of the document to create, without the
 	// engine's.
+	// For a unit with Parts it holds the whole part after the write, whatever the Kind is; nil
+	// if there is none.
 	Document bson.Raw
+	// View makes the documents to which the part contributes. It is set if Parts is set.
+	View View
 	// Update holds $set and $unset of own fields and of keys one level below them
 	// (field.key), and $push of own fields. nil means that only the watermark changes.
 	Update bson.Raw

@@ -1,0 +1,44 @@
+package model
+
+import "go.mongodb.org/mongo-driver/v2/bson"
+
+// Part is what one aggregate contributes to the documents of a view. Units whose Parts are
+// set have a part instead of a document of their own.
+type Part struct {
+	AggregateID string
+	// Document has the part's own fields and the list of the documents to which it
+	// contributes; nil if the aggregate has no part.
+	Document bson.Raw
+}
+
+// PartChange is a part before and after a write.
+type PartChange struct {
+	AggregateID   string
+	Before, After bson.Raw
+}
+
+// View makes view documents from parts. A document depends on nothing but the parts that
+// contribute to it: not on the order in which they were written, nor on the documents before.
+// Its methods are pure.
+type View interface {
+	// Keys returns the _ids of the documents to which a part contributes, without repetition.
+	Keys(part bson.Raw) []string
+	// Merge returns the own fields of the document key after changes of some parts, given
+	// those before; nil for no document. It is false if the document cannot be computed from
+	// the changes alone. Call Whole then.
+	Merge(key string, document bson.Raw, changes []PartChange) (next bson.Raw, ok bool, err error)
+	// Whole returns the own fields of the document key, given all parts that contribute to
+	// it, in any order; nil if none does.
+	Whole(key string, parts []Part) (bson.Raw, error)
+}
+
+// FieldParts is the number of parts that contribute to a view document. It belongs to the
+// engine, and marks the document as one of Penstock's: a view document has no lastEventId.
+const FieldParts = "parts"
+
+// FieldDocuments is the field of a part that lists the documents to which it contributes,
+// each with its _id in [FieldKey].
+const (
+	FieldDocuments = "documents"
+	FieldKey       = "key"
+)
