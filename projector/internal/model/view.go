@@ -19,15 +19,16 @@ type PartChange struct {
 
 // View makes view documents from parts. A document depends on nothing but the parts that
 // contribute to it: not on the order in which they were written, nor on the documents before.
-// Its methods are pure.
+// Its methods are pure. They take and return documents without _id, lastUpdatedAt and
+// lastGeneration, but with [FieldParts], which Merge and Whole maintain.
 type View interface {
 	// Keys returns the _ids of the documents to which a part contributes, without repetition.
 	Keys(part bson.Raw) []string
-	// Merge returns the own fields of the document key after changes of some parts, given
-	// those before; nil for no document. It is false if the document cannot be computed from
+	// Merge returns the document key after changes of some parts, given the one before; nil for
+	// no document, which is the result when the last part has gone. It is false if the document cannot be computed from
 	// the changes alone. Call Whole then.
 	Merge(key string, document bson.Raw, changes []PartChange) (next bson.Raw, ok bool, err error)
-	// Whole returns the own fields of the document key, given all parts that contribute to
+	// Whole returns the document key, given all parts that contribute to
 	// it, in any order; nil if none does.
 	Whole(key string, parts []Part) (bson.Raw, error)
 }
