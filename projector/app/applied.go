@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
@@ -61,7 +62,11 @@ func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status,
 			statuses[i].Building = true
 			continue
 		}
-		units = append(units, model.Unit{Projection: key.Projection, Generation: e.Live.Generation, Collection: e.Live.Collection, AggregateID: key.AggregateID})
+		scope, err := projection.ScopeOf(e.Live.Text)
+		if err != nil {
+			return nil, err
+		}
+		units = append(units, model.Unit{Projection: key.Projection, Generation: e.Live.Generation, Collection: e.Live.Collection, AggregateID: key.AggregateID, Parts: scope.View})
 		places = append(places, i)
 	}
 	if len(units) == 0 {

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -57,9 +55,9 @@ func (a applier) Apply(ctx context.Context, of deadletter.Aggregate, eventID int
 	var concerned []engine.Target
 	var units []model.Unit
 	for _, t := range a.targets() {
-		if kind := t.Projection.AggregateType(); kind == "" || kind == of.Type {
+		if t.Projection.ConcernsType(of.Type) {
 			concerned = append(concerned, t)
-			units = append(units, model.Unit{Projection: t.Projection.Name(), Generation: t.Generation, Collection: t.Collection, AggregateID: of.ID})
+			units = append(units, t.Unit(of.ID))
 		}
 	}
 	positions, err := a.parked.Parked(ctx, units)
@@ -90,12 +88,12 @@ func (a applier) appliedElsewhere(ctx context.Context, of deadletter.Aggregate, 
 		if live.Building || served {
 			continue
 		}
-		concerned, err := concerns(live.Definition, of.Type)
+		scope, err := projection.ScopeOf(live.Definition.Text)
 		if err != nil {
 			return false, err
 		}
-		if concerned {
-			units = append(units, model.Unit{Projection: live.Projection, Generation: live.Generation, Collection: live.Collection, AggregateID: of.ID})
+		if scope.Concerns(of.Type) {
+			units = append(units, model.Unit{Projection: live.Projection, Generation: live.Generation, Collection: live.Collection, AggregateID: of.ID, Parts: scope.View})
 		}
 	}
 	if len(units) == 0 {
@@ -107,18 +105,6 @@ func (a applier) appliedElsewhere(ctx context.Context, of deadletter.Aggregate, 
 	}
 	watermarks, err := a.watermarks(ctx, units)
 	return err == nil && !slices.ContainsFunc(watermarks, func(w int64) bool { return w < eventID }), err
-}
-
-// concerns reports whether aggregates of a type concern a projection. Its definition says
-// that even if this program does not have its code.
-func concerns(d generation.Definition, aggregateType string) (bool, error) {
-	var text struct {
-		AggregateType string `json:"aggregateType"`
-	}
-	if err := json.Unmarshal([]byte(d.Text), &text); err != nil {
-		return false, fmt.Errorf("read definition %s: %w", d.Hash, err)
-	}
-	return text.AggregateType == "" || text.AggregateType == aggregateType, nil
 }
 
 // fold folds the aggregate in one target up to the event.

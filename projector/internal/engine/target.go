@@ -50,7 +50,7 @@ func (t *Target) String() string {
 func (t *Target) Unit(aggregateID string) model.Unit {
 	return model.Unit{
 		Projection: t.Projection.Name(), Generation: t.Generation, Collection: t.Collection,
-		AggregateID: aggregateID, Deletes: t.Projection.Deletes(),
+		AggregateID: aggregateID, Deletes: t.Projection.Deletes(), Parts: t.Projection.View() != nil,
 	}
 }
 

@@ -165,9 +165,11 @@ func withoutGeneration(document bson.Raw) bson.Raw {
 
 // testedProjections adapts projections to the cases of a test file.
 func testedProjections(projections []*projection.Projection) []testcase.Projection {
-	tested := make([]testcase.Projection, len(projections))
-	for i, p := range projections {
-		tested[i] = testcase.Projection{Name: p.Name(), AggregateType: p.AggregateType(), EventTypes: p.EventTypes()}
+	var tested []testcase.Projection
+	for _, p := range projections {
+		for _, s := range p.Sources() {
+			tested = append(tested, testcase.Projection{Name: p.Name(), AggregateType: s.AggregateType, EventTypes: s.EventTypes})
+		}
 	}
 	return tested
 }

@@ -9,27 +9,35 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// stateAttribute is a path that begins at the variable state. An absent field on the path
+// stateAttribute is a path that begins at the variable state, or part in a view. An absent field on the path
 // reads as null, and so do the fields of null, because conditions compare fields of a
 // document that does not exist before the first event. has() and .? still distinguish an
 // absent field from null.
 type stateAttribute struct {
 	interpreter.InterpretableAttribute
+	name       string
 	qualifiers []interpreter.Qualifier
 }
 
 var _ interpreter.Attribute = (*stateAttribute)(nil)
 
-// lenientState replaces the variable state in a program's plan.
-func lenientState(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-	a, ok := node.(interpreter.InterpretableAttribute)
-	if !ok {
+// lenientState replaces the variables with these names, which are the state, in a program's
+// plan.
+func lenientState(names ...string) interpreter.InterpretableDecoratorV2 {
+	return func(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		a, ok := node.(interpreter.InterpretableAttribute)
+		if !ok {
+			return node, nil
+		}
+		named, ok := a.Attr().(interpreter.NamespacedAttribute)
+		if !ok || len(named.Qualifiers()) > 0 {
+			return node, nil
+		}
+		if all := named.CandidateVariableNames(); len(all) == 1 && slices.Contains(names, all[0]) {
+			return &stateAttribute{InterpretableAttribute: a, name: all[0]}, nil
+		}
 		return node, nil
 	}
-	if named, ok := a.Attr().(interpreter.NamespacedAttribute); ok && len(named.Qualifiers()) == 0 && slices.Equal(named.CandidateVariableNames(), []string{varState}) {
-		return &stateAttribute{InterpretableAttribute: a}, nil
-	}
-	return node, nil
 }
 
 // Attr is the attribute itself: it resolves as a part of others too.
@@ -54,7 +62,7 @@ func (a *stateAttribute) Resolve(vars interpreter.Activation) (any, error) {
 // resolveAbsent follows the path again after an error. It keeps the error unless an absent
 // field is the reason.
 func (a *stateAttribute) resolveAbsent(vars interpreter.Activation, failed error) (any, error) {
-	value, ok := vars.ResolveName(varState)
+	value, ok := vars.ResolveName(a.name)
 	if !ok {
 		return nil, failed
 	}

@@ -88,11 +88,11 @@ func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) 
 	if a.last == 0 {
 		return model.Write{}, false
 	}
-	f := Fold{document: a.document}
+	f := Fold{document: a.document, view: a.projection.view != nil}
 	f.Conclude()
 	return model.Write{
 		Unit: u, Kind: f.Kind, From: from.Watermark, To: a.last, UpdatedAt: from.UpdatedAt, Foreign: from.Foreign,
-		Document: f.Document, Update: f.Update,
+		Document: f.Document, Update: f.Update, View: a.projection.View(),
 	}, true
 }
 

@@ -40,8 +40,8 @@ func (c computedFields) refresh(s *scope, d *document) error {
 	return nil
 }
 
-// compute reads the computed fields of a projection.
-func (p place) compute(e entry, projection *Projection) {
+// compute reads the computed fields of a source.
+func (p place) compute(e entry, s *source) {
 	before := len(p.problems)
 	entries, ok := p.entries(e.value)
 	if !ok || len(entries) == 0 {
@@ -63,12 +63,12 @@ func (p place) compute(e entry, projection *Projection) {
 		f := &computedField{node: e.node, operation: operation{op: opCompute, path: path, value: value}}
 		fields[path.String()] = f
 		at.inputs(f)
-		at.alone(f, projection.on)
-		projection.compute = append(projection.compute, f.operation)
+		at.alone(f, s.on)
+		s.compute = append(s.compute, f.operation)
 	}
-	p.disjoint(e.node, projection.compute)
+	p.disjoint(e.node, s.compute)
 	if len(p.problems) == before {
-		projection.compute = p.inOrder(fields)
+		s.compute = p.inOrder(fields)
 	}
 }
 

@@ -17,7 +17,7 @@ type loader struct {
 	found    []*Projection
 	problems []Problem
 	// sections are the sections of all files.
-	sections struct{ events, upcasts, projections []section }
+	sections struct{ events, upcasts, projections, views []section }
 	// upcast are the upcasts, with their places and nodes by event type.
 	upcast struct {
 		all    upcasts
@@ -87,7 +87,10 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 		l.upcast.all = upcasts{} // the chains must end
 	}
 	for _, s := range l.sections.projections {
-		s.place.projections(s.node)
+		s.place.list(s.node, "projections", s.place.declaration)
+	}
+	for _, s := range l.sections.views {
+		s.place.list(s.node, "views", s.place.viewDeclaration)
 	}
 	if l.stored == 0 {
 		l.checkGaps()
@@ -190,7 +193,7 @@ func empty(node *yaml.Node) bool {
 }
 
 // rootKeys are the sections of a file.
-var rootKeys = []string{"projections", "events", "upcasts"}
+var rootKeys = []string{"projections", "views", "events", "upcasts"}
 
 // root collects the sections of a YAML document.
 func (p place) root(node *yaml.Node) {
@@ -210,20 +213,22 @@ func (p place) root(node *yaml.Node) {
 			p.sections.events = append(p.sections.events, section{p, e.value})
 		case "projections":
 			p.sections.projections = append(p.sections.projections, section{p, e.value})
+		case "views":
+			p.sections.views = append(p.sections.views, section{p, e.value})
 		default:
 			p.problem(e.node, "unknown key %s%s; a file of projections holds %s", e.key, similar.Meant(e.key, rootKeys), strings.Join(rootKeys, ", "))
 		}
 	}
 }
 
-// projections reads a section of projections.
-func (p place) projections(node *yaml.Node) {
+// list reads a section that is a list.
+func (p place) list(node *yaml.Node, section string, read func(*yaml.Node)) {
 	if node.Kind != yaml.SequenceNode {
-		p.problem(node, "projections is a list: each starts with a dash")
+		p.problem(node, "%s is a list: each starts with a dash", section)
 		return
 	}
 	for _, item := range node.Content {
-		p.declaration(yamlplace.Resolve(item))
+		read(yamlplace.Resolve(item))
 	}
 }
 
@@ -231,35 +236,16 @@ var declarationKeys = []string{"name", "collection", "aggregateType", "on", "com
 
 // declaration reads one projection.
 func (p place) declaration(node *yaml.Node) {
-	entries, ok := p.entries(node)
+	keys, ok := p.keys(node, "a projection", declarationKeys)
 	if !ok {
-		p.problem(node, "a projection is a mapping with %s", strings.Join(declarationKeys, ", "))
 		return
 	}
-	keys := map[string]entry{}
-	for _, e := range entries {
-		keys[e.key] = e
-	}
 	before := len(p.problems)
-	projection := &Projection{on: handlers{}}
-	if e, ok := keys["name"]; ok {
-		projection.name = p.in("name").text(e.value, checkName)
-		p.projection = projection.name
-	} else {
-		p.problem(node, "the projection has no name")
-	}
-	for _, e := range entries {
-		if !slices.Contains(declarationKeys, e.key) {
-			p.problem(e.node, "unknown key %s%s; a projection has %s", e.key, similar.Meant(e.key, declarationKeys), strings.Join(declarationKeys, ", "))
-		}
-	}
-	if e, ok := keys["collection"]; ok {
-		projection.collection = p.in("collection").text(e.value, checkCollection)
-	} else {
-		p.problem(node, "the projection has no collection")
-	}
+	projection := &Projection{}
+	p = p.identity(node, keys, projection)
+	s := source{on: handlers{}}
 	if e, ok := keys["aggregateType"]; ok {
-		projection.aggregateType = p.in("aggregateType").text(e.value, func(s string) error {
+		s.aggregateType = p.in("aggregateType").text(e.value, func(s string) error {
 			if s == "" {
 				return errors.New("aggregateType is empty; leave it out to mean all")
 			}
@@ -267,14 +253,36 @@ func (p place) declaration(node *yaml.Node) {
 		})
 	}
 	if e, ok := keys["on"]; ok {
-		p.handlers(e.value, projection)
-		projection.upcasts = p.upcast.all.of(projection.on)
+		p.handlers(e.value, &s)
 	} else {
 		p.problem(node, "the projection has no on: it would do nothing")
 	}
 	if e, ok := keys["compute"]; ok {
-		p.compute(e, projection)
+		p.compute(e, &s)
 	}
+	projection.sources, projection.deletes = []source{s}, s.deletes()
+	projection.upcasts = p.upcast.all.of(s.on)
+	p.finish(node, projection, before)
+}
+
+// identity reads the name and the collection of a projection or a view.
+func (p place) identity(node *yaml.Node, keys map[string]entry, projection *Projection) place {
+	if e, ok := keys["name"]; ok {
+		projection.name = p.in("name").text(e.value, checkName)
+		p.projection = projection.name
+	} else {
+		p.problem(node, "the projection has no name")
+	}
+	if e, ok := keys["collection"]; ok {
+		projection.collection = p.in("collection").text(e.value, checkCollection)
+	} else {
+		p.problem(node, "the projection has no collection")
+	}
+	return p
+}
+
+// finish adds a projection or a view, unless there are more problems than before.
+func (p place) finish(node *yaml.Node, projection *Projection, before int) {
 	p.unique(node, projection)
 	if len(p.problems) > before {
 		return
@@ -286,6 +294,28 @@ func (p place) declaration(node *yaml.Node) {
 	}
 	projection.definition = definition
 	p.found = append(p.found, projection)
+}
+
+// keys returns the entries of a mapping by name, and reports unknown ones.
+func (p place) keys(node *yaml.Node, what string, known []string) (map[string]entry, bool) {
+	entries, ok := p.entries(node)
+	if !ok {
+		p.problem(node, "%s is a mapping with %s", what, strings.Join(known, ", "))
+		return nil, false
+	}
+	keys := map[string]entry{}
+	for _, e := range entries {
+		keys[e.key] = e
+	}
+	if e, ok := keys["name"]; ok && p.projection == "" {
+		p.projection = e.value.Value
+	}
+	for _, e := range entries {
+		if !slices.Contains(known, e.key) {
+			p.problem(e.node, "unknown key %s%s; %s has %s", e.key, similar.Meant(e.key, known), what, strings.Join(known, ", "))
+		}
+	}
+	return keys, true
 }
 
 // in is the place of a key.

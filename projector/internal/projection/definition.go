@@ -61,6 +61,38 @@ func Compile(definition string) (*Projection, error) {
 	return p, nil
 }
 
+// Scope is what a definition says about the aggregates that it folds.
+type Scope struct {
+	// AggregateTypes are their types; nil means all.
+	AggregateTypes []string
+	// View is set if the definition is that of a view.
+	View bool
+}
+
+// Concerns reports whether aggregates of a type are folded.
+func (s Scope) Concerns(aggregateType string) bool {
+	return s.AggregateTypes == nil || slices.Contains(s.AggregateTypes, aggregateType)
+}
+
+// ScopeOf reads the scope of the text of [Projection.Definition], without compiling it.
+func ScopeOf(definition string) (Scope, error) {
+	var d struct {
+		AggregateType string                           `json:"aggregateType"`
+		From          []struct{ AggregateType string } `json:"from"`
+	}
+	if err := json.Unmarshal([]byte(definition), &d); err != nil {
+		return Scope{}, fmt.Errorf("read the stored definition: %w", err)
+	}
+	s := Scope{View: d.From != nil}
+	if d.AggregateType != "" {
+		s.AggregateTypes = []string{d.AggregateType}
+	}
+	for _, from := range d.From {
+		s.AggregateTypes = append(s.AggregateTypes, from.AggregateType)
+	}
+	return s, nil
+}
+
 // storedDefinition is a definition as it is stored.
 type storedDefinition struct {
 	Semantics     int             `json:"semantics"`
@@ -70,20 +102,29 @@ type storedDefinition struct {
 	AggregateType *string         `json:"aggregateType"`
 	On            json.RawMessage `json:"on"`
 	Compute       json.RawMessage `json:"compute"`
-	Events        json.RawMessage `json:"events"`
-	Upcasts       json.RawMessage `json:"upcasts"`
+	// From is set for a view, instead of AggregateType, On and Compute.
+	From    json.RawMessage `json:"from"`
+	Events  json.RawMessage `json:"events"`
+	Upcasts json.RawMessage `json:"upcasts"`
 }
 
 // compile compiles the definition as a file of declarations with one projection.
 func (d storedDefinition) compile() (*Projection, error) {
-	declared := map[string]any{"name": d.Name, "collection": d.Collection, "on": d.On}
+	declared := map[string]any{"name": d.Name, "collection": d.Collection}
+	section := "projections"
+	if d.From != nil {
+		section, declared["from"] = "views", d.From
+	}
+	if d.On != nil {
+		declared["on"] = d.On
+	}
 	if d.AggregateType != nil {
 		declared["aggregateType"] = *d.AggregateType
 	}
 	if d.Compute != nil {
 		declared["compute"] = d.Compute
 	}
-	file := map[string]any{"projections": []any{declared}}
+	file := map[string]any{section: []any{declared}}
 	if d.Upcasts != nil {
 		file["upcasts"] = d.Upcasts
 	}
@@ -151,15 +192,44 @@ func defineGo(d Declaration) string {
 
 // define is the definition of a declared projection that compiled.
 func (l *loader) define(p *Projection) (string, error) {
-	on, events := map[string]any{}, map[string]any{}
 	semantics, name := plainSemantics, plainName
 	if p.rich() {
 		semantics, name = richSemantics, quotedName
 	}
-	for eventType, rules := range p.on {
-		d, err := l.describer(eventType, name)
+	definition := map[string]any{"semantics": semantics, "name": p.name, "collection": p.collection}
+	if p.view != nil {
+		if err := l.describeView(p, definition); err != nil {
+			return "", err
+		}
+	} else {
+		s := &p.sources[0]
+		described, err := l.describeRules(s, name, definition)
 		if err != nil {
 			return "", err
+		}
+		maps.Copy(definition, described)
+		if s.aggregateType != "" {
+			definition["aggregateType"] = s.aggregateType
+		}
+	}
+	if len(p.upcasts) > 0 {
+		d, err := l.describer("", name)
+		if err != nil {
+			return "", err
+		}
+		definition["upcasts"] = d.describeUpcasts(p.upcasts)
+	}
+	return canonicalJSON(definition), nil
+}
+
+// describeRules returns the rules and the computed fields of a source in canonical form, and
+// adds the schemas that they depend on to the definition.
+func (l *loader) describeRules(s *source, name func(string) string, definition map[string]any) (map[string]any, error) {
+	on := map[string]any{}
+	for eventType, rules := range s.on {
+		d, err := l.describer(eventType, name)
+		if err != nil {
+			return nil, err
 		}
 		described := make([]any, len(rules))
 		for i, h := range rules {
@@ -170,36 +240,50 @@ func (l *loader) define(p *Projection) (string, error) {
 			on[eventType] = described[0]
 		}
 		if d.depends {
-			events[eventType] = l.schemas[eventType].describe(d.used)
+			events, ok := definition["events"].(map[string]any)
+			if !ok {
+				events = map[string]any{}
+				definition["events"] = events
+			}
+			if other, ok := events[eventType].(*usedSchema); ok {
+				d.used.add(other.used)
+			}
+			events[eventType] = &usedSchema{l.schemas[eventType], d.used}
 		}
 	}
-	definition := map[string]any{"semantics": semantics, "name": p.name, "collection": p.collection, "on": on}
-	if p.aggregateType != "" {
-		definition["aggregateType"] = p.aggregateType
+	described := map[string]any{"on": on}
+	if len(s.compute) > 0 {
+		d, err := l.describer("", name)
+		if err != nil {
+			return nil, err
+		}
+		described["compute"] = d.describeComputed(s.compute)
 	}
-	if len(events) > 0 {
-		definition["events"] = events
-	}
-	d, err := l.describer("", name)
-	if err != nil {
-		return "", err
-	}
-	if len(p.compute) > 0 {
-		definition["compute"] = d.describeComputed(p.compute)
-	}
-	if len(p.upcasts) > 0 {
-		definition["upcasts"] = d.describeUpcasts(p.upcasts)
-	}
-	return canonicalJSON(definition), nil
+	return described, nil
+}
+
+// usedSchema is the schema of an event type in a definition, with the fields that rules use.
+type usedSchema struct {
+	schema *schema
+	used   fieldsUsed
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (u *usedSchema) MarshalJSON() ([]byte, error) {
+	return []byte(canonicalJSON(u.schema.describe(u.used))), nil
 }
 
 // rich reports whether the projection has something that the first versions of Penstock do
 // not know.
 func (p *Projection) rich() bool {
-	if len(p.compute) > 0 || len(p.upcasts) > 0 {
+	if p.view != nil || len(p.upcasts) > 0 {
 		return true
 	}
-	for _, rules := range p.on {
+	s := &p.sources[0]
+	if len(s.compute) > 0 {
+		return true
+	}
+	for _, rules := range s.on {
 		if len(rules) > 1 || slices.ContainsFunc(rules, (*handler).rich) {
 			return true
 		}

@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,7 +159,7 @@ projections:
 		if err != nil {
 			t.Fatalf("%v\n%s", err, p.Definition())
 		}
-		if again.Name() != p.Name() || again.Collection() != p.Collection() || again.AggregateType() != p.AggregateType() || again.Deletes() != p.Deletes() || again.Hash() != p.Hash() {
+		if again.Name() != p.Name() || again.Collection() != p.Collection() || !slices.Equal(again.AggregateTypes(), p.AggregateTypes()) || again.Deletes() != p.Deletes() || again.Hash() != p.Hash() {
 			t.Errorf("compiled is %+v", again)
 		}
 		if redefined := projection.Redefine(again); redefined != p.Definition() {

@@ -149,24 +149,22 @@ func (d *document) find(name string) (ref.Val, bool) {
 // entries visits the fields of the state in the order of their names. Their order in the
 // document depends on the batches of events.
 func (d *document) entries(visit func(name string, v ref.Val) bool) {
-	type field struct {
-		name  string
-		value bson.RawValue
-	}
-	var fields []field
-	d.each(func(name string, v bson.RawValue) { fields = append(fields, field{name, v}) })
-	d.meter.spend(len(fields)*2*fieldWork+d.passing(), len(fields)*elementMemory)
-	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
-	for _, f := range fields {
+	n := d.fieldCount()
+	d.meter.spend(n*2*fieldWork+d.passing(), n*elementMemory)
+	for _, f := range d.byName() {
 		if !visit(f.name, celValue(f.value, d.meter)) {
 			return
 		}
 	}
 }
 
-func (d *document) count() int {
-	n := 0
+func (d *document) fieldCount() (n int) {
 	d.each(func(string, bson.RawValue) { n++ })
+	return n
+}
+
+func (d *document) count() int {
+	n := d.fieldCount()
 	d.meter.spend(n*fieldWork+d.passing(), 0)
 	return n
 }
@@ -224,6 +222,33 @@ func (d *document) state() State {
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	d.each(func(name string, v bson.RawValue) { dst = appendField(dst, name, v) })
 	return finishDocument(dst, start)
+}
+
+// sorted returns the document's own fields in the order of their names. Otherwise the order
+// would depend on the batches of events.
+func (d *document) sorted() State {
+	if !d.exists {
+		return nil
+	}
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	for _, f := range d.byName() {
+		dst = appendField(dst, f.name, f.value)
+	}
+	return finishDocument(dst, start)
+}
+
+// ownField is a field of a document.
+type ownField struct {
+	name  string
+	value bson.RawValue
+}
+
+// byName returns the document's own fields, sorted by name.
+func (d *document) byName() []ownField {
+	var fields []ownField
+	d.each(func(name string, v bson.RawValue) { fields = append(fields, ownField{name, v}) })
+	slices.SortFunc(fields, func(a, b ownField) int { return strings.Compare(a.name, b.name) })
+	return fields
 }
 
 // replace replaces the document by the result of a function. nil deletes it.

@@ -59,6 +59,8 @@ type environment struct {
 	cel *cel.Env
 	// declared is nil for an event type without a schema.
 	declared *declaredTypes
+	// state are the names of the state.
+	state []string
 }
 
 // dynamic is the environment of event types without a schema: the type of payload is not
@@ -75,7 +77,21 @@ var dynamic = sync.OnceValues(func() (*environment, error) {
 	// The first undeclared name makes CEL collect all names in the environment, without a
 	// lock against a concurrent compilation. So that happens before the environment is shared.
 	_, _ = env.Compile("undeclared")
-	return &environment{cel: env}, nil
+	return &environment{cel: env, state: []string{varState}}, nil
+})
+
+// ofView is the environment of the expressions of a view, which depend on a part only.
+var ofView = sync.OnceValues(func() (*environment, error) {
+	base, err := dynamic()
+	if err != nil {
+		return nil, err
+	}
+	env, err := base.cel.Extend(cel.Variable(varPart, cel.MapType(cel.StringType, cel.DynType)), cel.Variable(varElement, cel.DynType))
+	if err != nil {
+		return nil, err
+	}
+	_, _ = env.Compile("undeclared") // as in dynamic
+	return &environment{cel: env, state: []string{varState, varPart}}, nil
 })
 
 // newEnvironment makes the environment of an event type; s is nil if it has no
@@ -91,7 +107,7 @@ func newEnvironment(s *schema) (*environment, error) {
 	declared := &declaredTypes{Provider: base.CELTypeProvider(), documents: map[string]*schema{}}
 	s.collect(declared.documents)
 	env, err := base.Extend(cel.CustomTypeProvider(declared), cel.Variable(varPayload, s.celType))
-	return &environment{cel: env, declared: declared}, err
+	return &environment{cel: env, declared: declared, state: []string{varState}}, err
 }
 
 // declaredTypes tells CEL the fields of declared documents.

@@ -76,7 +76,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	}
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize),
-		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
+		cel.CustomDecoratorV2(lenientState(env.state...)), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
 		cel.CustomDecoratorV2(metered), cel.CustomDecoratorV2(growingResults), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
 		cel.CustomDecoratorV2(hashedKeys(checked.NativeRep())),
 	}

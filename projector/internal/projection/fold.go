@@ -31,7 +31,9 @@ type Fold struct {
 	Grown int
 
 	document *document
-	events   int // bytes
+	// view is set if the document is a part of a view.
+	view   bool
+	events int // bytes
 }
 
 // Unbounded is the room of folds of which the process has few at a time.
@@ -74,7 +76,7 @@ func (p *Projection) FoldWithin(ctx context.Context, loaded bson.Raw, events []*
 // after the first event that makes the document grow by more than room beyond the events, or
 // after which ctx has ended. It then has no error.
 func (p *Projection) foldInto(ctx context.Context, d *document, events []*View, t *Trace, room int) Fold {
-	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
+	f := Fold{document: d, view: p.view != nil, Applied: make([]bool, 0, len(events))}
 	var reason Reason
 	var err error
 	if p.apply != nil {
@@ -104,6 +106,9 @@ func (f *Fold) Conclude() {
 		f.Kind = model.Erase
 	default:
 		f.Kind = model.MoveWatermark
+	}
+	if f.view {
+		f.Document, f.Update = d.sorted(), nil
 	}
 }
 

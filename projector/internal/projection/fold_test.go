@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,7 +152,7 @@ projections:
       Unset: {unset: [a, b]}
       Delete: {delete: true}
 `)
-	if !p.Deletes() || p.Name() != "p" || p.Collection() != "c" || p.AggregateType() != "Thing" {
+	if !p.Deletes() || p.Name() != "p" || p.Collection() != "c" || !slices.Equal(p.AggregateTypes(), []string{"Thing"}) {
 		t.Errorf("declared as %+v", p)
 	}
 	tests := []struct {

@@ -25,6 +25,16 @@ type handler struct {
 // condition holds is applied.
 type handlers map[string][]*handler
 
+// deletes reports whether a rule ever deletes the document.
+func (from *source) deletes() bool {
+	for _, rules := range from.on {
+		if slices.ContainsFunc(rules, func(h *handler) bool { return h.delete }) {
+			return true
+		}
+	}
+	return false
+}
+
 // outcome is the effect of an event.
 type outcome uint8
 
@@ -35,7 +45,8 @@ const (
 
 // handle folds one event into d. On an error, d is unchanged.
 func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason, err error) {
-	rules, ok := p.on[s.event.EventType]
+	from := p.source(s.event.AggregateType)
+	rules, ok := from.on[s.event.EventType]
 	upcast := p.upcasts[s.event.EventType] != nil
 	if !ok && !upcast {
 		return outcomeIgnored, "", nil
@@ -69,7 +80,7 @@ func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason,
 		if err := p.upcasts.apply(s); err != nil {
 			return outcomeIgnored, ReasonExpression, err
 		}
-		rules = p.on[s.event.EventType]
+		rules = from.on[s.event.EventType]
 	}
 	h, err := choose(rules, s)
 	if h == nil {
@@ -113,20 +124,29 @@ func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason,
 			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
 		}
 	}
-	if d.exists && len(p.compute) > 0 {
-		if err := p.compute.refresh(s, d); err != nil {
-			d.undo()
-			if errors.Is(err, errOutgrown) {
-				return outcomeIgnored, ReasonRejected, err
-			}
-			return outcomeIgnored, ReasonExpression, err
+	if err := from.refresh(s, d); err != nil {
+		d.undo()
+		if errors.Is(err, errOutgrown) {
+			return outcomeIgnored, ReasonRejected, err
 		}
+		return outcomeIgnored, ReasonExpression, err
 	}
 	if d.outgrown() {
 		d.undo()
 		return outcomeIgnored, ReasonRejected, errOutgrown
 	}
 	return outcomeApplied, "", nil
+}
+
+// refresh computes what depends on the document alone, after an event has changed it.
+func (from *source) refresh(s *scope, d *document) error {
+	if !d.exists {
+		return nil
+	}
+	if err := from.compute.refresh(s, d); err != nil || from.contribution == nil {
+		return err
+	}
+	return from.contribution.refresh(s, d)
 }
 
 // arrange sorts the operations if several change one field of the document. They can create

@@ -203,7 +203,7 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		for _, d := range []*document{folded, newDocument(folded.state()), rest} {
 			s := &scope{ctx: t.Context(), event: view(events+1, "Last")}
 			s.state.f, d.meter = d, &s.event.meter
-			if _, err := p.on["Last"][0].evaluate(s, d.meter); err != nil {
+			if _, err := p.sources[0].on["Last"][0].evaluate(s, d.meter); err != nil {
 				t.Fatalf("%s: %v", expression, err)
 			}
 			spent[s.event.meter] = true

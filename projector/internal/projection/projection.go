@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // State is a read model document as a projection sees it: its own fields without the
@@ -73,18 +74,39 @@ type Declaration struct {
 // Projection is one projection, compiled and checked: immutable and safe for
 // concurrent use. Make it with [New] or [Load].
 type Projection struct {
-	name          string
-	collection    string
-	aggregateType string
-	deletes       bool
+	name       string
+	collection string
+	deletes    bool
 
-	// on is set for a declared projection, apply for one in Go.
-	on      handlers
-	compute computedFields
+	// sources is one, unless the projection is a view.
+	sources []source
+	// view is nil unless the projection is a view.
+	view    *view
 	upcasts upcasts
-	apply   Func
+	// apply is nil unless the projection is in Go.
+	apply Func
 
 	definition string
+}
+
+// source is a kind of aggregate with its rules.
+type source struct {
+	// aggregateType is the only type that concerns the source; empty means all.
+	aggregateType string
+	on            handlers
+	compute       computedFields
+	// contribution is nil unless the projection is a view.
+	contribution *contribution
+}
+
+// source returns the source that an aggregate of the type is of; nil if there is none.
+func (p *Projection) source(aggregateType string) *source {
+	for i := range p.sources {
+		if s := &p.sources[i]; s.aggregateType == "" || s.aggregateType == aggregateType {
+			return s
+		}
+	}
+	return nil
 }
 
 // New makes a projection of a Go function.
@@ -106,7 +128,8 @@ func New(d Declaration) (*Projection, error) {
 		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
 	}
 	return &Projection{
-		name: d.Name, collection: d.Collection, aggregateType: d.AggregateType, deletes: d.Deletes, apply: d.Apply,
+		name: d.Name, collection: d.Collection, deletes: d.Deletes, apply: d.Apply,
+		sources:    []source{{aggregateType: d.AggregateType}},
 		definition: defineGo(d),
 	}, nil
 }
@@ -182,13 +205,24 @@ func (p *Projection) Name() string { return p.name }
 // Collection holds its read models.
 func (p *Projection) Collection() string { return p.collection }
 
-// AggregateType is the only type that concerns the projection; empty means all.
-func (p *Projection) AggregateType() string { return p.aggregateType }
-
-// Concerns reports whether the aggregate of ev is of the projection's type.
-func (p *Projection) Concerns(ev *event.Event) bool {
-	return p.aggregateType == "" || p.aggregateType == ev.AggregateType
+// AggregateTypes are the only types that concern the projection, in order; nil means all.
+func (p *Projection) AggregateTypes() []string {
+	var found []string
+	for i := range p.sources {
+		if p.sources[i].aggregateType == "" {
+			return nil
+		}
+		found = append(found, p.sources[i].aggregateType)
+	}
+	slices.Sort(found)
+	return found
 }
+
+// Concerns reports whether the aggregate of ev is of one of the projection's types.
+func (p *Projection) Concerns(ev *event.Event) bool { return p.ConcernsType(ev.AggregateType) }
+
+// ConcernsType reports whether aggregates of a type concern the projection.
+func (p *Projection) ConcernsType(aggregateType string) bool { return p.source(aggregateType) != nil }
 
 // EventTypes are the event types that the projection handles, in order; nil for one in Go,
 // which may handle any. They include those that upcasts turn into others.
@@ -197,23 +231,60 @@ func (p *Projection) EventTypes() []string {
 		return nil
 	}
 	all := map[string]bool{}
-	for eventType := range p.on {
-		all[eventType] = true
-	}
-	for eventType := range p.upcasts {
-		all[eventType] = true
+	for _, s := range p.Sources() {
+		for _, eventType := range s.EventTypes {
+			all[eventType] = true
+		}
 	}
 	return sortedKeys(all)
+}
+
+// Source is a kind of aggregates whose events a projection folds.
+type Source struct {
+	// AggregateType is empty for all types.
+	AggregateType string
+	// EventTypes are those that the projection handles, in order, with those that upcasts turn
+	// into others; nil for a projection in Go, which may handle any.
+	EventTypes []string
+}
+
+// Sources returns the sources: one, unless the projection is a view.
+func (p *Projection) Sources() []Source {
+	found := make([]Source, len(p.sources))
+	for i := range p.sources {
+		s := &p.sources[i]
+		found[i].AggregateType = s.aggregateType
+		if !p.InCode() {
+			all := map[string]bool{}
+			for eventType := range s.on {
+				all[eventType] = true
+			}
+			for eventType := range p.upcasts {
+				all[eventType] = true
+			}
+			found[i].EventTypes = sortedKeys(all)
+		}
+	}
+	return found
 }
 
 // Handles reports whether the projection has a rule for the type of ev, or for one that ev can
 // become.
 func (p *Projection) Handles(ev *event.Event) bool {
-	if !p.Concerns(ev) {
+	s := p.source(ev.AggregateType)
+	if s == nil {
 		return false
 	}
-	_, listed := p.on[ev.EventType]
+	_, listed := s.on[ev.EventType]
 	return listed || p.upcasts[ev.EventType] != nil || p.apply != nil
+}
+
+// View makes the documents of a view from its parts; nil unless the projection is a view.
+func (p *Projection) View() model.View {
+	if p.view == nil {
+		return nil
+	}
+	return p.view
 }
 
 // Deletes reports whether the projection ever deletes a document.

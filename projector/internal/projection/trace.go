@@ -63,9 +63,9 @@ func (p *Projection) ignores(ev *event.Event) string {
 	case p.Concerns(ev):
 		return "the projection has no handler for the event type"
 	case ev.AggregateType == "":
-		return "the event has no aggregate type, and the projection takes " + p.aggregateType
+		return "the event has no aggregate type, and the projection takes " + strings.Join(p.AggregateTypes(), ", ")
 	}
-	return fmt.Sprintf("the aggregate type is %s, and the projection takes %s", ev.AggregateType, p.aggregateType)
+	return fmt.Sprintf("the aggregate type is %s, and the projection takes %s", ev.AggregateType, strings.Join(p.AggregateTypes(), ", "))
 }
 
 // noRule says why none of the rules for an event applied it. eventType is the event's type
@@ -104,7 +104,7 @@ func (t *Trace) note(word string, x *expression, s *scope, v ref.Val, err error)
 
 // apart returns the scope without a meter, and without what the evaluations have looked up.
 func (s *scope) apart() *scope {
-	apart := &scope{event: NewView(s.event.Event)}
+	apart := &scope{event: NewView(s.event.Event), element: s.element}
 	apart.event.meter.free = true
 	if d, ok := s.state.f.(*document); ok {
 		before := *d
@@ -192,7 +192,7 @@ func (w *inputWalk) visit(e ast.Expr) {
 		name, absolute := strings.CutPrefix(path[0], ".")
 		path[0] = name
 		key := strings.Join(path, ".")
-		if variables[name] && (absolute || w.bound[name] == 0) && !w.seen[key] {
+		if (variables[name] || name == varPart || name == varElement) && (absolute || w.bound[name] == 0) && !w.seen[key] {
 			w.seen[key] = true
 			w.found = append(w.found, path)
 		}

@@ -22,6 +22,9 @@ const (
 	varEventID       = "eventId"
 	varEventType     = "eventType"
 	varTimestamp     = "timestamp"
+	// varPart is the state in the expressions of a view, and varElement an element of each.
+	varPart    = "part"
+	varElement = "element"
 )
 
 // View is an event as expressions see it. It is made once and shared by all
@@ -147,6 +150,8 @@ type scope struct {
 	large bool
 	event *View
 	state stateView
+	// element is the element of each for which a view is computed; nil if there is none.
+	element ref.Val
 	// doing is the operation that is evaluated or carried out.
 	doing *operation
 	// trace is nil except in explanations.
@@ -161,8 +166,10 @@ func (s *scope) ResolveName(name string) (any, bool) {
 	switch name {
 	case varEvent:
 		return &s.event.variable, true
-	case varState:
+	case varState, varPart:
 		return &s.state, true
+	case varElement:
+		return s.element, s.element != nil
 	case varMeter:
 		return &s.event.meter, true
 	}

@@ -26,8 +26,8 @@ var operators = []operator{opSet, opInc, opPush, opPull, opAddToSet, opMin, opMa
 // vocabulary lists all words, in the order of the documentation.
 var vocabulary = []string{wordWhen, "set", "unset", "inc", "push", "pull", "addToSet", "min", "max", wordDelete}
 
-// handlers reads the handlers of a projection, one for each event type.
-func (p place) handlers(node *yaml.Node, projection *Projection) {
+// handlers reads the rules of a source.
+func (p place) handlers(node *yaml.Node, s *source) {
 	entries, ok := p.entries(node)
 	if !ok || len(entries) == 0 {
 		p.problem(node, "on has no event type: write each event type as a key, and its words below it")
@@ -55,8 +55,7 @@ func (p place) handlers(node *yaml.Node, projection *Projection) {
 				at.problem(e.node, "no event comes here: upcasts give all events of the type another one. Write the rule for the new type")
 			}
 			at.adviseOnType(e.node, eventType)
-			projection.on[eventType] = at.rules(e)
-			projection.deletes = projection.deletes || slices.ContainsFunc(projection.on[eventType], func(h *handler) bool { return h.delete })
+			s.on[eventType] = at.rules(e)
 		}
 	}
 }
@@ -255,6 +254,16 @@ func (p place) disjoint(node *yaml.Node, operations []operation) {
 // expression compiles a right-hand side. A number or boolean can be written without
 // quotes, because it means the same in CEL.
 func (p place) expression(node *yaml.Node, want resultKind) *expression {
+	env, err := p.environment(p.eventType)
+	if err != nil {
+		p.problem(node, "make the environment of the expression: %v", err)
+		return nil
+	}
+	return p.compiled(node, env, want)
+}
+
+// compiled compiles an expression in an environment.
+func (p place) compiled(node *yaml.Node, env *environment, want resultKind) *expression {
 	switch {
 	case node.Kind != yaml.ScalarNode:
 		p.problem(node, "this takes a CEL expression in quotes, such as \"{'sku': payload.sku}\" for a document")
@@ -264,11 +273,6 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 		return nil
 	case node.Tag == "!!timestamp":
 		p.problem(node, "a time is written \"timestamp('%s')\"", node.Value)
-		return nil
-	}
-	env, err := p.environment(p.eventType)
-	if err != nil {
-		p.problem(node, "make the environment of the expression: %v", err)
 		return nil
 	}
 	x, issues := compile(env, node.Value, want)

@@ -1,0 +1,351 @@
+package projection
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// view makes the documents of a view from its parts. A document has, in this order, the number
+// of its parts, the fields of parts with keep: fields, the fields that hold parts under their
+// aggregates' ids, and the totals:
+//
+//	{parts: 3, name: "Ann", orders: {"o-1": {...}, "o-2": {...}}, count: 2, openCents: 500}
+//
+// Fields, ids and totals are sorted, so the same parts always give the same bytes.
+type view struct {
+	// as and totals are sorted by name.
+	as     []string
+	totals []total
+}
+
+var _ model.View = (*view)(nil)
+
+// Limits of a view document. Larger ones would slow down every write of a part, because the
+// whole document is written with it.
+const (
+	maxEmbedded      = 1000
+	maxEmbeddedBytes = 4 << 20
+)
+
+// errIncremental says that a document cannot be computed from the changes of its parts alone.
+var errIncremental = errors.New("all parts are needed")
+
+// Keys implements [model.View].
+func (v *view) Keys(part bson.Raw) []string {
+	var keys []string
+	for _, c := range contributionsOf(part, "") {
+		if !slices.Contains(keys, c.key) {
+			keys = append(keys, c.key)
+		}
+	}
+	return keys
+}
+
+// Merge implements [model.View].
+func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) (bson.Raw, bool, error) {
+	d, err := v.read(document)
+	if err == nil {
+		for _, c := range changes {
+			if err = d.change(c.AggregateID, held(c.Before, key), held(c.After, key)); err != nil {
+				break
+			}
+		}
+	}
+	if errors.Is(err, errIncremental) {
+		return nil, false, nil
+	}
+	next, err := d.encode(err)
+	return next, err == nil, err
+}
+
+// Whole implements [model.View].
+func (v *view) Whole(key string, parts []model.Part) (bson.Raw, error) {
+	d, err := v.read(nil)
+	d.complete, d.added = true, map[string][]bson.RawValue{}
+	sorted := slices.SortedFunc(slices.Values(parts), func(a, b model.Part) int { return strings.Compare(a.AggregateID, b.AggregateID) })
+	for _, p := range sorted {
+		if err == nil {
+			err = d.change(p.AggregateID, heldPart{}, held(p.Document, key))
+		}
+	}
+	for _, t := range v.totals {
+		if err == nil {
+			err = d.changeTotal(t, nil, d.added[t.name])
+		}
+	}
+	return d.encode(err)
+}
+
+// contributed is one element of model.FieldDocuments.
+type contributed struct {
+	key, as string
+	fields  bool
+	element bson.RawValue
+	totals  []byte
+}
+
+// contributionsOf returns what a part contributes to a document; to all if key is empty.
+func contributionsOf(part bson.Raw, key string) (found []contributed) {
+	documents, _ := lookup(part, model.FieldDocuments)
+	for _, v := range valuesOf(documents) {
+		c := contributed{}
+		for r := readFields(v.Value); ; {
+			name, value, ok := r.next()
+			if !ok {
+				break
+			}
+			switch string(name) {
+			case model.FieldKey:
+				c.key, _ = value.StringValueOK()
+			case contributedAs:
+				c.as, _ = value.StringValueOK()
+			case contributedFields:
+				c.fields = true
+			case contributedElement:
+				c.element = value
+			case contributedTotals:
+				c.totals = value.Value
+			}
+		}
+		if key == "" || c.key == key {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// heldPart is what one part contributes to one document.
+type heldPart struct {
+	contributions []contributed
+	// fields are the fields that the document gets; nil if none.
+	fields []byte
+	// as is the field that has the part, and value the part or an array of its elements.
+	as    string
+	value bson.RawValue
+}
+
+func held(part bson.Raw, key string) heldPart {
+	h := heldPart{contributions: contributionsOf(part, key)}
+	var elements []bson.RawValue
+	for _, c := range h.contributions {
+		whole := c.element
+		if !present(whole) && (c.fields || c.as != "") {
+			whole = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: ownFields(part)}
+		}
+		switch {
+		case c.fields && h.fields == nil:
+			h.fields = whole.Value
+		case c.as == "":
+		case present(c.element):
+			h.as, elements = c.as, append(elements, whole)
+		default:
+			h.as, h.value = c.as, whole
+		}
+	}
+	if elements != nil {
+		h.value = arrayOf(bson.RawValue{}, elements)
+	}
+	return h
+}
+
+// ownFields returns a part without the list of its documents.
+func ownFields(part bson.Raw) []byte {
+	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(part)))
+	for r := readFields(part); ; {
+		name, value, ok := r.next()
+		if !ok {
+			return finishDocument(dst, start)
+		}
+		if string(name) != model.FieldDocuments {
+			dst = appendField(dst, string(name), value)
+		}
+	}
+}
+
+// viewDocument is a document of a view in its components.
+type viewDocument struct {
+	view  *view
+	parts int64
+	// fields are elements of BSON, and taken the names of those that were added.
+	fields []byte
+	taken  map[string]bool
+	// complete says that all parts are added, in the order of their aggregates. added has what
+	// they add to each total.
+	complete bool
+	added    map[string][]bson.RawValue
+	// embedded are the parts in each field of view.as, sorted by aggregate.
+	embedded map[string][]embeddedPart
+	// totals are absent if no part adds to them.
+	totals map[string]bson.RawValue
+}
+
+type embeddedPart struct {
+	aggregateID string
+	value       bson.RawValue
+}
+
+// read takes a document apart. nil is a document without parts.
+func (v *view) read(document bson.Raw) (*viewDocument, error) {
+	d := &viewDocument{view: v, embedded: map[string][]embeddedPart{}, totals: map[string]bson.RawValue{}}
+	for r := readFields(document); ; {
+		name, value, ok := r.next()
+		if !ok {
+			return d, nil
+		}
+		switch field := string(name); {
+		case field == model.FieldParts:
+			d.parts, _ = value.AsInt64OK()
+		case slices.Contains(v.as, field):
+			if value.Type != bson.TypeEmbeddedDocument {
+				return d, errIncremental // somebody has changed it
+			}
+			for r := readFields(value.Value); ; {
+				id, part, ok := r.next()
+				if !ok {
+					break
+				}
+				d.embedded[field] = append(d.embedded[field], embeddedPart{string(id), part})
+			}
+		case v.hasTotal(field):
+			d.totals[field] = value
+		default:
+			d.fields = appendField(d.fields, field, value)
+		}
+	}
+}
+
+func (v *view) hasTotal(name string) bool {
+	return slices.ContainsFunc(v.totals, func(t total) bool { return t.name == name })
+}
+
+// change replaces what a part contributes.
+func (d *viewDocument) change(aggregateID string, before, after heldPart) error {
+	d.parts += min(1, int64(len(after.contributions))) - min(1, int64(len(before.contributions)))
+	switch {
+	case bytes.Equal(before.fields, after.fields):
+	case d.fields == nil && before.fields == nil || d.complete:
+		d.addFields(after.fields)
+	default:
+		return errIncremental // other parts may have the same fields
+	}
+	if before.as != "" && before.as != after.as {
+		d.embed(before.as, aggregateID, bson.RawValue{})
+	}
+	if after.as != "" {
+		d.embed(after.as, aggregateID, after.value)
+	}
+	for _, t := range d.view.totals {
+		removed, added := before.values(t), after.values(t)
+		if d.complete {
+			d.added[t.name] = append(d.added[t.name], added...)
+		} else if err := d.changeTotal(t, removed, added); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *viewDocument) changeTotal(t total, removed, added []bson.RawValue) error {
+	if slices.EqualFunc(removed, added, sameBytes) {
+		return nil
+	}
+	next, err := t.change(d.totals[t.name], removed, added)
+	if err != nil {
+		return fmt.Errorf("total %s: %w", t.name, err)
+	}
+	d.totals[t.name] = next
+	return nil
+}
+
+// addFields adds the fields of a part. If several parts have a field, that of the first one
+// counts.
+func (d *viewDocument) addFields(fields []byte) {
+	for r := readFields(fields); ; {
+		name, value, ok := r.next()
+		if !ok {
+			return
+		}
+		if d.taken[string(name)] {
+			continue
+		}
+		if d.taken == nil {
+			d.taken = map[string]bool{}
+		}
+		d.taken[string(name)] = true
+		d.fields = appendField(d.fields, string(name), value)
+	}
+}
+
+// embed stores a part under its aggregate's id; an absent value removes it.
+func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) {
+	parts := d.embedded[field]
+	i, found := slices.BinarySearchFunc(parts, aggregateID, func(p embeddedPart, id string) int { return strings.Compare(p.aggregateID, id) })
+	switch {
+	case found && present(value):
+		parts[i].value = value
+	case found:
+		parts = slices.Delete(parts, i, i+1)
+	case present(value):
+		parts = slices.Insert(parts, i, embeddedPart{aggregateID, value})
+	}
+	d.embedded[field] = parts
+}
+
+// values returns what the part adds to a total.
+func (h *heldPart) values(t total) (found []bson.RawValue) {
+	for i := range h.contributions {
+		v, ok := lookup(h.contributions[i].totals, t.name)
+		switch {
+		case ok && t.kind == totalSet:
+			found = append(found, valuesOf(v)...)
+		case ok:
+			found = append(found, v)
+		}
+	}
+	return found
+}
+
+// encode returns the document; nil if no part is left.
+func (d *viewDocument) encode(err error) (bson.Raw, error) {
+	if err != nil || d.parts == 0 {
+		return nil, err
+	}
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	dst = bsoncore.AppendInt64Element(dst, model.FieldParts, d.parts)
+	dst = append(dst, d.fields...)
+	n := 0
+	for _, field := range d.view.as {
+		inner, next := bsoncore.AppendDocumentElementStart(dst, field)
+		for _, p := range d.embedded[field] {
+			next = appendField(next, p.aggregateID, p.value)
+		}
+		n += len(d.embedded[field])
+		dst = finishDocument(next, inner)
+	}
+	if n > maxEmbedded || len(dst) > maxEmbeddedBytes {
+		return nil, fmt.Errorf("the document would have %d parts in it and %d bytes, and at most %d and %d are allowed: leave out as, so that it has only the totals", n, len(dst), maxEmbedded, maxEmbeddedBytes)
+	}
+	for _, t := range d.view.totals {
+		value := d.totals[t.name]
+		if !present(value) {
+			switch t.kind {
+			case totalSum, totalCount:
+				value = integerValue(0)
+			case totalSet:
+				value = bson.RawValue{Type: bson.TypeArray, Value: emptyDocument}
+			default:
+				continue
+			}
+		}
+		dst = appendField(dst, t.name, value)
+	}
+	return finishDocument(dst, start), nil
+}
