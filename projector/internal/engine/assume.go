@@ -63,8 +63,8 @@ func (t *track) assume(ctx context.Context, u *unit) bool {
 	admitted := t.foldRun(ctx, u)
 	// Only these writes are guarded by more than the watermark. A failure must be judged on
 	// the stored state. A Delete is guarded only by the watermark, and a moved side
-	// watermark not at all.
-	guarded := u.fold.Kind == model.Update && u.assumes == assumesKept || u.fold.Kind == model.Create && u.assumes == assumesNew
+	// watermark not at all. All writes of a part are guarded by the time of its last change.
+	guarded := u.Parts || u.fold.Kind == model.Update && u.assumes == assumesKept || u.fold.Kind == model.Create && u.assumes == assumesNew
 	if u.fold.Err != nil || !guarded || !admitted {
 		u.unassume()
 		return false
@@ -111,6 +111,8 @@ func (t *track) remember(u *unit, result model.Written) {
 	state := model.State{Watermark: to, UpdatedAt: result.UpdatedAt}
 	switch {
 	case result.UpdatedAt == 0:
+	case u.Parts:
+		state.Document = u.fold.Document
 	case u.fold.Kind == model.Create:
 		state.Document = u.fold.Document
 	case u.fold.Kind == model.Update && u.fold.Update == nil:

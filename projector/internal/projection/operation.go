@@ -46,7 +46,12 @@ type operation struct {
 }
 
 // String says which operation it is, for errors.
-func (o *operation) String() string { return string(o.op) + " " + o.path.String() }
+func (o *operation) String() string {
+	if len(o.path) == 0 {
+		return string(o.op)
+	}
+	return string(o.op) + " " + o.path.String()
+}
 
 // commutes reports whether two operations whose computed paths can be equal may do so: the
 // sum of two numbers does not depend on their order.

@@ -1,0 +1,286 @@
+package projection_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+const shopViews = `
+views:
+  - name: customerOrders
+    collection: customerOrders
+    from:
+      - aggregateType: Customer
+        key: aggregateId
+        keep: fields
+        on:
+          Named: {set: {name: payload.name}}
+          Tagged: {set: {tag: payload.name}}
+          Gone: {delete: true}
+      - aggregateType: Order
+        key: state.customer
+        as: orders
+        on:
+          Placed: {set: {customer: "payload.?customer", cents: payload.cents, at: payload.at}, push: {skus: payload.sku}}
+          Moved: {set: {customer: "payload.?customer"}}
+          Paid: {set: {paid: "true"}, inc: {cents: payload.cents}}
+          Gone: {delete: true}
+        totals:
+          cents: {sum: part.cents, where: part.paid != true}
+          paid: {count: true, where: part.paid == true}
+          first: {min: part.at}
+          last: {max: part.at}
+          skus: {set: part.skus}
+    totals:
+      all: {count: true}
+  - name: productSales
+    collection: productSales
+    from:
+      - aggregateType: Order
+        each: state.lines
+        key: element.sku
+        as: lines
+        on:
+          Placed: {push: {lines: "{'sku': payload.sku, 'cents': payload.cents, 'amount': decimal(string(payload.cents))}"}}
+          Gone: {delete: true}
+    totals:
+      sold: {count: true}
+      cents: {sum: element.cents}
+      amount: {sum: element.amount, where: element.cents > 6}
+`
+
+// pipeline keeps the parts and the documents of a view, as the store does.
+type pipeline struct {
+	p         *projection.Projection
+	parts     map[string]bson.Raw
+	watermark map[string]int64
+	documents map[string]bson.Raw
+	wholes    int
+}
+
+func newPipeline(p *projection.Projection) *pipeline {
+	return &pipeline{p: p, parts: map[string]bson.Raw{}, watermark: map[string]int64{}, documents: map[string]bson.Raw{}}
+}
+
+// fold folds events of one aggregate, and returns the change of its part.
+func (l *pipeline) fold(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, events []*event.Event) model.PartChange {
+	t.Helper()
+	id := events[0].AggregateID
+	f := l.p.Fold(l.parts[id], events)
+	if f.Err != nil {
+		t.Fatalf("fold: %v", f.Err)
+	}
+	change := model.PartChange{AggregateID: id, Before: l.parts[id], After: f.Document}
+	l.parts[id], l.watermark[id] = f.Document, events[len(events)-1].EventID
+	return change
+}
+
+// merge brings the documents to the present parts after changes.
+func (l *pipeline) merge(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, changes []model.PartChange) {
+	t.Helper()
+	v := l.p.View()
+	of := map[string][]model.PartChange{}
+	for _, c := range changes {
+		keys := v.Keys(c.Before)
+		for _, key := range v.Keys(c.After) {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+		for _, key := range keys {
+			of[key] = append(of[key], c)
+		}
+	}
+	for key, changes := range of {
+		next, ok, err := v.Merge(key, l.documents[key], changes)
+		if err != nil {
+			t.Fatalf("merge %s: %v", key, err)
+		}
+		if !ok {
+			next = l.whole(t, key)
+			l.wholes++
+		}
+		if l.documents[key] = next; next == nil {
+			delete(l.documents, key)
+		}
+	}
+}
+
+func (l *pipeline) whole(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, key string) bson.Raw {
+	t.Helper()
+	var parts []model.Part
+	for id, part := range l.parts {
+		if slices.Contains(l.p.View().Keys(part), key) {
+			parts = append(parts, model.Part{AggregateID: id, Document: part})
+		}
+	}
+	whole, err := l.p.View().Whole(key, parts)
+	if err != nil {
+		t.Fatalf("whole %s: %v", key, err)
+	}
+	return whole
+}
+
+// history draws the events of some aggregates.
+func history(t *rapid.T) map[string][]*event.Event {
+	histories := map[string][]*event.Event{}
+	customers := []any{"c-1", "c-2", int64(3), nil}
+	for i := range rapid.IntRange(1, 6).Draw(t, "orders") {
+		id := fmt.Sprintf("o-%d", i)
+		for n := range rapid.IntRange(1, 6).Draw(t, "events") {
+			kind := "Placed"
+			if n > 0 {
+				kind = rapid.SampledFrom([]string{"Placed", "Moved", "Paid", "Gone"}).Draw(t, "kind")
+			}
+			payload := bson.D{
+				{Key: "cents", Value: rapid.SampledFrom([]any{int32(5), int64(7), 10.0}).Draw(t, "cents")},
+				{Key: "sku", Value: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "sku")},
+				{Key: "at", Value: bson.DateTime(rapid.Int64Range(0, 5).Draw(t, "at"))},
+			}
+			if customer := rapid.SampledFrom(customers).Draw(t, "customer"); customer != nil {
+				payload = append(payload, bson.E{Key: "customer", Value: customer})
+			}
+			histories[id] = append(histories[id], viewEvent(t, "Order", id, int64(n+1), kind, payload))
+		}
+	}
+	for _, id := range []string{"c-1", "c-2", "3"} {
+		for n := range rapid.IntRange(0, 3).Draw(t, "events") {
+			kind := rapid.SampledFrom([]string{"Named", "Tagged", "Gone"}).Draw(t, "kind")
+			histories[id] = append(histories[id], viewEvent(t, "Customer", id, int64(n+1), kind, bson.D{{Key: "name", Value: rapid.StringMatching("[a-c]").Draw(t, "name")}}))
+		}
+	}
+	return histories
+}
+
+func viewEvent(t interface{ Fatal(...any) }, aggregateType, id string, n int64, eventType string, payload bson.D) *event.Event {
+	raw, err := bson.Marshal(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &event.Event{
+		Keys:    event.Keys{AggregateID: id, AggregateType: aggregateType, EventID: n, EventType: eventType},
+		Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw},
+	}
+}
+
+// TestViewDocumentsDependOnPartsOnly interleaves the events of several aggregates in batches of
+// any size. The documents always equal those of the parts, byte for byte, and in the end those
+// of the aggregates one after the other.
+func TestViewDocumentsDependOnPartsOnly(t *testing.T) {
+	t.Parallel()
+	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		histories := history(t)
+		for _, p := range projections {
+			l, left := newPipeline(p), maps.Clone(histories)
+			for len(left) > 0 {
+				var changes []model.PartChange
+				for range rapid.IntRange(1, 3).Draw(t, "group") {
+					ids := slices.Sorted(maps.Keys(left))
+					if len(ids) == 0 {
+						break
+					}
+					id := rapid.SampledFrom(ids).Draw(t, "aggregate")
+					if slices.ContainsFunc(changes, func(c model.PartChange) bool { return c.AggregateID == id }) {
+						continue
+					}
+					n := rapid.IntRange(1, len(left[id])).Draw(t, "batch")
+					changes = append(changes, l.fold(t, left[id][:n]))
+					if left[id] = left[id][n:]; len(left[id]) == 0 {
+						delete(left, id)
+					}
+				}
+				l.merge(t, changes)
+				for key, document := range l.documents {
+					if whole := l.whole(t, key); !bytes.Equal(document, whole) {
+						t.Fatalf("%s is\n%s\nand the parts give\n%s", key, document, whole)
+					}
+				}
+			}
+			alone := newPipeline(p)
+			for _, id := range slices.Sorted(maps.Keys(histories)) {
+				if p.Concerns(histories[id][0]) {
+					alone.merge(t, []model.PartChange{alone.fold(t, histories[id])})
+				}
+			}
+			if len(l.documents) != len(alone.documents) {
+				t.Fatalf("%d documents, and %d if the aggregates are folded alone", len(l.documents), len(alone.documents))
+			}
+			for key, document := range l.documents {
+				if !bytes.Equal(document, alone.documents[key]) {
+					t.Fatalf("%s is\n%s\nand if the aggregates are folded alone\n%s", key, document, alone.documents[key])
+				}
+			}
+		}
+	})
+}
+
+// TestViewDocument shows the document of a view.
+func TestViewDocument(t *testing.T) {
+	t.Parallel()
+	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newPipeline(projections[0])
+	changes := []model.PartChange{
+		l.fold(t, []*event.Event{viewEvent(t, "Customer", "c-1", 1, "Named", bson.D{{Key: "name", Value: "Ann"}})}),
+		l.fold(t, []*event.Event{viewEvent(t, "Order", "o-2", 1, "Placed", bson.D{{Key: "customer", Value: "c-1"}, {Key: "cents", Value: 500}, {Key: "sku", Value: "b"}, {Key: "at", Value: bson.DateTime(2)}})}),
+		l.fold(t, []*event.Event{
+			viewEvent(t, "Order", "o-1", 1, "Placed", bson.D{{Key: "customer", Value: "c-1"}, {Key: "cents", Value: 100}, {Key: "sku", Value: "a"}, {Key: "at", Value: bson.DateTime(1)}}),
+			viewEvent(t, "Order", "o-1", 2, "Paid", bson.D{{Key: "cents", Value: 1}}),
+		}),
+	}
+	l.merge(t, changes)
+	want := `{"parts": {"$numberLong":"3"},"name": "Ann","orders": {` +
+		`"o-1": {"at": {"$date":{"$numberLong":"1"}},"cents": {"$numberLong":"101"},"customer": "c-1","paid": true,"skus": ["a"]},` +
+		`"o-2": {"at": {"$date":{"$numberLong":"2"}},"cents": {"$numberLong":"500"},"customer": "c-1","skus": ["b"]}},` +
+		`"all": {"$numberLong":"3"},"cents": {"$numberLong":"500"},"first": {"$date":{"$numberLong":"1"}},"last": {"$date":{"$numberLong":"2"}},"paid": {"$numberLong":"1"},"skus": ["a","b"]}`
+	if got := l.documents["c-1"].String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestViewDefinition compiles stored definitions of views.
+func TestViewDefinition(t *testing.T) {
+	t.Parallel()
+	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range projections {
+		again, err := projection.Compile(p.Definition())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, p.Definition())
+		}
+		if redefined := projection.Redefine(again); redefined != p.Definition() {
+			t.Errorf("the definition is\n%s\nand after compiling it\n%s", p.Definition(), redefined)
+		}
+		scope, err := projection.ScopeOf(p.Definition())
+		if err != nil || !scope.View || !slices.Equal(scope.AggregateTypes, p.AggregateTypes()) {
+			t.Errorf("scope %+v, %v", scope, err)
+		}
+	}
+}
