@@ -43,3 +43,12 @@ const (
 	FieldDocuments = "documents"
 	FieldKey       = "key"
 )
+
+// ViewDocument is a document of a view as it is stored, and as its parts make it, at the same
+// moment.
+type ViewDocument struct {
+	// Stored and Whole are as [View] has documents; nil for no document.
+	Stored, Whole bson.Raw
+	// Foreign is set if the stored document is of an older generation; Stored is nil then.
+	Foreign bool
+}

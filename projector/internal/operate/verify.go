@@ -225,7 +225,12 @@ func (c *verifyCommand) print(e *Environment, results []verified) error {
 	}
 	err := cli.List(e.stdout, c.Output, findings,
 		cli.Column[verify.Finding]{Name: "projection", Text: func(f verify.Finding) string { return f.Projection }},
-		cli.Column[verify.Finding]{Name: "aggregate", Text: func(f verify.Finding) string { return f.AggregateID }},
+		cli.Column[verify.Finding]{Name: "aggregate", Text: func(f verify.Finding) string {
+			if f.Document != "" {
+				return "document " + f.Document
+			}
+			return f.AggregateID
+		}},
 		cli.Column[verify.Finding]{Name: "finding", Text: func(f verify.Finding) string { return string(f.Kind) }},
 		cli.Column[verify.Finding]{Name: "watermark", Text: func(f verify.Finding) string { return fmt.Sprint(f.Watermark) }},
 		cli.Column[verify.Finding]{Name: "head", Text: func(f verify.Finding) string { return fmt.Sprint(f.Head) }},

@@ -69,7 +69,10 @@ type Finding struct {
 	Projection  string `bson:"projection" json:"projection"`
 	Generation  int64  `bson:"generation" json:"generation"`
 	AggregateID string `bson:"aggregateId" json:"aggregateId"`
-	Kind        Kind   `bson:"kind" json:"kind"`
+	// Document is the _id of a document of a view that is not as its parts make it. AggregateID
+	// is empty then.
+	Document string `bson:"document,omitempty" json:"document,omitempty"`
+	Kind     Kind   `bson:"kind" json:"kind"`
 	// Watermark is the read model's watermark, and Head the aggregate's last event that
 	// concerns the projection. Both are as of the check.
 	Watermark int64 `bson:"watermark" json:"watermark"`

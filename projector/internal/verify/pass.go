@@ -230,19 +230,25 @@ func (p *pass) lookAgain(ctx context.Context) error {
 
 // settle counts and stores a finding, and repairs the read model if the job asks for it.
 func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) error {
-	f.Job, f.At = p.job.ID, p.now().UTC()
-	f.ID = f.Job + "/" + f.AggregateID
-	part.counts[string(f.Kind)]++
+	f.ID = p.job.ID + "/" + f.AggregateID
 	if f.undelivered {
 		part.counts[CountUndelivered]++
 	}
-	switch {
-	case !p.params.Repair || f.Kind == Parked:
-	case f.Kind == Extra:
-		f.RepairError = errExtra(f).Error()
-	default:
-		err := p.repair(ctx, p.target, &a)
-		p.countRead(&a)
+	return p.record(ctx, f, part, func() error {
+		defer p.countRead(&a)
+		if f.Kind == Extra {
+			return errExtra(f)
+		}
+		return p.repair(ctx, p.target, &a)
+	})
+}
+
+// record counts and stores a finding, after a repair if the job asks for it.
+func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func() error) error {
+	f.Job, f.At = p.job.ID, p.now().UTC()
+	part.counts[string(f.Kind)]++
+	if p.params.Repair && f.Kind != Parked {
+		err := repair()
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -255,7 +261,7 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 	}
 	if f.Kind != Parked {
 		p.options.Logger.Warn().Str("job", f.Job).Str("projection", f.Projection).Int64("generation", f.Generation).
-			Str("aggregateId", f.AggregateID).Str("kind", string(f.Kind)).Int64("watermark", f.Watermark).Int64("head", f.Head).
+			Str("aggregateId", f.AggregateID).Str("document", f.Document).Str("kind", string(f.Kind)).Int64("watermark", f.Watermark).Int64("head", f.Head).
 			Str("detail", f.Detail).Int("differences", len(f.Differences)+f.More).Bool("repaired", f.Repaired).Str("repairError", f.RepairError).
 			Msg("read model is wrong")
 	}

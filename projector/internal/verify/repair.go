@@ -69,7 +69,7 @@ func (w *Worker) repair(ctx context.Context, t *engine.Target, a *aggregate) err
 // repairOnce makes one attempt. If another writer was faster, it returns nil.
 func (w *Worker) repairOnce(ctx context.Context, t *engine.Target, a *aggregate, f *Finding) error {
 	u := t.Unit(a.id)
-	if f.wrongContent && f.Kind != Missing {
+	if f.wrongContent && f.Kind != Missing && !u.Parts {
 		if ok, err := w.options.Repairer.SetAside(ctx, u, f.Watermark); err != nil || !ok {
 			return err
 		}
@@ -90,7 +90,12 @@ func (w *Worker) repairOnce(ctx context.Context, t *engine.Target, a *aggregate,
 	}
 	stored := state.Document
 	from := state.Watermark + 1
-	if f.wrongContent && stored == nil {
+	switch {
+	case f.wrongContent && u.Parts:
+		// The write of a part is guarded by the time of its last change. So no writer continues
+		// from the wrong part, and none has to be set aside.
+		stored, from = nil, 1
+	case f.wrongContent && stored == nil:
 		// The side watermark is wrong, so fold all events. If there is a document, another
 		// writer has created it since, and it already has the events up to its watermark.
 		from = 1

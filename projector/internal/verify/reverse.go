@@ -93,6 +93,17 @@ func (p *pass) single(ctx context.Context, id string) error {
 	if err := p.confirm(ctx, &a, part); err != nil {
 		return err
 	}
+	if view := p.target.Projection.View(); view != nil {
+		state, err := p.load(ctx, p.target.Unit(id))
+		if err != nil {
+			return err
+		}
+		keys := view.Keys(state.Document)
+		p.options.Store.Release([]model.State{state})
+		if err := p.compareDocuments(ctx, keys, part); err != nil {
+			return err
+		}
+	}
 	if a.raw.Type == 0 && part.open == 0 && Wrong(part.counts) == 0 {
 		part.counts[CountAggregates], part.counts[CountUnknown] = 0, 1
 	}

@@ -90,6 +90,7 @@ type Options struct {
 	Repairer Repairer
 	Parking  Parking
 	Listing  Listing
+	Views    Views
 	Findings Findings
 	// Target returns the generation that a job verifies. Plan and Work return its error.
 	Target func(ctx context.Context, projection string, generation int64) (engine.Target, error)
@@ -129,7 +130,9 @@ const (
 	forward    = "events"
 	documents  = "documents"
 	watermarks = "watermarks"
-	single     = "aggregate"
+	// absent looks for documents that a view lacks.
+	absent = "absent documents"
+	single = "aggregate"
 )
 
 // bounds are the decoded ends of a range. position is the progress within a range.
@@ -151,7 +154,8 @@ func (w *Worker) Plan(ctx context.Context, j job.Job) (ranges []job.Bounds, tota
 		return nil, 0, err
 	}
 	// If this process cannot fold the projection, its events may be in another store.
-	if _, err := w.options.Target(ctx, j.Projection, j.Generation); err != nil {
+	target, err := w.options.Target(ctx, j.Projection, j.Generation)
+	if err != nil {
 		return nil, 0, err
 	}
 	if params.Aggregate != "" {
@@ -166,6 +170,9 @@ func (w *Worker) Plan(ctx context.Context, j job.Job) (ranges []job.Bounds, tota
 		return nil, 0, err
 	}
 	all := []bounds{{Direction: documents}, {Direction: watermarks}}
+	if target.Projection.View() != nil {
+		all = append(all, bounds{Direction: absent})
+	}
 	from := eventstore.Position{}
 	for _, until := range append(split, eventstore.Position{}) {
 		all = append(all, bounds{Direction: forward, From: from, Until: until})
@@ -234,7 +241,12 @@ func (w *Worker) Work(ctx context.Context, j job.Job, r job.Range, p job.Progres
 		}
 		return pass.events(ctx, from, b.Until)
 	case documents:
+		if target.Projection.View() != nil {
+			return pass.viewDocuments(ctx, at.After)
+		}
 		return pass.documents(ctx, at.After)
+	case absent:
+		return pass.absentDocuments(ctx, at.After)
 	case watermarks:
 		return pass.watermarks(ctx, at.After)
 	case single:
