@@ -41,7 +41,7 @@ type eventPlace struct {
 type aggregate struct {
 	id string
 	// events are in the order of their ids.
-	events []*projection.View
+	events []*projection.Event
 	units  []*unit
 }
 
@@ -93,13 +93,13 @@ type unit struct {
 	// foreign is the document of an older generation that was loaded.
 	foreign *model.Foreign
 	// missing are events from the event store that are still to be folded.
-	missing []*projection.View
+	missing []*projection.Event
 	// read is the last event up to which the event store was read, for a unit whose
 	// watermark does not show which events it lacks. after is the watermark after which the
 	// events that were read begin.
 	read, after int64
 	// run are the events being folded, and fold is the result.
-	run  []*projection.View
+	run  []*projection.Event
 	fold projection.Fold
 
 	// parkedFor is the event that parked the unit before and is retried. head is the event
@@ -140,12 +140,12 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, g
 			byID[ev.AggregateID] = a
 			b.aggregates = append(b.aggregates, a)
 		}
-		a.events = append(a.events, projection.NewView(ev))
+		a.events = append(a.events, projection.NewEvent(ev))
 	}
 	b.place(events, byID)
 	for _, a := range b.aggregates {
 		for _, t := range b.targets {
-			if !slices.ContainsFunc(a.events, func(ev *projection.View) bool { return t.Projection.Concerns(ev.Event) }) {
+			if !slices.ContainsFunc(a.events, func(ev *projection.Event) bool { return t.Projection.Concerns(ev.Event) }) {
 				continue
 			}
 			u := &unit{Unit: t.Unit(a.id), target: t, aggregate: a, settled: make([]settlement, 0, len(a.events))}
@@ -161,7 +161,7 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, g
 func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
 	index := make(map[*event.Event]int, len(events))
 	for _, a := range b.aggregates {
-		slices.SortStableFunc(a.events, func(x, y *projection.View) int {
+		slices.SortStableFunc(a.events, func(x, y *projection.Event) int {
 			if x.EventID < y.EventID {
 				return -1
 			}

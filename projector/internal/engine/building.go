@@ -78,13 +78,13 @@ func (b *batch) fillBuilding(ctx context.Context, read *repairRead, u *unit) boo
 // restOf reads the pages after the first one. The document of a stale writer must be
 // replaced in one write: after half of the history, another process could apply the next
 // event without the other half.
-func (b *batch) restOf(ctx context.Context, read *repairRead, u *unit, events []*projection.View, err error, to int64) ([]*projection.View, error) {
+func (b *batch) restOf(ctx context.Context, read *repairRead, u *unit, events []*projection.Event, err error, to int64) ([]*projection.Event, error) {
 	first := read.bytes
 	for err == nil && len(events) > 0 && events[len(events)-1].EventID < to {
 		if read.bytes-first > maxBlindBytes {
 			return nil, errLongHistory
 		}
-		var page []*projection.View
+		var page []*projection.Event
 		page, err = read.page(ctx, b, u, events[len(events)-1].EventID+1, to)
 		if len(page) == 0 {
 			break

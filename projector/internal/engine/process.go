@@ -145,14 +145,14 @@ func (b *batch) write(ctx context.Context, units []*unit) []model.Written {
 }
 
 // firstOpen is the first unfinished event, from the event store or the batch.
-func (u *unit) firstOpen() *projection.View {
+func (u *unit) firstOpen() *projection.Event {
 	if len(u.missing) > 0 {
 		return u.missing[0]
 	}
 	return u.aggregate.events[len(u.settled)]
 }
 
-func (u *unit) failure(ev *projection.View, reason projection.Reason, err error) *projection.Error {
+func (u *unit) failure(ev *projection.Event, reason projection.Reason, err error) *projection.Error {
 	return &projection.Error{Projection: u.Projection, AggregateID: ev.AggregateID, EventID: ev.EventID, EventType: ev.EventType, Reason: reason, Err: err}
 }
 
@@ -178,7 +178,7 @@ func (u *unit) settleUpToWatermark() {
 func (u *unit) plan(strict bool) {
 	u.run = u.run[:0]
 	v := u.watermark
-	for _, events := range [2][]*projection.View{u.missing, u.aggregate.events[len(u.settled):]} {
+	for _, events := range [2][]*projection.Event{u.missing, u.aggregate.events[len(u.settled):]} {
 		for _, ev := range events {
 			switch {
 			case ev.EventID <= v:

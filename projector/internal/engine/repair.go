@@ -24,7 +24,7 @@ var errRepairFull = errors.New("enough has been read from the event store")
 // repairRead holds what one round reads from the event store.
 type repairRead struct {
 	bytes int
-	pages map[pageKey][]*projection.View
+	pages map[pageKey][]*projection.Event
 }
 
 // pageKey names the events of a page. The projections of an aggregate mostly miss the
@@ -37,7 +37,7 @@ type pageKey struct {
 // missing returns a page of the events of the unit's aggregate with ids from..to. In a
 // strict sequence the page ends before the first hole. The error is errRepairFull if the
 // page has not been read yet and the round has read maxRepairBytes.
-func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*projection.View, error) {
+func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*projection.Event, error) {
 	key := pageKey{u.aggregate, from, to}
 	if page, ok := p.pages[key]; ok {
 		return page, nil
@@ -49,7 +49,7 @@ func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to in
 }
 
 // page reads a page, without regard to maxRepairBytes.
-func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64) ([]*projection.View, error) {
+func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64) ([]*projection.Event, error) {
 	attempt, cancel := b.oneAttempt(ctx)
 	defer cancel()
 	events, err := b.repairer.Missing(attempt, u.aggregate.events[0].Event, from, to, repairPage)
@@ -61,7 +61,7 @@ func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64
 	}
 	page := b.viewPage(events, from)
 	if p.pages == nil {
-		p.pages = make(map[pageKey][]*projection.View)
+		p.pages = make(map[pageKey][]*projection.Event)
 	}
 	p.pages[pageKey{u.aggregate, from, to}] = page
 	return page, nil
@@ -110,25 +110,25 @@ func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 }
 
 // viewPage views the events of a page. In a strict sequence it ends before the first hole.
-func (b *batch) viewPage(events []*event.Event, from int64) []*projection.View {
+func (b *batch) viewPage(events []*event.Event, from int64) []*projection.Event {
 	if b.strict {
 		return viewInOrder(events, from)
 	}
-	views := make([]*projection.View, len(events))
+	views := make([]*projection.Event, len(events))
 	for i, ev := range events {
-		views[i] = projection.NewView(ev)
+		views[i] = projection.NewEvent(ev)
 	}
 	return views
 }
 
 // viewInOrder views the leading events whose ids follow each other, beginning with from.
-func viewInOrder(events []*event.Event, from int64) []*projection.View {
-	views := make([]*projection.View, 0, len(events))
+func viewInOrder(events []*event.Event, from int64) []*projection.Event {
+	views := make([]*projection.Event, 0, len(events))
 	for _, ev := range events {
 		if ev.EventID != from {
 			break
 		}
-		views = append(views, projection.NewView(ev))
+		views = append(views, projection.NewEvent(ev))
 		from++
 	}
 	return views

@@ -155,7 +155,7 @@ func (b *batch) stopped(ctx context.Context, u *unit, s Suspended, cause *projec
 // parkAt parks a unit for a cause. If that fails, the unit is in trouble.
 func (b *batch) parkAt(ctx context.Context, u *unit, s Suspended, cause *projection.Error) bool {
 	at := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID, EventID: cause.EventID}, RawAggregateID: s.RawAggregateID}
-	u.aggregate = &aggregate{id: s.AggregateID, events: []*projection.View{projection.NewView(at)}, units: []*unit{u}}
+	u.aggregate = &aggregate{id: s.AggregateID, events: []*projection.Event{projection.NewEvent(at)}, units: []*unit{u}}
 	u.settled, u.cause, u.trouble = nil, cause, nil
 	b.park(ctx, []*unit{u})
 	return u.trouble == nil

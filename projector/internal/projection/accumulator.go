@@ -44,13 +44,13 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 	if a.failed != nil {
 		return a.failed
 	}
-	views := make([]*View, 0, len(events))
+	views := make([]*Event, 0, len(events))
 	last := a.last
 	for _, ev := range events {
 		if ev.EventID <= last || ev.EventID > a.until {
 			continue
 		}
-		views = append(views, NewView(ev))
+		views = append(views, NewEvent(ev))
 		last = ev.EventID
 		a.concerned = a.concerned || a.projection.Concerns(ev)
 	}

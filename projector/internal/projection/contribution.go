@@ -135,24 +135,15 @@ func (c *contribution) append(dst []byte, n int, s *scope, d *document) ([]byte,
 		return dst, false, fmt.Errorf("key: %s: %w", c.key.source, err)
 	}
 	d.meter.spend(len(key), len(key)+elementMemory)
-	dst = appendIndex(append(dst, byte(bson.TypeEmbeddedDocument)), n)
-	start, dst := bsoncore.AppendDocumentStart(append(dst, 0))
-	dst = bsoncore.AppendStringElement(dst, model.FieldKey, key)
-	if c.as != "" {
-		dst = bsoncore.AppendStringElement(dst, contributedAs, c.as)
-	}
-	if c.fields {
-		dst = bsoncore.AppendBooleanElement(dst, contributedFields, true)
-	}
+	element := bson.RawValue{}
 	if c.each != nil && (c.as != "" || c.fields) {
-		element, err := encodeValue(s.element, d.meter)
-		if err == nil && c.fields && element.Type != bson.TypeEmbeddedDocument {
-			err = fmt.Errorf("the element is %s, and keep: fields needs a document", typeName(element))
-		}
-		if err != nil {
+		if element, err = encodeValue(s.element, d.meter); err != nil {
 			return dst, false, fmt.Errorf("each: %s: %w", c.each.source, err)
 		}
-		dst = appendField(dst, contributedElement, element)
+	}
+	start, dst, err := c.begin(dst, n, key, element)
+	if err != nil {
+		return dst, false, fmt.Errorf("each: %s: %w", c.each.source, err)
 	}
 	totals, dst := bsoncore.AppendDocumentElementStart(dst, contributedTotals)
 	for i := range c.totals {
@@ -168,6 +159,26 @@ func (c *contribution) append(dst []byte, n int, s *scope, d *document) ([]byte,
 	return finishDocument(finishDocument(dst, totals), start), true, nil
 }
 
+// begin begins a contribution. element is absent if the part itself contributes.
+func (c *contribution) begin(dst []byte, n int, key string, element bson.RawValue) (start int32, _ []byte, err error) {
+	dst = appendIndex(append(dst, byte(bson.TypeEmbeddedDocument)), n)
+	start, dst = bsoncore.AppendDocumentStart(append(dst, 0))
+	dst = bsoncore.AppendStringElement(dst, model.FieldKey, key)
+	if c.as != "" {
+		dst = bsoncore.AppendStringElement(dst, contributedAs, c.as)
+	}
+	if c.fields {
+		dst = bsoncore.AppendBooleanElement(dst, contributedFields, true)
+	}
+	if !present(element) || c.as == "" && !c.fields {
+		return start, dst, nil
+	}
+	if c.fields && element.Type != bson.TypeEmbeddedDocument {
+		return start, dst, fmt.Errorf("the element is %s, and the fields of a document are those of a document", typeName(element))
+	}
+	return start, appendField(dst, contributedElement, element), nil
+}
+
 // documentKey returns the _id of the document for the result of key.
 func documentKey(v ref.Val) (string, error) {
 	key, err := "", error(nil)
@@ -176,13 +187,17 @@ func documentKey(v ref.Val) (string, error) {
 	} else if key, err = keyName(v); err != nil {
 		return "", fmt.Errorf("the key is %s: a key is a text, a whole number, an ObjectId or a UUID, so convert the value with string()", v.Type().TypeName())
 	}
+	return key, checkDocumentKey(key)
+}
+
+func checkDocumentKey(key string) error {
 	switch {
 	case key == "":
-		return "", errors.New("the key is empty: give null if the part belongs to no document")
+		return errors.New("the key is empty: give null if the part belongs to no document")
 	case len(key) > maxDocumentKey:
-		return "", fmt.Errorf("the key has %d bytes, and at most %d are allowed", len(key), maxDocumentKey)
+		return fmt.Errorf("the key has %d bytes, and at most %d are allowed", len(key), maxDocumentKey)
 	}
-	return key, nil
+	return nil
 }
 
 // of returns what the part adds to the total; absent if it adds nothing.

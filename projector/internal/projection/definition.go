@@ -37,7 +37,7 @@ func (p *Projection) Hash() string {
 }
 
 // InCode reports whether the projection is a Go function.
-func (p *Projection) InCode() bool { return p.apply != nil }
+func (p *Projection) InCode() bool { return p.sources[0].apply != nil }
 
 // Compile compiles the text of [Projection.Definition] to a projection with the same
 // definition. It fails for a projection in Go.

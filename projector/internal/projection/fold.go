@@ -41,7 +41,7 @@ const Unbounded = math.MaxInt
 
 // stop reports whether the fold must end after an event, which has made the document that
 // large.
-func (f *Fold) stop(ctx context.Context, room int, ev *View, size int) bool {
+func (f *Fold) stop(ctx context.Context, room int, ev *Event, size int) bool {
 	f.events += len(ev.Document) + len(ev.Payload.Value)
 	f.Grown = size - len(f.document.loaded) - f.events
 	return f.Grown > room || ctx.Err() != nil
@@ -53,9 +53,9 @@ func (f *Fold) State() State { return f.document.state() }
 // Fold folds events, in order, into a stored document with the engine's fields; nil if
 // there is none. It stops before the first event that fails.
 func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
-	views := make([]*View, len(events))
+	views := make([]*Event, len(events))
 	for i, ev := range events {
-		views[i] = NewView(ev)
+		views[i] = NewEvent(ev)
 	}
 	f := p.foldInto(context.Background(), newDocument(loaded), views, nil, Unbounded)
 	if f.Folded > 0 {
@@ -67,7 +67,7 @@ func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
 // FoldWithin folds events into a stored document until they make it grow by more than room
 // beyond them, or until ctx ends. The fold does not have its write yet: [Fold.Conclude]
 // determines it.
-func (p *Projection) FoldWithin(ctx context.Context, loaded bson.Raw, events []*View, room int) Fold {
+func (p *Projection) FoldWithin(ctx context.Context, loaded bson.Raw, events []*Event, room int) Fold {
 	return p.foldInto(ctx, newDocument(loaded), events, nil, room)
 }
 
@@ -75,11 +75,11 @@ func (p *Projection) FoldWithin(ctx context.Context, loaded bson.Raw, events []*
 // have the write yet. t records the evaluations of handlers, unless it is nil. The fold ends
 // after the first event that makes the document grow by more than room beyond the events, or
 // after which ctx has ended. It then has no error.
-func (p *Projection) foldInto(ctx context.Context, d *document, events []*View, t *Trace, room int) Fold {
+func (p *Projection) foldInto(ctx context.Context, d *document, events []*Event, t *Trace, room int) Fold {
 	f := Fold{document: d, view: p.view != nil, Applied: make([]bool, 0, len(events))}
 	var reason Reason
 	var err error
-	if p.apply != nil {
+	if p.InCode() {
 		reason, err = p.foldFunc(ctx, &f, events, room)
 	} else {
 		reason, err = p.foldHandlers(ctx, &f, events, t, room)
@@ -112,7 +112,7 @@ func (f *Fold) Conclude() {
 	}
 }
 
-func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*View, t *Trace, room int) (Reason, error) {
+func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*Event, t *Trace, room int) (Reason, error) {
 	s := &scope{trace: t, ctx: ctx}
 	s.state.f = f.document
 	for _, ev := range events {
@@ -134,7 +134,7 @@ func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*View, 
 	return "", nil
 }
 
-func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*View, room int) (Reason, error) {
+func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*Event, room int) (Reason, error) {
 	before := f.document.state()
 	state := before
 	var err error
@@ -144,7 +144,7 @@ func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*View, room
 			continue
 		}
 		var next State
-		if next, err = p.call(state, ev.Event); err != nil {
+		if next, err = p.call(p.source(ev.AggregateType), state, ev.Event); err != nil {
 			break
 		}
 		if next != nil && state == nil {
@@ -170,19 +170,27 @@ func same(a, b State) bool {
 	return a == nil && b == nil || a != nil && b != nil && len(a) == len(b) && &a[0] == &b[0]
 }
 
-// call calls the function and checks its result.
-func (p *Projection) call(state State, ev *event.Event) (next State, err error) {
+// call calls the function of a source and checks its result. The part of a view gets the list
+// of its documents.
+func (p *Projection) call(from *source, state State, ev *event.Event) (next State, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			next, err = nil, fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	next, err = p.apply(state, ev)
-	if err != nil || same(state, next) {
-		return next, err
+	before := state
+	if p.view != nil && state != nil {
+		state = ownFields(state)
+	}
+	next, err = from.apply(state, ev)
+	if err != nil {
+		return nil, err
+	}
+	if same(state, next) {
+		return before, nil
 	}
 	if next == nil {
-		if !p.deletes {
+		if !p.deletes && p.view == nil {
 			return nil, errors.New("the state is gone, but the projection does not declare Deletes")
 		}
 		return nil, nil
@@ -196,10 +204,14 @@ func (p *Projection) call(state State, ev *event.Event) (next State, err error) 
 	for r := readFields(next); ; {
 		name, _, ok := r.next()
 		if !ok {
-			return next, nil
+			break
 		}
 		if err := updatable(string(name)); err != nil {
 			return nil, err
 		}
 	}
+	if p.view == nil {
+		return next, nil
+	}
+	return p.contributed(from, next)
 }

@@ -71,7 +71,7 @@ func TestSlowEvaluationIsRetried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev := NewView(&event.Event{
+		ev := NewEvent(&event.Event{
 			Keys:    event.Keys{AggregateID: "a", EventID: 1, EventType: "E"},
 			Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
 		})
@@ -128,13 +128,13 @@ func TestChargesDoNotDependOnOtherProjections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev := NewView(&event.Event{
+	ev := NewEvent(&event.Event{
 		Keys:    event.Keys{AggregateID: "a", EventID: 1, EventType: "E"},
 		Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
 	})
 	spent := make([]int, 2)
 	for i := range spent {
-		f := projections[0].foldInto(t.Context(), newDocument(nil), []*View{ev}, nil, Unbounded)
+		f := projections[0].foldInto(t.Context(), newDocument(nil), []*Event{ev}, nil, Unbounded)
 		if f.Err != nil {
 			t.Fatal(f.Err)
 		}
@@ -174,13 +174,13 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		view := func(id int64, eventType string) *View {
-			return NewView(&event.Event{
+		view := func(id int64, eventType string) *Event {
+			return NewEvent(&event.Event{
 				Keys:    event.Keys{AggregateID: "a", EventID: id, EventType: eventType},
 				Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
 			})
 		}
-		var history []*View
+		var history []*Event
 		for id := range int64(events) {
 			eventType := "E"
 			switch id {
@@ -227,9 +227,9 @@ func TestResultIsChargedWhileItIsEncoded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var events []*View
+	var events []*Event
 	for id := range int64(3) {
-		events = append(events, NewView(&event.Event{
+		events = append(events, NewEvent(&event.Event{
 			Keys:    event.Keys{AggregateID: "a", EventID: id + 1, EventType: "E"},
 			Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
 		}))

@@ -49,7 +49,7 @@ func sortedEntries(from traits.Mapper, m *meter) []mapEntry {
 // format sorts entries by these texts, so it would leave such two in a random order.
 func keysPrintAlike(v ref.Val) bool {
 	switch v := v.(type) {
-	case *documentValue, *arrayValue, *eventView, *stateView: // their keys are texts
+	case *documentValue, *arrayValue, *eventVariable, *stateView: // their keys are texts
 		return false
 	case traits.Mapper:
 		texts := make(map[string]bool)
@@ -186,7 +186,7 @@ func orderedRanges(checked *ast.AST) interpreter.InterpretableDecoratorV2 {
 func (r *orderedRange) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	v := r.InterpretableV2.Exec(frame)
 	switch m := v.(type) {
-	case *documentValue, *eventView, *stateView:
+	case *documentValue, *eventVariable, *stateView:
 		return v
 	case traits.Mapper:
 		return &orderedMap{m, sortedEntries(m, meterOf(frame))}

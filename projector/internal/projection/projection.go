@@ -83,8 +83,6 @@ type Projection struct {
 	// view is nil unless the projection is a view.
 	view    *view
 	upcasts upcasts
-	// apply is nil unless the projection is in Go.
-	apply Func
 
 	definition string
 }
@@ -97,6 +95,9 @@ type source struct {
 	compute       computedFields
 	// contribution is nil unless the projection is a view.
 	contribution *contribution
+	// apply is nil unless the projection is in Go, and contribute unless it is a view in Go.
+	apply      Func
+	contribute func(part State) ([]Contribution, error)
 }
 
 // source returns the source that an aggregate of the type is of; nil if there is none.
@@ -119,23 +120,32 @@ func New(d Declaration) (*Projection, error) {
 		problems = append(problems, err)
 	}
 	if d.Apply == nil {
-		problems = append(problems, errors.New("its function Apply is nil"))
+		problems = append(problems, errNoApply)
 	}
-	if len(d.Version) > maxVersion || !utf8.ValidString(d.Version) {
-		problems = append(problems, fmt.Errorf("its version %q is not a text of at most %d bytes", d.Version, maxVersion))
+	if err := checkVersion(d.Version); err != nil {
+		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
 	}
 	return &Projection{
-		name: d.Name, collection: d.Collection, deletes: d.Deletes, apply: d.Apply,
-		sources:    []source{{aggregateType: d.AggregateType}},
+		name: d.Name, collection: d.Collection, deletes: d.Deletes,
+		sources:    []source{{aggregateType: d.AggregateType, apply: d.Apply}},
 		definition: defineGo(d),
 	}, nil
 }
 
+var errNoApply = errors.New("its function Apply is nil")
+
 // maxVersion bounds the version of a projection in Go.
 const maxVersion = 64
+
+func checkVersion(version string) error {
+	if len(version) > maxVersion || !utf8.ValidString(version) {
+		return fmt.Errorf("its version %q is not a text of at most %d bytes", version, maxVersion)
+	}
+	return nil
+}
 
 // maxName bounds the name of a projection, which is part of labels and keys.
 const maxName = 64
@@ -276,7 +286,7 @@ func (p *Projection) Handles(ev *event.Event) bool {
 		return false
 	}
 	_, listed := s.on[ev.EventType]
-	return listed || p.upcasts[ev.EventType] != nil || p.apply != nil
+	return listed || p.upcasts[ev.EventType] != nil || s.apply != nil
 }
 
 // View makes the documents of a view from its parts; nil unless the projection is a view.

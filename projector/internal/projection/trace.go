@@ -104,7 +104,7 @@ func (t *Trace) note(word string, x *expression, s *scope, v ref.Val, err error)
 
 // apart returns the scope without a meter, and without what the evaluations have looked up.
 func (s *scope) apart() *scope {
-	apart := &scope{event: NewView(s.event.Event), element: s.element}
+	apart := &scope{event: NewEvent(s.event.Event), element: s.element}
 	apart.event.meter.free = true
 	if d, ok := s.state.f.(*document); ok {
 		before := *d

@@ -91,10 +91,10 @@ func TestUpcastsOfOneViewAreForOneProjection(t *testing.T) {
 	t.Parallel()
 	with, _ := twoProjections(t, upcasting)
 	plain := projectiontest.One(t, `projections: [{name: p, collection: c, on: {OrderCreated: {set: {type: eventType, c: payload.client}}}}]`)
-	view := projection.NewView(projectiontest.Event(t, 1, "OrderCreated", `{"client":"ada"}`))
+	view := projection.NewEvent(projectiontest.Event(t, 1, "OrderCreated", `{"client":"ada"}`))
 	for range 2 {
 		for _, p := range []*projection.Projection{plain, with} {
-			f := p.FoldWithin(t.Context(), nil, []*projection.View{view}, projection.Unbounded)
+			f := p.FoldWithin(t.Context(), nil, []*projection.Event{view}, projection.Unbounded)
 			want := `{"type":"OrderCreated","c":"ada"}`
 			if p == with {
 				want = `{"name":"ada","v":3,"type":"OrderPlaced","whole":true}`

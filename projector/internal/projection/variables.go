@@ -27,30 +27,31 @@ const (
 	varElement = "element"
 )
 
-// View is an event as expressions see it. It is made once and shared by all
+// Event is an event as expressions see it. It is made once and shared by all
 // projections of one call. It is not safe for concurrent use.
-type View struct {
+type Event struct {
 	*event.Event
-	variable          eventView
+	variable          eventVariable
 	payload, metadata ref.Val
 	// meter charges the projection that folds the event.
 	meter meter
 }
 
-// eventView is the variable event.
-type eventView struct {
+// eventVariable is the variable event.
+type eventVariable struct {
 	mapValue
 }
 
-// NewView makes the view of an event, which must not change as long as the view is used.
-func NewView(ev *event.Event) *View {
-	v := &View{Event: ev}
+// NewEvent prepares an event for expressions. The event must not change as long as the result
+// is used.
+func NewEvent(ev *event.Event) *Event {
+	v := &Event{Event: ev}
 	v.variable.f = v
 	return v
 }
 
 // forget drops what the evaluations of one projection have kept.
-func (v *View) forget() {
+func (v *Event) forget() {
 	for _, value := range [2]*ref.Val{&v.payload, &v.metadata} {
 		if d, ok := (*value).(*documentValue); ok {
 			d.large = nil
@@ -62,7 +63,7 @@ func (v *View) forget() {
 
 // resolve returns a field of the contract. If the event lacks the field, aggregateType is
 // an empty text, payload and metadata are empty maps, and timestamp is absent.
-func (v *View) resolve(name string) (ref.Val, bool) {
+func (v *Event) resolve(name string) (ref.Val, bool) {
 	switch name {
 	case varPayload:
 		if v.payload == nil {
@@ -91,7 +92,7 @@ func (v *View) resolve(name string) (ref.Val, bool) {
 	return nil, false
 }
 
-func (v *View) valueOrEmpty(value bson.RawValue) ref.Val {
+func (v *Event) valueOrEmpty(value bson.RawValue) ref.Val {
 	if !present(value) {
 		return newDocumentValue(emptyDocument, &v.meter)
 	}
@@ -103,7 +104,7 @@ var contract = []string{varAggregateID, varAggregateType, varEventID, varEventTy
 
 // find returns a field of the variable event. Fields of the contract have the contract's
 // names, even if the store uses others. Other fields have the store's names.
-func (v *View) find(name string) (ref.Val, bool) {
+func (v *Event) find(name string) (ref.Val, bool) {
 	if value, ok := v.resolve(name); ok {
 		return value, true
 	}
@@ -114,13 +115,13 @@ func (v *View) find(name string) (ref.Val, bool) {
 	return celValue(value, &v.meter), true
 }
 
-func (v *View) count() int {
+func (v *Event) count() int {
 	n := 0
 	v.entries(func(string, ref.Val) bool { n++; return true })
 	return n
 }
 
-func (v *View) entries(visit func(name string, value ref.Val) bool) {
+func (v *Event) entries(visit func(name string, value ref.Val) bool) {
 	for _, name := range contract {
 		if value, ok := v.resolve(name); ok && !visit(name, value) {
 			return
@@ -148,7 +149,7 @@ type scope struct {
 	// larger than [smallFold].
 	ctx   context.Context //nolint:containedctx // CEL takes the scope and the context together
 	large bool
-	event *View
+	event *Event
 	state stateView
 	// element is the element of each for which a view is computed; nil if there is none.
 	element ref.Val
