@@ -61,6 +61,7 @@ func (o *observer) run(ctx context.Context) {
 			o.readCheckpoint()
 			o.readCatalog()
 			o.readModels()
+			o.readViews()
 		}
 	}
 }

@@ -27,6 +27,7 @@ func projectionsFile(prefix string, version int) string {
 	if version <= definitions {
 		ledger += "  - name: tally" + tally
 	}
+	ledger += viewsTemplate
 	return strings.NewReplacer("name: ", "name: "+prefix, "collection: ", "collection: "+prefix, "VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version))).Replace(ledger)
 }
 

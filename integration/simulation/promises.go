@@ -212,6 +212,11 @@ func checkReadModels(_ context.Context, o *outcome) ([]string, error) {
 		}
 		findings = append(findings, found...)
 	}
+	found, err := o.compareViews()
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, found...)
 	slices.Sort(findings)
 	return findings, nil
 }
@@ -260,7 +265,7 @@ func checkListed(_ context.Context, o *outcome) ([]string, error) {
 	due := make(map[string]int64)
 	for id, events := range o.events {
 		if e := foldLedger(o.version, events); e.parked > 0 {
-			due[o.world.named("ledger/"+id)] = e.parked
+			due[o.world.named("ledger/"+id)], due[o.world.named("groups/"+id)] = e.parked, e.parked
 		}
 	}
 	var findings []string

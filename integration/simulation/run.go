@@ -220,6 +220,8 @@ func (w *World) settle(ctx context.Context) {
 		// A generation whose build was cancelled is built only on demand, and one with parked
 		// aggregates is promoted only on demand. Otherwise no rebuild may mend what live events
 		// have left wrong.
-		_ = w.command(ctx, virtual.Projector, "projections", "rebuild", w.named("ledger"), "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
+		for _, projection := range []string{"ledger", "groups"} {
+			_ = w.command(ctx, virtual.Projector, "projections", "rebuild", w.named(projection), "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
+		}
 	}
 }

@@ -165,7 +165,7 @@ func (w *World) named(name string) string { return w.prefix + name }
 
 // owns reports whether a projection is one of this pipeline.
 func (w *World) owns(projection string) bool {
-	return projection == w.named("ledger") || projection == w.named("tally")
+	return slices.ContainsFunc([]string{"ledger", "tally", "groups", "steps"}, func(name string) bool { return projection == w.named(name) })
 }
 
 func (w *World) topic() string { return w.named("events") }

@@ -1,0 +1,190 @@
+package simulation
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// viewsTemplate has the views of a pipeline. In groups, an account moves to another document
+// with almost every event, and a poison event parks its part. In steps, an account contributes
+// to several documents, each of which all accounts change all the time.
+const viewsTemplate = `views:
+  - name: groups
+    collection: groups
+    from:
+      - aggregateType: Account
+        key: state.group
+        as: accounts
+        on:
+          Opened | Added:
+            set: {version: "VERSION", group: "'g' + string(payload.amount % 3)", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
+            inc: {count: "1"}
+          Poison:
+            inc: {count: payload.amount + 1}
+          Closed:
+            delete: true
+    totals:
+      chains: {sum: part.chain}
+      events: {sum: part.count}
+      greatest: {max: part.chain}
+      odd: {count: true, where: part.count % 2 == 1}
+      versions: {set: part.version}
+  - name: steps
+    collection: steps
+    from:
+      - aggregateType: Account
+        each: state.seen
+        key: "'s' + string(element % 3)"
+        on:
+          Opened | Added:
+            push: {seen: eventId}
+          Closed:
+            delete: true
+    totals:
+      count: {count: true}
+      sum: {sum: element}
+      last: {max: element}
+`
+
+// foldViews folds all events into the documents of both views, by code that shares nothing with
+// the projector's.
+func foldViews(version int, events map[string][]storedEvent) (groups, steps map[string]bson.M) {
+	groups, steps = map[string]bson.M{}, map[string]bson.M{}
+	document := func(in map[string]bson.M, key string, totals bson.M) bson.M {
+		if in[key] == nil {
+			in[key] = bson.M{"parts": int64(0)}
+			for name, value := range totals {
+				in[key][name] = value
+			}
+		}
+		return in[key]
+	}
+	for id, list := range events {
+		var part bson.M
+		var seen []int64
+		parked := false
+		for _, ev := range list {
+			amount, _ := plain(ev.Payload["amount"]).(int64)
+			switch ev.EventType {
+			case "Opened", "Added":
+				seen = append(seen, ev.EventID)
+				if parked {
+					continue
+				}
+				if part == nil {
+					part = bson.M{"chain": int64(7), "count": int64(0)}
+				}
+				part["chain"] = (part["chain"].(int64)*multiplier(version) + amount) % 1000003
+				part["count"] = part["count"].(int64) + 1
+				part["group"], part["version"] = "g"+strconv.FormatInt(amount%3, 10), int64(version)
+			case "Poison":
+				parked = true
+			case "Closed":
+				seen = nil
+				if !parked {
+					part = nil
+				}
+			}
+		}
+		if part != nil {
+			d := document(groups, part["group"].(string), bson.M{"chains": int64(0), "events": int64(0), "odd": int64(0), "versions": bson.A{int64(version)}, "accounts": bson.M{}})
+			chain, count := part["chain"].(int64), part["count"].(int64)
+			greatest, ok := d["greatest"].(int64)
+			if !ok || chain > greatest {
+				d["greatest"] = chain
+			}
+			d["parts"], d["chains"], d["events"] = d["parts"].(int64)+1, d["chains"].(int64)+chain, d["events"].(int64)+count
+			d["odd"] = d["odd"].(int64) + count%2
+			d["accounts"].(bson.M)[id] = part
+		}
+		contributes := map[string]bool{}
+		for _, n := range seen {
+			key := "s" + strconv.FormatInt(n%3, 10)
+			d := document(steps, key, bson.M{"count": int64(0), "sum": int64(0), "last": int64(0)})
+			d["count"], d["sum"], d["last"] = d["count"].(int64)+1, d["sum"].(int64)+n, max(d["last"].(int64), n)
+			if !contributes[key] {
+				contributes[key] = true
+				d["parts"] = d["parts"].(int64) + 1
+			}
+		}
+	}
+	return groups, steps
+}
+
+// compareViews compares the documents of both views with the fold of all events.
+func (o *outcome) compareViews() (findings []string, err error) {
+	groups, steps := foldViews(o.version, o.events)
+	for collection, expected := range map[string]map[string]bson.M{"groups": groups, "steps": steps} {
+		found, err := o.world.viewDocuments(collection)
+		if err != nil {
+			return nil, err
+		}
+		for key, want := range expected {
+			if got := found[key]; !reflect.DeepEqual(got, want) {
+				findings = append(findings, fmt.Sprintf("%s %s is %v, not %v", collection, key, got, want))
+			}
+			delete(found, key)
+		}
+		for key, got := range found {
+			findings = append(findings, fmt.Sprintf("%s %s is %v, and no part contributes to it", collection, key, got))
+		}
+	}
+	return findings, nil
+}
+
+// viewDocuments returns the documents of a view, without the fields that are the engine's.
+func (w *World) viewDocuments(collection string) (map[string]bson.M, error) {
+	found := map[string]bson.M{}
+	for _, raw := range w.models(collection) {
+		var d bson.M
+		if err := bson.Unmarshal(raw, &d); err != nil {
+			return nil, fmt.Errorf("read %s: %w", collection, err)
+		}
+		for _, name := range []string{"_id", "lastUpdatedAt", "lastGeneration"} {
+			delete(d, name)
+		}
+		found[text(raw, "_id")] = plain(d).(bson.M)
+	}
+	return found, nil
+}
+
+// readViews reads the documents of the view groups. At every moment each must be what the parts
+// in it make, and all parts must be of one version.
+func (o *observer) readViews() {
+	found, err := o.world.viewDocuments("groups")
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	find := func(format string, args ...any) {
+		if len(o.findings) < 10 {
+			o.findings = append(o.findings, fmt.Sprintf("at %v: ", time.Since(o.world.history.began))+fmt.Sprintf(format, args...))
+		}
+	}
+	if err != nil {
+		find("%v", err)
+	}
+	var versions []any
+	for key, d := range found {
+		accounts, _ := d["accounts"].(bson.M)
+		var chains, events, odd int64
+		for _, part := range accounts {
+			p, _ := part.(bson.M)
+			chain, _ := p["chain"].(int64)
+			count, _ := p["count"].(int64)
+			chains, events, odd = chains+chain, events+count, odd+count%2
+			if !slices.Contains(versions, p["version"]) {
+				versions = append(versions, p["version"])
+			}
+		}
+		if d["parts"] != int64(len(accounts)) || d["chains"] != chains || d["events"] != events || d["odd"] != odd {
+			find("groups %s is not what its parts make: %v", key, d)
+		}
+	}
+	if len(versions) > 1 {
+		find("the view groups has parts of the versions %v at once", versions)
+	}
+}
