@@ -38,7 +38,7 @@ func (d *distant) find(ctx context.Context, _ string, _, _ bson.Raw, _ int) ([]b
 	return nil, d.wait(ctx)
 }
 
-func (d *distant) page(ctx context.Context, _ string, _ bson.Raw, _, _ int) ([]bson.Raw, bool, error) {
+func (d *distant) page(ctx context.Context, _ string, _, _ bson.Raw, _, _ int) ([]bson.Raw, bool, error) {
 	return nil, true, d.wait(ctx)
 }
 

@@ -161,22 +161,29 @@ type sideKey struct {
 
 func sideKeyOf(u *model.Unit) sideKey { return sideKey{u.Projection, u.AggregateID, u.Later()} }
 
+// sideKeyIn reads the _id of a stored watermark.
+func sideKeyIn(document bson.Raw) (key sideKey) {
+	id, _ := document.Lookup(fieldID).DocumentOK()
+	key.projection, _ = id.Lookup(fieldProjection).StringValueOK()
+	key.aggregateID, _ = id.Lookup(fieldAggregateID).StringValueOK()
+	key.later, _ = id.Lookup(fieldGeneration).AsInt64OK()
+	return key
+}
+
 // sideWatermarks reads the side watermarks of units; 0 for a unit without one.
 func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[sideKey]int64, error) {
-	found, err := db.find(ctx, watermarksCollection, bySideID(keys), nil, len(keys))
+	found, err := db.find(ctx, watermarksCollection, bySideID(keys), watermarkOnly, len(keys))
 	if err != nil {
 		return nil, err
 	}
 	watermarks := make(map[sideKey]int64, len(found))
 	for _, document := range found {
-		projection, _ := document.Lookup(fieldID, fieldProjection).StringValueOK()
-		aggregateID, _ := document.Lookup(fieldID, fieldAggregateID).StringValueOK()
-		later, _ := document.Lookup(fieldID, fieldGeneration).AsInt64OK()
+		key := sideKeyIn(document)
 		watermark, ok := watermarkOf(document)
 		if !ok {
-			return nil, fmt.Errorf("watermark of %s in %s has no %s", aggregateID, projection, model.FieldLastEventID)
+			return nil, fmt.Errorf("watermark of %s in %s has no %s", key.aggregateID, key.projection, model.FieldLastEventID)
 		}
-		watermarks[sideKey{projection, aggregateID, later}] = watermark
+		watermarks[key] = watermark
 	}
 	return watermarks, nil
 }

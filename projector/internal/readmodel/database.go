@@ -25,9 +25,9 @@ type database interface {
 	// find gives the documents that match, with the projected fields; a nil projection
 	// means all fields. limit bounds how many there can be.
 	find(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error)
-	// page gives whole documents that match, as find does, but stops soon after they have
-	// maxBytes together. Then the bool is false, because there are more.
-	page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error)
+	// page is find, but stops soon after the documents have maxBytes together. Then the bool
+	// is false, because there are more.
+	page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error)
 	insert(ctx context.Context, collection string, documents []bson.Raw) error
 	// update gives the number of documents that were matched or upserted.
 	update(ctx context.Context, collection string, updates []update) (int, error)
@@ -72,25 +72,21 @@ func onMongo(db *mongo.Database) mongoDatabase {
 }
 
 func (m mongoDatabase) find(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error) {
-	o := options.Find()
-	if projection != nil {
-		o.SetProjection(projection)
-	}
-	found, _, err := m.read(ctx, collection, filter, o, limit, math.MaxInt)
+	found, _, err := m.page(ctx, collection, filter, projection, limit, math.MaxInt)
 	return found, err
 }
 
-func (m mongoDatabase) page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
-	return m.read(ctx, collection, filter, options.Find(), limit, maxBytes)
-}
-
-// read reads documents until they have maxBytes. The server sends at most 16 MiB at once,
+// page reads documents until they have maxBytes. The server sends at most 16 MiB at once,
 // so memory can exceed maxBytes by that.
-func (m mongoDatabase) read(ctx context.Context, collection string, filter bson.Raw, o *options.FindOptionsBuilder, limit, maxBytes int) ([]bson.Raw, bool, error) {
+func (m mongoDatabase) page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
 	// Without a batch size the first batch ends at 101 documents. After a batch of exactly the
 	// documents that there are, the server keeps the cursor open, and the driver must ask
 	// again only to hear that there are no more.
-	cursor, err := m.db.Collection(collection).Find(ctx, filter, o.SetBatchSize(int32(limit+1)))
+	o := options.Find().SetBatchSize(int32(limit + 1))
+	if projection != nil {
+		o.SetProjection(projection)
+	}
+	cursor, err := m.db.Collection(collection).Find(ctx, filter, o)
 	if err != nil {
 		return nil, false, fmt.Errorf("find in %s: %w", collection, err)
 	}

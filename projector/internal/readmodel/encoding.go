@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// watermarksCollection keeps the watermarks of aggregates without a document.
+// watermarksCollection keeps the watermarks of aggregates without a document, and those of
+// units with Parts together with their parts.
 const watermarksCollection = "watermarks"
 
 // The engine's fields, besides those in [model].
@@ -74,6 +75,15 @@ func (b *builder) string(name, value string) *builder {
 	return b
 }
 
+// strings appends an array of strings.
+func (b *builder) strings(name string, values []string) *builder {
+	b.array(name)
+	for i, value := range values {
+		b.string(strconv.Itoa(i), value)
+	}
+	return b.end()
+}
+
 func (b *builder) int(name string, value int64) *builder {
 	b.dst = bsoncore.AppendInt64Element(b.dst, name, value)
 	return b
@@ -85,6 +95,14 @@ func (b *builder) time(name string, value time.Time) *builder {
 
 func (b *builder) millis(name string, value int64) *builder {
 	b.dst = bsoncore.AppendDateTimeElement(b.dst, name, value)
+	return b
+}
+
+// value appends a value, if there is one.
+func (b *builder) value(name string, v bson.RawValue) *builder {
+	if v.Type != 0 {
+		b.dst = bsoncore.AppendValueElement(b.dst, name, bsoncore.Value{Type: bsoncore.Type(v.Type), Data: v.Value})
+	}
 	return b
 }
 
@@ -101,11 +119,16 @@ func (b *builder) raw() bson.Raw { return b.end().dst }
 
 // ofGeneration restricts a filter to documents of one generation; 0 means the first.
 func (b *builder) ofGeneration(later int64) *builder {
+	return b.generation(model.FieldLastGeneration, later)
+}
+
+// generation restricts a filter to those whose field has this generation; 0 means the first.
+func (b *builder) generation(field string, later int64) *builder {
 	if later == 0 {
-		b.dst = bsoncore.AppendNullElement(b.dst, model.FieldLastGeneration)
+		b.dst = bsoncore.AppendNullElement(b.dst, field)
 		return b
 	}
-	return b.int(model.FieldLastGeneration, later)
+	return b.int(field, later)
 }
 
 // sideID appends the _id of a watermark.
@@ -123,11 +146,7 @@ func byID(ids []string) bson.Raw {
 	for _, id := range ids {
 		size += len(id) + 12
 	}
-	b := build(size).document(fieldID).array("$in")
-	for i, id := range ids {
-		b.string(strconv.Itoa(i), id)
-	}
-	return b.end().end().raw()
+	return build(size).document(fieldID).strings("$in", ids).end().raw()
 }
 
 // bySideID matches the watermarks of these keys.
@@ -141,19 +160,22 @@ func bySideID(keys []*model.Unit) bson.Raw {
 
 // sidesOf matches the watermarks of a generation of a projection, except for its record
 // (see [Record]). It is a range for the index on _id: documents compare field by field, and
-// every document is greater than every string.
+// every document is greater than every string or number, so no generation of after is in it.
 func sidesOf(projection string, generation int64) bson.Raw {
-	b := build(192+2*len(projection)).document(fieldID).
-		document("$gt").string(fieldProjection, projection).string(fieldAggregateID, "").end().
+	return sidesAfter(projection, "", generation)
+}
+
+// sidesAfter is sidesOf from the aggregate ids greater than after.
+func sidesAfter(projection, after string, generation int64) bson.Raw {
+	b := build(224+2*len(projection)+len(after)).document(fieldID).
+		document("$gt").string(fieldProjection, projection).string(fieldAggregateID, after).document(fieldGeneration).end().end().
 		document("$lt").string(fieldProjection, projection).document(fieldAggregateID).end().end().
 		end()
-	name := fieldID + "." + fieldGeneration
-	if u := (model.Unit{Generation: generation}); u.Later() > 0 {
-		return b.int(name, u.Later()).raw()
-	}
-	b.dst = bsoncore.AppendNullElement(b.dst, name)
-	return b.raw()
+	return b.generation(fieldID+"."+fieldGeneration, (&model.Unit{Generation: generation}).Later()).raw()
 }
+
+// idOnly projects nothing but the _id.
+var idOnly = build(16).int(fieldID, 1).raw()
 
 // watermarkOnly projects the watermark, the generation and the time of the last change.
 var watermarkOnly = build(80).int(model.FieldLastEventID, 1).int(model.FieldLastGeneration, 1).int(model.FieldLastUpdatedAt, 1).raw()

@@ -1,12 +1,32 @@
 package readmodel
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
+
+// projected returns a copy of a document with the _id and the projected top-level fields; nil
+// projects all.
+func projected(document, projection bson.Raw) bson.Raw {
+	if projection == nil {
+		return bytes.Clone(document)
+	}
+	fields, err := projection.Elements()
+	if err != nil {
+		panic(err)
+	}
+	b := build(64).value(fieldID, document.Lookup(fieldID))
+	for _, field := range fields {
+		if field.Key() != fieldID {
+			b.value(field.Key(), document.Lookup(field.Key()))
+		}
+	}
+	return b.raw()
+}
 
 // matches evaluates a filter of equalities, $in and $lte. Equality with null matches an
 // absent field.
@@ -16,15 +36,44 @@ func matches(filter, document bson.Raw) bool {
 		panic(err)
 	}
 	for _, e := range elements {
-		value, err := document.LookupErr(e.Key())
-		if err != nil && e.Value().Type == bson.TypeNull {
+		values := valuesAt(document, strings.Split(e.Key(), "."))
+		if len(values) == 0 && e.Value().Type == bson.TypeNull {
 			continue
 		}
-		if err != nil || !matchesValue(e.Value(), value) {
+		if !slices.ContainsFunc(values, func(v bson.RawValue) bool { return matchesValue(e.Value(), v) }) {
 			return false
 		}
 	}
 	return true
+}
+
+// valuesAt returns the values at a path, which leads through all documents of an array.
+func valuesAt(document bson.Raw, path []string) []bson.RawValue {
+	value, err := document.LookupErr(path[0])
+	if err != nil {
+		return nil
+	}
+	if len(path) == 1 {
+		return []bson.RawValue{value}
+	}
+	if within, ok := value.DocumentOK(); ok {
+		return valuesAt(within, path[1:])
+	}
+	array, ok := value.ArrayOK()
+	if !ok {
+		return nil
+	}
+	elements, err := array.Values()
+	if err != nil {
+		panic(err)
+	}
+	var values []bson.RawValue
+	for _, element := range elements {
+		if within, ok := element.DocumentOK(); ok {
+			values = append(values, valuesAt(within, path[1:])...)
+		}
+	}
+	return values
 }
 
 func matchesValue(want, got bson.RawValue) bool {

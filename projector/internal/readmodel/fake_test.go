@@ -12,8 +12,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // fakeDatabase is a replica set in memory with the behaviour that this package needs:
@@ -71,8 +69,8 @@ func (f *fakeDatabase) find(ctx context.Context, collection string, filter, proj
 	return send(ctx, func(ctx context.Context) ([]bson.Raw, error) { return f.findNow(ctx, collection, filter, projection) })
 }
 
-func (f *fakeDatabase) page(ctx context.Context, collection string, filter bson.Raw, _, maxBytes int) ([]bson.Raw, bool, error) {
-	found, err := f.find(ctx, collection, filter, nil, 0)
+func (f *fakeDatabase) page(ctx context.Context, collection string, filter, projection bson.Raw, _, maxBytes int) ([]bson.Raw, bool, error) {
+	found, err := f.find(ctx, collection, filter, projection, 0)
 	bytes := 0
 	for i, document := range found {
 		if bytes >= maxBytes {
@@ -89,27 +87,14 @@ func (f *fakeDatabase) findNow(ctx context.Context, collection string, filter, p
 	}
 	f.mu.Lock()
 	var found []bson.Raw
-	for _, r := range f.collections[collection] {
-		document := r.document
-		if document == nil || !matches(filter, document) {
-			continue
+	t, _ := ctx.Value(transactionKey{}).(*fakeTransaction)
+	for _, document := range f.visible(t, collection) {
+		if matches(filter, document) {
+			found = append(found, projected(document, projection))
 		}
-		if projection != nil {
-			document = build(64).raw2(document.Lookup(fieldID), fieldID).raw2(document.Lookup(model.FieldLastEventID), model.FieldLastEventID).
-				raw2(document.Lookup(model.FieldLastGeneration), model.FieldLastGeneration).raw2(document.Lookup(model.FieldLastUpdatedAt), model.FieldLastUpdatedAt).raw()
-		}
-		found = append(found, bytes.Clone(document))
 	}
 	f.mu.Unlock()
 	return found, f.reply(ctx)
-}
-
-// raw2 appends a value, if there is one.
-func (b *builder) raw2(v bson.RawValue, name string) *builder {
-	if v.Type != 0 {
-		b.dst = append(append(append(append(b.dst, byte(v.Type)), name...), 0), v.Value...)
-	}
-	return b
 }
 
 func (f *fakeDatabase) insert(ctx context.Context, collection string, documents []bson.Raw) error {

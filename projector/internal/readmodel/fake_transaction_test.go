@@ -80,6 +80,25 @@ func (f *fakeDatabase) change(t *fakeTransaction, collection string, id bson.Raw
 	return nil
 }
 
+// visible returns the documents of a collection as the transaction t sees them: its snapshot
+// with its own changes. Without a transaction, these are the stored documents.
+func (f *fakeDatabase) visible(t *fakeTransaction, collection string) []bson.Raw {
+	var found []bson.Raw
+	for key, r := range f.collections[collection] {
+		document := r.document
+		if t != nil {
+			document = t.snapshot[collection][key].document
+			if own, ok := t.writes[collection][key]; ok {
+				document = own
+			}
+		}
+		if document != nil {
+			found = append(found, document)
+		}
+	}
+	return found
+}
+
 func (f *fakeDatabase) transaction(ctx context.Context, do func(context.Context) error) error {
 	if ctx.Value(transactionKey{}) != nil {
 		panic("nested transaction")

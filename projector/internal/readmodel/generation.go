@@ -7,7 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -39,14 +38,13 @@ func Forget(ctx context.Context, db *mongo.Database, projection string, generati
 
 func forget(ctx context.Context, db database, projection string, generation int64) (total int, err error) {
 	for {
-		page, _, err := db.page(ctx, watermarksCollection, sidesOf(projection, generation), forgetPage, forgetPage*len(sidesOf(projection, generation)))
+		page, _, err := db.page(ctx, watermarksCollection, sidesOf(projection, generation), idOnly, forgetPage, forgetPage*len(sidesOf(projection, generation)))
 		if err != nil || len(page) == 0 {
 			return total, err
 		}
 		filters := make([]bson.Raw, len(page))
 		for i, document := range page {
-			id := document.Lookup(fieldID)
-			filters[i] = bsoncore.BuildDocument(nil, bsoncore.AppendValueElement(nil, fieldID, bsoncore.Value{Type: bsoncore.Type(id.Type), Data: id.Value}))
+			filters[i] = build(len(document)).value(fieldID, document.Lookup(fieldID)).raw()
 		}
 		removed, err := db.remove(ctx, watermarksCollection, filters)
 		total += removed

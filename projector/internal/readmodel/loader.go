@@ -35,13 +35,16 @@ type LoaderOptions struct {
 }
 
 // Loader reads the states of many sessions in few queries: for each group of keys of a
-// collection one, and another one for the watermarks of units without a document.
-// Collections are independent of each other. Load returns only while Run is running.
+// collection one, and another one for the watermarks of units without a document. The states
+// of units with Parts are in their watermarks, so one query is enough. Collections are
+// independent of each other. Load returns only while Run is running.
 type Loader struct {
 	db     database
 	groups gatherer[model.Unit, model.State]
 	budget *budget
 	sizes  sizes
+	// bare loads states without their documents.
+	bare bool
 }
 
 // NewLoader makes a loader for that database. It sets the read concern itself.
@@ -104,11 +107,17 @@ func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit)
 	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
 	answers := make([]model.State, len(keys))
-	all := make([]int, len(keys))
+	var all, parts []int
 	for i := range keys {
-		all[i] = i
+		if keys[i].Parts {
+			parts = append(parts, i)
+		} else {
+			all = append(all, i)
+		}
 	}
-	l.documents(ctx, collection, keys, all, answers)
+	l.read(ctx, records, collection, keys, parts, answers)
+	documents := documentsIn(collection)
+	l.read(ctx, documents, collection, keys, all, answers)
 	absent := l.absent(all, answers)
 	if len(absent) == 0 {
 		return answers
@@ -123,7 +132,7 @@ func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit)
 			again = append(again, i)
 		}
 	}
-	l.documents(ctx, collection, keys, again, answers)
+	l.read(ctx, documents, collection, keys, again, answers)
 	return answers
 }
 
@@ -142,57 +151,101 @@ func (l *Loader) absent(indexes []int, answers []model.State) []int {
 // larger, because the size of its documents is not known yet.
 const pageBytes = 4 << 20
 
-// documents reads the documents of some keys in pages, as memory has room for them. The
-// answers for keys without a document stay unchanged.
-func (l *Loader) documents(ctx context.Context, collection string, keys []model.Unit, indexes []int, answers []model.State) {
-	asked := make(map[string][]int, len(indexes))
-	ids := make([]string, 0, len(indexes))
+// source is where the states of units are stored, each in a document.
+type source struct {
+	collection string
+	// filter matches the documents of units.
+	filter func([]*model.Unit) bson.Raw
+	// bare projects everything but the units' own fields.
+	bare bson.Raw
+	// key identifies the document of a unit, and found is the key of a document.
+	key   func(*model.Unit) sideKey
+	found func(bson.Raw) sideKey
+	// state is the state of a unit for which a document was found. side is the unit's side
+	// watermark.
+	state func(document bson.Raw, u *model.Unit, side int64) model.State
+}
+
+// documentsIn is the source of units with a document in the collection.
+func documentsIn(collection string) source {
+	return source{
+		collection: collection, bare: watermarkOnly, state: stateOf,
+		filter: func(units []*model.Unit) bson.Raw {
+			ids := make([]string, len(units))
+			for i, u := range units {
+				ids[i] = u.AggregateID
+			}
+			return byID(ids)
+		},
+		key: func(u *model.Unit) sideKey { return sideKey{aggregateID: u.AggregateID} },
+		found: func(document bson.Raw) sideKey {
+			id, _ := document.Lookup(fieldID).StringValueOK()
+			return sideKey{aggregateID: id}
+		},
+	}
+}
+
+// records is the source of units with Parts.
+var records = source{
+	collection: watermarksCollection, filter: bySideID, bare: recordWithoutPart, key: sideKeyOf, found: sideKeyIn,
+	state: func(record bson.Raw, _ *model.Unit, _ int64) model.State { return stateOfRecord(record) },
+}
+
+// read reads the documents of some keys in pages, as memory has room for them. The answers
+// for keys without a document stay unchanged. collection is that of the keys.
+func (l *Loader) read(ctx context.Context, from source, collection string, keys []model.Unit, indexes []int, answers []model.State) {
+	asked := make(map[sideKey][]int, len(indexes))
+	units := make([]*model.Unit, 0, len(indexes))
 	for _, i := range indexes {
-		id := keys[i].AggregateID
-		if asked[id] == nil {
-			ids = append(ids, id)
+		key := from.key(&keys[i])
+		if asked[key] == nil {
+			units = append(units, &keys[i])
 		}
-		asked[id] = append(asked[id], i)
+		asked[key] = append(asked[key], i)
 	}
 	// rest changes the answers for all keys that have not been read.
 	rest := func(change func(*model.State)) {
-		for _, id := range ids {
-			for _, i := range asked[id] {
+		for _, u := range units {
+			for _, i := range asked[from.key(u)] {
 				change(&answers[i])
 			}
 		}
 	}
-	for len(ids) > 0 {
+	var fields bson.Raw
+	if l.bare {
+		fields = from.bare
+	}
+	for len(units) > 0 {
 		size := l.sizes.of(collection)
-		n := min(max(1, min(pageBytes, l.budget.limit)/size), len(ids))
+		n := min(max(1, min(pageBytes, l.budget.limit)/size), len(units))
 		share := n * size
 		if !l.budget.take(share) {
 			rest(func(s *model.State) { s.Deferred = true })
 			return
 		}
-		page := ids[:n]
-		found, complete, err := l.db.page(ctx, collection, byID(page), n, pageBytes)
+		page := units[:n]
+		found, complete, err := l.db.page(ctx, from.collection, from.filter(page), fields, n, pageBytes)
 		if err != nil {
 			l.budget.give(share)
 			err = fmt.Errorf("load read models: %w", mongox.Explain(ctx, err))
 			rest(func(s *model.State) { s.Unavailable = err })
 			return
 		}
-		read := make(map[string]bool, len(found))
+		read := make(map[sideKey]bool, len(found))
 		bytes := 0
 		for _, document := range found {
-			id, _ := document.Lookup(fieldID).StringValueOK()
-			read[id] = true
-			for _, i := range asked[id] {
-				answers[i] = stateOf(document, &keys[i], answers[i].Watermark)
+			key := from.found(document)
+			read[key] = true
+			for _, i := range asked[key] {
+				answers[i] = from.state(document, &keys[i], answers[i].Watermark)
 				bytes += len(answers[i].Document)
 			}
 		}
 		l.budget.adjust(bytes - share)
 		l.sizes.learn(collection, found)
-		ids = ids[n:]
+		units = units[n:]
 		if !complete {
-			ids = slices.Concat(slices.DeleteFunc(page, func(id string) bool { return read[id] }), ids)
+			units = slices.Concat(slices.DeleteFunc(page, func(u *model.Unit) bool { return read[from.key(u)] }), units)
 		}
 	}
 }

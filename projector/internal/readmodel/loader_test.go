@@ -33,8 +33,8 @@ type inMemory struct {
 	now, most int
 }
 
-func (m *inMemory) page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
-	found, complete, err := m.database.page(ctx, collection, filter, limit, maxBytes)
+func (m *inMemory) page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
+	found, complete, err := m.database.page(ctx, collection, filter, projection, limit, maxBytes)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, document := range found {
@@ -172,7 +172,7 @@ var errUnreadable = errors.New("not authorized to read the collection")
 // spoilt has a collection that hangs and one that cannot be read.
 type spoilt struct{ *fakeDatabase }
 
-func (s *spoilt) page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
+func (s *spoilt) page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
 	switch collection {
 	case "hangs":
 		<-ctx.Done()
@@ -180,5 +180,5 @@ func (s *spoilt) page(ctx context.Context, collection string, filter bson.Raw, l
 	case "unreadable":
 		return nil, false, errUnreadable
 	}
-	return s.fakeDatabase.page(ctx, collection, filter, limit, maxBytes)
+	return s.fakeDatabase.page(ctx, collection, filter, projection, limit, maxBytes)
 }

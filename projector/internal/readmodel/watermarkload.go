@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -19,7 +17,7 @@ const watermarkPage = 1000
 // cannot be read, its units are unavailable. The error is the context's cause.
 func (l *Loader) Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	// The results are small: pages bound them, and they are in memory only briefly.
-	small := &Loader{db: watermarksOnly{l.db}, budget: newBudget(math.MaxInt)}
+	small := &Loader{db: l.db, budget: newBudget(math.MaxInt), bare: true}
 	byCollection := make(map[string][]int)
 	for i := range units {
 		byCollection[units[i].Collection] = append(byCollection[units[i].Collection], i)
@@ -43,12 +41,4 @@ func (l *Loader) Watermarks(ctx context.Context, units []model.Unit) ([]model.St
 		}
 	}
 	return states, nil
-}
-
-// watermarksOnly reads documents without their own fields.
-type watermarksOnly struct{ database }
-
-func (d watermarksOnly) page(ctx context.Context, collection string, filter bson.Raw, limit, _ int) ([]bson.Raw, bool, error) {
-	found, err := d.find(ctx, collection, filter, watermarkOnly, limit)
-	return found, true, err
 }

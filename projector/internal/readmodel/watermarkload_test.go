@@ -12,11 +12,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// noPages is a database whose whole documents must not be read.
-type noPages struct{ database }
+// onlyFields is a database whose whole documents must not be read.
+type onlyFields struct{ database }
 
-func (noPages) page(context.Context, string, bson.Raw, int, int) ([]bson.Raw, bool, error) {
-	return nil, false, errors.New("whole documents were read")
+func (d onlyFields) page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
+	if projection == nil {
+		return nil, false, errors.New("whole documents were read")
+	}
+	return d.database.page(ctx, collection, filter, projection, limit, maxBytes)
 }
 
 // TestWatermarksEqualThoseOfLoad compares both functions for units in every state, over
@@ -63,7 +66,7 @@ func testWatermarksAreThoseOfLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Release(loaded)
-	got, err := newLoader(noPages{db}, LoaderOptions{}).Watermarks(t.Context(), units)
+	got, err := newLoader(onlyFields{db}, LoaderOptions{}).Watermarks(t.Context(), units)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Watermarks gives the watermark of each unit, in the same order, without its document: 0
 // if the unit has no event yet, or if its generation was replaced. It makes one query for
-// the side watermarks and one for each collection.
+// the side watermarks and one for each collection. Units with Parts have no document.
 //
 // A watermark may rise after it was read, and is never higher than what a later read finds.
 // The side watermarks are read first, because deleting a document raises its side watermark
@@ -29,7 +29,9 @@ func watermarks(ctx context.Context, db database, units []model.Unit) ([]int64, 
 	collections := make(map[string][]int)
 	for i := range units {
 		keys[i] = &units[i]
-		collections[units[i].Collection] = append(collections[units[i].Collection], i)
+		if !units[i].Parts {
+			collections[units[i].Collection] = append(collections[units[i].Collection], i)
+		}
 	}
 	sides, err := sideWatermarks(ctx, db, keys)
 	if err != nil {
