@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -265,6 +266,7 @@ func testContract(t *testing.T, db database) {
 	})
 	t.Run("Generations", func(t *testing.T) { testGenerations(t, db) })
 	t.Run("Exact", func(t *testing.T) { testExact(t, db) })
+	t.Run("Parts", func(t *testing.T) { testParts(t, db) })
 	t.Run("ManyKeys", func(t *testing.T) {
 		s := newTestStore(t, db)
 		var operations []model.Write
@@ -344,7 +346,7 @@ func testContract(t *testing.T, db database) {
 func TestContractOnServer(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	if err := Prepare(t.Context(), db, []string{"things"}); err != nil {
+	if err := errors.Join(Prepare(t.Context(), db, []string{"things"}), PrepareViews(t.Context(), db)); err != nil {
 		t.Fatal(err)
 	}
 	testContract(t, onMongo(db))

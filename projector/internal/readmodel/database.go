@@ -182,7 +182,7 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 
 // Prepare creates the given collections and the package's own if they do not exist, so that
 // no transaction has to. It creates no index, because the engine finds everything by
-// _id. The watermarks must have no TTL: after a watermark had expired, a late event would
+// _id, except for the parts of views ([PrepareViews]). The watermarks must have no TTL: after a watermark had expired, a late event would
 // start its aggregate again from nothing.
 func Prepare(ctx context.Context, db *mongo.Database, collections []string) error {
 	for _, collection := range append([]string{watermarksCollection, sessionsCollection}, collections...) {
@@ -191,4 +191,10 @@ func Prepare(ctx context.Context, db *mongo.Database, collections []string) erro
 		}
 	}
 	return nil
+}
+
+// PrepareViews creates the index by which the parts of a view document are found, if it does
+// not exist. It is for processes with views. Other watermarks are not in the index.
+func PrepareViews(ctx context.Context, db *mongo.Database) error {
+	return mongox.CreateIndex(ctx, db.Collection(watermarksCollection), bson.D{{Key: pathKeys, Value: 1}}, bson.E{Key: "sparse", Value: true})
 }

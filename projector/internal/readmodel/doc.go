@@ -83,6 +83,47 @@
 //   - [model.Written].UpdatedAt is set only if this write certainly took effect. If another
 //     writer may have made the change, the caller keeps nothing.
 //
+// # Views
+//
+// A view's document is made of the parts of many aggregates. A unit with Parts has a part
+// instead of a document. The part is in the unit's side watermark, which is its record:
+//
+//	watermarks                                         the view's collection
+//	┌───────────────────────────────────────────┐
+//	│ _id: {projection: orders, aggregateId: 1} │      ┌─────────────────────┐
+//	│ lastEventId: 7   updatedAt: …             │      │ _id: c-1            │
+//	│ part: {…, documents: [{key: c-1, …}]} ────┼──┬──▶│ lastUpdatedAt: …    │
+//	└───────────────────────────────────────────┘  │   │ lastGeneration: 2   │
+//	┌───────────────────────────────────────────┐  │   │ parts: 2            │
+//	│ _id: {projection: orders, aggregateId: 2} │  │   │ …                   │
+//	│ lastEventId: 3   updatedAt: …             │  │   └─────────────────────┘
+//	│ part: {…, documents: [{key: c-1, …},      │──┘   ┌─────────────────────┐
+//	│                       {key: c-2, …}]} ────┼─────▶│ _id: c-2  parts: 1 …│
+//	└───────────────────────────────────────────┘      └─────────────────────┘
+//	┌───────────────────────────────────────────┐
+//	│ _id: {projection: orders, aggregateId: 3} │      deleted: a watermark without a part
+//	│ lastEventId: 9   updatedAt: …             │
+//	└───────────────────────────────────────────┘
+//
+// A group of writes is one transaction. It reads the records; a write is stale if its record
+// has not exactly the watermark and the updatedAt that it was folded from. Then it reads the
+// documents to which the parts contribute before or after, writes the records, computes the
+// documents by [model.View], and writes them. So at any moment, for each generation:
+//
+//   - A part is the fold of its aggregate's events up to the record's watermark.
+//   - A document is what Whole makes of all parts that list it. A document that no part lists
+//     does not exist.
+//
+// If a document cannot be computed from the changes alone, the transaction reads all its
+// parts, by the index that [PrepareViews] creates. Another transaction may change one of these
+// parts at the same time. So a transaction writes every document of a part that it changes,
+// with a new lastUpdatedAt, even if the rest of the document stays the same. Then both write
+// the document, and one of them conflicts and is repeated.
+//
+// A document of an older generation counts as absent: it is computed from all parts, and
+// replaced. A write that finds a document of a newer generation ends with
+// [model.ErrSuperseded].
+//
 // # Replies of the server
 //
 // A bulk write tells how many documents it matched, not which. If that is less than all,

@@ -17,12 +17,15 @@ func updatedAt(document bson.Raw) int64 {
 // stamp is the lastUpdatedAt that a write gives its document: the current time, but later
 // than that of the folded document and of the foreign document that it replaces.
 func stamp(o *model.Write, now time.Time) int64 {
-	at := max(now.UnixMilli(), o.UpdatedAt+1)
+	at := laterThan(o.UpdatedAt, now)
 	if o.Foreign != nil {
 		at = max(at, o.Foreign.UpdatedAt+1)
 	}
 	return at
 }
+
+// laterThan is the current time, but later than at, in milliseconds since 1970.
+func laterThan(at int64, now time.Time) int64 { return max(now.UnixMilli(), at+1) }
 
 // guard matches the unit's document with exactly this watermark.
 func guard(u *model.Unit, watermark int64) bson.Raw {

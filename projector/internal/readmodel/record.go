@@ -4,12 +4,17 @@ import (
 	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// fieldPart is the part of a unit with Parts, in its side watermark.
-const fieldPart = "part"
+const (
+	// fieldPart is the part of a unit with Parts, in its side watermark.
+	fieldPart = "part"
+	// pathKeys are the _ids of the documents to which a part contributes. It has an index.
+	pathKeys = fieldPart + "." + model.FieldDocuments + "." + model.FieldKey
+)
 
 // errNoRecord says that the engine has not written the side watermark of a unit with Parts.
 var errNoRecord = errors.New("the watermark has no valid " + model.FieldLastEventID + ", or its " + fieldPart + " is no document: it is not a watermark of Penstock")
@@ -28,4 +33,33 @@ func stateOfRecord(record bson.Raw) model.State {
 	}
 	at, _ := record.Lookup(fieldUpdatedAt).DateTimeOK()
 	return model.State{Document: document, Watermark: watermark, UpdatedAt: at}
+}
+
+// recordUpdate makes the update of a record whose part was folded, or its insertion if there
+// is none yet.
+func recordUpdate(c *partChange, updatedAt int64) update {
+	filter := build(192+len(c.AggregateID)).sideID(fieldID, &c.Unit)
+	if !c.first {
+		filter.int(model.FieldLastEventID, c.From)
+	}
+	b := build(len(c.Document)+96).document("$set").int(model.FieldLastEventID, c.To).millis(fieldUpdatedAt, updatedAt)
+	if c.changed() && len(c.Document) > 0 {
+		b.dst = bsoncore.AppendDocumentElement(b.dst, fieldPart, c.Document)
+	}
+	b.end()
+	if c.changed() && len(c.Document) == 0 {
+		b.document("$unset").string(fieldPart, "").end()
+	}
+	return update{filter: filter.raw(), change: b.raw(), upsert: c.first}
+}
+
+// contributing matches the records of a generation of a view whose parts contribute to some
+// of these documents.
+func contributing(u *model.Unit, keys []string) bson.Raw {
+	size := 192
+	for _, key := range keys {
+		size += len(key) + 16
+	}
+	b := build(size).document(pathKeys).strings("$in", keys).end().string(fieldID+"."+fieldProjection, u.Projection)
+	return b.generation(fieldID+"."+fieldGeneration, u.Later()).raw()
 }

@@ -59,6 +59,8 @@ type Writer struct {
 	kinds *workers.Pool
 	// locked are the watermarks that open transactions hold.
 	locked locked
+	// turns are the collections of views in which a transaction runs.
+	turns turns
 	// keep keeps the record of this process's transactions until its context ends.
 	keep func(context.Context)
 }
@@ -185,11 +187,14 @@ const (
 	byFencedInsert
 	bySideUpdate
 	byRemoval
+	byContribution
 )
 
 // commitFuncOf gives the way to commit an operation.
 func commitFuncOf(o *model.Write) commitFunc {
 	switch {
+	case o.Parts:
+		return byContribution
 	case o.Kind == model.Update:
 		return byUpdate
 	case o.Kind == model.Create && o.Deletes:
@@ -231,6 +236,8 @@ func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection stri
 		return w.fencedInsert(ctx, collection, operations)
 	case bySideUpdate:
 		return w.moveWatermarks(ctx, operations)
+	case byContribution:
+		return w.contribute(ctx, collection, operations)
 	}
 	return w.remove(ctx, collection, operations)
 }

@@ -1,0 +1,484 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// TestManyWritersOfOneDocument lets many sessions of several processes change parts of one
+// document. Every change is made, and no write fails.
+func TestManyWritersOfOneDocument(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	if err := errors.Join(Prepare(t.Context(), database, []string{"sums"}), PrepareViews(t.Context(), database)); err != nil {
+		t.Fatal(err)
+	}
+	db := onMongo(database)
+	const sessions, versions = 8, 10
+	var work sync.WaitGroup
+	for pod := range 2 {
+		s := newTestStore(t, onMongo(database))
+		for session := range sessions {
+			u := viewUnit(fmt.Sprint(pod, "-", session))
+			work.Go(func() {
+				for version := range int64(versions) {
+					part := partWith(fmt.Sprint(version), to("hot", 100-version), to(fmt.Sprint((version+int64(session))%3), 1))
+					states, err := s.Load(t.Context(), []model.Unit{u})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					results, err := s.Write(t.Context(), []model.Write{partWrite(u, states[0], version+1, part)})
+					s.Release(states)
+					if err != nil || results[0].Status != model.Applied {
+						t.Errorf("%s, version %d: %+v, %v", u.AggregateID, version, results, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	work.Wait()
+	now := expectWhole(t, db, viewUnit(""))
+	if parts, _ := partsOf(now.documents["hot"]); parts != 2*sessions || len(now.documents) != 4 {
+		t.Errorf("%d parts, %d documents", parts, len(now.documents))
+	}
+}
+
+// transactions counts the transactions.
+type transactions struct {
+	database
+	begun atomic.Int64
+}
+
+func (c *transactions) transaction(ctx context.Context, do func(context.Context) error) error {
+	c.begun.Add(1)
+	return c.database.transaction(ctx, do)
+}
+
+// TestGroupsOfOneProcessDoNotConflict checks that the groups of one writer take turns.
+func TestGroupsOfOneProcessDoNotConflict(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFakeDatabase(1)
+		fake.latency = time.Millisecond
+		db := &transactions{database: fake}
+		w := newWriter(db, WriterOptions{MaxOperations: 1, Parallel: 8})
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = w.Run(ctx) })
+		defer run.Wait()
+		defer cancel()
+		var writes []model.Write
+		for i := range 40 {
+			writes = append(writes, partWrite(viewUnit(fmt.Sprint(i)), model.State{}, 1, partWith("x", to("k", 1))))
+		}
+		results, err := w.Write(t.Context(), writes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if r.Status != model.Applied {
+				t.Errorf("%d: %+v", i, r)
+			}
+		}
+		if n := db.begun.Load(); n != 40 {
+			t.Errorf("%d transactions for 40 groups", n)
+		}
+		expectWhole(t, fake, viewUnit(""))
+	})
+}
+
+// maxima is a view whose documents have only the maximum of their contributions.
+type maxima struct{ sums }
+
+func (maxima) Merge(key string, document bson.Raw, changes []model.PartChange) (bson.Raw, bool, error) {
+	var parts, highest int64
+	if document != nil {
+		parts, highest = document.Lookup("parts").Int64(), document.Lookup("max").Int64()
+	}
+	for _, c := range changes {
+		if _, cents, ok := amountIn(c.Before, key); ok {
+			if cents == highest {
+				return nil, false, nil
+			}
+			parts--
+		}
+	}
+	for _, c := range changes {
+		if _, cents, ok := amountIn(c.After, key); ok {
+			parts, highest = parts+1, max(highest, cents)
+		}
+	}
+	if parts == 0 {
+		return nil, true, nil
+	}
+	return marshal(bson.D{{Key: "parts", Value: parts}, {Key: "max", Value: highest}}), true, nil
+}
+
+func (v maxima) Whole(key string, parts []model.Part) (bson.Raw, error) {
+	changes := make([]model.PartChange, len(parts))
+	for i, part := range parts {
+		changes[i].After = part.Document
+	}
+	whole, _, err := v.Merge(key, nil, changes)
+	return whole, err
+}
+
+// TestUnchangedDocumentConflicts covers the race for which every document of a changed part is
+// written, even if its own fields stay the same. One transaction makes a smaller part smaller,
+// and the maximum stays. Another one removes the maximum, and reads the smaller part as it was.
+func TestUnchangedDocumentConflicts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		late, owner := newTestStore(t, db), newTestStore(t, db)
+		high, low := viewUnit("high"), viewUnit("low")
+		write := func(u model.Unit, to int64, part bson.Raw) model.Write {
+			w := partWrite(u, owner.state(t, u), to, part)
+			w.View = maxima{}
+			return w
+		}
+		owner.apply(t, model.Applied, write(high, 1, partWith("x", to("k", 9))), write(low, 1, partWith("x", to("k", 5))))
+		removal, smaller := write(high, 2, nil), write(low, 2, partWith("x", to("k", 3)))
+		var other sync.WaitGroup
+		db.onArrival = func(command, _ string) {
+			if command == "commit" {
+				db.onArrival = nil
+				other.Go(func() { owner.apply(t, model.Applied, smaller) })
+				<-time.After(lockWait / 2)
+			}
+		}
+		late.apply(t, model.Applied, removal)
+		other.Wait()
+		now, err := readView(t.Context(), db, high)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now.expectDocument(t, "k", `{"max":3}`)
+	})
+}
+
+// uncertain loses the reply of each commit.
+type uncertain struct{ database }
+
+func (u uncertain) transaction(ctx context.Context, do func(context.Context) error) error {
+	if err := u.database.transaction(ctx, do); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUncertain, errUnanswered)
+}
+
+// TestUnknownCommitOfParts checks that a commit without a reply is reported as such, and is
+// not repeated. The repetition by the caller changes nothing.
+func TestUnknownCommitOfParts(t *testing.T) {
+	t.Parallel()
+	db := onMongo(server.Database(t))
+	counted := &transactions{database: uncertain{db}}
+	cut, s := newTestStore(t, counted), newTestStore(t, db)
+	var writes []model.Write
+	for i := range 3 {
+		writes = append(writes, partWrite(viewUnit(fmt.Sprint(i)), model.State{}, 2, partWith("x", to("k", 4))))
+	}
+	results, err := cut.Write(t.Context(), writes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Status != model.Unknown || !errors.Is(r.Err, errUncertain) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if n := counted.begun.Load(); n != 1 {
+		t.Errorf("%d transactions", n)
+	}
+	before := expectWhole(t, db, viewUnit(""))
+	before.expectDocument(t, "k", `{"sum":12,"max":4,"notes":{"0":"x","1":"x","2":"x"}}`)
+	s.apply(t, model.Applied, writes...)
+	if after := expectWhole(t, db, viewUnit("")); after.documents["k"].String() != before.documents["k"].String() {
+		t.Errorf("%s became %s", before.documents["k"], after.documents["k"])
+	}
+}
+
+// TestPartsOfAKilledProcess checks that the transaction of a killed process, which holds a
+// record and a document, is ended when its lease has expired.
+func TestPartsOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	u := viewUnit("a")
+	killed(t, db, u)
+	expire(t, db)
+	w, _ := running(t, db)
+	for begun := time.Now(); ; {
+		results, err := w.Write(t.Context(), []model.Write{partWrite(u, model.State{}, 1, partWith("x", to("a", 1)))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if results[0].Status == model.Applied {
+			break
+		}
+		if results[0].Status != model.Unknown || time.Since(begun) > 45*time.Second {
+			t.Fatalf("%+v after %v", results[0], time.Since(begun))
+		}
+	}
+	expectWhole(t, onMongo(db), u).expectDocument(t, "a", `{"sum":1,"max":1,"notes":{"a":"x"}}`)
+}
+
+// TestOpenTransactionBlocksOnlyItsOwnDocument covers a transaction that never ends because its
+// process was killed. The other documents of a group are written.
+func TestOpenTransactionBlocksOnlyItsOwnDocument(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		db.latency = time.Millisecond
+		s := newTestStore(t, db)
+		var writes []model.Write
+		for i := range 30 {
+			u := viewUnit(fmt.Sprint(i))
+			key := fmt.Sprint(i % 10)
+			s.put(t, u, 1, partWith("x", to(key, 1)))
+			w := partWrite(u, s.state(t, u), 2, partWith("y", to(key, 1)))
+			if i%3 == 0 {
+				w.Document = nil
+			}
+			writes = append(writes, w)
+		}
+		killed, begun := make(chan struct{}), make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- db.transaction(context.Background(), func(ctx context.Context) error {
+				_, err := db.remove(ctx, "sums", []bson.Raw{build(0).string("_id", "4").raw()})
+				close(begun)
+				<-killed
+				return err
+			})
+		}()
+		<-begun
+		start := time.Now()
+		results, err := s.Write(t.Context(), writes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if want := i%10 != 4; want != (r.Status == model.Applied) || !want && r.Status != model.Unknown {
+				t.Errorf("%d: %+v", i, r)
+			}
+		}
+		if took := time.Since(start); took > hotWait+time.Second {
+			t.Errorf("took %s", took)
+		}
+		close(killed)
+		<-ended
+		if err := db.insert(t.Context(), "sums", []bson.Raw{marshal(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "parts", Value: int64(3)},
+			{Key: "sum", Value: int64(3)}, {Key: "max", Value: int64(1)}, {Key: "notes", Value: bson.D{{Key: "14", Value: "x"}, {Key: "24", Value: "x"}, {Key: "4", Value: "x"}}}})}); err != nil {
+			t.Fatal(err)
+		}
+		s.apply(t, model.Applied, writes...)
+		expectWhole(t, db, viewUnit(""))
+	})
+}
+
+// viewScenario is the history of the parts of a view, and the faults of its delivery.
+type viewScenario struct {
+	seed uint64
+	// parts are the parts of each aggregate after each of its events.
+	parts            [][]bson.Raw
+	lost, unanswered float64
+	crash            bool
+
+	db *fakeDatabase
+	// mu protects what follows: writes that were made, for repetitions, and the random
+	// numbers.
+	mu     sync.Mutex
+	made   []model.Write
+	random *rand.Rand
+	errs   []error
+}
+
+func drawViewScenario(t *rapid.T) *viewScenario {
+	s := &viewScenario{
+		seed:       rapid.Uint64().Draw(t, "seed"),
+		lost:       rapid.SampledFrom([]float64{0, 0, 0.05}).Draw(t, "lost"),
+		unanswered: rapid.SampledFrom([]float64{0, 0, 0.05}).Draw(t, "unanswered"),
+		crash:      rapid.Bool().Draw(t, "crash"),
+	}
+	keys := []string{"k", "l", "m"}
+	for range rapid.IntRange(1, 4).Draw(t, "aggregates") {
+		var history []bson.Raw
+		for version := range rapid.IntRange(1, 8).Draw(t, "events") {
+			var part bson.Raw
+			if contributes := rapid.IntRange(0, len(keys)+1).Draw(t, "contributes to"); contributes <= len(keys) {
+				var amounts []testAmount
+				for _, key := range keys[:contributes] {
+					if rapid.Bool().Draw(t, key) {
+						amounts = append(amounts, to(key, rapid.Int64Range(1, 3).Draw(t, "cents")))
+					}
+				}
+				part = partWith(fmt.Sprint(version/2), amounts...)
+			}
+			history = append(history, part)
+		}
+		s.parts = append(s.parts, history)
+	}
+	return s
+}
+
+func (s *viewScenario) unit(aggregate int) model.Unit { return viewUnit(fmt.Sprint("a", aggregate)) }
+
+// draw is a random number below n.
+func (s *viewScenario) draw(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.random.IntN(n)
+}
+
+// done reports whether all parts are written.
+func (s *viewScenario) done() bool {
+	records := s.db.documents(watermarksCollection)
+	for aggregate, history := range s.parts {
+		if watermark, _ := watermarkOf(records["sums/"+s.unit(aggregate).AggregateID]); watermark < int64(len(history)) {
+			return false
+		}
+	}
+	return true
+}
+
+// next are writes of some aggregates, or repetitions of earlier ones.
+func (s *viewScenario) next(ctx context.Context, l *Loader) []model.Write {
+	var writes []model.Write
+	for range 1 + s.draw(3) {
+		aggregate := s.draw(len(s.parts))
+		u := s.unit(aggregate)
+		states, err := l.Load(ctx, []model.Unit{u})
+		if err != nil || states[0].Unavailable != nil {
+			continue
+		}
+		l.Release(states)
+		from := states[0].Watermark
+		until := min(from+1+int64(s.draw(3)), int64(len(s.parts[aggregate])))
+		if until > from {
+			writes = append(writes, partWrite(u, states[0], until, s.parts[aggregate][until-1]))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made = append(s.made, writes...)
+	if len(s.made) > 0 && s.random.IntN(3) == 0 {
+		writes = append(writes, s.made[s.random.IntN(len(s.made))])
+	}
+	return writes
+}
+
+func (s *viewScenario) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errs = append(s.errs, err)
+}
+
+// pod runs a process with two sessions, which may end early.
+func (s *viewScenario) pod() {
+	ctx, crash := context.WithCancelCause(context.Background())
+	w, l := newWriter(s.db, WriterOptions{MaxOperations: 3}), newLoader(s.db, LoaderOptions{})
+	var loops, sessions sync.WaitGroup
+	loops.Go(func() { _ = w.Run(ctx) })
+	loops.Go(func() { _ = l.Run(ctx) })
+	defer loops.Wait()
+	defer crash(nil)
+	if s.crash {
+		defer time.AfterFunc(time.Duration(s.draw(200))*time.Millisecond, func() { crash(errCrash) }).Stop()
+	}
+	for range 2 {
+		sessions.Go(func() {
+			for ctx.Err() == nil && !s.done() {
+				writes := s.next(ctx, l)
+				// A session may be suspended between its load and its write.
+				<-time.After(time.Duration(1+s.draw(10)) * time.Millisecond)
+				results, err := w.Write(ctx, writes)
+				if err != nil {
+					continue
+				}
+				for i, r := range results {
+					if r.Status == model.Rejected || r.Status == model.Conflict {
+						s.fail(fmt.Errorf("%+v gave %+v", writes[i], r))
+					}
+				}
+			}
+		})
+	}
+	sessions.Wait()
+}
+
+// play writes all parts by two pods, and checks the documents meanwhile.
+func (s *viewScenario) play() error {
+	s.random = rand.New(rand.NewPCG(s.seed, 2))
+	s.db = newFakeDatabase(s.seed)
+	s.db.latency = 3 * time.Millisecond
+	s.db.lost, s.db.unanswered = s.lost, s.unanswered
+	var running sync.WaitGroup
+	for range 2 {
+		running.Go(func() {
+			for !s.done() {
+				s.pod()
+			}
+		})
+	}
+	running.Go(func() {
+		for !s.done() {
+			if now, err := readView(context.Background(), s.db, s.unit(0)); err == nil {
+				if err := s.check(now); err != nil {
+					s.fail(err)
+				}
+			}
+		}
+	})
+	running.Wait()
+	<-time.After(time.Minute) // what crashed pods have sent arrives
+	s.db.lost, s.db.unanswered = 0, 0
+	now, err := readView(context.Background(), s.db, s.unit(0))
+	return errors.Join(slices.Concat(s.errs, []error{err, s.check(now)})...)
+}
+
+// check compares the parts with the events of their watermarks, and the documents with the
+// parts.
+func (s *viewScenario) check(now viewNow) error {
+	for aggregate, history := range s.parts {
+		record := now.parts[s.unit(aggregate).AggregateID]
+		if record == nil {
+			continue
+		}
+		state := stateOfRecord(record)
+		if want := history[state.Watermark-1]; state.Document.String() != want.String() {
+			return fmt.Errorf("the part of %d after event %d is %s, want %s", aggregate, state.Watermark, state.Document, want)
+		}
+	}
+	return now.check(s.unit(0))
+}
+
+// TestViewDocumentsAlwaysEqualTheirParts checks the guarantee of views. Two processes write the
+// parts of several aggregates in any groups, and any number of times. They are suspended
+// between a load and a write, lose commands and replies, and crash. At any moment, each
+// document is as its parts make it, and each part is the fold of its events.
+func TestViewDocumentsAlwaysEqualTheirParts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		s := drawViewScenario(rt)
+		var err error
+		synctest.Test(t, func(*testing.T) { err = s.play() })
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,245 @@
+package readmodel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+var (
+	// errNoViewDocument says that the engine has not written the document.
+	errNoViewDocument = errors.New("the document has no valid " + model.FieldParts + " and " + model.FieldLastUpdatedAt + ": it is not a view document of Penstock")
+	// errTooMuch says that a transaction of several operations would read too many bytes.
+	errTooMuch = errors.New("the operations concern too many bytes for one transaction")
+)
+
+// viewError says that a document cannot be made of its parts.
+type viewError struct {
+	key string
+	err error
+}
+
+func (e *viewError) Error() string { return fmt.Sprintf("make view document %q: %v", e.key, e.err) }
+func (e *viewError) Unwrap() error { return e.err }
+
+// viewDocument is a view document as it was found. The zero value is an absent one.
+type viewDocument struct {
+	// raw is the stored document, of whatever generation.
+	raw bson.Raw
+	// own is the document as its view makes it; nil if it is absent or of an older generation.
+	own bson.Raw
+	// err says that the document must not be written.
+	err error
+}
+
+// foreign reports whether the document is of an older generation. It counts as absent, and is
+// replaced.
+func (d *viewDocument) foreign() bool { return d.raw != nil && d.own == nil }
+
+// viewDocumentOf reads a stored document for a generation of a view.
+func viewDocumentOf(raw bson.Raw, u *model.Unit) viewDocument {
+	d := viewDocument{raw: raw}
+	of, ok := generationOf(raw)
+	_, isView := partsOf(raw)
+	_, isReadModel := watermarkOf(raw)
+	switch own := generation(u); {
+	case !ok:
+		d.err = errNoGeneration
+	case of > own && (isView || isReadModel):
+		d.err = fmt.Errorf("document of %s, of which there is generation %d: %w", u.Projection, of, model.ErrSuperseded)
+	case of < own && (isView || isReadModel):
+	case !isView:
+		d.err = errNoViewDocument
+	default:
+		d.own = ownFields(raw)
+	}
+	return d
+}
+
+// partsOf reads the number of parts of a view document. It is false for all documents that
+// are none.
+func partsOf(document bson.Raw) (int64, bool) {
+	n, ok := document.Lookup(model.FieldParts).Int64OK()
+	return n, ok && n > 0 && document.Lookup(model.FieldLastUpdatedAt).Type == bson.TypeDateTime
+}
+
+// ownFields returns a view document as its view has made it.
+func ownFields(document bson.Raw) bson.Raw {
+	b := build(len(document))
+	for rest := document[4:]; len(rest) > 1; {
+		element, after, ok := bsoncore.ReadElement(bsoncore.Document(rest))
+		if !ok {
+			break
+		}
+		if !model.EngineOwned(element.Key()) {
+			b.dst = append(b.dst, element...)
+		}
+		rest = after
+	}
+	return b.raw()
+}
+
+// viewTransaction reads and writes documents of one generation of a view, within a
+// transaction.
+type viewTransaction struct {
+	db   database
+	unit *model.Unit
+	view model.View
+	now  time.Time
+	// most bounds the bytes of each read.
+	most int
+}
+
+// find reads documents by their ids. Absent ones are not in the result.
+func (v *viewTransaction) find(ctx context.Context, keys []string) (map[string]viewDocument, error) {
+	found, complete, err := v.db.page(ctx, v.unit.Collection, byID(keys), nil, len(keys), v.most)
+	if err != nil {
+		return nil, err
+	}
+	if !complete {
+		return nil, errTooMuch
+	}
+	documents := make(map[string]viewDocument, len(found))
+	for _, raw := range found {
+		if key, ok := raw.Lookup(fieldID).StringValueOK(); ok {
+			documents[key] = viewDocumentOf(raw, v.unit)
+		}
+	}
+	return documents, nil
+}
+
+// contributors reads all parts of documents, as they are after the changes that the
+// transaction has made.
+func (v *viewTransaction) contributors(ctx context.Context, keys []string) (map[string][]model.Part, error) {
+	const batch = 1000
+	found, complete, err := v.db.page(ctx, watermarksCollection, contributing(v.unit, keys), nil, batch, v.most)
+	if err != nil {
+		return nil, err
+	}
+	if !complete {
+		return nil, errTooMuch
+	}
+	parts := make(map[string][]model.Part, len(keys))
+	for _, record := range found {
+		state := stateOfRecord(record)
+		if state.Err != nil {
+			return nil, fmt.Errorf("part of %s in %s: %w", sideKeyIn(record).aggregateID, v.unit.Projection, state.Err)
+		}
+		for _, key := range v.view.Keys(state.Document) {
+			parts[key] = append(parts[key], model.Part{AggregateID: sideKeyIn(record).aggregateID, Document: state.Document})
+		}
+	}
+	return parts, nil
+}
+
+// viewChange is a document before and after a transaction.
+type viewChange struct {
+	stored viewDocument
+	// parts are the changes of its parts. left says that some of them have contributed to it
+	// before.
+	parts []model.PartChange
+	left  bool
+	// next is the document afterwards, as its view makes it; nil for none.
+	next bson.Raw
+}
+
+// compute makes each document. The changes of its parts must have been written.
+func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewChange) error {
+	var whole []string
+	for key, c := range changes {
+		if c.stored.foreign() || c.stored.raw == nil && c.left {
+			whole = append(whole, key)
+			continue
+		}
+		next, ok, err := v.view.Merge(key, c.stored.own, c.parts)
+		if err != nil {
+			return &viewError{key, err}
+		}
+		if c.next = next; !ok {
+			whole = append(whole, key)
+		}
+	}
+	if len(whole) == 0 {
+		return nil
+	}
+	slices.Sort(whole)
+	parts, err := v.contributors(ctx, whole)
+	if err != nil {
+		return err
+	}
+	for _, key := range whole {
+		c := changes[key]
+		if c.next, err = v.view.Whole(key, parts[key]); err != nil {
+			return &viewError{key, err}
+		}
+	}
+	return nil
+}
+
+// store writes documents. All of them get a new lastUpdatedAt, so that transactions that
+// change parts of one document conflict, even if the rest of it stays the same.
+func (v *viewTransaction) store(ctx context.Context, changes map[string]*viewChange) error {
+	var inserts, removals []bson.Raw
+	var replacements []update
+	for _, key := range slices.Sorted(maps.Keys(changes)) {
+		c := changes[key]
+		if c.next == nil {
+			if c.stored.raw != nil {
+				removals = append(removals, asFound(key, c.stored.raw))
+			}
+			continue
+		}
+		document := v.document(key, c)
+		if len(document) > maxDocument {
+			return &viewError{key, fmt.Errorf("it has %d bytes, more than MongoDB's %d", len(document), maxDocument)}
+		}
+		if c.stored.raw == nil {
+			inserts = append(inserts, document)
+		} else {
+			replacements = append(replacements, update{filter: asFound(key, c.stored.raw), change: document, whole: true})
+		}
+	}
+	if len(replacements) > 0 {
+		if matched, err := v.db.update(ctx, v.unit.Collection, replacements); err != nil || matched != len(replacements) {
+			return cmp.Or(err, errOvertaken)
+		}
+	}
+	if len(removals) > 0 {
+		if removed, err := v.db.remove(ctx, v.unit.Collection, removals); err != nil || removed != len(removals) {
+			return cmp.Or(err, errOvertaken)
+		}
+	}
+	if len(inserts) > 0 {
+		return v.db.insert(ctx, v.unit.Collection, inserts)
+	}
+	return nil
+}
+
+// document makes the document to store. The engine's fields come first, as in all read
+// models.
+func (v *viewTransaction) document(key string, c *viewChange) bson.Raw {
+	b := build(len(c.next)+len(key)+104).string(fieldID, key).millis(model.FieldLastUpdatedAt, laterThan(updatedAt(c.stored.raw), v.now))
+	if later := v.unit.Later(); later > 0 {
+		b.int(model.FieldLastGeneration, later)
+	}
+	return b.elements(c.next).raw()
+}
+
+// asFound matches a document with the generation with which it was found. The snapshot of the
+// transaction guards the rest.
+func asFound(key string, raw bson.Raw) bson.Raw {
+	b := build(len(key)+64).string(fieldID, key)
+	if generation := raw.Lookup(model.FieldLastGeneration); generation.Type != 0 {
+		return b.value(model.FieldLastGeneration, generation).raw()
+	}
+	return b.ofGeneration(0).raw()
+}
