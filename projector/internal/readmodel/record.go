@@ -63,3 +63,23 @@ func contributing(u *model.Unit, keys []string) bson.Raw {
 	b := build(size).document(pathKeys).strings("$in", keys).end().string(fieldID+"."+fieldProjection, u.Projection)
 	return b.generation(fieldID+"."+fieldGeneration, u.Later()).raw()
 }
+
+// keysIn reads the _ids of the documents to which the part of a record contributes.
+func keysIn(record bson.Raw) ([]string, error) {
+	documents, ok := record.Lookup(fieldPart, model.FieldDocuments).ArrayOK()
+	if !ok {
+		return nil, nil
+	}
+	contributions, err := documents.Values()
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, contribution := range contributions {
+		document, _ := contribution.DocumentOK()
+		if key, ok := document.Lookup(model.FieldKey).StringValueOK(); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}

@@ -1,0 +1,168 @@
+package readmodel
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// ViewDocuments compares the documents of views with their parts, and repairs them. Its
+// methods take the projection, the generation and the collection of a unit.
+type ViewDocuments struct{ db mongoDatabase }
+
+// NewViewDocuments opens the documents of the views of a database. It sets the concerns
+// itself.
+func NewViewDocuments(db *mongo.Database) *ViewDocuments { return &ViewDocuments{onMongo(db)} }
+
+// ViewDocument is a document of a view as it is stored, and as its parts make it, at the same
+// moment.
+type ViewDocument struct {
+	// Stored and Whole are as [model.View] has documents; nil for no document.
+	Stored, Whole bson.Raw
+	// Foreign is set if the stored document is of an older generation; Stored is nil then.
+	Foreign bool
+}
+
+// Compare reads a document and all its parts. The error is [model.ErrSuperseded] if the
+// document is of a newer generation.
+func (d *ViewDocuments) Compare(ctx context.Context, u model.Unit, view model.View, key string) (found ViewDocument, err error) {
+	err = d.transaction(ctx, u, view, func(ctx context.Context, v *viewTransaction) error {
+		c, err := v.compare(ctx, key)
+		if err == nil {
+			found = ViewDocument{Stored: c.stored.own, Whole: c.next, Foreign: c.stored.foreign()}
+		}
+		return err
+	})
+	if err != nil {
+		return ViewDocument{}, fmt.Errorf("compare document %q of %s with its parts: %w", key, u.Projection, err)
+	}
+	return found, nil
+}
+
+// Repair writes a document as its parts make it, and deletes it if it has none. It leaves a
+// right document as it is.
+func (d *ViewDocuments) Repair(ctx context.Context, u model.Unit, view model.View, key string) error {
+	err := d.transaction(ctx, u, view, func(ctx context.Context, v *viewTransaction) error {
+		c, err := v.compare(ctx, key)
+		if err != nil || !c.stored.foreign() && bytes.Equal(c.stored.own, c.next) {
+			return err
+		}
+		return v.store(ctx, map[string]*viewChange{key: c})
+	})
+	if err != nil {
+		return fmt.Errorf("repair document %q of %s: %w", key, u.Projection, err)
+	}
+	return nil
+}
+
+// transaction runs do in a transaction, and repeats it while it conflicts with others.
+func (d *ViewDocuments) transaction(ctx context.Context, u model.Unit, view model.View, do func(context.Context, *viewTransaction) error) error {
+	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
+	defer cancel()
+	pause := backoff.Backoff{First: firstConflictPause, Most: mostConflictPause}
+	for {
+		err := d.db.transaction(ctx, func(ctx context.Context) error {
+			return do(ctx, &viewTransaction{db: d.db, unit: &u, view: view, now: time.Now(), most: math.MaxInt})
+		})
+		if err == nil || !contended(err) || backoff.Wait(ctx, pause.Next()) != nil {
+			return mongox.Explain(ctx, err)
+		}
+	}
+}
+
+// compare reads a document, and makes it of its parts.
+func (v *viewTransaction) compare(ctx context.Context, key string) (*viewChange, error) {
+	documents, err := v.find(ctx, []string{key})
+	if err != nil {
+		return nil, err
+	}
+	c := &viewChange{stored: documents[key]}
+	if c.stored.err != nil {
+		return nil, c.stored.err
+	}
+	parts, err := v.contributors(ctx, []string{key})
+	if err != nil {
+		return nil, err
+	}
+	if c.next, err = v.view.Whole(key, parts[key]); err != nil {
+		return nil, &viewError{key, err}
+	}
+	return c, nil
+}
+
+// Keys returns up to limit _ids of stored documents, of any generation, that are greater than
+// after, in order.
+func (d *ViewDocuments) Keys(ctx context.Context, u model.Unit, after string, limit int) ([]string, error) {
+	page, err := d.page(ctx, u.Collection, build(64+len(after)).document(fieldID).string("$gt", after).end().raw(), idOnly, limit)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(page))
+	for i, document := range page {
+		keys[i], _ = document.Lookup(fieldID).StringValueOK()
+	}
+	return keys, nil
+}
+
+// Absent returns those documents that do not exist although parts of a page contribute to
+// them, in order. The page has the next limit units whose aggregate ids are greater than after.
+// last is the last of these ids; empty if there are no more.
+func (d *ViewDocuments) Absent(ctx context.Context, u model.Unit, after string, limit int) (keys []string, last string, err error) {
+	page, err := d.page(ctx, watermarksCollection, sidesAfter(u.Projection, after, generation(&u)), build(48).int(pathKeys, 1).raw(), limit)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, record := range page {
+		last = sideKeyIn(record).aggregateID
+		found, err := keysIn(record)
+		if err != nil {
+			return nil, "", fmt.Errorf("read part of %s in %s: %w", last, u.Projection, err)
+		}
+		keys = append(keys, found...)
+	}
+	if len(page) < limit {
+		last = ""
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	if len(keys) == 0 {
+		return nil, last, nil
+	}
+	stored, err := d.db.find(ctx, u.Collection, byID(keys), idOnly, len(keys))
+	if err != nil {
+		return nil, "", err
+	}
+	exists := make(map[string]bool, len(stored))
+	for _, document := range stored {
+		id, _ := document.Lookup(fieldID).StringValueOK()
+		exists[id] = true
+	}
+	return slices.DeleteFunc(keys, func(key string) bool { return exists[key] }), last, nil
+}
+
+// page reads the first documents that match, in the order of _id.
+func (d *ViewDocuments) page(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error) {
+	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
+	defer cancel()
+	cursor, err := d.db.db.Collection(collection).Find(ctx, filter, options.Find().
+		SetSort(idOnly).SetProjection(projection).SetLimit(int64(limit)).SetBatchSize(int32(limit)))
+	var page []bson.Raw
+	if err == nil {
+		err = cursor.All(ctx, &page)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list documents of collection %s: %w", collection, mongox.Explain(ctx, err))
+	}
+	return page, nil
+}

@@ -1,0 +1,196 @@
+package readmodel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// TestViewDocumentsAreComparedAndRepaired falsifies documents of a view in every way, and
+// repairs them.
+func TestViewDocumentsAreComparedAndRepaired(t *testing.T) {
+	t.Parallel()
+	for _, generation := range []int64{1, 2} {
+		t.Run(fmt.Sprint("generation ", generation), func(t *testing.T) {
+			t.Parallel()
+			database := server.Database(t)
+			db, d := onMongo(database), NewViewDocuments(database)
+			s := newTestStore(t, db)
+			unit := func(aggregate string) model.Unit { u := viewUnit(aggregate); u.Generation = generation; return u }
+			keys := []string{"changed", "foreign", "gone", "more", "right"}
+			for i, key := range keys {
+				s.put(t, unit(fmt.Sprint(i)), 1, partWith("x", to(key, 5), to("all", 1)))
+			}
+			documents := database.Collection("sums")
+			for key, change := range map[string]bson.D{
+				"changed": {{Key: "sum", Value: int64(6)}}, "more": {{Key: "parts", Value: int64(2)}}, "foreign": {{Key: model.FieldLastGeneration, Value: generation - 1}},
+			} {
+				if r, err := documents.UpdateByID(t.Context(), key, bson.D{{Key: "$set", Value: change}}); err != nil || r.ModifiedCount != 1 {
+					t.Fatal(r, err)
+				}
+			}
+			if _, err := documents.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "gone"}}); err != nil {
+				t.Fatal(err)
+			}
+			put(t, db, "sums", bson.D{{Key: "_id", Value: "stray"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "lastGeneration", Value: generation}, {Key: "parts", Value: int64(1)}})
+			before := updatedAtOf(t, db, "right")
+			for key, wrong := range map[string]bool{"changed": true, "foreign": true, "gone": true, "more": true, "stray": true, "right": false, "all": false, "never": false} {
+				found, err := d.Compare(t.Context(), unit(""), sums{}, key)
+				if err != nil || (found.Foreign || !bytes.Equal(found.Stored, found.Whole)) != wrong {
+					t.Errorf("%s: %+v, %v", key, found, err)
+				}
+				if found.Foreign != (key == "foreign") || (found.Stored == nil) != slices.Contains([]string{"foreign", "gone", "never"}, key) || (found.Whole == nil) != slices.Contains([]string{"stray", "never"}, key) {
+					t.Errorf("%s: %+v", key, found)
+				}
+				if err := d.Repair(t.Context(), unit(""), sums{}, key); err != nil {
+					t.Error(err)
+				}
+			}
+			if now := expectWhole(t, db, unit("")); len(now.documents) != 6 {
+				t.Errorf("%d documents", len(now.documents))
+			}
+			if after := updatedAtOf(t, db, "right"); after != before {
+				t.Error("a right document was written")
+			}
+		})
+	}
+}
+
+func updatedAtOf(t *testing.T, db database, key string) int64 {
+	t.Helper()
+	found, err := db.find(t.Context(), "sums", byID([]string{key}), nil, 1)
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	return updatedAt(found[0])
+}
+
+// Documents of a newer generation, and of others, are neither compared nor repaired.
+func TestRepairLeavesOtherDocuments(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	d := NewViewDocuments(database)
+	put(t, onMongo(database), "sums", bson.D{{Key: "_id", Value: "newer"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "lastGeneration", Value: int64(2)}, {Key: "parts", Value: int64(1)}})
+	put(t, onMongo(database), "sums", bson.D{{Key: "_id", Value: "theirs"}, {Key: "parts", Value: int64(3)}})
+	for key, want := range map[string]error{"newer": model.ErrSuperseded, "theirs": errNoViewDocument} {
+		if found, err := d.Compare(t.Context(), viewUnit(""), sums{}, key); !errors.Is(err, want) || found.Stored != nil {
+			t.Errorf("%s: %+v, %v", key, found, err)
+		}
+		if err := d.Repair(t.Context(), viewUnit(""), sums{}, key); !errors.Is(err, want) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if keys, err := d.Keys(t.Context(), viewUnit(""), "", 10); err != nil || len(keys) != 2 {
+		t.Errorf("%v, %v", keys, err)
+	}
+}
+
+// The documents are listed page by page, and so are those that are absent although parts
+// contribute to them.
+func TestViewDocumentsAreListedInPages(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	if err := errors.Join(Prepare(t.Context(), database, []string{"sums"}), PrepareViews(t.Context(), database)); err != nil {
+		t.Fatal(err)
+	}
+	s, d := newTestStore(t, onMongo(database)), NewViewDocuments(database)
+	var want, absent []string
+	var writes []model.Write
+	for i := range 25 {
+		key := fmt.Sprintf("k-%02d", i)
+		want = append(want, key)
+		if i%4 == 0 {
+			absent = append(absent, key)
+		}
+		for _, generation := range []int64{0, 2, 3} {
+			u := viewUnit(fmt.Sprintf("a-%02d", i))
+			u.Generation = generation
+			if generation != 2 {
+				u.Collection = fmt.Sprint("sums-", generation)
+			}
+			writes = append(writes, partWrite(u, model.State{}, 1, partWith("x", to(key, 1))))
+		}
+	}
+	s.apply(t, model.Applied, writes...)
+	u := viewUnit("")
+	u.Generation = 2
+	s.apply(t, model.Applied, partWrite(model.Unit{Projection: "sums", Collection: "sums", Generation: 2, AggregateID: "a-99", Parts: true}, model.State{}, 1, nil))
+	for _, key := range absent {
+		if _, err := database.Collection("sums").DeleteOne(t.Context(), bson.D{{Key: "_id", Value: key}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var keys []string
+	for after := ""; ; after = keys[len(keys)-1] {
+		page, err := d.Keys(t.Context(), u, after, 4)
+		if err != nil || len(page) > 4 {
+			t.Fatal(page, err)
+		}
+		if keys = append(keys, page...); len(page) < 4 {
+			break
+		}
+	}
+	if present := slices.DeleteFunc(want, func(key string) bool { return slices.Contains(absent, key) }); !slices.Equal(keys, present) {
+		t.Errorf("keys %v, want %v", keys, present)
+	}
+	var missing []string
+	pages := 0
+	for after := ""; pages == 0 || after != ""; pages++ {
+		page, last, err := d.Absent(t.Context(), u, after, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing, after = append(missing, page...), last
+	}
+	if !slices.Equal(missing, absent) || pages != 7 {
+		t.Errorf("absent %v in %d pages, want %v", missing, pages, absent)
+	}
+}
+
+// TestForgetDeletesParts checks that the parts of a generation go with its watermarks.
+func TestForgetDeletesParts(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	db := onMongo(database)
+	s := newTestStore(t, db)
+	second := func(aggregate string) model.Unit {
+		u := viewUnit(aggregate)
+		u.Generation, u.Collection = 2, "second"
+		return u
+	}
+	for i := range 5 {
+		s.put(t, viewUnit(fmt.Sprint(i)), 1, partWith("x", to("k", 1)))
+		s.put(t, second(fmt.Sprint(i)), 1, partWith("x", to("k", 1)))
+	}
+	if removed, err := Forget(t.Context(), database, "sums", 1); err != nil || removed != 5 {
+		t.Errorf("removed %d, %v", removed, err)
+	}
+	if now, err := readView(t.Context(), db, viewUnit("")); err != nil || len(now.parts) != 0 {
+		t.Errorf("left: %v, %v", now.parts, err)
+	}
+	if now := expectWhole(t, db, second("")); len(now.parts) != 5 {
+		t.Errorf("%d parts of the other generation", len(now.parts))
+	}
+}
+
+// The index has only the watermarks with parts.
+func TestPartsAreFoundByAnIndex(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	for range 2 {
+		if err := errors.Join(Prepare(t.Context(), database, nil), PrepareViews(t.Context(), database)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	indexes, err := database.Collection(watermarksCollection).Indexes().ListSpecifications(t.Context())
+	if err != nil || len(indexes) != 2 || indexes[1].Name != pathKeys+"_1" || indexes[1].Sparse == nil || !*indexes[1].Sparse {
+		t.Errorf("%+v, %v", indexes, err)
+	}
+}
