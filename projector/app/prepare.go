@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
@@ -11,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
@@ -35,6 +37,11 @@ func (p *Projector) prepare(ctx context.Context, s *stores.Stores) error {
 		{"make the collections and indexes of the read models", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
 			if err := readmodel.Prepare(ctx, s.ReadModels, nil); err != nil {
 				return err
+			}
+			if slices.ContainsFunc(p.projections, func(p *projection.Projection) bool { return p.View() != nil }) {
+				if err := readmodel.PrepareViews(ctx, s.ReadModels); err != nil {
+					return err
+				}
 			}
 			return readmodel.CheckLayout(ctx, s.ReadModels, operate.Collections(p.projections))
 		}},

@@ -151,7 +151,7 @@ func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify
 	}
 	return verify.NewWorker(verify.Options{
 		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.ReadModels), Parking: parked,
-		Listing: verify.NewDatabase(s.ReadModels), Findings: findings,
+		Listing: verify.NewDatabase(s.ReadModels), Views: readmodel.NewViewDocuments(s.ReadModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
 		Begin:  pace.Begin, Logger: logger,
 		Target: d.target,

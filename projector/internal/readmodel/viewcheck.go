@@ -25,27 +25,18 @@ type ViewDocuments struct{ db mongoDatabase }
 // itself.
 func NewViewDocuments(db *mongo.Database) *ViewDocuments { return &ViewDocuments{onMongo(db)} }
 
-// ViewDocument is a document of a view as it is stored, and as its parts make it, at the same
-// moment.
-type ViewDocument struct {
-	// Stored and Whole are as [model.View] has documents; nil for no document.
-	Stored, Whole bson.Raw
-	// Foreign is set if the stored document is of an older generation; Stored is nil then.
-	Foreign bool
-}
-
 // Compare reads a document and all its parts. The error is [model.ErrSuperseded] if the
 // document is of a newer generation.
-func (d *ViewDocuments) Compare(ctx context.Context, u model.Unit, view model.View, key string) (found ViewDocument, err error) {
+func (d *ViewDocuments) Compare(ctx context.Context, u model.Unit, view model.View, key string) (found model.ViewDocument, err error) {
 	err = d.transaction(ctx, u, view, func(ctx context.Context, v *viewTransaction) error {
 		c, err := v.compare(ctx, key)
 		if err == nil {
-			found = ViewDocument{Stored: c.stored.own, Whole: c.next, Foreign: c.stored.foreign()}
+			found = model.ViewDocument{Stored: c.stored.own, Whole: c.next, Foreign: c.stored.foreign()}
 		}
 		return err
 	})
 	if err != nil {
-		return ViewDocument{}, fmt.Errorf("compare document %q of %s with its parts: %w", key, u.Projection, err)
+		return model.ViewDocument{}, fmt.Errorf("compare document %q of %s with its parts: %w", key, u.Projection, err)
 	}
 	return found, nil
 }
