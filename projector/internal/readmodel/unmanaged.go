@@ -14,10 +14,14 @@ import (
 // inspectPage is the number of documents that one page of an inspection reads.
 const inspectPage = 2000
 
+// inspected projects what shows that a projector has written a document.
+var inspected = build(64).int(model.FieldLastEventID, 1).int(model.FieldParts, 1).int(model.FieldLastUpdatedAt, 1).raw()
+
 // Inspection is a search for documents that a promotion, or a drop, would delete and a new
 // generation does not have: those that no projector has written, such as those of an application that
 // uses the collection itself, and read models without events. It goes through the whole
-// collection in the order of _id. The zero value is at the beginning.
+// collection in the order of _id. The _id of a view document is no aggregate's. The zero value
+// is at the beginning.
 type Inspection struct {
 	// Unmanaged is the number of documents found so far, and Example the _id of one.
 	Unmanaged int64
@@ -40,7 +44,7 @@ func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection str
 		filter = bson.D{{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldID, bson.D{{Key: "$literal", Value: i.after}}}}}}}
 	}
 	cursor, err := onMongo(db).db.Collection(collection).Find(ctx, filter, options.Find().SetSort(bson.D{{Key: fieldID, Value: 1}}).
-		SetProjection(bson.D{{Key: model.FieldLastEventID, Value: 1}}).SetLimit(inspectPage).SetBatchSize(inspectPage))
+		SetProjection(inspected).SetLimit(inspectPage).SetBatchSize(inspectPage))
 	var page []bson.Raw
 	if err == nil {
 		err = cursor.All(ctx, &page)
@@ -51,11 +55,13 @@ func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection str
 	var ids []string
 	for _, document := range page {
 		i.after = document.Lookup(fieldID)
-		if _, ok := watermarkOf(document); !ok {
+		if _, ok := watermarkOf(document); ok {
+			if id, ok := i.after.StringValueOK(); ok {
+				ids = append(ids, id)
+			}
+		} else if _, ok := partsOf(document); !ok {
 			i.Unmanaged++
 			i.Example = i.after.String()
-		} else if id, ok := i.after.StringValueOK(); ok {
-			ids = append(ids, id)
 		}
 	}
 	i.Done = len(page) < inspectPage

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -177,6 +178,26 @@ func TestForgetDeletesParts(t *testing.T) {
 	}
 	if now := expectWhole(t, db, second("")); len(now.parts) != 5 {
 		t.Errorf("%d parts of the other generation", len(now.parts))
+	}
+}
+
+// The documents of a view have no watermark, and their _ids are no aggregates.
+func TestInspectionKnowsViewDocuments(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	s := newTestStore(t, onMongo(database))
+	s.put(t, viewUnit("a"), 1, partWith("x", to("k", 1)))
+	unasked := func(context.Context, []string) ([]string, error) {
+		return nil, errors.New("a view document was looked up in the event store")
+	}
+	i, err := Inspection{}.Next(t.Context(), database, "sums", unasked)
+	if err != nil || i.Unmanaged != 0 || i.Archived != 0 || !i.Done {
+		t.Errorf("%+v, %v", i, err)
+	}
+	put(t, onMongo(database), "sums", bson.D{{Key: "_id", Value: "kit"}, {Key: "parts", Value: int64(12)}}) // an application's
+	put(t, onMongo(database), "sums", bson.D{{Key: "_id", Value: "list"}, {Key: "parts", Value: bson.A{"screw"}}, {Key: "lastUpdatedAt", Value: time.Now()}})
+	if i, err := (Inspection{}).Next(t.Context(), database, "sums", unasked); err != nil || i.Unmanaged != 2 {
+		t.Errorf("%+v, %v", i, err)
 	}
 }
 
