@@ -130,7 +130,8 @@ func foldTally(_ int, events []storedEvent) expected {
 	return e
 }
 
-// plain makes every integer an int64, because events come live and from the event store.
+// plain makes every integer an int64, because events come live and from the event store, and
+// every document a map.
 func plain(v any) any {
 	switch v := v.(type) {
 	case int32:
@@ -145,6 +146,12 @@ func plain(v any) any {
 			v[name] = plain(v[name])
 		}
 		return v
+	case bson.D:
+		m := make(bson.M, len(v))
+		for _, e := range v {
+			m[e.Key] = plain(e.Value)
+		}
+		return m
 	}
 	return v
 }
