@@ -124,7 +124,7 @@ func (s *testSums) add(aggregateID, note string, cents int64) {
 	s.Parts++
 	s.Sum += cents
 	s.Max = max(s.Max, cents)
-	at, _ := slices.BinarySearchFunc(s.Notes, aggregateID, func(e bson.E, id string) int { return bytes.Compare([]byte(e.Key), []byte(id)) })
+	at, _ := slices.BinarySearchFunc(s.Notes, aggregateID, func(e bson.E, id string) int { return strings.Compare(e.Key, id) })
 	s.Notes = slices.Insert(s.Notes, at, bson.E{Key: aggregateID, Value: note})
 }
 
