@@ -20,17 +20,37 @@ type PartChange struct {
 // View makes view documents from parts. A document depends on nothing but the parts that
 // contribute to it: not on the order in which they were written, nor on the documents before.
 // Its methods are pure. They take and return documents without _id, lastUpdatedAt and
-// lastGeneration, but with [FieldParts], which Merge and Whole maintain.
+// lastGeneration, but with [FieldParts], which Merge and Begin maintain.
 type View interface {
 	// Keys returns the _ids of the documents to which a part contributes, without repetition.
 	Keys(part bson.Raw) []string
 	// Merge returns the document key after changes of some parts, given the one before; nil for
-	// no document, which is the result when the last part has gone. It is false if the document cannot be computed from
-	// the changes alone. Call Whole then.
+	// no document, which is the result when the last part has gone. It is false if the document
+	// cannot be computed from the changes alone. Begin a fold of all parts then.
 	Merge(key string, document bson.Raw, changes []PartChange) (next bson.Raw, ok bool, err error)
-	// Whole returns the document key, given all parts that contribute to
-	// it, in any order; nil if none does.
-	Whole(key string, parts []Part) (bson.Raw, error)
+	// Begin begins to make the document key of all parts that contribute to it.
+	Begin(key string) ViewFold
+}
+
+// ViewFold makes a view document of all its parts. Its memory depends on the document, not on
+// the number of parts.
+type ViewFold interface {
+	// Add adds a part. The parts come in any order. An error is that of Document, and ends the
+	// fold.
+	Add(p Part) error
+	// Document returns the document; nil if no part contributes to it.
+	Document() (bson.Raw, error)
+}
+
+// Whole makes the document key of all parts that contribute to it.
+func Whole(v View, key string, parts []Part) (bson.Raw, error) {
+	fold := v.Begin(key)
+	for _, p := range parts {
+		if err := fold.Add(p); err != nil {
+			return nil, err
+		}
+	}
+	return fold.Document()
 }
 
 // FieldParts is the number of parts that contribute to a view document. It belongs to the

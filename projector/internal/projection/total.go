@@ -20,8 +20,7 @@ type total struct {
 type totalKind string
 
 const (
-	// totalSum adds whole numbers and Decimal128s. It is a Decimal128 if one of them is, and
-	// exact before it is rounded once.
+	// totalSum adds whole numbers and Decimal128s exactly. It is a Decimal128 if one of them is.
 	totalSum totalKind = "sum"
 	// totalCount counts.
 	totalCount totalKind = "count"
@@ -60,45 +59,68 @@ func (t total) change(old bson.RawValue, removed, added []bson.RawValue) (bson.R
 // changeSum changes a sum exactly. Decimal128s without trailing zeros have one form for each
 // value, so that the sum does not show in which order it was computed.
 func changeSum(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {
-	sum := exact{coefficient: new(big.Int)}
+	sum := newExactSum()
 	if present(old) {
-		n, ok := numberOf(old)
-		if ok {
-			sum, ok = n.finite()
-		}
-		if !ok || digits(sum.coefficient) >= decimalDigits {
-			return old, errIncremental // it may be rounded, or somebody has changed it
+		if err := sum.add([]bson.RawValue{old}); err != nil {
+			return old, errIncremental // somebody has changed it
 		}
 	}
-	decimals := 0
-	for i, values := range [2][]bson.RawValue{added, removed} {
-		for _, v := range values {
-			n, _ := numberOf(v)
-			x, ok := n.finite()
-			if !ok {
-				return old, errIncremental
-			}
-			if n.kind == decimalNumber {
-				decimals += 1 - 2*i
-			}
-			a, b := alike(sum, x)
-			if i == 0 {
-				sum = exact{coefficient: new(big.Int).Add(a.coefficient, b.coefficient), exponent: a.exponent}
-			} else {
-				sum = exact{coefficient: new(big.Int).Sub(a.coefficient, b.coefficient), exponent: a.exponent}
-			}
-		}
+	if err := cmp.Or(sum.add(added), sum.subtract(removed)); err != nil {
+		return old, err
 	}
-	switch {
-	case decimals < 0:
+	if old.Type == bson.TypeDecimal128 && sum.decimals == 0 || sum.decimals < 0 {
 		return old, errIncremental // perhaps no Decimal128 is left
-	case decimals > 0 || old.Type == bson.TypeDecimal128:
-		d, err := sum.shortest().round()
-		return decimalValue(d), err
-	case !sum.coefficient.IsInt64():
-		return old, errSumTooLarge
 	}
-	return integerValue(sum.coefficient.Int64()), nil
+	return sum.value()
+}
+
+// exactSum is the exact sum of numbers.
+type exactSum struct {
+	exact exact
+	// decimals is how many more Decimal128s were added than subtracted.
+	decimals int
+}
+
+func newExactSum() *exactSum { return &exactSum{exact: exact{coefficient: new(big.Int)}} }
+
+func (s *exactSum) add(values []bson.RawValue) error      { return s.change(values, 1) }
+func (s *exactSum) subtract(values []bson.RawValue) error { return s.change(values, -1) }
+
+func (s *exactSum) change(values []bson.RawValue, sign int) error {
+	for _, v := range values {
+		n, _ := numberOf(v)
+		x, ok := n.finite()
+		if !ok {
+			return fmt.Errorf("%s cannot be added", typeName(v))
+		}
+		if n.kind == decimalNumber {
+			s.decimals += sign
+		}
+		a, b := alike(s.exact, x)
+		b.coefficient = new(big.Int).Mul(b.coefficient, big.NewInt(int64(sign)))
+		s.exact = exact{coefficient: b.coefficient.Add(a.coefficient, b.coefficient), exponent: a.exponent}
+	}
+	return nil
+}
+
+// errDecimalTooLong says that a sum would have to be rounded. Then it would depend on the order
+// of the numbers.
+var errDecimalTooLong = fmt.Errorf("the sum has more than %d digits", decimalDigits)
+
+// value is a Decimal128 if one of the numbers is.
+func (s *exactSum) value() (bson.RawValue, error) {
+	if s.decimals != 0 {
+		x := s.exact.shortest()
+		if digits(x.coefficient) > decimalDigits {
+			return bson.RawValue{}, errDecimalTooLong
+		}
+		d, err := x.round()
+		return decimalValue(d), err
+	}
+	if !s.exact.coefficient.IsInt64() {
+		return bson.RawValue{}, errSumTooLarge
+	}
+	return integerValue(s.exact.coefficient.Int64()), nil
 }
 
 // shortest returns the number without trailing zeros.

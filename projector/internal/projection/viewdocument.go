@@ -35,6 +35,9 @@ const (
 	maxEmbeddedBytes = 4 << 20
 )
 
+// errTooManyParts says that a document exceeds these limits.
+var errTooManyParts = fmt.Errorf("the document would have more than %d parts in it, or more than %d bytes: leave out as, so that it has only the totals", maxEmbedded, maxEmbeddedBytes)
+
 // errIncremental says that a document cannot be computed from the changes of its parts alone.
 var errIncremental = errors.New("all parts are needed")
 
@@ -66,22 +69,69 @@ func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) 
 	return next, err == nil, err
 }
 
-// Whole implements [model.View].
-func (v *view) Whole(key string, parts []model.Part) (bson.Raw, error) {
-	d, err := v.read(nil)
-	d.complete, d.added = true, map[string][]bson.RawValue{}
-	sorted := slices.SortedFunc(slices.Values(parts), func(a, b model.Part) int { return strings.Compare(a.AggregateID, b.AggregateID) })
-	for _, p := range sorted {
-		if err == nil {
-			err = d.change(p.AggregateID, heldPart{}, held(p.Document, key))
+// Begin implements [model.View].
+func (v *view) Begin(key string) model.ViewFold {
+	d, _ := v.read(nil)
+	return &viewFold{viewDocument: d, key: key, sums: map[string]*exactSum{}}
+}
+
+// viewFold makes a document of all its parts.
+type viewFold struct {
+	*viewDocument
+	key string
+	// sources are the fields of the parts that have some for the document.
+	sources []embeddedPart
+	sums    map[string]*exactSum
+}
+
+// Add implements [model.ViewFold].
+func (f *viewFold) Add(p model.Part) error {
+	h := held(p.Document, f.key)
+	if len(h.contributions) == 0 {
+		return nil
+	}
+	f.parts++
+	if h.fields != nil {
+		f.sources = append(f.sources, embeddedPart{p.AggregateID, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: h.fields}})
+	}
+	if h.as != "" {
+		f.embed(h.as, p.AggregateID, h.value)
+		if n := len(f.embedded[h.as]); n > maxEmbedded {
+			return errTooManyParts
 		}
 	}
-	for _, t := range v.totals {
-		if err == nil {
-			err = d.changeTotal(t, nil, d.added[t.name])
+	for _, t := range f.view.totals {
+		added := h.values(t)
+		if t.kind == totalSum || t.kind == totalCount {
+			if f.sums[t.name] == nil {
+				f.sums[t.name] = newExactSum()
+			}
+			if err := f.sums[t.name].add(added); err != nil {
+				return fmt.Errorf("total %s: %w", t.name, err)
+			}
+			continue
+		}
+		if err := f.changeTotal(t, nil, added); err != nil {
+			return err
 		}
 	}
-	return d.encode(err)
+	return nil
+}
+
+// Document implements [model.ViewFold].
+func (f *viewFold) Document() (bson.Raw, error) {
+	slices.SortFunc(f.sources, func(a, b embeddedPart) int { return strings.Compare(a.aggregateID, b.aggregateID) })
+	for _, s := range f.sources {
+		f.addFields(s.value.Value)
+	}
+	for name, sum := range f.sums {
+		value, err := sum.value()
+		if err != nil {
+			return nil, fmt.Errorf("total %s: %w", name, err)
+		}
+		f.totals[name] = value
+	}
+	return f.encode(nil)
 }
 
 // contributed is one element of model.FieldDocuments.
@@ -177,10 +227,6 @@ type viewDocument struct {
 	// fields are elements of BSON, and taken the names of those that were added.
 	fields []byte
 	taken  map[string]bool
-	// complete says that all parts are added, in the order of their aggregates. added has what
-	// they add to each total.
-	complete bool
-	added    map[string][]bson.RawValue
 	// embedded are the parts in each field of view.as, sorted by aggregate.
 	embedded map[string][]embeddedPart
 	// totals are absent if no part adds to them.
@@ -231,7 +277,7 @@ func (d *viewDocument) change(aggregateID string, before, after heldPart) error 
 	d.parts += min(1, int64(len(after.contributions))) - min(1, int64(len(before.contributions)))
 	switch {
 	case bytes.Equal(before.fields, after.fields):
-	case d.fields == nil && before.fields == nil || d.complete:
+	case d.fields == nil && before.fields == nil:
 		d.addFields(after.fields)
 	default:
 		return errIncremental // other parts may have the same fields
@@ -244,9 +290,7 @@ func (d *viewDocument) change(aggregateID string, before, after heldPart) error 
 	}
 	for _, t := range d.view.totals {
 		removed, added := before.values(t), after.values(t)
-		if d.complete {
-			d.added[t.name] = append(d.added[t.name], added...)
-		} else if err := d.changeTotal(t, removed, added); err != nil {
+		if err := d.changeTotal(t, removed, added); err != nil {
 			return err
 		}
 	}
@@ -331,7 +375,7 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 		dst = finishDocument(next, inner)
 	}
 	if n > maxEmbedded || len(dst) > maxEmbeddedBytes {
-		return nil, fmt.Errorf("the document would have %d parts in it and %d bytes, and at most %d and %d are allowed: leave out as, so that it has only the totals", n, len(dst), maxEmbedded, maxEmbeddedBytes)
+		return nil, errTooManyParts
 	}
 	for _, t := range d.view.totals {
 		value := d.totals[t.name]

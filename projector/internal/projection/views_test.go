@@ -133,7 +133,7 @@ func (l *pipeline) whole(t interface {
 			parts = append(parts, model.Part{AggregateID: id, Document: part})
 		}
 	}
-	whole, err := l.p.View().Whole(key, parts)
+	whole, err := model.Whole(l.p.View(), key, parts)
 	if err != nil {
 		t.Fatalf("whole %s: %v", key, err)
 	}

@@ -42,6 +42,10 @@ func (d *distant) page(ctx context.Context, _ string, _, _ bson.Raw, _, _ int) (
 	return nil, true, d.wait(ctx)
 }
 
+func (d *distant) each(ctx context.Context, _ string, _ bson.Raw, _ func(bson.Raw) error) error {
+	return d.wait(ctx)
+}
+
 func (d *distant) insert(ctx context.Context, _ string, _ []bson.Raw) error { return d.wait(ctx) }
 
 func (d *distant) update(ctx context.Context, _ string, updates []update) (int, error) {

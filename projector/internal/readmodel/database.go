@@ -28,6 +28,9 @@ type database interface {
 	// page is find, but stops soon after the documents have maxBytes together. Then the bool
 	// is false, because there are more.
 	page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error)
+	// each calls do with each document that matches, one after the other. The document is valid
+	// until do returns. An error of do is that of each.
+	each(ctx context.Context, collection string, filter bson.Raw, do func(bson.Raw) error) error
 	insert(ctx context.Context, collection string, documents []bson.Raw) error
 	// update gives the number of documents that were matched or upserted.
 	update(ctx context.Context, collection string, updates []update) (int, error)
@@ -101,6 +104,18 @@ func (m mongoDatabase) page(ctx context.Context, collection string, filter, proj
 		return nil, false, fmt.Errorf("find in %s: %w", collection, err)
 	}
 	return found, complete, nil
+}
+
+func (m mongoDatabase) each(ctx context.Context, collection string, filter bson.Raw, do func(bson.Raw) error) error {
+	const batch = 1000
+	cursor, err := m.db.Collection(collection).Find(ctx, filter, options.Find().SetBatchSize(batch))
+	if err != nil {
+		return fmt.Errorf("find in %s: %w", collection, err)
+	}
+	for err == nil && cursor.Next(ctx) {
+		err = do(cursor.Current)
+	}
+	return errors.Join(err, cursor.Err(), cursor.Close(ctx))
 }
 
 func (m mongoDatabase) insert(ctx context.Context, collection string, documents []bson.Raw) error {

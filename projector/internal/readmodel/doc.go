@@ -111,7 +111,7 @@
 // documents by [model.View], and writes them. So at any moment, for each generation:
 //
 //   - A part is the fold of its aggregate's events up to the record's watermark.
-//   - A document is what Whole makes of all parts that list it. A document that no part lists
+//   - A document is what its view makes of all parts that list it. A document that no part lists
 //     does not exist.
 //
 // If a document cannot be computed from the changes alone, the transaction reads all its

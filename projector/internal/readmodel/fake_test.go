@@ -81,6 +81,16 @@ func (f *fakeDatabase) page(ctx context.Context, collection string, filter, proj
 	return found, bytes < maxBytes, err
 }
 
+func (f *fakeDatabase) each(ctx context.Context, collection string, filter bson.Raw, do func(bson.Raw) error) error {
+	found, err := f.find(ctx, collection, filter, nil, 0)
+	for _, document := range found {
+		if err == nil {
+			err = do(document)
+		}
+	}
+	return err
+}
+
 func (f *fakeDatabase) findNow(ctx context.Context, collection string, filter, projection bson.Raw) ([]bson.Raw, error) {
 	if err := f.arrive(ctx, "find", collection); err != nil {
 		return nil, err

@@ -129,7 +129,9 @@ func (maxima) Merge(key string, document bson.Raw, changes []model.PartChange) (
 	return marshal(bson.D{{Key: "parts", Value: parts}, {Key: "max", Value: highest}}), true, nil
 }
 
-func (v maxima) Whole(key string, parts []model.Part) (bson.Raw, error) {
+func (v maxima) Begin(key string) model.ViewFold { return &testFold{key: key, whole: v.whole} }
+
+func (v maxima) whole(key string, parts []model.Part) (bson.Raw, error) {
 	changes := make([]model.PartChange, len(parts))
 	for i, part := range parts {
 		changes[i].After = part.Document

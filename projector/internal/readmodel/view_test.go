@@ -104,7 +104,23 @@ func (sums) Merge(key string, document bson.Raw, changes []model.PartChange) (bs
 	return next, true, err
 }
 
-func (sums) Whole(key string, parts []model.Part) (bson.Raw, error) {
+func (s sums) Begin(key string) model.ViewFold { return &testFold{key: key, whole: s.whole} }
+
+// testFold collects all parts of a document.
+type testFold struct {
+	key   string
+	whole func(key string, parts []model.Part) (bson.Raw, error)
+	parts []model.Part
+}
+
+func (f *testFold) Add(p model.Part) error {
+	f.parts = append(f.parts, p)
+	return nil
+}
+
+func (f *testFold) Document() (bson.Raw, error) { return f.whole(f.key, f.parts) }
+
+func (sums) whole(key string, parts []model.Part) (bson.Raw, error) {
 	var s testSums
 	for _, part := range parts {
 		if p, cents, ok := amountIn(part.Document, key); ok {
@@ -203,7 +219,7 @@ func (now viewNow) check(u model.Unit) error {
 	}
 	want := make(map[string]bson.Raw)
 	for key, of := range parts {
-		own, err := sums{}.Whole(key, of)
+		own, err := sums{}.whole(key, of)
 		if err != nil {
 			return err
 		}

@@ -82,13 +82,11 @@ func (v *viewTransaction) compare(ctx context.Context, key string) (*viewChange,
 	if c.stored.err != nil {
 		return nil, c.stored.err
 	}
-	parts, err := v.contributors(ctx, []string{key})
+	whole, err := v.whole(ctx, []string{key})
 	if err != nil {
 		return nil, err
 	}
-	if c.next, err = v.view.Whole(key, parts[key]); err != nil {
-		return nil, &viewError{key, err}
-	}
+	c.next = whole[key]
 	return c, nil
 }
 

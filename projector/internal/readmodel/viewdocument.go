@@ -117,28 +117,45 @@ func (v *viewTransaction) find(ctx context.Context, keys []string) (map[string]v
 	return documents, nil
 }
 
-// contributors reads all parts of documents, as they are after the changes that the
-// transaction has made.
-func (v *viewTransaction) contributors(ctx context.Context, keys []string) (map[string][]model.Part, error) {
-	const batch = 1000
-	found, complete, err := v.db.page(ctx, watermarksCollection, contributing(v.unit, keys), nil, batch, v.most)
+// whole makes documents of all their parts, as they are after the changes that the transaction
+// has made.
+func (v *viewTransaction) whole(ctx context.Context, keys []string) (map[string]bson.Raw, error) {
+	folds := make(map[string]model.ViewFold, len(keys))
+	for _, key := range keys {
+		folds[key] = v.view.Begin(key)
+	}
+	read := 0
+	err := v.db.each(ctx, watermarksCollection, contributing(v.unit, keys), func(record bson.Raw) error {
+		if read += len(record); read > v.most {
+			return errTooMuch
+		}
+		id := sideKeyIn(record).aggregateID
+		state := stateOfRecord(record)
+		if state.Err != nil {
+			return fmt.Errorf("part of %s in %s: %w", id, v.unit.Projection, state.Err)
+		}
+		for _, key := range v.view.Keys(state.Document) {
+			fold := folds[key]
+			if fold == nil {
+				continue
+			}
+			// The record is not valid any more when the next one is read.
+			if err := fold.Add(model.Part{AggregateID: id, Document: slices.Clone(state.Document)}); err != nil {
+				return &viewError{key, err}
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	if !complete {
-		return nil, errTooMuch
-	}
-	parts := make(map[string][]model.Part, len(keys))
-	for _, record := range found {
-		state := stateOfRecord(record)
-		if state.Err != nil {
-			return nil, fmt.Errorf("part of %s in %s: %w", sideKeyIn(record).aggregateID, v.unit.Projection, state.Err)
-		}
-		for _, key := range v.view.Keys(state.Document) {
-			parts[key] = append(parts[key], model.Part{AggregateID: sideKeyIn(record).aggregateID, Document: state.Document})
+	documents := make(map[string]bson.Raw, len(keys))
+	for key, fold := range folds {
+		if documents[key], err = fold.Document(); err != nil {
+			return nil, &viewError{key, err}
 		}
 	}
-	return parts, nil
+	return documents, nil
 }
 
 // viewChange is a document before and after a transaction.
@@ -172,15 +189,12 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 		return nil
 	}
 	slices.Sort(whole)
-	parts, err := v.contributors(ctx, whole)
+	made, err := v.whole(ctx, whole)
 	if err != nil {
 		return err
 	}
 	for _, key := range whole {
-		c := changes[key]
-		if c.next, err = v.view.Whole(key, parts[key]); err != nil {
-			return &viewError{key, err}
-		}
+		changes[key].next = made[key]
 	}
 	return nil
 }
