@@ -17,6 +17,10 @@
 // on a server. Validators and unique indexes are not implemented: a write is rejected
 // only if its document exceeds MongoDB's size limit.
 //
+// A unit of a view has a part, kept with its watermark and the number of its writes. A write
+// takes effect if both are those of the folded state. It changes the part and, through
+// [model.View], the documents to which the part contributes, all at once.
+//
 // # Crashes
 //
 // [Stores.CrashAfterWrites] simulates a crash after each write that changes data: the

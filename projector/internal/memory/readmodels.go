@@ -61,6 +61,10 @@ func (s *Stores) Documents(collection string) map[string]bson.Raw {
 }
 
 func (s *Stores) state(u *model.Unit) model.State {
+	if u.Parts {
+		p := s.parts[keyOf(u)]
+		return model.State{Document: p.document, Watermark: p.watermark, UpdatedAt: p.updatedAt}
+	}
 	side := s.sides[keyOf(u)]
 	document := s.documents[place{u.Collection, u.AggregateID}]
 	if document == nil {
@@ -99,6 +103,16 @@ func (s *Stores) Write(_ context.Context, writes []model.Write) ([]model.Written
 	written := make([]model.Written, len(writes))
 	for i := range writes {
 		w := &writes[i]
+		if w.Parts {
+			var changed bool
+			written[i], changed = s.contribute(w)
+			if changed {
+				if err := s.changed(); err != nil {
+					return nil, err
+				}
+			}
+			continue
+		}
 		at, side := place{w.Collection, w.AggregateID}, keyOf(&w.Unit)
 		document, watermark := s.documents[at], s.sides[side]
 		if written[i], err = s.write(w); err != nil {
@@ -192,7 +206,7 @@ func (s *Stores) guarded(w *model.Write) (model.Written, error) {
 		if !free || w.Deletes && s.sides[side] != w.From {
 			return model.Written{Status: model.Stale}, nil
 		}
-		next, err := created(w)
+		next, err := created(w, w.AggregateID, w.Document)
 		if err != nil {
 			return model.Written{}, fmt.Errorf("create %s of %s: %w", w.AggregateID, w.Projection, err)
 		}

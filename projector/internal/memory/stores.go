@@ -20,7 +20,9 @@ type Stores struct {
 	// documents are whole read model documents by collection and aggregate.
 	documents map[place]bson.Raw
 	// sides are the watermarks of units without a document.
-	sides   map[key]int64
+	sides map[key]int64
+	// parts are those of views, with the watermarks of their units.
+	parts   map[key]part
 	markers map[key]model.Marker
 	// events are in the order of the event store's index.
 	events []*event.Event
@@ -47,7 +49,7 @@ func New() *Stores {
 	if err != nil {
 		panic(err) // The default field names are valid.
 	}
-	return &Stores{documents: map[place]bson.Raw{}, sides: map[key]int64{}, markers: map[key]model.Marker{}, reader: reader}
+	return &Stores{documents: map[place]bson.Raw{}, sides: map[key]int64{}, parts: map[key]part{}, markers: map[key]model.Marker{}, reader: reader}
 }
 
 // CrashAfterWrites makes the process crash after each write that changes data. So of the

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -122,26 +123,41 @@ func (f fields) raw() (bson.Raw, error) {
 	return bson.Marshal(d)
 }
 
-// created returns the whole document that a write creates. It has no lastUpdatedAt, so that a
-// case has the same result at any time.
-func created(w *model.Write) (bson.Raw, error) {
+// created returns the whole document that a write creates, with its own fields: of the
+// aggregate, or of a view. It has no lastUpdatedAt, so that a case has the same result at any
+// time.
+func created(w *model.Write, id string, own bson.Raw) (bson.Raw, error) {
 	f := fields{}
-	if err := f.set(model.FieldID, w.AggregateID); err != nil {
+	if err := f.set(model.FieldID, id); err != nil {
 		return nil, err
 	}
-	if err := f.set(model.FieldLastEventID, w.To); err != nil {
-		return nil, err
+	if !w.Parts {
+		if err := f.set(model.FieldLastEventID, w.To); err != nil {
+			return nil, err
+		}
 	}
 	if later := w.Later(); later > 0 {
 		if err := f.set(model.FieldLastGeneration, later); err != nil {
 			return nil, err
 		}
 	}
-	more, err := fieldsOf(w.Document)
+	more, err := fieldsOf(own)
 	if err != nil {
 		return nil, err
 	}
 	return append(f, more...).raw()
+}
+
+// ownFields returns a document without the fields of the engine; nil for no document.
+func ownFields(document bson.Raw) (bson.Raw, error) {
+	if document == nil {
+		return nil, nil
+	}
+	f, err := fieldsOf(document)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(f, func(f field) bool { return model.EngineOwned(f.name) }).raw()
 }
 
 // updated returns a document after $set, $unset and $push as in [model.Write], with its
