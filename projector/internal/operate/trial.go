@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rs/zerolog"
@@ -132,13 +133,16 @@ func (t *trial) collection(p *projection.Projection) string {
 }
 
 func (t *trial) State() testcase.State {
-	s := testcase.State{Documents: map[string]map[string]bson.Raw{}}
+	s := testcase.State{Documents: map[string]map[string]bson.Raw{}, Homeless: map[string][]string{}}
 	for _, p := range t.projections {
 		documents := t.stores.Documents(t.collection(p))
 		for id, document := range documents {
 			documents[id] = withoutGeneration(document)
 		}
 		s.Documents[p.Name()] = documents
+		if v := p.View(); v != nil {
+			s.Homeless[p.Name()] = t.homeless(p.Name(), v)
+		}
 	}
 	for _, m := range t.stores.Markers() {
 		if max(m.Generation, model.FirstGeneration) == t.generation {
@@ -148,6 +152,17 @@ func (t *trial) State() testcase.State {
 	return s
 }
 
+// homeless returns the aggregates whose parts contribute to no document of a view.
+func (t *trial) homeless(projection string, v model.View) (ids []string) {
+	parts := t.stores.Parts(projection, t.generation)
+	for _, id := range slices.Sorted(maps.Keys(parts)) {
+		if parts[id] != nil && len(v.Keys(parts[id])) == 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // withoutGeneration removes the generation from a document, because the generation depends
 // on how the document was made.
 func withoutGeneration(document bson.Raw) bson.Raw {
@@ -155,7 +170,7 @@ func withoutGeneration(document bson.Raw) bson.Raw {
 	if err := bson.Unmarshal(document, &d); err != nil {
 		return document
 	}
-	d = slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "lastGeneration" })
+	d = slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == model.FieldLastGeneration })
 	raw, err := bson.Marshal(d)
 	if err != nil {
 		return document
@@ -168,7 +183,7 @@ func testedProjections(projections []*projection.Projection) []testcase.Projecti
 	var tested []testcase.Projection
 	for _, p := range projections {
 		for _, s := range p.Sources() {
-			tested = append(tested, testcase.Projection{Name: p.Name(), AggregateType: s.AggregateType, EventTypes: s.EventTypes})
+			tested = append(tested, testcase.Projection{Name: p.Name(), AggregateType: s.AggregateType, EventTypes: s.EventTypes, View: p.View() != nil})
 		}
 	}
 	return tested

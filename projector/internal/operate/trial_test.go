@@ -159,3 +159,102 @@ func TestTestCommandReportsFilesThatCannotBeRead(t *testing.T) {
 		}
 	}
 }
+
+const shopViews = `
+views:
+  - name: customerOrders
+    collection: customerOrders
+    from:
+      - aggregateType: Customer
+        key: aggregateId
+        keep: fields
+        on:
+          CustomerRegistered: {set: {name: payload.name}}
+          CustomerDeleted: {delete: true}
+      - aggregateType: Order
+        key: state.customerId
+        as: orders
+        on:
+          OrderPlaced: {set: {customerId: "payload.?customerId", status: "'open'", totalCents: payload.totalCents, placedAt: timestamp}}
+          OrderShipped: {set: {status: "'shipped'"}}
+          OrderAssigned: {set: {customerId: payload.customerId}}
+          OrderCancelled: {delete: true}
+        totals:
+          openCents: {sum: part.totalCents, where: part.status == 'open'}
+          count: {count: true}
+          lastPlaced: {max: part.placedAt}
+  - name: productSales
+    collection: productSales
+    from:
+      - aggregateType: Order
+        each: state.lines
+        key: element.sku
+        on:
+          OrderPlaced: {set: {lines: payload.lines}}
+          OrderCancelled: {delete: true}
+        totals:
+          sold: {sum: element.quantity}
+          orders: {count: true}
+`
+
+const shopCases = `
+tests:
+  - name: the orders of a customer are in one document
+    steps:
+      - given:
+          - {eventType: CustomerRegistered, aggregateId: c-1, payload: {name: Ann}}
+          - {eventType: OrderPlaced, aggregateId: o-1, payload: {customerId: c-1, totalCents: 500, lines: [{sku: tea, quantity: 2}]}}
+          - {eventType: OrderPlaced, aggregateId: o-2, payload: {customerId: c-1, totalCents: 700, lines: [{sku: tea, quantity: 1}, {sku: cup, quantity: 4}]}}
+          - {eventType: OrderPlaced, aggregateId: o-3, payload: {totalCents: 10, lines: []}}
+          - {eventType: OrderShipped, aggregateId: o-1}
+        exact: true
+        expect:
+          customerOrders:
+            c-1:
+              name: Ann
+              openCents: 700
+              count: 2
+              lastPlaced: 2026-01-01T00:00:02Z
+              orders:
+                o-1: {customerId: c-1, placedAt: 2026-01-01T00:00:01Z, status: shipped, totalCents: 500}
+                o-2: {customerId: c-1, placedAt: 2026-01-01T00:00:02Z, status: open, totalCents: 700}
+          productSales:
+            tea: {sold: 3, orders: 2}
+            cup: {sold: 4, orders: 1}
+      - given:
+          - {eventType: OrderAssigned, aggregateId: o-2, payload: {customerId: c-2}}
+          - {eventType: CustomerDeleted, aggregateId: c-1}
+        expect:
+          customerOrders:
+            c-1: {parts: 1, name: null, openCents: 0, count: 1, lastPlaced: 2026-01-01T00:00:01Z}
+            c-2: {parts: 1, openCents: 700, count: 1, lastPlaced: 2026-01-01T00:00:02Z}
+      - given:
+          - {eventType: OrderCancelled, aggregateId: o-1}
+          - {eventType: OrderAssigned, aggregateId: o-3, payload: {customerId: c-1}}
+          - {eventType: OrderCancelled, aggregateId: o-2}
+        expect:
+          customerOrders: {c-1: {count: 1, openCents: 10}, c-2: null}
+          productSales: {tea: null, cup: null}
+  - name: an order with a wrong amount is parked, and the others count
+    given:
+      - {eventType: OrderPlaced, aggregateId: o-1, payload: {customerId: c-1, totalCents: 5, lines: [{sku: tea, quantity: 1}]}}
+      - {eventType: OrderPlaced, aggregateId: o-2, payload: {customerId: c-1, totalCents: much, lines: [{sku: tea, quantity: 1}]}}
+    expect: {customerOrders: {c-1: {count: 1}}, productSales: {tea: {sold: 2}}}
+    expectParked: {customerOrders: {o-2: {reason: expression, error: "total openCents: part.totalCents: the value is string, not a number"}}}
+`
+
+// TestCasesOfViews checks that views pass in all runs: they share documents between aggregates,
+// move parts, delete documents, and fold each source's own events.
+func TestCasesOfViews(t *testing.T) {
+	t.Parallel()
+	if printed, err := runCases(t, shopViews, shopCases); err != nil {
+		t.Errorf("%v\n%s", err, printed)
+	}
+	wrong := strings.Replace(shopCases, "customerOrders: {c-1: {count: 1}}, productSales", "customerOrders: {c-1: {count: 2}, o-2: {count: 1}}, productSales", 1)
+	printed, err := runCases(t, shopViews, wrong)
+	for _, part := range []string{"customerOrders c-1: count: expected 2, got 1", "customerOrders o-2: expected a document, got nothing, because the aggregate is parked"} {
+		if !errors.Is(err, cli.ErrFindings) || !strings.Contains(printed, part) {
+			t.Errorf("%v\n%s\nlacks %s", err, printed, part)
+		}
+	}
+}

@@ -12,6 +12,8 @@
 //	batches       the aggregates' events mixed and split at random, from a seed
 //	crashes       as given, but the process ends after every single write
 //	rebuilt       the events so far folded from the event store into a new generation
+//	interleaved   for views: each event by itself, and those of different aggregates in
+//	              several other orders
 //
 // A difference means that the projection is not a pure function of its events, which is
 // possible only in Go, or that the projector has a defect.

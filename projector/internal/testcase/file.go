@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
@@ -148,26 +147,7 @@ func (f *File) root(root *yaml.Node) {
 			f.problem(node, c.Name, "the name is taken by the case in line %d", line)
 		}
 		names[c.Name] = c.Line
-		f.checkAbsent(c)
 		f.Cases = append(f.Cases, c)
-	}
-}
-
-// checkAbsent reports a problem if a case expects no document of an aggregate that has no
-// event: that holds for every projection, so it is most likely a misspelt id.
-func (f *File) checkAbsent(c *Case) {
-	ids := map[string]bool{}
-	for _, s := range c.Steps {
-		for i := range s.Given {
-			ids[s.Given[i].AggregateID] = true
-		}
-	}
-	for _, s := range c.Steps {
-		for _, e := range s.Expect {
-			if e.Document.Type == bson.TypeNull && !ids[e.AggregateID] {
-				f.problem(&yaml.Node{Line: e.Line, Column: e.Column}, c.Name, "%s has no event in this case, so no projection can have a document of it: correct the id, or give it an event", e.AggregateID)
-			}
-		}
 	}
 }
 

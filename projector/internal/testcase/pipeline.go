@@ -26,8 +26,11 @@ type Pipeline interface {
 type State struct {
 	// Documents are whole read model documents by projection and aggregate, without two
 	// fields of the engine: the generation and the time of the last change.
+	// Those of a view are by the key instead of the aggregate.
 	Documents map[string]map[string]bson.Raw
 	Parked    []Parked
+	// Homeless are the aggregates of each view whose parts contribute to no document.
+	Homeless map[string][]string
 }
 
 // Parked is an aggregate that is parked in a projection.

@@ -5,14 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
-// Projection is the information about a projection that resolving cases needs.
+// Projection is the information about a projection, or about one source of a view, that
+// resolving and running cases needs.
 type Projection struct {
 	Name, AggregateType string
+	// View says that documents are made of many aggregates.
+	View bool
 	// EventTypes are the event types that it handles; nil means that it may handle any.
 	EventTypes []string
 }
@@ -25,11 +29,14 @@ func (p *Projection) handles(eventType string) bool {
 // that of the projections that handle the event, if all have the same. reasons are the
 // allowed reasons of parked aggregates. Problems are added to the file's Problems.
 func (f *File) Resolve(projections []Projection, reasons []string) {
-	names := make([]string, len(projections))
-	for i, p := range projections {
-		names[i] = p.Name
+	var names []string
+	for _, p := range projections {
+		if !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
 	}
 	for _, c := range f.Cases {
+		f.checkAbsent(c, projections)
 		types := map[string]string{}
 		for i := range c.Steps {
 			s := &c.Steps[i]
@@ -51,6 +58,26 @@ func (f *File) Resolve(projections []Projection, reasons []string) {
 				if p.Reason != "" && !slices.Contains(reasons, p.Reason) {
 					f.problem(&yaml.Node{Line: p.Line, Column: p.Column}, c.Name, "there is no reason %s; the reasons are %s", p.Reason, strings.Join(reasons, ", "))
 				}
+			}
+		}
+	}
+}
+
+// checkAbsent reports a problem if a case expects no document of an aggregate that has no
+// event: that holds for every projection except views, whose documents have other keys, so it
+// is most likely a misspelt id.
+func (f *File) checkAbsent(c *Case, projections []Projection) {
+	ids := map[string]bool{}
+	for _, s := range c.Steps {
+		for i := range s.Given {
+			ids[s.Given[i].AggregateID] = true
+		}
+	}
+	for _, s := range c.Steps {
+		for _, e := range s.Expect {
+			view := slices.ContainsFunc(projections, func(p Projection) bool { return p.Name == e.Projection && p.View })
+			if e.Document.Type == bson.TypeNull && !ids[e.AggregateID] && !view {
+				f.problem(&yaml.Node{Line: e.Line, Column: e.Column}, c.Name, "%s has no event in this case, so no projection can have a document of it: correct the id, or give it an event", e.AggregateID)
 			}
 		}
 	}
@@ -79,7 +106,7 @@ func (f *File) known(line, column int, name, projection string, names []string) 
 	}
 }
 
-// unhandled returns notes about event types of a case that no projection handles.
+// unhandled returns notes about events of a case that no projection handles.
 func (c *Case) unhandled(projections []Projection) (notes []string) {
 	var known []string
 	for _, p := range projections {
@@ -88,10 +115,28 @@ func (c *Case) unhandled(projections []Projection) (notes []string) {
 	seen := map[string]bool{}
 	for _, s := range c.Steps {
 		for _, ev := range s.Given {
-			handled := slices.ContainsFunc(projections, func(p Projection) bool { return p.handles(ev.EventType) })
-			if !handled && !seen[ev.EventType] {
-				seen[ev.EventType] = true
+			if seen[ev.EventType] {
+				continue
+			}
+			var types []string
+			handled := false
+			for _, p := range projections {
+				if p.handles(ev.EventType) {
+					types = append(types, p.AggregateType)
+					handled = handled || p.AggregateType == "" || p.AggregateType == ev.AggregateType
+				}
+			}
+			seen[ev.EventType] = !handled
+			switch {
+			case handled:
+			case types == nil:
 				notes = append(notes, fmt.Sprintf("no projection handles %s%s (line %d)", ev.EventType, similar.Meant(ev.EventType, known), ev.Line))
+			case ev.AggregateType == "":
+				slices.Sort(types)
+				notes = append(notes, fmt.Sprintf("%s (line %d) has no aggregateType, and there are rules for it of %s: name one", ev.EventType, ev.Line, strings.Join(slices.Compact(types), ", ")))
+			default:
+				slices.Sort(types)
+				notes = append(notes, fmt.Sprintf("%s (line %d) is of an aggregate of the type %s, and there are rules for it only of %s", ev.EventType, ev.Line, ev.AggregateType, strings.Join(slices.Compact(types), ", ")))
 			}
 		}
 	}

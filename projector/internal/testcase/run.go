@@ -12,7 +12,7 @@ import (
 type Runner struct {
 	// Start makes a pipeline with empty stores.
 	Start func() (Pipeline, error)
-	// Projections are the projections under test, for the notes of failures.
+	// Projections are the projections under test.
 	Projections []Projection
 	// Seed is the seed of the random batches.
 	Seed uint64
@@ -69,7 +69,7 @@ func (r *Runner) Run(ctx context.Context, c *Case) (Result, error) {
 		}
 	}
 	if len(result.Failures) == 0 {
-		for _, other := range r.others() {
+		for _, other := range r.others(c) {
 			states, err := other.play(ctx, r, c)
 			if err != nil {
 				result.Failures = append(result.Failures, Failure{Line: c.Line, Run: other.name, Message: err.Error()})
@@ -88,7 +88,7 @@ func (r *Runner) Run(ctx context.Context, c *Case) (Result, error) {
 }
 
 // others returns all runs except the run as given.
-func (r *Runner) others() []run {
+func (r *Runner) others(c *Case) []run {
 	runs := []run{
 		{"with each event delivered again", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.redelivered(ctx, c) }},
 		{"with a crash after every write", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.crashes(ctx, c) }},
@@ -100,7 +100,7 @@ func (r *Runner) others() []run {
 			func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.batches(ctx, c, uint64(i)) },
 		})
 	}
-	return runs
+	return append(runs, r.interleaved(c)...)
 }
 
 // asGiven delivers each step's events in one batch.
@@ -135,11 +135,14 @@ func (r *Runner) crashes(ctx context.Context, c *Case) ([]State, error) {
 // batches delivers the events in batches of random sizes. The events of different
 // aggregates are mixed at random; those of one aggregate stay in order.
 func (r *Runner) batches(ctx context.Context, c *Case, try uint64) ([]State, error) {
-	name := fnv.New64a()
-	_, _ = name.Write([]byte(c.Name))
-	random := rand.New(rand.NewPCG(r.Seed, name.Sum64()+try))
+	random := r.random(c, try)
 	return r.play(ctx, c, func(ctx context.Context, p Pipeline, s Step, from, _ int) error {
-		events := mixed(random, s.Given, from)
+		aggregates := aggregatesOf(s.Given)
+		shuffle(random, aggregates)
+		events := interleave(s.Given, aggregates)
+		for i := range events {
+			events[i] += from
+		}
 		for len(events) > 0 {
 			n := 1 + random.IntN(len(events))
 			if err := p.Deliver(ctx, events[:n]); err != nil {
@@ -151,22 +154,11 @@ func (r *Runner) batches(ctx context.Context, c *Case, try uint64) ([]State, err
 	})
 }
 
-// mixed returns the numbers of events in a random order that keeps the order of each
-// aggregate's events.
-func mixed(random *rand.Rand, given []Event, from int) []int {
-	queues := map[string][]int{}
-	slots := make([]string, len(given))
-	for i := range given {
-		id := given[i].AggregateID
-		queues[id] = append(queues[id], from+i)
-		slots[i] = id
-	}
-	random.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
-	order := make([]int, len(slots))
-	for i, id := range slots {
-		order[i], queues[id] = queues[id][0], queues[id][1:]
-	}
-	return order
+// random returns the source of random numbers of a case.
+func (r *Runner) random(c *Case, try uint64) *rand.Rand {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(c.Name))
+	return rand.New(rand.NewPCG(r.Seed, name.Sum64()+try))
 }
 
 // play runs the steps on a pipeline and returns its state after each.
