@@ -179,13 +179,16 @@ func (c *contribution) begin(dst []byte, n int, key string, element bson.RawValu
 	return start, appendField(dst, contributedElement, element), nil
 }
 
+// aboutKeys is the remedy for keys of other types.
+const aboutKeys = "a key is a text, a whole number, an ObjectId or a UUID: convert the value with string()"
+
 // documentKey returns the _id of the document for the result of key.
 func documentKey(v ref.Val) (string, error) {
 	key, err := "", error(nil)
 	if o, ok := v.(opaque); ok && !isDecimal(v) {
 		key, _ = o.text()
 	} else if key, err = keyName(v); err != nil {
-		return "", fmt.Errorf("the key is %s: a key is a text, a whole number, an ObjectId or a UUID, so convert the value with string()", v.Type().TypeName())
+		return "", fmt.Errorf("the key is %s, and %s", plainType(v.Type().TypeName()), aboutKeys)
 	}
 	return key, checkDocumentKey(key)
 }

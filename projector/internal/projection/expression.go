@@ -46,6 +46,9 @@ const (
 	nameValue
 	idValue
 	payloadValue
+	// listValue is a list, and keyValue the key of a document of a view.
+	listValue
+	keyValue
 )
 
 // issue is a problem in an expression. Lines count from 1 and columns from 0, as in CEL.
@@ -122,6 +125,14 @@ func checkResult(t *cel.Type, want resultKind) error {
 	case payloadValue:
 		if kind != types.MapKind && kind != types.StructKind {
 			return fmt.Errorf("gives %s, not a document", plainType(t.String()))
+		}
+	case listValue:
+		if kind != types.ListKind {
+			return fmt.Errorf("gives %s, not a list", plainType(t.String()))
+		}
+	case keyValue:
+		if kind != types.StringKind && kind != types.IntKind && kind != types.UintKind && kind != types.NullTypeKind && !t.IsExactType(typeObjectID) && !t.IsExactType(typeUUID) {
+			return fmt.Errorf("gives %s, and %s", plainType(t.String()), aboutKeys)
 		}
 	case idValue:
 		if kind == types.ListKind || kind == types.MapKind || kind == types.StructKind || kind == types.NullTypeKind || kind == types.DurationKind || kind == types.TypeKind {

@@ -297,5 +297,13 @@ func (p *Projection) View() model.View {
 	return p.view
 }
 
+// kind says what the declaration is, in messages.
+func (p *Projection) kind() string {
+	if p.view != nil {
+		return "view"
+	}
+	return "projection"
+}
+
 // Deletes reports whether the projection ever deletes a document.
 func (p *Projection) Deletes() bool { return p.deletes }

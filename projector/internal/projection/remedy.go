@@ -59,6 +59,8 @@ var otherNames = func() map[string]string {
 		{"concat", "join texts and lists with +"},
 		{"keys", "write map.map(k, k)"},
 		{"values", "write map.map(k, map[k])"},
+		{"part", "a rule of a view sees its part as state; part is for key, each and totals"},
+		{"element", "only key and totals of a view see an element of each"},
 		{"coalesce ifNull isNull default", "write payload.?field.orValue('default'), or x == null"},
 	} {
 		for name := range strings.FieldsSeq(n.names) {
@@ -83,7 +85,11 @@ func (e *environment) undeclared(name string) string {
 		}
 	}
 	slices.Sort(candidates)
-	return fmt.Sprintf("undeclared reference to '%s'%s", name, similar.Meant(name, candidates))
+	meant := similar.Meant(name, candidates)
+	if meant == "" && slices.Contains(e.state, varPart) {
+		return fmt.Sprintf("there is no %[1]s: write part.%[1]s for the field of the part, or '%[1]s' for the text", name)
+	}
+	return fmt.Sprintf("undeclared reference to '%s'%s", name, meant)
 }
 
 // celMessages are CEL's messages that need other words or a remedy, with those.

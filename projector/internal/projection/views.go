@@ -3,7 +3,6 @@ package projection
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -22,157 +21,238 @@ var (
 // keepFields is the value of keep with which a document has the fields of a part.
 const keepFields = "fields"
 
+// belowViews and belowFrom say where keys belong that stand in a projection or in a view.
+var (
+	belowViews = elsewhere("belongs to a view: write the view below views:, not below projections:", "from", "as", "totals", "key", "each", "keep")
+	belowFrom  = elsewhere("belongs to a source of the view: write it into an element of from", "aggregateType", "key", "each", "on", "compute")
+	nowhere    = map[string]string{"in": noPartsElsewhere, "keep": noPartsElsewhere}
+)
+
+// noPartsElsewhere answers keys that would say where the parts are.
+const noPartsElsewhere = "the parts of a view are always kept beside its documents, so there is no in and no keep: totals: leave it out; without as, a document has only the totals"
+
+func elsewhere(says string, keys ...string) map[string]string {
+	all := map[string]string{}
+	for _, key := range keys {
+		all[key] = key + " " + says
+	}
+	return all
+}
+
+// viewReader reads one view.
+type viewReader struct {
+	place
+	view *Projection
+	// as and totals are those for all sources.
+	as     string
+	totals []declaredTotal
+	// nodes are those of the sources, or of their keep. named has a node of each total.
+	nodes []*yaml.Node
+	named map[string]*yaml.Node
+}
+
+// declaredTotal is a total of one source, or of all.
+type declaredTotal struct {
+	contributedTotal
+	node *yaml.Node
+}
+
 // viewDeclaration reads one view.
 func (p place) viewDeclaration(node *yaml.Node) {
-	keys, ok := p.keys(node, "a view", viewKeys)
+	keys, ok := p.keys(node, "a view", viewKeys, belowFrom, nowhere)
 	if !ok {
 		return
 	}
 	before := len(p.problems)
-	projection := &Projection{view: &view{}}
-	p = p.identity(node, keys, projection)
-	shared := map[string]contributedTotal{}
+	r := &viewReader{view: &Projection{view: &view{}}, named: map[string]*yaml.Node{}}
+	r.place = p.identity(node, keys, r.view)
 	if e, ok := keys["totals"]; ok {
-		shared = p.in("totals").totals(e.value)
+		r.totals = r.in("totals").totals(e.value)
 	}
-	as := ""
 	if e, ok := keys["as"]; ok {
-		as = p.in("as").text(e.value, documentField)
+		r.as = r.in("as").text(e.value, documentField)
 	}
 	from, ok := keys["from"]
-	if !ok || from.value.Kind != yaml.SequenceNode || len(from.value.Content) == 0 {
-		p.problem(node, "the view has no from: a list of its sources, each with an aggregateType, a key and the rules of on")
+	switch {
+	case !ok:
+		r.problem(node, "the view has no from: a list of its sources, each with an aggregateType, a key and the rules of on")
+		return
+	case from.value.Kind != yaml.SequenceNode || len(from.value.Content) == 0:
+		r.problem(from.node, "from is a list of sources: each starts with a dash, and has an aggregateType, a key and the rules of on")
 		return
 	}
 	for _, item := range from.value.Content {
-		p.viewSource(yamlplace.Resolve(item), projection, as, shared)
+		r.source(yamlplace.Resolve(item))
 	}
-	p.viewFields(node, projection)
+	r.checkFields()
 	all := handlers{}
-	for i := range projection.sources {
-		for eventType := range projection.sources[i].on {
+	for i := range r.view.sources {
+		for eventType := range r.view.sources[i].on {
 			all[eventType] = nil
 		}
 	}
-	projection.upcasts = p.upcast.all.of(all)
-	p.finish(node, projection, before)
+	r.view.upcasts = r.upcast.all.of(all)
+	if len(r.problems) == before {
+		r.adviseOnView()
+	}
+	r.finish(node, r.view, before)
 }
 
-// viewSource reads one source of a view.
-func (p place) viewSource(node *yaml.Node, projection *Projection, as string, shared map[string]contributedTotal) {
-	keys, ok := p.keys(node, "a source of a view", viewSourceKeys)
+// source reads one source of a view.
+func (r *viewReader) source(node *yaml.Node) {
+	keys, ok := r.keys(node, "a source of a view", viewSourceKeys, nowhere)
 	if !ok {
 		return
 	}
-	c := &contribution{as: as}
+	before := len(r.problems)
+	c := &contribution{as: r.as}
 	s := source{on: handlers{}, contribution: c}
 	if e, ok := keys["aggregateType"]; ok {
-		s.aggregateType = p.in("aggregateType").text(e.value, notEmpty)
+		s.aggregateType = r.in("aggregateType").text(e.value, notEmpty)
+		if s.aggregateType != "" && slices.ContainsFunc(r.view.sources, func(o source) bool { return o.aggregateType == s.aggregateType }) {
+			r.problem(e.value, "there is a source of %s already: write the rules into one source", s.aggregateType)
+			return
+		}
 	} else {
-		p.problem(node, "the source has no aggregateType: a view takes aggregates of types that it names")
+		r.problem(node, "the source has no aggregateType: a view takes aggregates of types that it names")
 	}
-	if projection.source(s.aggregateType) != nil {
-		p.problem(node, "%s is there twice: write its rules into one source", s.aggregateType)
-	}
-	if e, ok := keys["each"]; ok {
-		c.each = p.in("each").ofPart(e.value, anyValue)
+	each, hasEach := keys["each"]
+	if hasEach {
+		c.each = r.in("each").ofPart(each.value, listValue, false)
 	}
 	if e, ok := keys["key"]; ok {
-		c.key = p.in("key").ofPart(e.value, anyValue)
+		c.key = r.in("key").ofPart(e.value, keyValue, hasEach)
 	} else {
-		p.problem(node, "the source has no key: an expression that gives the _id of the document, such as state.customerId")
+		r.problem(node, "the source has no key: an expression that gives the _id of the document, such as state.customerId")
 	}
-	if e, ok := keys["as"]; ok {
-		c.as = p.in("as").text(e.value, documentField)
-	}
-	if e, ok := keys["keep"]; ok {
-		p.in("keep").text(e.value, func(s string) error {
-			if s != keepFields {
-				return fmt.Errorf("keep is %s, with which the fields of the part are those of the document; leave it out and write as to have the part under its aggregate's id", keepFields)
-			}
-			return nil
-		})
-		if _, both := keys["as"]; both {
-			p.problem(e.node, "as and keep: fields exclude each other")
-		}
-		c.fields, c.as = true, ""
-	}
-	all := map[string]contributedTotal{}
-	maps.Copy(all, shared)
+	r.embedding(c, keys)
+	totals := slices.Clone(r.totals)
 	if e, ok := keys["totals"]; ok {
-		for name, t := range p.in("totals").totals(e.value) {
-			if _, twice := all[name]; twice {
-				p.problem(e.node, "the total %s is declared for all sources", name)
+		for _, t := range r.in("totals").totals(e.value) {
+			if slices.ContainsFunc(r.totals, func(o declaredTotal) bool { return o.name == t.name }) {
+				r.in("totals "+t.name).problem(t.node, "the total is declared for all sources already, below the totals of the view")
 			}
-			all[name] = t
+			totals = append(totals, t)
 		}
 	}
-	for _, name := range sortedKeys(all) {
-		c.totals = append(c.totals, all[name])
+	slices.SortFunc(totals, func(a, b declaredTotal) int { return strings.Compare(a.name, b.name) })
+	for _, t := range totals {
+		if !hasEach && t.reads(varElement) {
+			r.in("totals "+t.name).problem(t.node, "the total uses element, and %s has no each: declare the total in the sources that have each", s.aggregateType)
+		}
+		c.totals = append(c.totals, t.contributedTotal)
+		r.named[t.name] = t.node
 	}
 	if e, ok := keys["on"]; ok {
-		p.handlers(e.value, &s)
+		r.handlers(e.value, &s)
 	} else {
-		p.problem(node, "the source has no on: its parts would never exist")
+		r.problem(node, "the source has no on: its parts would never exist")
 	}
 	if e, ok := keys["compute"]; ok {
-		p.compute(e, &s)
+		r.compute(e, &s)
 	}
-	projection.sources = append(projection.sources, s)
+	if keep, ok := keys["keep"]; ok {
+		node = keep.node
+	}
+	r.view.sources, r.nodes = append(r.view.sources, s), append(r.nodes, node)
+	if len(r.problems) == before {
+		r.adviseOnSource(&s, keys, totals)
+	}
+}
+
+// embedding reads whether documents have the part in them.
+func (r *viewReader) embedding(c *contribution, keys map[string]entry) {
+	as, hasAs := keys["as"]
+	if hasAs {
+		c.as = r.in("as").text(as.value, documentField)
+	}
+	keep, ok := keys["keep"]
+	if !ok {
+		return
+	}
+	if hasAs {
+		r.problem(keep.node, "as and keep: fields exclude each other: the part is in a field of the document, or its fields are the document's")
+	}
+	r.in("keep").text(keep.value, func(s string) error {
+		switch s {
+		case keepFields:
+			c.fields, c.as = true, ""
+			return nil
+		case "totals":
+			return errors.New(noPartsElsewhere)
+		}
+		return fmt.Errorf("keep is %s, with which the fields of the part are those of the document; leave it out and write as to have the part under its aggregate's id", keepFields)
+	})
 }
 
 // totals reads a mapping of names to totals.
-func (p place) totals(node *yaml.Node) map[string]contributedTotal {
+func (p place) totals(node *yaml.Node) (found []declaredTotal) {
 	entries, ok := p.entries(node)
 	if !ok || len(entries) == 0 {
 		p.problem(node, "totals is a mapping of names to totals, such as openCents: {sum: part.totalCents}")
 		return nil
 	}
-	found := map[string]contributedTotal{}
 	for _, e := range entries {
 		at := p.in("totals " + e.key)
 		if err := documentField(e.key); err != nil {
 			at.problem(e.node, "%v", err)
 		}
-		keys, ok := at.keys(e.value, "a total", totalKeys)
-		if !ok {
-			continue
+		if t, ok := at.total(e); ok {
+			found = append(found, t)
 		}
-		t := contributedTotal{total: total{name: e.key}}
-		for _, kind := range totalKinds {
-			e, ok := keys[string(kind)]
-			if !ok {
-				continue
-			}
-			if t.kind != "" {
-				at.problem(e.node, "a total is one of sum, count, min, max and set, not %s and %s", t.kind, kind)
-			}
-			t.kind = kind
-			switch {
-			case kind != totalCount:
-				want := anyValue
-				if kind == totalSum {
-					want = numberValue
-				}
-				t.value = at.ofPart(e.value, want)
-			case e.value.Tag != "!!bool" || e.value.Value != "true":
-				at.problem(e.value, "count is true; a condition stands in where")
-			}
-		}
-		if t.kind == "" {
-			at.problem(e.node, "the total does not say what it is: write one of sum, count, min, max and set, such as {sum: part.totalCents}")
-		}
-		if e, ok := keys["where"]; ok {
-			t.where = at.ofPart(e.value, boolValue)
-		}
-		found[e.key] = t
 	}
 	return found
 }
 
+// total reads one total.
+func (p place) total(e entry) (declaredTotal, bool) {
+	t := declaredTotal{contributedTotal: contributedTotal{total: total{name: e.key}}, node: e.node}
+	before := len(p.problems)
+	keys, ok := p.keys(e.value, "a total", totalKeys)
+	if !ok {
+		return t, false
+	}
+	for _, kind := range totalKinds {
+		e, ok := keys[string(kind)]
+		switch {
+		case !ok:
+			continue
+		case t.kind != "":
+			p.problem(e.node, "a total is one of sum, count, min, max and set, not %s and %s", t.kind, kind)
+			continue
+		}
+		t.kind = kind
+		switch {
+		case kind == totalSum:
+			t.value = p.ofPart(e.value, numberValue, true)
+		case kind != totalCount:
+			t.value = p.ofPart(e.value, anyValue, true)
+		case e.value.Tag != "!!bool" || e.value.Value != "true":
+			p.problem(e.value, "count counts each part once and takes true; a condition stands in where, such as {count: true, where: part.status == 'open'}")
+		}
+	}
+	if t.kind == "" && len(p.problems) == before {
+		p.problem(e.node, "the total does not say what it is: write one of sum, count, min, max and set, such as {sum: part.totalCents}")
+	}
+	if e, ok := keys["where"]; ok {
+		t.where = p.ofPart(e.value, boolValue, true)
+	}
+	return t, true
+}
+
+// reads reports whether the total uses a variable.
+func (t *contributedTotal) reads(variable string) bool {
+	return slices.ContainsFunc([]*expression{t.value, t.where}, func(x *expression) bool { return x.reads(variable) })
+}
+
+// reads reports whether the expression, which can be nil, uses a variable.
+func (x *expression) reads(variable string) bool {
+	return x != nil && slices.ContainsFunc(inputs(x.checked.Expr()), func(path []string) bool { return path[0] == variable })
+}
+
 // ofPart compiles an expression of a view. It depends on the part only, and not on the list of
-// documents, which it helps to make.
-func (p place) ofPart(node *yaml.Node, want resultKind) *expression {
+// documents, which it helps to make. element says whether it may use an element of each.
+func (p place) ofPart(node *yaml.Node, want resultKind, element bool) *expression {
 	env, err := ofView()
 	if err != nil {
 		p.problem(node, "make the environment of the expression: %v", err)
@@ -184,13 +264,15 @@ func (p place) ofPart(node *yaml.Node, want resultKind) *expression {
 	}
 	for _, path := range inputs(x.checked.Expr()) {
 		switch root := path[0]; {
+		case root == varElement && !element:
+			p.problem(node, "element is an element of each, which gives a list: write each beside key, such as each: state.lines")
 		case root == varAggregateID || root == varAggregateType || root == varElement:
 		case root != varState && root != varPart:
 			p.problem(node, "the expression depends on the part only, and %s is of the event: store it with a rule, and read it here as a field of part", root)
 		case len(path) == 1:
 			p.problem(node, "the expression uses the whole part: name the fields that it reads, such as part.status")
 		case path[1] == model.FieldDocuments:
-			p.problem(node, "part.%s is what the expression helps to compute", model.FieldDocuments)
+			p.problem(node, "part.%s is what the expression helps to compute: read another field", model.FieldDocuments)
 		}
 	}
 	return x
@@ -215,11 +297,11 @@ func notEmpty(s string) error {
 	return nil
 }
 
-// viewFields collects the fields of the documents, and reports those that two meanings share.
-func (p place) viewFields(node *yaml.Node, projection *Projection) {
-	v := projection.view
-	for i := range projection.sources {
-		c := projection.sources[i].contribution
+// checkFields collects the fields of the documents, and reports those that two meanings share.
+func (r *viewReader) checkFields() {
+	v := r.view.view
+	for i := range r.view.sources {
+		c := r.view.sources[i].contribution
 		if c.as != "" && !slices.Contains(v.as, c.as) {
 			v.as = append(v.as, c.as)
 		}
@@ -227,7 +309,7 @@ func (p place) viewFields(node *yaml.Node, projection *Projection) {
 			if i := slices.IndexFunc(v.totals, func(o total) bool { return o.name == t.name }); i < 0 {
 				v.totals = append(v.totals, t.total)
 			} else if v.totals[i].kind != t.kind {
-				p.problem(node, "the total %s is %s of one source and %s of another", t.name, v.totals[i].kind, t.kind)
+				r.problem(r.named[t.name], "the total %s is %s of one source and %s of another", t.name, v.totals[i].kind, t.kind)
 			}
 		}
 	}
@@ -235,17 +317,17 @@ func (p place) viewFields(node *yaml.Node, projection *Projection) {
 	slices.SortFunc(v.totals, func(a, b total) int { return strings.Compare(a.name, b.name) })
 	for _, t := range v.totals {
 		if slices.Contains(v.as, t.name) {
-			p.problem(node, "%s holds parts, so no total can have the name", t.name)
+			r.problem(r.named[t.name], "%s holds parts, so no total can have the name", t.name)
 		}
 	}
-	for i := range projection.sources {
-		s := &projection.sources[i]
+	for i := range r.view.sources {
+		s := &r.view.sources[i]
 		for _, name := range s.fields() {
 			switch {
 			case name == model.FieldDocuments:
-				p.problem(node, "the field %s of a part belongs to Penstock, which lists there the documents to which the part contributes: use another name", name)
+				r.problem(r.nodes[i], "the field %s of a part belongs to Penstock, which lists there the documents to which the part contributes: use another name", name)
 			case s.contribution.fields && (name == model.FieldParts || slices.Contains(v.as, name) || v.hasTotal(name)):
-				p.problem(node, "the field %s of %s is also one of the document's own: use another name, or leave out keep", name, s.aggregateType)
+				r.problem(r.nodes[i], "the field %s of %s is also one of the document's own: use another name, or leave out keep", name, s.aggregateType)
 			}
 		}
 	}
