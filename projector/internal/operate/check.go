@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
@@ -69,7 +70,14 @@ func (c *checkCommand) report(stdout io.Writer, projections []*projection.Projec
 	if len(c.Paths) > 0 {
 		text = "the projections are right: %d\n"
 	}
-	if _, err := fmt.Fprintf(stdout, text, len(projections)); err != nil {
+	var b strings.Builder
+	fmt.Fprintf(&b, text, len(projections))
+	for _, p := range projections {
+		if form := p.Form(); form != nil {
+			fmt.Fprintf(&b, "view %s:\n  %s\n", p.Name(), strings.Join(form, "\n  "))
+		}
+	}
+	if _, err := io.WriteString(stdout, b.String()); err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
 	return nil

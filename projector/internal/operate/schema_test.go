@@ -94,7 +94,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, document string) error {
 }
 
 // values are YAML values of all kinds.
-var values = []string{`a`, `payload`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{"a[payload.b]": "1"}`, `{"a[id='.'].c": "1"}`, "{'`a(b)`': '1'}", `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `strict`}
+var values = []string{`a`, `payload`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{"a[payload.b]": "1"}`, `{"a[id='.'].c": "1"}`, "{'`a(b)`': '1'}", `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `strict`, `part.a`, `fields`, `{a: {count: true}}`}
 
 // compareValues puts a key with each of the values into a template, and fails if schema and
 // parser disagree on the document. It reports whether the parser accepts any of them.
@@ -102,7 +102,11 @@ func compareValues(t *testing.T, schema *jsonschema.Schema, parses func(string) 
 	t.Helper()
 	for _, value := range values {
 		document := strings.NewReplacer("KEY", key, "VALUE", value).Replace(template)
-		parsed, problem := parses(document), validate(t, schema, document)
+		parsed := parses(document)
+		if !parsed && key != "nonsense" {
+			continue
+		}
+		problem := validate(t, schema, document)
 		if parsed && problem != nil {
 			t.Errorf("the parser accepts what the schema refuses:\n%s%v", document, problem)
 		}
@@ -132,6 +136,10 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		kept     = "projections:\n  - {name: p, collection: c, on: {E: {push: {a: {keep: 1, KEY: VALUE}}}}}\n"
 		upcast   = "upcasts: {E: {type: F, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {F: {set: {b: \"1\"}}, a: {set: {b: \"1\"}}}}\n"
 		payloads = "upcasts: {F: {payload: payload, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {string: {set: {b: \"1\"}}}}\n"
+		view     = "views:\n  - {name: v, collection: c, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}], KEY: VALUE}\n"
+		source   = "views:\n  - {name: v, collection: c, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}, KEY: VALUE}]}\n"
+		total    = "views:\n  - {name: v, collection: c, totals: {t: {KEY: VALUE}}, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}]}\n"
+		counted  = "views:\n  - {name: v, collection: c, totals: {t: {count: true, KEY: VALUE}}, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}]}\n"
 		root     = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\nKEY: VALUE\n"
 	)
 	parses := func(document string) bool {
@@ -140,7 +148,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	}
 	keys := schemaKeys(projection.JSONSchema())
 	accepted := map[string]bool{}
-	for _, template := range []string{declared, handler, second, payload, typed, fields, array, push, kept, upcast, payloads, root} {
+	for _, template := range []string{declared, handler, second, payload, typed, fields, array, push, kept, upcast, payloads, view, source, total, counted, root} {
 		for _, key := range append(keys, "nonsense") {
 			if template == root && key == "projections" || template == declared && strings.Contains("name collection on", key) || strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") {
 				continue // the key would be there twice
@@ -151,7 +159,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		}
 	}
 	for _, key := range keys {
-		if !accepted[key] && !strings.Contains("name collection on projections", key) {
+		if !accepted[key] && !strings.Contains("name collection on projections from key", key) {
 			t.Errorf("the schema has %s, and no document of this test in which the parser accepts it", key)
 		}
 	}
@@ -164,6 +172,9 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		handlerWith("set: {\"[a]\": \"1\"}"), handlerWith("set: {\"_id['a']\": \"1\"}"), handlerWith("set: {a(b): \"1\"}"),
 		"upcasts: {E: {}}", "upcasts: {E: {when: \"true\"}}", "upcasts: {E: {to: F}}", "upcasts: [E]",
 		"projections: [{name: p, collection: c, on: {E: []}}]", "projections: [{name: p, collection: c, on: {E: [a]}}]",
+		viewWith("", ""), viewWith("key: part.a", "keep: totals"), viewWith("key: part.a", "in: parts"), viewWith("key: part.a", "as: a, keep: fields"), viewWith("key: part.a", "as: parts"), viewWith("key: part.a", "as: a.b"),
+		viewWith("key: part.a", "totals: {t: {count: 1}}"), viewWith("key: part.a", "totals: {t: {}}"), viewWith("key: part.a", "totals: {t: {sum: part.a, count: true}}"), viewWith("key: part.a", "totals: {_id: {count: true}}"),
+		viewWith("key: part.a", "totals: {}"), "views: [{name: v, collection: c, from: []}]", "views: [{name: v, collection: c, on: {E: {delete: true}}}]", "views: {}",
 		"events: {E: {minimum: 5}}", "events: {E: {type: text}}", "events: {E: {type: string, bsonType: string}}", "events: {E: string}",
 	} {
 		if parses(document) || validate(t, schema, document) == nil {
@@ -175,13 +186,30 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 // TestProjectionsSchemaAcceptsListsOfRules checks a form that is no value of a key.
 func TestProjectionsSchemaAcceptsListsOfRules(t *testing.T) {
 	t.Parallel()
-	document := "projections: [{name: p, collection: c, on: {A | B: [{when: eventId > 1, delete: true}, {set: {a: 1}}]}}]"
+	acceptedByBoth(t, "projections: [{name: p, collection: c, on: {A | B: [{when: eventId > 1, delete: true}, {set: {a: 1}}]}}]")
+}
+
+// TestProjectionsSchemaAcceptsViews checks views with all their words.
+func TestProjectionsSchemaAcceptsViews(t *testing.T) {
+	t.Parallel()
+	acceptedByBoth(t, shopViews)
+	acceptedByBoth(t, "views: [{name: v, collection: c, as: all, from: [{aggregateType: A, key: 1, each: \"[1]\", as: some, on: {E: {set: {a: 1}}}, compute: {b: state.a}, totals: {t: {min: part.a, where: true}, u: {set: part.a}}}]}]")
+}
+
+// acceptedByBoth expects that the parser and the schema accept a document.
+func acceptedByBoth(t *testing.T, document string) {
+	t.Helper()
 	if _, err := projection.Parse("p.yaml", []byte(document)); err != nil {
 		t.Error(err)
 	}
 	if err := validate(t, schemaOf(t, false), document); err != nil {
 		t.Error(err)
 	}
+}
+
+func viewWith(key, more string) string {
+	words := strings.Trim(key+", "+more, ", ")
+	return "views: [{name: v, collection: c, from: [{" + strings.Trim("aggregateType: A, on: {E: {delete: true}}, "+words, ", ") + "}]}]"
 }
 
 func handlerWith(words string) string {

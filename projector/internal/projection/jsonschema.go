@@ -44,9 +44,13 @@ var keyHelp = map[string]string{
 // rootHelp describes each section of a file.
 var rootHelp = map[string]string{
 	"projections": "The projections of this file.",
+	"views":       "The views of this file: documents made of many aggregates.",
 	"upcasts":     "What events of earlier versions become before the rules see them: one event each, with a new payload, a new type or both.",
 	"events":      "The JSON Schema of each event type's payload: names and types that expressions are checked against. projector infer writes it.",
 }
+
+// engineFields are the fields that no projection writes.
+var engineFields = []string{model.FieldID, model.FieldLastEventID, model.FieldLastUpdatedAt, model.FieldLastGeneration}
 
 // JSONSchema returns the JSON Schema (draft 7) of a file of projections, for editors. It
 // is built from the tables that the parser uses. It accepts every file that the parser
@@ -60,6 +64,7 @@ func JSONSchema() map[string]any {
 		"type":        "object", "additionalProperties": false,
 		"properties": properties(rootKeys, rootHelp, map[string]object{
 			"projections": {"type": "array", "items": refTo("projection")},
+			"views":       {"type": "array", "items": refTo("view")},
 			"events":      {"type": "object", "additionalProperties": refTo("payload")},
 			"upcasts": {"type": "object", "additionalProperties": object{
 				"anyOf": []object{refTo("upcast"), {"type": "array", "items": refTo("upcast")}},
@@ -70,15 +75,17 @@ func JSONSchema() map[string]any {
 				"type": "object", "additionalProperties": false,
 				"required": []string{"name", "collection", "on"},
 				"properties": properties(declarationKeys, keyHelp, map[string]object{
-					"name":          {"type": "string", "pattern": "^[A-Za-z0-9_.-]+$", "maxLength": maxName},
-					"collection":    {"type": "string", "minLength": 1, "not": object{"enum": slices.Compact(slices.Sorted(slices.Values(reserved)))}},
-					"aggregateType": {"type": "string", "minLength": 1},
-					"compute":       refTo("fields"),
-					"on": {
-						"type": "object", "minProperties": 1,
-						"propertyNames": object{"minLength": 1}, "additionalProperties": refTo("rules"),
-					},
+					"name": nameSchema(), "collection": collectionSchema(), "aggregateType": textSchema(),
+					"compute": refTo("fields"), "on": onSchema(),
 				}),
+			},
+			"view":   viewSchema(),
+			"source": viewSourceSchema(),
+			"totals": object{"type": "object", "minProperties": 1, "propertyNames": refTo("documentField"), "additionalProperties": refTo("total")},
+			"total":  totalSchema(),
+			"documentField": object{
+				"type": []string{"string", "number", "boolean"}, "pattern": "^[^.$\\[\\]()`][^.\\[\\]()`]*$",
+				"not": object{"enum": append(slices.Clone(engineFields), model.FieldParts)},
 			},
 			"rules": object{
 				"description": "A rule, or a list of rules: the first one whose when is true acts.",
@@ -100,10 +107,27 @@ func JSONSchema() map[string]any {
 			"path": object{
 				// A field may have a number as its name.
 				"type": []string{"string", "number", "boolean"}, "pattern": pathPattern,
-				"not": object{"type": "string", "pattern": `^(` + strings.Join([]string{model.FieldID, model.FieldLastEventID, model.FieldLastUpdatedAt, model.FieldLastGeneration}, "|") + `)([.\[]|$)`},
+				"not": object{"type": "string", "pattern": `^(` + strings.Join(engineFields, "|") + `)([.\[]|$)`},
 			},
 			"payload": payloadSchema(),
 		},
+	}
+}
+
+func nameSchema() object {
+	return object{"type": "string", "pattern": "^[A-Za-z0-9_.-]+$", "maxLength": maxName}
+}
+
+func collectionSchema() object {
+	return object{"type": "string", "minLength": 1, "not": object{"enum": slices.Compact(slices.Sorted(slices.Values(reserved)))}}
+}
+
+func textSchema() object { return object{"type": "string", "minLength": 1} }
+
+func onSchema() object {
+	return object{
+		"type": "object", "minProperties": 1,
+		"propertyNames": object{"minLength": 1}, "additionalProperties": refTo("rules"),
 	}
 }
 
