@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -166,7 +167,7 @@ func (v versus) end(aggregateID string) {
 	case was != nil && is == nil:
 		c.Vanish++
 	default:
-		changes, more := authoring.Changes(was, is)
+		changes, more := v.changes(was, is)
 		c.OtherFields += int64(more)
 		if len(changes) > 0 {
 			c.Differ++
@@ -175,6 +176,33 @@ func (v versus) end(aggregateID string) {
 			c.field(aggregateID, f)
 		}
 	}
+}
+
+// changes lists what differs between two documents, or between two parts of a view and what they
+// contribute to its documents.
+func (v versus) changes(was, is bson.Raw) (changes []authoring.FieldChange, more int) {
+	if v.comparison.after.View() == nil {
+		return authoring.Changes(was, is)
+	}
+	changes, more = authoring.Changes(projection.WithoutDocuments(was), projection.WithoutDocuments(is))
+	var left, joined []string
+	for _, d := range authoring.Documents(was, is) {
+		switch d.What {
+		case authoring.Left:
+			left = append(left, d.Key)
+		case authoring.Joined:
+			joined = append(joined, d.Key)
+		case authoring.Changed:
+			for _, t := range d.Totals {
+				t.Path = "what it adds to " + t.Path
+				changes = append(changes, t)
+			}
+		}
+	}
+	if len(left)+len(joined) > 0 {
+		changes = append(changes, authoring.FieldChange{Path: "its document", Before: strings.Join(left, ", "), After: strings.Join(joined, ", ")})
+	}
+	return changes, more
 }
 
 // index matches an array's index in a path.

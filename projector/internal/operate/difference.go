@@ -46,7 +46,11 @@ func (p printer) comparison(c *comparison) {
 	case c.Kind == newKind:
 		p.line(1, "%d of the sampled aggregates concern it", c.Aggregates)
 	case c.folds():
-		p.line(1, "of %d sampled aggregates that concern it, %d would have a different document, %d would get a document, %d would lose their document", c.Aggregates, c.Differ, c.Appear, c.Vanish)
+		document := "document"
+		if c.after.View() != nil {
+			document = "part of the view"
+		}
+		p.line(1, "of %d sampled aggregates that concern it, %d would have a different %[5]s, %[3]d would get a %[5]s, %[4]d would lose their %[5]s", c.Aggregates, c.Differ, c.Appear, c.Vanish, document)
 	}
 	for i, f := range c.Fields {
 		if i == shownFields {

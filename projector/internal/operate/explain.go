@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -79,6 +81,10 @@ type explanation struct {
 	// fields as relaxed Extended JSON; null if there is no document.
 	LastEventID int64           `json:"lastEventId"`
 	Document    json.RawMessage `json:"document"`
+	// View says that Document is the aggregate's part of a view, which contributes to the
+	// documents with these Keys.
+	View bool     `json:"view,omitempty"`
+	Keys []string `json:"keys,omitempty"`
 	// Partial means that later events exist and were not read.
 	Partial bool `json:"partial,omitempty"`
 }
@@ -217,7 +223,12 @@ func (x *explainer) result(partial bool) (explanation, error) {
 			Waiting: x.replay.waiting,
 		}
 	}
-	if state := x.replay.fold.State(); state != nil {
+	state := x.replay.fold.State()
+	if r.View = x.View() != nil; r.View {
+		r.Keys = slices.Sorted(maps.Keys(projection.Contributions(state)))
+		state = projection.WithoutDocuments(state)
+	}
+	if state != nil {
 		text, err := bson.MarshalExtJSON(state, false, false)
 		if err != nil {
 			return explanation{}, fmt.Errorf("show the read model of aggregate %q in projection %s: %w", r.AggregateID, r.Projection, err)

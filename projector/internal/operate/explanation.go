@@ -41,12 +41,16 @@ func (p printer) explanation(x explanation) {
 	if x.Generation > 0 {
 		generation = fmt.Sprintf("generation %d, ", x.Generation)
 	}
-	p.line(0, "projection %s (%sdefinition %s, from %s), aggregate %s", x.Projection, generation, x.Hash, x.Origin, x.AggregateID)
+	kind, document := "projection", "document"
+	if x.View {
+		kind, document = "view", "part"
+	}
+	p.line(0, "%s %s (%sdefinition %s, from %s), aggregate %s", kind, x.Projection, generation, x.Hash, x.Origin, x.AggregateID)
 	if x.NotShown > 0 {
 		p.line(0, "earlier events, folded and not shown: %d (see --first and --last)", x.NotShown)
 	}
 	for _, step := range x.Steps {
-		p.step(step, x.Parked)
+		p.step(step, x.Parked, document)
 	}
 	if k := x.Parked; k != nil {
 		p.parking(*k)
@@ -56,19 +60,25 @@ func (p printer) explanation(x explanation) {
 		more = "; later events were not read"
 	}
 	if string(x.Document) == "null" {
-		p.line(0, "after event %d there is no document%s", x.LastEventID, more)
+		p.line(0, "after event %d there is no %s%s", x.LastEventID, document, more)
 		return
 	}
-	p.line(0, "the document after event %d%s:", x.LastEventID, more)
+	p.line(0, "the %s after event %d%s:", document, x.LastEventID, more)
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, x.Document, "", "  "); err == nil {
 		for line := range strings.Lines(pretty.String()) {
 			p.line(1, "%s", strings.TrimSuffix(line, "\n"))
 		}
 	}
+	switch {
+	case len(x.Keys) > 0:
+		p.line(0, "it contributes to %s", strings.Join(x.Keys, ", "))
+	case x.View:
+		p.line(0, "it contributes to no document: it has no key, or each gives no elements")
+	}
 }
 
-func (p printer) step(s explainedStep, parked *explainedParking) {
+func (p printer) step(s explainedStep, parked *explainedParking, document string) {
 	if s.Outcome == waits && parked != nil {
 		// One line after the steps counts the waiting events.
 		return
@@ -85,9 +95,9 @@ func (p printer) step(s explainedStep, parked *explainedParking) {
 	case s.Why != "":
 		outcome += ": " + s.Why
 	case s.Created:
-		outcome += ": the document is created"
+		outcome += ": the " + document + " is created"
 	case s.Deleted:
-		outcome += ": the document is deleted"
+		outcome += ": the " + document + " is deleted"
 	case len(s.Changes) == 0:
 		outcome += ": nothing changed"
 	}
@@ -100,6 +110,12 @@ func (p printer) step(s explainedStep, parked *explainedParking) {
 	}
 	if s.More > 0 {
 		p.line(1, "and %d more fields", s.More)
+	}
+	for _, d := range s.Documents {
+		p.line(1, "document %s %s", d.Key, d.What)
+		for _, c := range d.Totals {
+			p.line(3, "%s: %s -> %s", c.Path, orNothing(c.Before), orNothing(c.After))
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // projectionsCommands are the commands about projections and their generations.
@@ -29,6 +30,9 @@ type projectionsCommands struct {
 type projectionView struct {
 	Name     string `json:"name"`
 	Pipeline string `json:"pipeline"`
+	// ViewOf are the aggregate types of which a view makes its documents; none for another
+	// projection.
+	ViewOf []string `json:"viewOf,omitempty"`
 	// State is the result of [generation.Entry.Status].
 	State     string              `json:"state"`
 	Live      *liveView           `json:"live,omitempty"`
@@ -78,6 +82,7 @@ type podView struct {
 // history.
 func viewProjection(e *generation.Entry, full bool) projectionView {
 	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: e.Status(), RetiredAt: e.RetiredAt, GivenUp: e.GivenUp}
+	v.ViewOf = viewOf(e)
 	if l := e.Live; l != nil {
 		v.Live = &liveView{Generation: l.Generation, Hash: l.Hash, Collection: l.Collection, Since: l.Since}
 	}
@@ -105,6 +110,23 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 		}
 	}
 	return v
+}
+
+// viewOf returns the aggregate types of a view: of its live definition, or of the one that is
+// being built.
+func viewOf(e *generation.Entry) []string {
+	text := ""
+	switch {
+	case e.Live != nil:
+		text = e.Live.Text
+	case e.Building != nil:
+		text = e.Building.Text
+	}
+	// A definition of a later version that cannot be read is shown as it is.
+	if scope, err := projection.ScopeOf(text); err == nil && scope.View {
+		return scope.AggregateTypes
+	}
+	return nil
 }
 
 type projectionsListCommand struct {
@@ -141,6 +163,7 @@ func (c *projectionsListCommand) runOn(ctx context.Context, e *Environment, s *s
 			return fmt.Sprintf("%d (%s)", p.Building.Generation, p.Building.Hash)
 		}},
 		cli.Column[projectionView]{Name: "collection", Text: collectionOf},
+		cli.Column[projectionView]{Name: "view of", Text: func(p projectionView) string { return strings.Join(p.ViewOf, ", ") }},
 		cli.Column[projectionView]{Name: "left behind", Text: func(p projectionView) string { return strings.Join(p.Left, ", ") }},
 		cli.Column[projectionView]{Name: "reason", Text: reasonOf},
 	)
@@ -235,6 +258,7 @@ func projectionFields(view projectionView) []cli.Column[projectionView] {
 		fields = append(fields, cli.Column[projectionView]{Name: name, Text: func(projectionView) string { return text }})
 	}
 	add("name", view.Name)
+	add("view of", strings.Join(view.ViewOf, ", "))
 	add("state", view.State)
 	add("retired at", optionalTime(view.RetiredAt))
 	if l := view.Live; l != nil {

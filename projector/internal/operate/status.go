@@ -302,6 +302,10 @@ func (p printer) pipeline(s pipelineStatus, now time.Time) {
 				text += ": " + b.Reason
 			}
 		}
-		p.line(1, "projection %s: %s", q.Name, text)
+		kind := "projection"
+		if q.ViewOf != nil {
+			kind = "view"
+		}
+		p.line(1, "%s %s: %s", kind, q.Name, text)
 	}
 }

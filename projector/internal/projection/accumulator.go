@@ -78,6 +78,9 @@ func (a *Accumulator) Concerned() bool { return a.concerned }
 // State returns the own fields of the document so far; nil if there is none.
 func (a *Accumulator) State() State { return a.document.state() }
 
+// View reports whether the projection is a view, so that the document is a part.
+func (a *Accumulator) View() bool { return a.projection.view != nil }
+
 // Size is the size of the own fields of the document so far, in bytes.
 func (a *Accumulator) Size() int { return a.document.size() }
 

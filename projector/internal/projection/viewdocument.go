@@ -393,3 +393,42 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	}
 	return finishDocument(dst, start), nil
 }
+
+// Contributions returns what a part adds to the totals of each document, by the document's key.
+// A total to which several elements add has their values in an array.
+func Contributions(part State) map[string]State {
+	all := map[string]map[string][]bson.RawValue{}
+	for _, c := range contributionsOf(part, "") {
+		if all[c.key] == nil {
+			all[c.key] = map[string][]bson.RawValue{}
+		}
+		for r := readFields(c.totals); ; {
+			name, value, ok := r.next()
+			if !ok {
+				break
+			}
+			all[c.key][string(name)] = append(all[c.key][string(name)], value)
+		}
+	}
+	found := make(map[string]State, len(all))
+	for key, totals := range all {
+		start, dst := bsoncore.AppendDocumentStart(nil)
+		for _, name := range sortedKeys(totals) {
+			value := totals[name][0]
+			if len(totals[name]) > 1 {
+				value = arrayOf(bson.RawValue{}, totals[name])
+			}
+			dst = appendField(dst, name, value)
+		}
+		found[key] = finishDocument(dst, start)
+	}
+	return found
+}
+
+// WithoutDocuments returns a part without the list of its documents; nil for no part.
+func WithoutDocuments(part State) State {
+	if part == nil {
+		return nil
+	}
+	return ownFields(part)
+}

@@ -50,7 +50,7 @@ func flatten(definition string) map[string]string {
 		if list, ok := v.([]any); ok && len(list) > 0 {
 			if _, ok := list[0].(map[string]any); ok {
 				for i, element := range list {
-					walk(append(slices.Clone(path), fmt.Sprintf("(%d)", i+1)), element)
+					walk(append(slices.Clone(path), nameOf(element, i)), element)
 				}
 				return
 			}
@@ -59,4 +59,15 @@ func flatten(definition string) map[string]string {
 	}
 	walk(nil, v)
 	return found
+}
+
+// nameOf names an element of a list: a source of a view by its aggregates, so that another source
+// does not change the name, and others by their position.
+func nameOf(element any, i int) string {
+	if source, ok := element.(map[string]any); ok {
+		if aggregateType, ok := source["aggregateType"].(string); ok {
+			return aggregateType
+		}
+	}
+	return fmt.Sprintf("(%d)", i+1)
 }

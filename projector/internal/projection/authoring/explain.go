@@ -33,12 +33,14 @@ type Step struct {
 	Why string `json:"why,omitempty"`
 	// Evaluations are the expressions that ran, in their order. A projection in Go has none.
 	Evaluations []projection.Evaluation `json:"evaluations,omitempty"`
-	// Created and Deleted say that the document was created or deleted.
+	// Created and Deleted say that the document, or the part of a view, was created or deleted.
 	Created bool `json:"created,omitempty"`
 	Deleted bool `json:"deleted,omitempty"`
 	// Changes are the first fields that changed, and More how many others did.
 	Changes []FieldChange `json:"changes,omitempty"`
 	More    int           `json:"more,omitempty"`
+	// Documents are the documents of a view that change with the part.
+	Documents []DocumentChange `json:"documents,omitempty"`
 	// Err is why the event failed; nil if it did not.
 	Err *projection.Error `json:"-"`
 }
@@ -60,6 +62,10 @@ func Explain(a *projection.Accumulator, ev *event.Event) Step {
 	default:
 		after := a.State()
 		s.Outcome, s.Created, s.Deleted = Applied, before == nil && after != nil, before != nil && after == nil
+		if a.View() {
+			s.Documents = Documents(before, after)
+			before, after = projection.WithoutDocuments(before), projection.WithoutDocuments(after)
+		}
 		if !s.Deleted {
 			s.Changes, s.More = Changes(before, after)
 		}
