@@ -63,6 +63,9 @@ func (i *Inference) Starter(fileName string) (Starter, error) {
 	}
 	key := scalar("projections")
 	key.HeadComment = starterComment
+	if references := i.references(); len(references) > 0 {
+		key.HeadComment += "\n\n" + strings.Join(references, "\n") + "\nA document that is made of several aggregates is a view: docs/views.md says how."
+	}
 	root.Content = append(root.Content, key, projections)
 	i.section(root)
 	var err error
@@ -79,6 +82,28 @@ which documents are expected. A document may have other fields, unless exact: tr
 	tests.Content = append(tests.Content, file, scalar(fileName), scalar("tests"), cases)
 	s.Tests, err = encodeYAML(tests)
 	return s, err
+}
+
+// references says which events probably name aggregates of another type: they have a field such
+// as customerId, and there are aggregates of the type Customer.
+func (i *Inference) references() (lines []string) {
+	for _, from := range slices.Sorted(maps.Keys(i.types)) {
+		for _, to := range slices.Sorted(maps.Keys(i.types)) {
+			var fields []string
+			for _, eventType := range i.types[from] {
+				for name := range i.events[eventType].fields {
+					if from != to && from != "" && to != "" && !slices.Contains(fields, name) && (strings.EqualFold(name, to+"Id") || strings.EqualFold(name, to+"_id") || strings.EqualFold(name, to)) {
+						fields = append(fields, name)
+					}
+				}
+			}
+			if len(fields) > 0 {
+				slices.Sort(fields)
+				lines = append(lines, fmt.Sprintf("Events of %s name a %s, by payload.%s.", from, to, strings.Join(fields, ", payload.")))
+			}
+		}
+	}
+	return lines
 }
 
 // starterProjection is the projection of one aggregate type.
