@@ -94,7 +94,7 @@ func (s *Stores) merge(w *model.Write, key string, before bson.Raw) (bson.Raw, e
 		next, merged, err = w.View.Merge(key, document, []model.PartChange{{AggregateID: w.AggregateID, Before: before, After: w.Document}})
 	}
 	if err == nil && !merged {
-		next, err = w.View.Whole(key, s.contributing(w, key))
+		next, err = model.Whole(w.View, key, s.contributing(w, key))
 	}
 	if err != nil || next == nil {
 		return nil, err
