@@ -161,7 +161,7 @@ func (p *pipeline) verify() {
 	defer standstill.Stop()
 	for highest := -1; ; {
 		begun := time.Now()
-		report, err := verify.ReadModels(p.t.Context(), p.store(), p.readModels(), p.workload.Fold, verify.Options{})
+		report, err := verify.ReadModels(p.t.Context(), p.store(), p.readModels(), p.workload.Oracle, verify.Options{})
 		switch {
 		case err != nil:
 			report = new(verify.Report)

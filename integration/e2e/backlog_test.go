@@ -82,7 +82,7 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 		return err == nil && left.Active == 0 && b.shows(m, 0, 0)
 	})
 	models := store.Database().Client().Database(harness.ReadModelsDatabase)
-	report, err := verify.ReadModels(ctx, store, models, w.Fold, verify.Options{})
+	report, err := verify.ReadModels(ctx, store, models, w.Oracle, verify.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

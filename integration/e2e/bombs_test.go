@@ -89,7 +89,7 @@ projections:
     on:
       Counted: {inc: {count: "1"}}
 `),
-		Fold: func(events []workload.Event) (string, bson.M) {
+		Oracle: workload.Oracle{Fold: func(events []workload.Event) (string, bson.M) {
 			collection := "neighbours"
 			if events[0].AggregateType == "Attacked" {
 				collection = "attacked"
@@ -99,7 +99,7 @@ projections:
 				document["result"] = strings.Repeat("b", growth)
 			}
 			return collection, document
-		},
+		}},
 	}
 	// All events of these types fail. With a lower limit, most would be parked with the reason rule.
 	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_FAILURE_LIMIT=1", projectorGoMem)

@@ -72,7 +72,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 			t.Helper()
 			healthy, bad := accountsInBuckets(t)
 			s := newScenario(t, &workload.Workload{
-				Name: "accounts", Projections: []byte(accountProjections), Collections: []string{accounts}, Fold: foldAccount,
+				Name: "accounts", Projections: []byte(accountProjections), Collections: []string{accounts}, Oracle: workload.Oracle{Fold: foldAccount},
 			})
 			store := capability[documentFailer](s, "fail writes of single documents")
 			s.SetEnv("PENSTOCK_SESSION_MODE=bucket", fmt.Sprint("PENSTOCK_SESSION_BUCKETS=", brokenBuckets))

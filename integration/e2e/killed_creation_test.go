@@ -27,7 +27,7 @@ func projectorKilledDuringACreation(t *testing.T) {
 	drafts := func(n string) string {
 		return fmt.Sprintf("  - {name: drafts, collection: drafts, on: {Opened: {set: {open: 'true'}}, Counted: {inc: {n: %s}}, Withdrawn: {delete: true}}}\n", n)
 	}
-	s := &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "drafts", Projections: []byte("projections:\n" + drafts("payload.n")), Fold: foldDrafts},
+	s := &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "drafts", Projections: []byte("projections:\n" + drafts("payload.n")), Oracle: workload.Oracle{Fold: foldDrafts}},
 		harness.TopicOptions{LockDuration: 5 * time.Second})}
 	store := capability[writeHolder](s.scenario, "hold writes back")
 	s.start(1, 1)

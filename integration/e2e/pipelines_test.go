@@ -191,7 +191,7 @@ func (r *release) await() {
 	defer cancel()
 	models := r.events.Database().Client().Database(r.modelsDatabase)
 	for {
-		report, err := verify.ReadModels(r.t.Context(), r.events, models, r.workload.Fold, verify.Options{})
+		report, err := verify.ReadModels(r.t.Context(), r.events, models, r.workload.Oracle, verify.Options{})
 		if err != nil {
 			r.t.Fatal(err)
 		}

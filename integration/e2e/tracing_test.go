@@ -267,8 +267,8 @@ func (s *traced) checkRebuild() {
 	before := count()
 	change := s.workload.Change
 	s.rollOut(change.Projections, 1)
-	s.awaitLive(map[string]int64{change.Projection: 2})
-	s.workload.Fold = change.Fold
+	s.awaitLive(map[string]int64{change.Changed[0].Projection: 2})
+	s.workload.Oracle = change.Oracle
 	s.awaitReadModels()
 	for _, process := range s.Running() {
 		s.stopped(process) // a stopping process exports its remaining spans

@@ -137,7 +137,7 @@ func TestAMQPOverWebSockets(t *testing.T) {
 			defer tick.Stop()
 			deadline := time.After(settleTimeout())
 			for {
-				report, err := verify.ReadModels(t.Context(), store, models, w.Fold, verify.Options{})
+				report, err := verify.ReadModels(t.Context(), store, models, w.Oracle, verify.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

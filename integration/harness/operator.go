@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,6 +60,8 @@ type Verified struct {
 type Finding struct {
 	Projection  string `json:"projection"`
 	AggregateID string `json:"aggregateId"`
+	// Document is the _id of a document of a view; AggregateID is empty then.
+	Document    string `json:"document"`
 	Kind        string `json:"kind"`
 	Detail      string `json:"detail"`
 	Repaired    bool   `json:"repaired"`
@@ -68,9 +71,12 @@ type Finding struct {
 	} `json:"differences"`
 }
 
+// ID returns the _id of the read model.
+func (f Finding) ID() string { return cmp.Or(f.Document, f.AggregateID) }
+
 // String returns the finding in short.
 func (f Finding) String() string {
-	text := fmt.Sprintf("%s %s: %s", f.Projection, f.AggregateID, f.Kind)
+	text := fmt.Sprintf("%s %s: %s", f.Projection, f.ID(), f.Kind)
 	for _, d := range f.Differences {
 		text += " " + d.Path
 	}

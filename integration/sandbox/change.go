@@ -3,22 +3,23 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/verify"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // operatorPoll is the interval at which the commands that list are run.
 const operatorPoll = 500 * time.Millisecond
 
-// RebuildResult is the outcome of the second act.
+// RebuildResult is the outcome of the second act for one projection.
 type RebuildResult struct {
 	Projection string
 	Generation int64
@@ -26,9 +27,7 @@ type RebuildResult struct {
 	Took time.Duration
 	// Reads are the results of a reader of the changed collection in this time.
 	Reads verify.Reads
-	// P50 and P99 are the times from insert to read model in the second act.
-	P50, P99 time.Duration
-	// Falsified is the aggregate whose document was falsified; empty if no aggregate of the
+	// Falsified is the _id of the document that was falsified; empty if no aggregate of the
 	// collection is complete. Found are the findings before the repair, Left those after
 	// it.
 	Falsified   string
@@ -40,7 +39,7 @@ func (r *RebuildResult) exact() bool {
 	if r.Falsified == "" {
 		return len(r.Found) == 0
 	}
-	return len(r.Found) == 1 && r.Found[0].AggregateID == r.Falsified && r.Found[0].Kind == "different"
+	return len(r.Found) == 1 && r.Found[0].ID() == r.Falsified && r.Found[0].Kind == "different"
 }
 
 // OK reports whether readers saw whole collections of one definition only, and exactly the
@@ -72,46 +71,58 @@ func (r *RebuildResult) problems() []string {
 	return problems
 }
 
-// rebuild runs the second act: the projections change, and then a document is falsified.
-func (r *run) rebuild(ctx context.Context) (*RebuildResult, error) {
-	change := r.opts.Workload.Change
-	result := &RebuildResult{Projection: change.Projection}
+// rebuild runs the second act: the projections change, and then documents are falsified.
+func (r *run) rebuild(ctx context.Context) ([]RebuildResult, error) {
+	changed := r.opts.Workload.Change.Changed
+	results := make([]RebuildResult, len(changed))
 	r.monitor.setPhase(phaseRebuilding)
-	collection := r.models.Collection(change.Collection)
-	reader := verify.NewReader(collection, change.Field)
-	r.monitor.setReader(reader)
+	readers := make(map[string]*verify.Reader, len(changed))
+	for i, c := range changed {
+		results[i].Projection = c.Projection
+		readers[c.Projection] = verify.NewReader(r.models.Collection(c.Collection), c.Field)
+	}
+	r.monitor.setReaders(readers)
 
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	group, reading := errgroup.WithContext(reading)
-	group.Go(func() error { return reader.Run(reading) })
+	for _, reader := range readers {
+		group.Go(func() error { return reader.Run(reading) })
+	}
 	group.Go(func() error {
 		defer stop()
-		return r.promote(reading, result)
+		return r.promote(reading, results)
 	})
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	result.Reads = reader.Reads()
-	r.opts.View.Note(fmt.Sprintf("generation %d of %s is live, %s after the new file", result.Generation, result.Projection, result.Took.Round(100*time.Millisecond)))
 
 	r.monitor.setPhase(phaseVerifying)
-	if err := r.falsify(ctx, collection, result); err != nil {
-		return nil, err
+	for i := range results {
+		result := &results[i]
+		result.Reads = readers[result.Projection].Reads()
+		if err := r.falsify(ctx, changed[i], result); err != nil {
+			return nil, err
+		}
+		if err := r.verify(ctx, result); err != nil {
+			return nil, err
+		}
 	}
-	return result, r.verify(ctx, result)
+	return results, nil
 }
 
 // promote replaces the projectors one by one, with the new projections file, and waits
-// until the new generation is live.
-func (r *run) promote(ctx context.Context, result *RebuildResult) error {
+// until all new generations are live.
+func (r *run) promote(ctx context.Context, results []RebuildResult) error {
 	ctx, progress, end := stalling(ctx, r.opts.Stall)
 	defer end()
 	begun := time.Now()
 	if err := r.pipeline.SetProjections(r.opts.Workload.Change.Projections); err != nil {
 		return err
 	}
-	r.opts.View.Note(fmt.Sprintf("the projections file has another definition of %s", result.Projection))
+	for i := range results {
+		r.opts.View.Note(fmt.Sprintf("the projections file has another definition of %s", results[i].Projection))
+	}
 	for _, process := range r.pipeline.Running() {
 		if strings.HasPrefix(process.Name, publisherPrefix) {
 			continue
@@ -122,29 +133,38 @@ func (r *run) promote(ctx context.Context, result *RebuildResult) error {
 		progress()
 		r.opts.View.Note("replaced " + process.Name)
 	}
-	var last RebuildStatus
+	var last []RebuildStatus
 	poll := time.NewTicker(operatorPoll)
 	defer poll.Stop()
 	for {
-		state, err := r.look(ctx, result.Projection)
+		states, err := r.look(ctx, results)
 		if err != nil {
 			return err
 		}
-		if state != last {
-			last = state
+		if !slices.Equal(states, last) {
+			last = states
 			progress()
 		}
-		if state.State == "failed" {
-			return fmt.Errorf("rebuild %s: it failed: %s", result.Projection, state.Reason)
+		waiting := ""
+		for i, state := range states {
+			result := &results[i]
+			switch {
+			case state.State == "failed":
+				return fmt.Errorf("rebuild %s: it failed: %s", result.Projection, state.Reason)
+			case state.Live <= generationBefore || state.Building != 0:
+				waiting = fmt.Sprintf("%s, which is %s", result.Projection, state.State)
+			case result.Generation == 0:
+				result.Generation, result.Took = state.Live, time.Since(begun)
+				r.opts.View.Note(fmt.Sprintf("generation %d of %s is live, %s after the new file", result.Generation, result.Projection, result.Took.Round(100*time.Millisecond)))
+			}
 		}
-		if state.Live > generationBefore && state.Building == 0 {
-			result.Generation, result.Took = state.Live, time.Since(begun)
+		if waiting == "" {
 			return nil
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return fmt.Errorf("await the new generation of %s, which is %s: %w", result.Projection, state.State, context.Cause(ctx))
+			return fmt.Errorf("await the new generation of %s: %w", waiting, context.Cause(ctx))
 		}
 	}
 }
@@ -164,19 +184,22 @@ func (r *run) replace(ctx context.Context, process *harness.Process) error {
 	return started.AwaitReady(ctx)
 }
 
-// look reads the state of the rebuild by the projector's commands, and shows it.
-func (r *run) look(ctx context.Context, projection string) (RebuildStatus, error) {
+// look reads the states of the rebuilds by the projector's commands, and shows them.
+func (r *run) look(ctx context.Context, results []RebuildResult) ([]RebuildStatus, error) {
 	projections, err := r.pipeline.Projections(ctx)
 	if err != nil {
-		return RebuildStatus{}, err
+		return nil, err
 	}
-	jobs, err := r.pipeline.Jobs(ctx, "--projection="+projection)
-	if err != nil {
-		return RebuildStatus{}, err
+	statuses := make([]RebuildStatus, len(results))
+	for i := range results {
+		jobs, err := r.pipeline.Jobs(ctx, "--projection="+results[i].Projection)
+		if err != nil {
+			return nil, err
+		}
+		statuses[i] = rebuildStatus(results[i].Projection, projections, jobs)
 	}
-	status := rebuildStatus(projection, projections, jobs)
-	r.monitor.setRebuild(status)
-	return status, nil
+	r.monitor.setRebuilds(statuses)
+	return statuses, nil
 }
 
 // rebuildStatus returns the state of a projection from the output of the commands.
@@ -202,8 +225,10 @@ func rebuildStatus(projection string, projections []harness.ProjectionState, job
 }
 
 // falsify changes a read model whose aggregate has no more events, so that only a repair
-// changes it again.
-func (r *run) falsify(ctx context.Context, collection *mongo.Collection, result *RebuildResult) error {
+// changes it again. A document of a view has no watermark. Later events do not correct its
+// totals either.
+func (r *run) falsify(ctx context.Context, changed workload.Changed, result *RebuildResult) error {
+	collection := r.models.Collection(changed.Collection)
 	last := make(map[string]int64)
 	for i := range r.opts.Workload.Events {
 		last[r.opts.Workload.Events[i].AggregateID] = r.opts.Workload.Events[i].EventID
@@ -215,10 +240,10 @@ func (r *run) falsify(ctx context.Context, collection *mongo.Collection, result 
 	defer cursor.Close(context.WithoutCancel(ctx))
 	for cursor.Next(ctx) {
 		id, _ := cursor.Current.Lookup("_id").StringValueOK()
-		if shown, _ := cursor.Current.Lookup("lastEventId").AsInt64OK(); id == "" || shown != last[id] {
+		if shown, ok := cursor.Current.Lookup("lastEventId").AsInt64OK(); id == "" || ok && shown != last[id] {
 			continue
 		}
-		if _, err := collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, r.opts.Workload.Change.Falsify); err != nil {
+		if _, err := collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, changed.Falsify); err != nil {
 			return fmt.Errorf("falsify %s: %w", id, err)
 		}
 		result.Falsified = id
@@ -246,7 +271,7 @@ func (r *run) verify(ctx context.Context, result *RebuildResult) (err error) {
 	}
 	for _, f := range repaired {
 		if f.RepairError != "" {
-			r.opts.View.Note(fmt.Sprintf("projector verify --repair: %s not repaired: %s", f.AggregateID, f.RepairError))
+			r.opts.View.Note(fmt.Sprintf("projector verify --repair: %s not repaired: %s", f.ID(), f.RepairError))
 		}
 	}
 	if result.Left, err = r.find(ctx, only); err != nil {

@@ -33,12 +33,12 @@ func TestRebuildStatusEqualsTheOutputOfTheCommands(t *testing.T) {
 
 	got.Reads = verify.Reads{Total: 17, Mixed: 2}
 	var out bytes.Buffer
-	NewPlainView(&out).Show(Status{Phase: phaseRebuilding, Elapsed: time.Second, Rebuild: &got})
+	NewPlainView(&out).Show(Status{Phase: phaseRebuilding, Elapsed: time.Second, Rebuilds: []RebuildStatus{got}})
 	if line := `orders generation=2 state="catching up" job=sweep events=300/900 reads=17 empty=0 mixed=2`; !strings.Contains(out.String(), line) {
 		t.Errorf("the line is\n%s", out.String())
 	}
 	for _, text := range []string{"sweep", "catching up", "orders", "17", "0 empty, 2 mixed"} {
-		if screen := (screenModel{status: Status{Rebuild: &got}}).View().Content; !strings.Contains(screen, text) {
+		if screen := (screenModel{status: Status{Rebuilds: []RebuildStatus{got}}}).View().Content; !strings.Contains(screen, text) {
 			t.Errorf("the screen does not show %q:\n%s", text, screen)
 		}
 	}

@@ -33,9 +33,10 @@ type monitor struct {
 	// process's count is kept.
 	sessions, duplicates map[string]int
 	history              []sample
-	// rebuild is the last known state; reader is nil before the second act.
-	rebuild RebuildStatus
-	reader  *verify.Reader
+	// rebuilds are the last known states, readers those of the projections. Both are empty
+	// before the second act.
+	rebuilds []RebuildStatus
+	readers  map[string]*verify.Reader
 }
 
 // sample is how many events were projected at a time.
@@ -57,16 +58,16 @@ func (m *monitor) setPhase(p Phase) {
 	m.phase = p
 }
 
-func (m *monitor) setReader(r *verify.Reader) {
+func (m *monitor) setReaders(readers map[string]*verify.Reader) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reader = r
+	m.readers = readers
 }
 
-func (m *monitor) setRebuild(s RebuildStatus) {
+func (m *monitor) setRebuilds(s []RebuildStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rebuild = s
+	m.rebuilds = s
 }
 
 // run shows a status at each interval until ctx ends.
@@ -127,10 +128,9 @@ func (m *monitor) status() Status {
 		Projected: projected, ProjectedRate: projected - m.history[0].projected,
 		DuplicatesDropped: broker.DuplicatesDropped,
 	}
-	if m.reader != nil {
-		rebuild := m.rebuild
-		rebuild.Reads = m.reader.Reads()
-		s.Rebuild = &rebuild
+	for _, rebuild := range m.rebuilds {
+		rebuild.Reads = m.readers[rebuild.Projection].Reads()
+		s.Rebuilds = append(s.Rebuilds, rebuild)
 	}
 	for _, n := range m.sessions {
 		s.Sessions += n

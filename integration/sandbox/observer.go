@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,20 +21,27 @@ import (
 type observer struct {
 	models      *mongo.Database
 	collections []string
+	views       []workload.View
 
-	mu sync.Mutex
-	// storedAt holds each aggregate's times of insert, in eventId order.
-	storedAt  map[string][]time.Time
-	projected map[string]int64
-	total     int
-	latencies []time.Duration
+	mu         sync.Mutex
+	aggregates map[string]*observed
+	total      int
+	latencies  []time.Duration
 }
 
-func newObserver(models *mongo.Database, collections []string) *observer {
-	return &observer{
-		models: models, collections: collections,
-		storedAt: make(map[string][]time.Time), projected: make(map[string]int64),
-	}
+// observed is what an observer knows of an aggregate.
+type observed struct {
+	// storedAt holds the times of insert, in eventId order.
+	storedAt []time.Time
+	// shown has the last event that the aggregate's read model shows, under the name "", and
+	// the last event that each view shows, under the view's name.
+	shown map[string]int64
+	// projected is the last event that all of them show.
+	projected int64
+}
+
+func newObserver(models *mongo.Database, w *workload.Workload) *observer {
+	return &observer{models: models, collections: w.Collections, views: w.Views, aggregates: make(map[string]*observed)}
 }
 
 // stored records events that are about to be stored.
@@ -41,27 +49,43 @@ func (o *observer) stored(batch []workload.Event, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range batch {
-		o.storedAt[batch[i].AggregateID] = append(o.storedAt[batch[i].AggregateID], at)
+		a := o.aggregates[batch[i].AggregateID]
+		if a == nil {
+			a = &observed{shown: map[string]int64{"": 0}}
+			for _, view := range o.views {
+				if slices.Contains(view.AggregateTypes, batch[i].AggregateType) {
+					a.shown[view.Projection] = 0
+				}
+			}
+			o.aggregates[batch[i].AggregateID] = a
+		}
+		a.storedAt = append(a.storedAt, at)
 	}
 }
 
-// shown records that a read model shows its aggregate's events up to last.
-func (o *observer) shown(aggregateID string, last int64, at time.Time) {
+// shown records that a read model, or a view, shows an aggregate's events up to last.
+func (o *observer) shown(view, aggregateID string, last int64, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	times := o.storedAt[aggregateID]
-	before := o.projected[aggregateID]
-	last = min(last, int64(len(times)))
-	for n := before; n < last; n++ {
-		o.latencies = append(o.latencies, at.Sub(times[n]))
+	a := o.aggregates[aggregateID]
+	if a == nil {
+		return
 	}
-	if last > before {
-		o.projected[aggregateID] = last
-		o.total += int(last - before)
+	a.shown[view] = max(a.shown[view], min(last, int64(len(a.storedAt))))
+	last = slices.Min(slices.Collect(maps.Values(a.shown)))
+	for _, stored := range a.storedAt[a.projected:last] {
+		o.latencies = append(o.latencies, at.Sub(stored))
 	}
+	o.total += int(last - a.projected)
+	a.projected = last
 }
 
-// projectedEvents counts the events whose effect is in a read model.
+// isView reports whether a projection is a view.
+func (o *observer) isView(projection string) bool {
+	return slices.ContainsFunc(o.views, func(v workload.View) bool { return v.Projection == projection })
+}
+
+// projectedEvents counts the events whose effect is in a read model and in the views.
 func (o *observer) projectedEvents() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -135,12 +159,18 @@ func (o *observer) watch(ctx context.Context, stream *mongo.ChangeStream) error 
 			}
 			continue
 		}
+		view := ""
 		id, ok := c.DocumentKey.ID.StringValueOK()
 		if !ok {
-			// The change is of a side watermark, whose key has the projection too.
-			id, _ = c.DocumentKey.ID.Document().Lookup("aggregateId").StringValueOK()
+			// The change is of a side watermark, whose key has the projection too. That of a view
+			// has the aggregate's part.
+			key := c.DocumentKey.ID.Document()
+			id, _ = key.Lookup("aggregateId").StringValueOK()
+			if projection, _ := key.Lookup("projection").StringValueOK(); o.isView(projection) {
+				view = projection
+			}
 		}
-		o.shown(id, max(c.FullDocument.LastEventID, c.UpdateDescription.UpdatedFields.LastEventID), time.Now())
+		o.shown(view, id, max(c.FullDocument.LastEventID, c.UpdateDescription.UpdatedFields.LastEventID), time.Now())
 	}
 	if err := stream.Err(); err != nil {
 		return fmt.Errorf("watch the read models: %w", err)
@@ -160,7 +190,7 @@ func (o *observer) replaced(ctx context.Context, collection *mongo.Collection) e
 	for cursor.Next(ctx) {
 		id, _ := cursor.Current.Lookup("_id").StringValueOK()
 		last, _ := cursor.Current.Lookup("lastEventId").AsInt64OK()
-		o.shown(id, last, time.Now())
+		o.shown("", id, last, time.Now())
 	}
 	if err := cursor.Err(); err != nil {
 		return fmt.Errorf("read the new generation of %s: %w", collection.Name(), err)

@@ -18,7 +18,7 @@ func TestObserverSeesEventsThatARenameShows(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	models := client.Database("models")
-	o := newObserver(models, []string{"orderReadModels"})
+	o := newObserver(models, &workload.Workload{Collections: []string{"orderReadModels"}})
 	o.stored([]workload.Event{{AggregateID: "a", EventID: 1}, {AggregateID: "a", EventID: 2}, {AggregateID: "b", EventID: 1}, {AggregateID: "c", EventID: 1}}, time.Now())
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -61,5 +61,5 @@ func TestObserverSeesEventsThatARenameShows(t *testing.T) {
 func (o *observer) shows(aggregateID string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.projected[aggregateID] > 0
+	return o.aggregates[aggregateID].projected > 0
 }

@@ -49,7 +49,10 @@ func (v *PlainView) Show(s Status) {
 	fmt.Fprintf(v.out, "%6s  %-10s leader=%s epoch=%d stored=%d/%d published=%d projected=%d lag=%d rate=%d/s sessions=%d duplicates=%d+%d\n",
 		s.Elapsed.Truncate(100*time.Millisecond), s.Phase, leader, s.Epoch, s.Stored, s.Total, s.Published,
 		s.Projected, s.Lag(), s.ProjectedRate, s.Sessions, s.DuplicatesDropped, s.DuplicatesMet)
-	if r := s.Rebuild; r != nil && s.Phase == phaseRebuilding && r.Projection != "" {
+	if s.Phase != phaseRebuilding {
+		return
+	}
+	for _, r := range s.Rebuilds {
 		fmt.Fprintf(v.out, "        %s generation=%d state=%q", r.Projection, max(r.Live, r.Building), r.State)
 		if r.Job != "" {
 			fmt.Fprintf(v.out, " job=%s events=%d/%d", r.Job, r.Done, r.Total)

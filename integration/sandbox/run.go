@@ -48,8 +48,11 @@ type Result struct {
 	Took      time.Duration
 	Projected int
 	P50, P99  time.Duration
-	// Rebuild is the outcome of the second act; nil if the workload has none.
-	Rebuild *RebuildResult
+	// Rebuilds are the outcomes of the second act, one for each changed projection; empty if
+	// the workload has no second act.
+	Rebuilds []RebuildResult
+	// RebuildP50 and RebuildP99 are the times from insert to read model in the second act.
+	RebuildP50, RebuildP99 time.Duration
 }
 
 // errStalled ends a run that makes no progress.
@@ -76,7 +79,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 	defer pipeline.Kill()
 
 	r := &run{opts: opts, pipeline: pipeline, events: events, models: client.Database(harness.ReadModelsDatabase)}
-	r.observer = newObserver(r.models, opts.Workload.Collections)
+	r.observer = newObserver(r.models, opts.Workload)
 	r.loader = &loader{events: events, inserted: r.observer.stored}
 	r.monitor = &monitor{
 		pipeline: pipeline, broker: opts.Broker, observer: r.observer, loader: r.loader,
@@ -191,7 +194,7 @@ func (r *run) failover(ctx context.Context, events []workload.Event, result *Res
 	return err
 }
 
-// change is the second act: a projection is rebuilt and verified while the other events
+// change is the second act: projections are rebuilt and verified while the other events
 // are stored slowly. After the verification the remaining events are stored at once.
 func (r *run) change(ctx context.Context, events []workload.Event, result *Result) error {
 	perEvent := slowly * r.opts.LoadTime / time.Duration(result.Projected)
@@ -201,10 +204,10 @@ func (r *run) change(ctx context.Context, events []workload.Event, result *Resul
 		return r.loader.run(ctx, loadPart{events: events, over: perEvent * time.Duration(len(events)), hurry: hurry})
 	})
 	group.Go(func() (err error) {
-		if result.Rebuild, err = r.rebuild(ctx); err != nil {
+		if result.Rebuilds, err = r.rebuild(ctx); err != nil {
 			return err
 		}
-		result.Rebuild.P50, result.Rebuild.P99 = r.observer.percentiles()
+		result.RebuildP50, result.RebuildP99 = r.observer.percentiles()
 		r.monitor.setPhase(phaseRunning)
 		close(hurry)
 		return r.awaitProjected(ctx, len(r.opts.Workload.Events))
@@ -219,11 +222,11 @@ func (r *run) finish(ctx context.Context, result *Result) error {
 	if err := r.pipeline.Stop(ctx); err != nil {
 		return err
 	}
-	fold := r.opts.Workload.Fold
-	if result.Rebuild != nil {
-		fold = r.opts.Workload.Change.Fold
+	oracle := r.opts.Workload.Oracle
+	if result.Rebuilds != nil {
+		oracle = r.opts.Workload.Change.Oracle
 	}
-	report, err := verify.ReadModels(ctx, r.events, r.models, fold, verify.Options{})
+	report, err := verify.ReadModels(ctx, r.events, r.models, oracle, verify.Options{})
 	if err != nil {
 		return err
 	}

@@ -104,8 +104,8 @@ func (m screenModel) View() tea.View {
 	fmt.Fprintf(&b, "  lag         %-22s rate        %d/s\n", fmt.Sprintf("%d events", s.Lag()), s.ProjectedRate)
 	fmt.Fprintf(&b, "  sessions    %-22d duplicates  %d dropped by the broker, %d met by projectors\n\n",
 		s.Sessions, s.DuplicatesDropped, s.DuplicatesMet)
-	if s.Rebuild != nil {
-		b.WriteString(s.Rebuild.view())
+	for _, rebuild := range s.Rebuilds {
+		b.WriteString(rebuild.view())
 	}
 	for _, page := range s.Pages {
 		fmt.Fprintf(&b, "  %-11s %s\n", page.Service, page.URL)
@@ -120,10 +120,8 @@ func (m screenModel) View() tea.View {
 // view draws the rebuild.
 func (r *RebuildStatus) view() string {
 	var b strings.Builder
-	if r.Projection != "" {
-		fmt.Fprintf(&b, "  %-10s %s %s\n", cmp.Or(r.Job, "rebuild"), bar(int(r.Done), int(r.Total)), r.State)
-		fmt.Fprintf(&b, "  projection  %-22s generation  %d\n", r.Projection, max(r.Live, r.Building))
-	}
+	fmt.Fprintf(&b, "  %-10s %s %s\n", cmp.Or(r.Job, "rebuild"), bar(int(r.Done), int(r.Total)), r.State)
+	fmt.Fprintf(&b, "  projection  %-22s generation  %d\n", r.Projection, max(r.Live, r.Building))
 	fmt.Fprintf(&b, "  reads       %-22d of them      %d empty, %d mixed\n\n", r.Reads.Total, r.Reads.Empty, r.Reads.Mixed)
 	return b.String()
 }

@@ -44,8 +44,8 @@ type Status struct {
 	// Pages are the status pages of the running services, by name. A replaced service has
 	// another address.
 	Pages []Page
-	// Rebuild is nil before the second act.
-	Rebuild *RebuildStatus
+	// Rebuilds is empty before the second act.
+	Rebuilds []RebuildStatus
 }
 
 // Page is the status page of a running service.

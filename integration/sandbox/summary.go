@@ -25,8 +25,11 @@ func (r *Result) Print(out io.Writer) {
 		{"throughput", fmt.Sprintf("%.0f events/s over %s", rate, r.Took.Round(100*time.Millisecond))},
 		{"insert to read model", fmt.Sprintf("p50 %s  p99 %s (the failover included)", r.P50.Round(time.Millisecond), r.P99.Round(time.Millisecond))},
 	}
-	if r.Rebuild != nil {
-		rows = append(rows, r.Rebuild.rows()...)
+	for i := range r.Rebuilds {
+		rows = append(rows, r.Rebuilds[i].rows()...)
+	}
+	if r.Rebuilds != nil {
+		rows = append(rows, []string{"insert to read model", fmt.Sprintf("p50 %s  p99 %s (the rebuilds included)", r.RebuildP50.Round(time.Millisecond), r.RebuildP99.Round(time.Millisecond))})
 	}
 	summary := table.New().StyleFunc(func(int, int) lipgloss.Style { return cell }).Rows(rows...)
 	fmt.Fprintf(out, "\n%s\n", summary.Render())
@@ -35,7 +38,7 @@ func (r *Result) Print(out io.Writer) {
 	}
 }
 
-// rows returns the lines of the second act.
+// rows returns the lines of the second act for the projection.
 func (r *RebuildResult) rows() [][]string {
 	found := fmt.Sprintf("%d findings, %d after --repair", len(r.Found), len(r.Left))
 	if r.Falsified != "" && r.exact() {
@@ -44,7 +47,6 @@ func (r *RebuildResult) rows() [][]string {
 	return [][]string{
 		{"rebuild of " + r.Projection, fmt.Sprintf("%s from the new file to generation %d live", r.Took.Round(100*time.Millisecond), r.Generation)},
 		{"reads during it", fmt.Sprintf("%d of the whole collection: %d empty, %d mixed", r.Reads.Total, r.Reads.Empty, r.Reads.Mixed)},
-		{"insert to read model", fmt.Sprintf("p50 %s  p99 %s (the rebuild included)", r.P50.Round(time.Millisecond), r.P99.Round(time.Millisecond))},
 		{"projector verify", found},
 	}
 }
@@ -63,8 +65,8 @@ func (r *Result) Problems() []string {
 	if shown, total := r.Status.Projected, r.Status.Total; shown != total {
 		add("the demo has seen %d of %d events reach their read models", shown, total)
 	}
-	if r.Rebuild != nil {
-		problems = append(problems, r.Rebuild.problems()...)
+	for i := range r.Rebuilds {
+		problems = append(problems, r.Rebuilds[i].problems()...)
 	}
 	problems = append(problems, r.Report.Findings...)
 	if more := r.Report.Wrong() - len(r.Report.Findings); more > 0 {

@@ -23,7 +23,7 @@ const (
 func compareDocument(got bson.M, exp want) string {
 	shown, _ := plain(got).(map[string]any)
 	if shown[lastEventID] != exp.lastEventID {
-		return fmt.Sprintf("its %s is %v, not %d", lastEventID, shown[lastEventID], exp.lastEventID)
+		return fmt.Sprintf("its %s is %v, not %v", lastEventID, shown[lastEventID], exp.lastEventID)
 	}
 	if _, ok := shown[lastUpdatedAt].(time.Time); !ok {
 		return fmt.Sprintf("its %s is %v, not a date", lastUpdatedAt, shown[lastUpdatedAt])

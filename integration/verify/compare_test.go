@@ -11,7 +11,7 @@ import (
 func TestCompareDocument(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
-	exp := want{lastEventID: 3, document: bson.M{
+	exp := want{lastEventID: int64(3), document: bson.M{
 		"items": int64(2), "at": at, "note": nil, "lines": bson.A{bson.M{"sku": "a", "quantity": int64(1)}},
 	}}
 	right := func() bson.M {

@@ -20,7 +20,8 @@ type Report struct {
 	// Events and Aggregates count the content of the event store.
 	Events, Aggregates int
 	// Expected counts the aggregates whose read model is compared: a visible document, or
-	// none, as the fold says. Right counts those that equal the fold.
+	// none, as the fold says; and the documents of views. Right counts those that equal the
+	// fold.
 	Expected, Right int
 	// Findings describe the first differences.
 	Findings []string
@@ -47,14 +48,14 @@ type Options struct {
 	Until map[string]int64
 }
 
-// ReadModels folds the events collection with the workload's independent fold and compares
+// ReadModels folds the events collection with the workload's independent folds and compares
 // every read model in the database with it. Each difference is a finding in the report. An
 // error means that the comparison failed.
 func ReadModels(
-	ctx context.Context, events *mongo.Collection, models *mongo.Database, fold workload.Fold, opts Options,
+	ctx context.Context, events *mongo.Collection, models *mongo.Database, oracle workload.Oracle, opts Options,
 ) (*Report, error) {
 	report := new(Report)
-	expected, err := foldStore(ctx, events, fold, opts, report)
+	expected, err := foldStore(ctx, events, oracle, opts, report)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +70,11 @@ func ReadModels(
 // want is the expected read model.
 type want struct {
 	document    bson.M // nil: none visible
-	lastEventID int64
+	lastEventID any    // an int64; nil in a view, whose documents have none
 }
 
 func foldStore(
-	ctx context.Context, events *mongo.Collection, fold workload.Fold, opts Options, report *Report,
+	ctx context.Context, events *mongo.Collection, oracle workload.Oracle, opts Options, report *Report,
 ) (map[string]map[string]want, error) {
 	order := bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}
 	cursor, err := events.Find(ctx, bson.D{}, options.Find().SetSort(order).SetBatchSize(5000))
@@ -83,6 +84,7 @@ func foldStore(
 	defer cursor.Close(context.WithoutCancel(ctx))
 
 	expected := make(map[string]map[string]want)
+	ofViews := make([][][]workload.Event, len(oracle.Views))
 	var history []workload.Event
 	closeAggregate := func() {
 		if len(history) == 0 {
@@ -95,14 +97,19 @@ func foldStore(
 			last = until
 		}
 		if len(history) > 0 {
-			collection, document := fold(history)
+			for i, view := range oracle.Views {
+				if slices.Contains(view.AggregateTypes, history[0].AggregateType) {
+					ofViews[i] = append(ofViews[i], history)
+				}
+			}
+			collection, document := oracle.Fold(history)
 			if expected[collection] == nil {
 				expected[collection] = make(map[string]want)
 			}
 			expected[collection][id] = want{document: document, lastEventID: last}
 			report.Expected++
 		}
-		history = history[:0]
+		history = nil
 	}
 	for cursor.Next(ctx) {
 		var ev workload.Event
@@ -120,6 +127,13 @@ func foldStore(
 		return nil, fmt.Errorf("read the event store: %w", err)
 	}
 	closeAggregate()
+	for i, view := range oracle.Views {
+		expected[view.Collection] = make(map[string]want)
+		for key, document := range view.Fold(ofViews[i]) {
+			expected[view.Collection][key] = want{document: document}
+			report.Expected++
+		}
+	}
 	return expected, nil
 }
 

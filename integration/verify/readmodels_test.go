@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -109,7 +110,7 @@ func TestReadModels(t *testing.T) {
 			p := &spoiler{t: t, shop: s, models: client.Database(strings.NewReplacer(" ", "_", ",", "").Replace(name))}
 			p.project()
 			test.spoil(p)
-			report, err := verify.ReadModels(t.Context(), events, p.models, w.Fold, verify.Options{Until: test.until})
+			report, err := verify.ReadModels(t.Context(), events, p.models, w.Oracle, verify.Options{Until: test.until})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,12 +129,76 @@ func TestReadModels(t *testing.T) {
 	}
 }
 
+// Every fault in one document of a view is found. The views are folded from the events of
+// all their aggregates.
+func TestViews(t *testing.T) {
+	t.Parallel()
+	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
+	w := shop.WithViews(400, 5)
+	events := client.Database("shop").Collection("events")
+	if _, err := events.InsertMany(t.Context(), w.Events); err != nil {
+		t.Fatal(err)
+	}
+	histories := make(map[string][]workload.Event)
+	for _, ev := range w.Events {
+		histories[ev.AggregateID] = append(histories[ev.AggregateID], ev)
+	}
+	view := w.Views[0]
+	folded := func() map[string]bson.M {
+		var all [][]workload.Event
+		for _, id := range slices.Sorted(maps.Keys(histories)) {
+			if slices.Contains(view.AggregateTypes, histories[id][0].AggregateType) {
+				all = append(all, histories[id])
+			}
+		}
+		return view.Fold(all)
+	}
+	key := slices.Min(slices.Collect(maps.Keys(folded())))
+	for name, test := range map[string]struct {
+		spoil func(documents map[string]bson.M)
+		says  string // empty: no finding
+	}{
+		"correct":                      {func(map[string]bson.M) {}, ""},
+		"document missing":             {func(d map[string]bson.M) { delete(d, key) }, key + ": is missing"},
+		"document without parts":       {func(d map[string]bson.M) { d["nobody"] = bson.M{} }, "nobody: is there"},
+		"a part counted twice":         {func(d map[string]bson.M) { d[key]["parts"] = d[key]["parts"].(int64) + 1 }, ": its parts is"},
+		"a total wrong":                {func(d map[string]bson.M) { d[key]["openCents"] = int64(-1) }, ": its openCents is"},
+		"a part missing":               {func(d map[string]bson.M) { clear(d[key]["orders"].(bson.M)) }, ": its orders is"},
+		"a watermark in the document":  {func(d map[string]bson.M) { d[key]["lastEventId"] = int64(1) }, ": its lastEventId is"},
+		"a generation in the document": {func(d map[string]bson.M) { d[key]["lastGeneration"] = int64(2) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			models := client.Database(strings.ReplaceAll(name, " ", "_"))
+			documents := folded()
+			test.spoil(documents)
+			for id, document := range documents {
+				document["_id"], document["lastUpdatedAt"] = id, time.Now()
+				if _, err := models.Collection(view.Collection).InsertOne(t.Context(), document); err != nil {
+					t.Fatal(err)
+				}
+			}
+			oracle := workload.Oracle{Fold: func([]workload.Event) (string, bson.M) { return "none", nil }, Views: []workload.View{view}}
+			report, err := verify.ReadModels(t.Context(), events, models, oracle, verify.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.says == "" && (!report.OK() || report.Right != len(documents)+len(histories)) {
+				t.Errorf("%d of %d right, findings %q", report.Right, report.Expected, report.Findings)
+			}
+			if test.says != "" && (len(report.Findings) != 1 || !strings.Contains(report.Findings[0], test.says)) {
+				t.Errorf("findings %q, not %q", report.Findings, test.says)
+			}
+		})
+	}
+}
+
 // Without events, the comparison must not report success.
 func TestComparisonWithoutEventsFails(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	report, err := verify.ReadModels(t.Context(), client.Database("shop").Collection("events"), client.Database("models"),
-		shop.New(1, 1).Fold, verify.Options{})
+		shop.New(1, 1).Oracle, verify.Options{})
 	if err != nil || report.OK() {
 		t.Errorf("an empty store: %+v, %v", report, err)
 	}

@@ -25,27 +25,51 @@ type Workload struct {
 	Events []Event
 	// Projections is the projections file for the projector, in YAML.
 	Projections []byte
-	// Collections are the read-model collections that the projections write to.
+	// Collections are the collections of read models of one aggregate. Those of views are not
+	// among them.
 	Collections []string
-	// Fold folds one aggregate. It gets at least one event, in eventId order.
-	Fold Fold
+	Oracle
 	// Change is a second version of the projections; nil if there is none.
 	Change *Change
 }
 
-// Change is a version of a workload's projections in which one projection has a new
-// definition, with the same name and collection. The new definition needs events that
+// Oracle computes the expected read models.
+type Oracle struct {
+	// Fold folds one aggregate. It gets at least one event, in eventId order.
+	Fold Fold
+	// Views are the read models of several aggregates.
+	Views []View
+}
+
+// View is a projection whose documents are made of several aggregates.
+type View struct {
+	Projection, Collection string
+	// AggregateTypes are the types of these aggregates.
+	AggregateTypes []string
+	// Fold computes all documents by their _id, without the fields lastUpdatedAt and
+	// lastGeneration. It gets the events of each aggregate of these types, in eventId order.
+	Fold func(histories [][]Event) map[string]bson.M
+}
+
+// Change is a version of a workload's projections in which some projections have a new
+// definition, with the same name and collection. The new definitions need events that
 // were projected long before.
 type Change struct {
-	// Projections is the whole projections file, in YAML, and Fold the oracle of all of
-	// its projections.
+	// Projections is the whole projections file, in YAML, and Oracle that of all of its
+	// projections.
 	Projections []byte
-	Fold        Fold
-	// Projection is the changed projection, and Collection has its read models.
+	Oracle
+	Changed []Changed
+}
+
+// Changed is a projection that has a new definition.
+type Changed struct {
+	// Collection has the documents of the projection.
 	Projection, Collection string
-	// Field is in each read model of the new definition, and in none of the old one.
+	// Field is in each document of the new definition, and in none of the old one.
 	Field string
-	// Falsify is an update after which a read model of the new definition is wrong.
+	// Falsify is an update after which a document of the new definition is wrong, also after
+	// later events.
 	Falsify bson.D
 }
 

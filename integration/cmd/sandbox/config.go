@@ -60,7 +60,7 @@ func (c *config) workload() (*workload.Workload, error) {
 	if c.Events != "" {
 		return eventlog.Open(c.Events)
 	}
-	return shop.New(c.Count, c.Seed), nil
+	return shop.WithViews(c.Count, c.Seed), nil
 }
 
 // run runs the workload, prints its result, and then keeps the pipeline up if requested.

@@ -107,10 +107,14 @@ func Open(path string) (*workload.Workload, error) {
 	}
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
 	return &workload.Workload{
-		Name: name, Events: events, Projections: yaml, Fold: fold, Collections: []string{cases},
+		Name: name, Events: events, Projections: yaml, Collections: []string{cases},
+		Oracle: workload.Oracle{Fold: fold},
 		Change: &workload.Change{
-			Projections: changed, Fold: foldChanged, Projection: "cases", Collection: cases, Field: "types",
-			Falsify: bson.D{{Key: "$inc", Value: bson.D{{Key: "events", Value: int64(1)}}}},
+			Projections: changed, Oracle: workload.Oracle{Fold: foldChanged},
+			Changed: []workload.Changed{{
+				Projection: "cases", Collection: cases, Field: "types",
+				Falsify: bson.D{{Key: "$inc", Value: bson.D{{Key: "events", Value: int64(1)}}}},
+			}},
 		},
 	}, nil
 }

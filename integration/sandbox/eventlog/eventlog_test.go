@@ -59,8 +59,8 @@ func TestOpenInterleavesByTimeAndKeepsEachAggregatesOrder(t *testing.T) {
 		t.Errorf("the history has %d entries", len(history))
 	}
 	_, changed := w.Change.Fold(w.Events[1:])
-	if types, _ := changed[w.Change.Field].(bson.A); document[w.Change.Field] != nil || len(types) != 2 {
-		t.Errorf("the types are %v, and %v after the change", document[w.Change.Field], types)
+	if types, _ := changed[w.Change.Changed[0].Field].(bson.A); document[w.Change.Changed[0].Field] != nil || len(types) != 2 {
+		t.Errorf("the types are %v, and %v after the change", document[w.Change.Changed[0].Field], types)
 	}
 	if at := changed["lastAt"]; at != time.Date(2020, 1, 1, 0, 0, 5, 0, time.UTC) {
 		t.Errorf("the last time is %v", at)

@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
@@ -19,8 +20,23 @@ var (
 )
 
 // New makes a shop's history of n events; the same seed makes the same history. Events of
-// many aggregates are interleaved, as in a live store.
+// many aggregates are interleaved, as in a live store. Each read model is of one aggregate.
 func New(n int, seed uint64) *workload.Workload {
+	w := WithViews(n, seed)
+	w.Projections, w.Views = withoutViews(w.Projections), nil
+	w.Change.Projections, w.Change.Views = withoutViews(w.Change.Projections), nil
+	w.Change.Changed = w.Change.Changed[:1]
+	return w
+}
+
+// withoutViews leaves out the last section of a file of projections.
+func withoutViews(file []byte) []byte {
+	models, _, _ := bytes.Cut(file, []byte("# The views of the shop"))
+	return models
+}
+
+// WithViews is like New, with views over several aggregates.
+func WithViews(n int, seed uint64) *workload.Workload {
 	g := &generator{
 		rng: rand.New(rand.NewPCG(seed, 0)),
 		now: time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC),
@@ -29,11 +45,22 @@ func New(n int, seed uint64) *workload.Workload {
 		g.step()
 	}
 	return &workload.Workload{
-		Name: "shop", Events: g.events[:n], Projections: projections, Fold: fold,
+		Name: "shop", Events: g.events[:n], Projections: projections,
 		Collections: []string{users, orders, items},
+		Oracle:      workload.Oracle{Fold: fold, Views: views(foldSales)},
 		Change: &workload.Change{
-			Projections: changed, Fold: foldChanged, Projection: "orders", Collection: orders, Field: "removals",
-			Falsify: bson.D{{Key: "$inc", Value: bson.D{{Key: "totalCents", Value: int64(1)}}}},
+			Projections: changed,
+			Oracle:      workload.Oracle{Fold: foldChanged, Views: views(foldChangedSales)},
+			Changed: []workload.Changed{
+				{
+					Projection: "orders", Collection: orders, Field: "removals",
+					Falsify: bson.D{{Key: "$inc", Value: bson.D{{Key: "totalCents", Value: int64(1)}}}},
+				},
+				{
+					Projection: itemSales, Collection: itemSales, Field: "paidCents",
+					Falsify: bson.D{{Key: "$inc", Value: bson.D{{Key: "sold", Value: int64(1)}}}},
+				},
+			},
 		},
 	}
 }

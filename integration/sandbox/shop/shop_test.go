@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -84,15 +86,16 @@ func TestFoldDetectsLostRepeatedAndSwappedEvents(t *testing.T) {
 	}
 }
 
-// Each document of the changed definition differs from the first one's. For most orders,
-// the difference comes from events before the last ones.
+// Each document of a changed definition differs from the first one's. For most orders and
+// items, the difference comes from events before the last ones.
 func TestChangeShowsInEveryDocumentAndNeedsHistory(t *testing.T) {
 	t.Parallel()
-	w := shop.New(4000, 1)
+	w := shop.WithViews(4000, 1)
 	byAggregate := make(map[string][]workload.Event)
 	for _, ev := range w.Events {
 		byAggregate[ev.AggregateID] = append(byAggregate[ev.AggregateID], ev)
 	}
+	orders, sales := w.Change.Changed[0], w.Change.Changed[1]
 	documents, late := 0, 0
 	for id, history := range byAggregate {
 		collection, before := w.Fold(history)
@@ -100,15 +103,15 @@ func TestChangeShowsInEveryDocumentAndNeedsHistory(t *testing.T) {
 		if collection != changed {
 			t.Fatalf("%s is in %s, and after the change in %s", id, collection, changed)
 		}
-		if collection != w.Change.Collection {
+		if collection != orders.Collection {
 			if !reflect.DeepEqual(before, after) {
 				t.Errorf("%s changes, and is in %s", id, collection)
 			}
 			continue
 		}
 		documents++
-		if before[w.Change.Field] != nil || after[w.Change.Field] == nil {
-			t.Errorf("%s has %s %v before the change and %v after it", id, w.Change.Field, before[w.Change.Field], after[w.Change.Field])
+		if before[orders.Field] != nil || after[orders.Field] == nil {
+			t.Errorf("%s has %s %v before the change and %v after it", id, orders.Field, before[orders.Field], after[orders.Field])
 		}
 		if _, missed := w.Change.Fold(history[len(history)-1:]); !reflect.DeepEqual(missed["highestCents"], after["highestCents"]) {
 			late++
@@ -116,5 +119,84 @@ func TestChangeShowsInEveryDocumentAndNeedsHistory(t *testing.T) {
 	}
 	if documents == 0 || late < documents/2 {
 		t.Errorf("%d of %d orders need their history", late, documents)
+	}
+
+	before, after := documentsOf(w.Views, sales.Collection, byAggregate), documentsOf(w.Change.Views, sales.Collection, byAggregate)
+	paid := 0
+	for id, document := range after {
+		if before[id] == nil || before[id][sales.Field] != nil || document[sales.Field] == nil {
+			t.Errorf("%s is %v before the change and %v after it", id, before[id], document)
+		}
+		if document[sales.Field] != int64(0) {
+			paid++
+		}
+	}
+	if len(before) != len(after) || paid < len(after)/2 {
+		t.Errorf("%d of %d items have orders that are paid, and there were %d", paid, len(after), len(before))
+	}
+}
+
+// documentsOf returns the documents of the view with a collection.
+func documentsOf(views []workload.View, collection string, byAggregate map[string][]workload.Event) map[string]bson.M {
+	for _, view := range views {
+		if view.Collection != collection {
+			continue
+		}
+		var histories [][]workload.Event
+		for _, history := range byAggregate {
+			if slices.Contains(view.AggregateTypes, history[0].AggregateType) {
+				histories = append(histories, history)
+			}
+		}
+		return view.Fold(histories)
+	}
+	return nil
+}
+
+// The fold of a view must detect each event that is lost or applied twice if it changes a
+// total, in whichever of the aggregates it is.
+func TestFoldOfViewsDetectsLostAndRepeatedEvents(t *testing.T) {
+	t.Parallel()
+	w := shop.WithViews(1500, 1)
+	byAggregate := make(map[string][]workload.Event)
+	for _, ev := range w.Events {
+		byAggregate[ev.AggregateID] = append(byAggregate[ev.AggregateID], ev)
+	}
+	tried := make(map[string]int)
+	for _, view := range w.Change.Views {
+		right := documentsOf(w.Change.Views, view.Collection, byAggregate)
+		if len(right) == 0 {
+			t.Fatalf("%s has no documents", view.Collection)
+		}
+		for id, history := range byAggregate {
+			for i, ev := range history {
+				var faults map[string][]workload.Event
+				switch fault := view.Projection + " " + ev.EventType; fault {
+				case "customerOrders ItemAddedToOrderEvent", "customerOrders ItemRemovedFromOrderEvent",
+					"itemSales ItemAddedToOrderEvent", "itemSales ItemRemovedFromOrderEvent":
+					faults = map[string][]workload.Event{
+						fault + " lost":  slices.Delete(slices.Clone(history), i, i+1),
+						fault + " twice": slices.Insert(slices.Clone(history), i, ev),
+					}
+				case "customerOrders OrderPaidEvent", "itemSales OrderPaidEvent":
+					if i == len(history)-1 {
+						faults = map[string][]workload.Event{fault + " lost": history[:i]}
+					}
+				}
+				for fault, broken := range faults {
+					if tried[fault]++; tried[fault] > 20 {
+						continue
+					}
+					byAggregate[id] = broken
+					if reflect.DeepEqual(documentsOf(w.Change.Views, view.Collection, byAggregate), right) {
+						t.Errorf("%s: not noticed: %s", id, fault)
+					}
+					byAggregate[id] = history
+				}
+			}
+		}
+	}
+	if len(tried) != 10 {
+		t.Errorf("of ten faults only these were tried: %v", tried)
 	}
 }
