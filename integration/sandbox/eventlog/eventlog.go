@@ -97,20 +97,25 @@ func Open(path string) (*workload.Workload, error) {
 	}
 	interleave(events)
 
-	yaml, err := projectionsFor(events, false)
+	grouped := groupedTypes(events)
+	yaml, err := projectionsFor(events, grouped, false)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := projectionsFor(events, true)
+	changed, err := projectionsFor(events, grouped, true)
 	if err != nil {
 		return nil, err
 	}
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	var views []workload.View
+	if len(grouped) > 0 {
+		views = []workload.View{groupView(grouped)}
+	}
 	return &workload.Workload{
 		Name: name, Events: events, Projections: yaml, Collections: []string{cases},
-		Oracle: workload.Oracle{Fold: fold},
+		Oracle: workload.Oracle{Fold: fold, Views: views},
 		Change: &workload.Change{
-			Projections: changed, Oracle: workload.Oracle{Fold: foldChanged},
+			Projections: changed, Oracle: workload.Oracle{Fold: foldChanged, Views: views},
 			Changed: []workload.Changed{{
 				Projection: "cases", Collection: cases, Field: "types",
 				Falsify: bson.D{{Key: "$inc", Value: bson.D{{Key: "events", Value: int64(1)}}}},
@@ -182,8 +187,9 @@ func interleave(events []workload.Event) {
 }
 
 // projectionsFor returns the projections file for the event types of the events: the first
-// version, or the changed one, which also has the set of the types and the last time.
-func projectionsFor(events []workload.Event, changed bool) ([]byte, error) {
+// version, or the changed one, which also has the set of the types and the last time. If
+// there are grouped types, it has the view of their groups.
+func projectionsFor(events []workload.Event, grouped []string, changed bool) ([]byte, error) {
 	eventTypes := make(map[string]struct{})
 	for i := range events {
 		eventTypes[events[i].EventType] = struct{}{}
@@ -193,7 +199,9 @@ func projectionsFor(events []workload.Event, changed bool) ([]byte, error) {
 		return nil, fmt.Errorf("parse the projections' template: %w", err)
 	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, map[string]any{"EventTypes": slices.Sorted(maps.Keys(eventTypes)), "Changed": changed}); err != nil {
+	if err := parsed.Execute(&out, map[string]any{
+		"EventTypes": slices.Sorted(maps.Keys(eventTypes)), "Grouped": grouped, "Changed": changed,
+	}); err != nil {
 		return nil, fmt.Errorf("write the projections: %w", err)
 	}
 	return out.Bytes(), nil

@@ -1,8 +1,11 @@
 package eventlog_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/eventlog"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 func write(t *testing.T, lines ...string) string {
@@ -67,6 +71,64 @@ func TestOpenInterleavesByTimeAndKeepsEachAggregatesOrder(t *testing.T) {
 	}
 	if strings.Contains(string(w.Projections), "types:") || strings.Count(string(w.Change.Projections), "types:") != 2 {
 		t.Errorf("the change is\n%s", w.Change.Projections)
+	}
+}
+
+// A log whose cases have owner groups gets a view of the open cases of each group.
+func TestOpenMakesAViewOfGroups(t *testing.T) {
+	t.Parallel()
+	event := func(id, eventID, eventType, at, payload string) string {
+		return `{"aggregateId":"` + id + `","aggregateType":"Case","eventId":` + eventID + `,"eventType":"` + eventType + `","timestamp":"2020-01-01T00:00:0` + at + `Z","payload":` + payload + `}`
+	}
+	const first, second = `{"org_group":"first"}`, `{"org_group":"second"}`
+	w, err := eventlog.Open(write(t,
+		event("stays", "1", "Opened", "1", first),
+		event("moves", "1", "Opened", "2", first),
+		event("moves", "2", "Opened", "3", second),
+		event("stays", "2", "Changed", "4", `{}`),
+		event("done", "1", "Opened", "5", second),
+		event("done", "2", "Completed", "6", second),
+		event("reopened", "1", "Completed", "7", second),
+		event("reopened", "2", "Opened", "8", second),
+		event("alone", "1", "Opened", "9", `{}`),
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	histories := make(map[string][]workload.Event)
+	for _, ev := range w.Events {
+		histories[ev.AggregateID] = append(histories[ev.AggregateID], ev)
+	}
+	if len(w.Views) != 1 || !strings.Contains(string(w.Projections), `- aggregateType: "Case"`) || !strings.Contains(string(w.Change.Projections), "\nviews:\n") {
+		t.Fatalf("there are %d views, and the projections are\n%s", len(w.Views), w.Projections)
+	}
+	got := w.Views[0].Fold(slices.Collect(maps.Values(histories)))
+	at := func(second int) time.Time { return time.Date(2020, 1, 1, 0, 0, second, 0, time.UTC) }
+	want := map[string]bson.M{
+		"first": {"parts": int64(1), "count": int64(1), "oldestAt": at(1), "cases": bson.M{
+			"stays": bson.M{"group": "first", "lastType": "Changed", "openedAt": at(1)},
+		}},
+		"second": {"parts": int64(2), "count": int64(2), "oldestAt": at(2), "cases": bson.M{
+			"moves":    bson.M{"group": "second", "lastType": "Opened", "openedAt": at(2)},
+			"reopened": bson.M{"group": "second", "lastType": "Opened", "openedAt": at(7)},
+		}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("folds to\n%v, not\n%v", got, want)
+	}
+
+	for name, lines := range map[string][]string{
+		"no groups":          {event("a", "1", "Completed", "1", `{}`)},
+		"a group is no text": {event("a", "1", "Completed", "1", first), event("b", "1", "Opened", "2", `{"org_group":{"a":1}}`)},
+		"nothing completed":  {event("a", "1", "Opened", "1", first)},
+	} {
+		w, err := eventlog.Open(write(t, lines...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(w.Views) != 0 || strings.Contains(string(w.Projections), "views:") {
+			t.Errorf("%s: there is a view", name)
+		}
 	}
 }
 
