@@ -8,19 +8,23 @@ import (
 	"testing"
 )
 
-const cookbook = "../../../docs/cookbook.md"
+// The pages whose sections have whole files of projections with their tests.
+const (
+	cookbook  = "../../../docs/cookbook.md"
+	viewsPage = "../../../docs/views.md"
+)
 
-// recipe is one section of the cookbook.
+// recipe is one section of such a page.
 type recipe struct {
 	title              string
 	projections, tests string
 	code               []string
 }
 
-// recipes reads the sections of the cookbook.
-func recipes(t *testing.T) (page string, all []recipe) {
+// recipes reads the sections of a page.
+func recipes(t *testing.T, path string) (page string, all []recipe) {
 	t.Helper()
-	text, err := os.ReadFile(cookbook)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,21 +52,36 @@ func recipes(t *testing.T) (page string, all []recipe) {
 	return string(text), all
 }
 
-// TestCookbook runs the tests of every recipe. They must fail without the recipe's
-// handlers.
+// TestCookbook runs the tests of every recipe.
 func TestCookbook(t *testing.T) {
 	t.Parallel()
-	page, all := recipes(t)
-	if len(all) < 9 {
-		t.Errorf("the page has %d recipes", len(all))
-	}
+	page, all := recipes(t, cookbook)
 	for _, r := range all {
 		if !strings.Contains(page, "| ["+r.title+"](#"+strings.ReplaceAll(strings.ToLower(r.title), " ", "-")+") |") {
 			t.Errorf("%s is not in the table of recipes", r.title)
 		}
-		if len(r.code) > 0 {
+	}
+	runRecipes(t, all, 14)
+}
+
+// TestPageOfViews runs the tests of the page about views.
+func TestPageOfViews(t *testing.T) {
+	t.Parallel()
+	_, all := recipes(t, viewsPage)
+	runRecipes(t, all, 2)
+}
+
+// runRecipes runs the tests of recipes, at least so many. They must fail without the recipe's
+// handlers.
+func runRecipes(t *testing.T, all []recipe, atLeast int) {
+	t.Helper()
+	firstRules := regexp.MustCompile(`(?ms)^( +)on:\n.*`)
+	ran := 0
+	for _, r := range all {
+		if r.projections == "" {
 			continue
 		}
+		ran++
 		t.Run(r.title, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -81,12 +100,14 @@ func TestCookbook(t *testing.T) {
 			if stdout, stderr, err := runLine(t, nil, "test", dir); err != nil {
 				t.Errorf("projector test: %v\n%s%s", err, stdout, stderr)
 			}
-			head, _, _ := strings.Cut(r.projections, "    on:\n")
-			write(head + "    on:\n      Nothing: {set: {nothing: \"1\"}}\n")
+			write(firstRules.ReplaceAllString(r.projections, "${1}on:\n$1  Nothing: {set: {nothing: \"1\"}}\n"))
 			if stdout, _, err := runLine(t, nil, "test", dir); err == nil {
 				t.Errorf("the tests pass without the recipe:\n%s", stdout)
 			}
 		})
+	}
+	if ran < atLeast {
+		t.Errorf("the page has %d recipes", ran)
 	}
 }
 
@@ -98,7 +119,7 @@ func TestCookbookInGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	unindented := strings.ReplaceAll(string(source), "\n\t", "\n")
-	_, all := recipes(t)
+	_, all := recipes(t, cookbook)
 	blocks := 0
 	for _, r := range all {
 		for _, code := range r.code {
