@@ -14,7 +14,7 @@ func TestProjectorKilledUnderLoad(t *testing.T) { scene(t, projectorKilledUnderL
 
 func projectorKilledUnderLoad(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, shop.New(events, 11), harness.TopicOptions{
+	s := newScenarioOn(t, shop.WithViews(events, 11), harness.TopicOptions{
 		// In case its sessions stay locked when its connections break.
 		LockDuration: 5 * time.Second,
 	})
@@ -59,7 +59,7 @@ func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
 	for _, receiver := range []string{"amqp", "sdk"} {
 		runScene(t, receiver, func(t *testing.T) {
 			t.Helper()
-			s := newScenarioOn(t, shop.New(events/4, 17), harness.TopicOptions{}, "PENSTOCK_SEQUENCE=increasing", "PENSTOCK_RECEIVER="+receiver)
+			s := newScenarioOn(t, shop.WithViews(events/4, 17), harness.TopicOptions{}, "PENSTOCK_SEQUENCE=increasing", "PENSTOCK_RECEIVER="+receiver)
 			s.loseLocks()
 			s.invariants()
 		})
@@ -72,7 +72,7 @@ func TestBrokerDetachesLinks(t *testing.T) { scene(t, brokerDetachesLinks) }
 
 func brokerDetachesLinks(t *testing.T) {
 	t.Helper()
-	s := newScenario(t, shop.New(events, 18))
+	s := newScenario(t, shop.WithViews(events, 18))
 	broker := capability[linkDetacher](s, "detach the broker's links")
 	s.start(1, 2)
 	s.load(4 * time.Second)
