@@ -46,14 +46,20 @@ func (v *listing) Merge(key string, document bson.Raw, changes []model.PartChang
 	return next, true, err
 }
 
-func (v *listing) Whole(_ string, parts []model.Part) (bson.Raw, error) {
+func (v *listing) Begin(string) model.ViewFold {
 	v.wholes++
-	var ids []string
-	for _, p := range parts {
-		ids = append(ids, p.AggregateID)
-	}
-	return listed(ids)
+	return &listingFold{}
 }
+
+// listingFold collects the aggregates of a document.
+type listingFold struct{ ids []string }
+
+func (f *listingFold) Add(p model.Part) error {
+	f.ids = append(f.ids, p.AggregateID)
+	return nil
+}
+
+func (f *listingFold) Document() (bson.Raw, error) { return listed(f.ids) }
 
 func listed(ids []string) (bson.Raw, error) {
 	if len(ids) == 0 {
