@@ -184,7 +184,8 @@ const aboutKeys = "a key is a text, a whole number, an ObjectId or a UUID: conve
 
 // documentKey returns the _id of the document for the result of key.
 func documentKey(v ref.Val) (string, error) {
-	key, err := "", error(nil)
+	var key string
+	var err error
 	if o, ok := v.(opaque); ok && !isDecimal(v) {
 		key, _ = o.text()
 	} else if key, err = keyName(v); err != nil {
