@@ -3,10 +3,10 @@
 //
 // In the first act the leading publisher is killed halfway. In the second act, while
 // events keep coming, the projections file changes and the projectors are replaced one by
-// one: the changed projection is rebuilt beside the live one, and a reader of its
-// collection counts what it sees. Then a document is falsified by hand, and the command
-// `projector verify` finds and repairs it. The screen shows the rebuild as the projector's
-// commands show it to an operator.
+// one: each changed projection is rebuilt beside the live one, and a reader of its
+// collection counts what it sees. Then a document of each is falsified by hand, and the
+// command `projector verify` finds and repairs it. The screen shows the rebuilds as the
+// projector's commands show them to an operator.
 //
 //	            first act                        second act
 //	starting ──▶ running ──▶ failover ──▶ running ──▶ rebuilding ──▶ verifying ──▶ running ──▶ comparing ──▶ done
