@@ -37,6 +37,7 @@ func recipes(t *testing.T, path string) (page string, all []recipe) {
 			switch {
 			case block[1] == "go":
 				r.code = append(r.code, block[2])
+			case block[1] == "js": // for the shell of MongoDB
 			case block[1] != "yaml" || r.tests != "" || tests && r.projections == "":
 				t.Errorf("%s has a block that is neither its projections nor their tests:\n%s", title, block[2])
 			case tests:
