@@ -88,7 +88,7 @@ func (a applier) appliedElsewhere(ctx context.Context, of deadletter.Aggregate, 
 		if live.Building || served {
 			continue
 		}
-		scope, err := projection.ScopeOf(live.Definition.Text)
+		scope, err := projection.ScopeOf(live.Text)
 		if err != nil {
 			return false, err
 		}

@@ -25,7 +25,7 @@ func TestCheckSaysWhatViewsCost(t *testing.T) {
 	const want = `the projections are right: 3
 view customerOrders:
   an event's part and the documents that it changes are written in one transaction
-  each part of Customer: its fields are the document's own; when they change, all parts of the document are read
+  each part of Customer: its fields are the document's own
 `
 	if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "\nview productSales:\n") || strings.Contains(out.String(), "view plain") {
 		t.Errorf("printed\n%s", &out)

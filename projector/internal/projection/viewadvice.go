@@ -91,7 +91,10 @@ func (p *Projection) Form() []string {
 		}
 		switch {
 		case s.contribution.fields:
-			shown = "its fields are the document's own; when they change, all parts of the document are read"
+			shown = "its fields are the document's own"
+			if !p.view.alone {
+				shown += "; when they change, all parts of the document are read"
+			}
 		case s.contribution.as != "":
 			shown = fmt.Sprintf("it is in the document's %s; the document has at most %d aggregates in it and %d MiB", s.contribution.as, maxEmbedded, maxEmbeddedBytes>>20)
 		}

@@ -73,7 +73,7 @@ func NewView(d ViewDeclaration) (*Projection, error) {
 		case s.Contribute == nil:
 			problems = append(problems, errors.New("the function Contribute of a source is nil"))
 		case s.As != "" && s.Fields:
-			problems = append(problems, errors.New("As and Fields exclude each other"))
+			problems = append(problems, errors.New("a source has As or Fields, not both"))
 		case p.view.hasTotal(s.As):
 			problems = append(problems, fmt.Errorf("%s holds parts, so no total can have the name", s.As))
 		}

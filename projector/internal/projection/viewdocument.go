@@ -24,6 +24,8 @@ type view struct {
 	// as and totals are sorted by name.
 	as     []string
 	totals []total
+	// alone says that only the part of the aggregate whose id is the key gives fields.
+	alone bool
 }
 
 var _ model.View = (*view)(nil)
@@ -278,6 +280,9 @@ func (d *viewDocument) change(aggregateID string, before, after heldPart) error 
 	switch {
 	case bytes.Equal(before.fields, after.fields):
 	case d.fields == nil && before.fields == nil:
+		d.addFields(after.fields)
+	case d.view.alone:
+		d.fields, d.taken = nil, nil
 		d.addFields(after.fields)
 	default:
 		return errIncremental // other parts may have the same fields

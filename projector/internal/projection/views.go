@@ -313,6 +313,7 @@ func (r *viewReader) checkFields() {
 			}
 		}
 	}
+	v.alone = givesFieldsAlone(r.view.sources)
 	slices.Sort(v.as)
 	slices.SortFunc(v.totals, func(a, b total) int { return strings.Compare(a.name, b.name) })
 	for _, t := range v.totals {
@@ -403,4 +404,19 @@ func (c *contribution) describe(described map[string]any) error {
 	}
 	described["totals"] = totals
 	return nil
+}
+
+// givesFieldsAlone reports whether a document has the fields of one part only: that of the
+// aggregate whose id is the key.
+func givesFieldsAlone(sources []source) bool {
+	kept := 0
+	for i := range sources {
+		if c := sources[i].contribution; c.fields {
+			kept++
+			if c.each != nil || c.key == nil || collapse(c.key.source) != varAggregateID {
+				return false
+			}
+		}
+	}
+	return kept == 1
 }
