@@ -22,7 +22,7 @@ const (
 	// other processes.
 	hotWait = 5 * time.Second
 	// The pauses between two attempts.
-	firstConflictPause, mostConflictPause = 4 * time.Millisecond, 256 * time.Millisecond
+	firstConflictPause, maxConflictPause = 4 * time.Millisecond, 256 * time.Millisecond
 	// transactionBytes bounds each read of a transaction of several operations.
 	transactionBytes = 16 << 20
 )
@@ -57,7 +57,7 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 // of them. If the server or the view refuses an operation, the group is halved until that
 // operation is alone.
 func (w *Writer) contributeGroup(ctx context.Context, collection string, operations []contribution, began time.Time) {
-	pause := backoff.Backoff{First: firstConflictPause, Most: mostConflictPause}
+	pause := backoff.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
 		err := w.contributeTogether(ctx, collection, operations)
 		first := 0

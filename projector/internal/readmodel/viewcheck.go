@@ -61,7 +61,7 @@ func (d *ViewDocuments) Repair(ctx context.Context, u model.Unit, view model.Vie
 func (d *ViewDocuments) transaction(ctx context.Context, u model.Unit, view model.View, do func(context.Context, *viewTransaction) error) error {
 	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
-	pause := backoff.Backoff{First: firstConflictPause, Most: mostConflictPause}
+	pause := backoff.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
 		err := d.db.transaction(ctx, func(ctx context.Context) error {
 			return do(ctx, &viewTransaction{db: d.db, unit: &u, view: view, now: time.Now(), most: math.MaxInt})
