@@ -390,10 +390,10 @@ func foldAttack(t *testing.T, expression string, ev *event.Event, most time.Dura
 	begun := processorTime(t)
 	f := p.Fold(nil, []*event.Event{ev})
 	took := processorTime(t) - begun
+	runtime.ReadMemStats(&after)
 	if f.Err != nil && f.Err.Reason == projection.ReasonUnavailable {
 		f = foldSlowly(p, ev) // a busy machine
 	}
-	runtime.ReadMemStats(&after)
 	allocated := after.TotalAlloc - before.TotalAlloc
 	t.Logf("%s takes %s and %d MiB: %v", expression, took, allocated>>20, f.Err)
 	if took > most || allocated > mostMemory {
