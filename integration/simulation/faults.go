@@ -137,6 +137,11 @@ var faultKinds = map[string]faultKind{
 	"set the clock": {later: true, server: mongodb, run: func(_ context.Context, w *World, f Fault) {
 		w.ahead.Store(int64(time.Duration(f.Way-8) * 35 * time.Second))
 	}},
+	"let the clock drift": {later: true, server: mongodb, longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
+		for end := time.Now().Add(f.For); ctx.Err() == nil && time.Now().Before(end); wait(ctx, time.Second) {
+			w.ahead.Add(int64(time.Duration(f.Way-8) * 10 * time.Millisecond)) // by up to 8 %
+		}
+	}},
 	"slow MongoDB": {server: mongodb, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		w.mongo.SetLatency(time.Duration(f.Way) * 100 * time.Millisecond)
 		wait(ctx, f.For)
@@ -173,6 +178,12 @@ var faultKinds = map[string]faultKind{
 	"detach links": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
 		entity := []string{w.topic(), w.subscription(), w.subscription() + "/$management"}[f.Way%3]
 		_ = w.bus.DetachLinks(entity, "amqp:link:detach-forced")
+	}},
+	// The broker ends the links of a client whose claim has expired.
+	"expire claims": {later: true, server: servicebus, run: func(_ context.Context, w *World, _ Fault) {
+		for _, entity := range []string{w.topic(), w.subscription(), w.subscription() + "/$management"} {
+			_ = w.bus.DetachLinks(entity, "amqp:unauthorized-access")
+		}
 	}},
 	"lose session locks": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
 		w.loseSessionLocks(1 + f.Way)
@@ -222,6 +233,15 @@ var faultKinds = map[string]faultKind{
 		w.turn(true, spares)
 		wait(ctx, f.For)
 		w.turn(false, spares)
+	}},
+	"set aside and bring back": {later: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) {
+		commands := [][]string{
+			{"publisher", "quarantine", "republish", "--yes", "--why", "simulation"},
+			{"projector", "deadletters", "resubmit", "--yes", "--why", "simulation"},
+			{"projector", "deadletters", "list"},
+		}
+		c := commands[f.Way%len(commands)]
+		_ = w.command(ctx, virtual.Kind(c[0]), c[1:]...)
 	}},
 	"discard parked aggregates": {later: true, run: func(ctx context.Context, w *World, _ Fault) {
 		_ = w.command(ctx, virtual.Projector, "parked", "discard", "--yes", "--why", "simulation")

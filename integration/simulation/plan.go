@@ -29,6 +29,9 @@ type Plan struct {
 	Lock time.Duration
 	// Duplicates is the window of duplicate detection; 0 means none.
 	Duplicates time.Duration
+	// Deliveries is how often the broker delivers a message before it dead-letters it; 0 means
+	// the broker's default.
+	Deliveries uint32
 	// Partitioned makes the topic partitioned.
 	Partitioned bool
 	// ClockOffset is how far the clock of MongoDB is ahead of the processes' clocks at first.
@@ -95,8 +98,8 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, duplicates %v, partitioned %v, clock %+v, reconciled %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults%s",
-		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Duplicates, p.Partitioned, p.ClockOffset,
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults%s",
+		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset,
 		p.Reconcile, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults), beside)
 }
 
@@ -153,6 +156,10 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 			kind := faultKinds[f.Kind]
 			return kind.reconciled || kind.later
 		})
+	}
+	if p.Reconcile {
+		// Only reconciliation finds the last event of an aggregate that the broker has set aside.
+		p.Deliveries = pick[uint32](rand.New(rand.NewPCG(seed, 0x64656c6976657279)), 0, 0, 2, 3)
 	}
 	p.Beside = neighbour(p)
 	return p

@@ -119,7 +119,8 @@ func (w *writer) write(ctx context.Context, several bool, kind string) {
 		case "Poison":
 			payload = bson.D{{Key: "amount", Value: "a text"}}
 		case "large":
-			payload = append(payload, bson.E{Key: "filler", Value: strings.Repeat("x", 300<<10)})
+			// Larger than a message of the topic, or than all that fit into one read.
+			payload = append(payload, bson.E{Key: "filler", Value: strings.Repeat("x", []int{300 << 10, 300 << 10, 5 << 20}[w.random.IntN(3)])})
 		}
 		documents = append(documents, append(document, bson.E{Key: "payload", Value: payload}))
 		commits = append(commits, commit{aggregate: id, event: w.next[id], began: time.Now()})
