@@ -100,7 +100,7 @@ func overlay(t *testing.T, m Mutation, folder string) string {
 func compile(t *testing.T, program string, args ...string) {
 	t.Helper()
 	// Without debug information the linker needs half the time.
-	args = slices.Concat([]string{"test", "-c", "-tags", "simulation", "-ldflags=-checklinkname=0 -s -w", "-o", program}, args, []string{".."})
+	args = slices.Concat([]string{"test", "-c", "-vet=off", "-tags", "simulation", "-ldflags=-checklinkname=0 -s -w", "-o", program}, args, []string{".."})
 	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("the simulation does not compile: %v\n%s", err, out)
 	}
@@ -114,7 +114,7 @@ func elsewhere(t *testing.T, m Mutation, overlay string) {
 		return
 	}
 	folder, name, _ := strings.Cut(m.Test, " ")
-	run := exec.CommandContext(t.Context(), "go", "test", "-count", "1", "-overlay", overlay, "-run", "^"+name+"$", "./"+folder)
+	run := exec.CommandContext(t.Context(), "go", "test", "-count", "1", "-vet=off", "-overlay", overlay, "-run", "^"+name+"$", "./"+folder)
 	run.Dir = top
 	out, err := run.CombinedOutput()
 	// A test can also panic.
