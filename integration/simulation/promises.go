@@ -64,6 +64,7 @@ var promises = []promise{
 		return o.asks.findings, nil
 	}},
 	{"G8: every rebuild ends", checkBuilds},
+	{"Processes run, and hold nothing when nothing is left to do", checkLevels},
 	{"G8: a generation has one definition, and the live one only rises", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.watched.reused, nil
 	}},
@@ -91,7 +92,7 @@ func (o *outcome) load() error {
 // settled reports whether the pipeline has nothing left to do. The promises about the end
 // are asked, because nobody outside of a projector sees a watermark that is still to come.
 func (o *outcome) settled(ctx context.Context) (bool, error) {
-	for _, check := range []func(context.Context, *outcome) ([]string, error){checkTopic, checkBuilds, checkReadModels, checkListed, checkVerify} {
+	for _, check := range []func(context.Context, *outcome) ([]string, error){checkTopic, checkBuilds, checkReadModels, checkListed, checkLevels, checkVerify} {
 		if findings, err := check(ctx, o); err != nil || len(findings) > 0 {
 			return false, err
 		}

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,7 +18,9 @@ import (
 
 // versions are the fields that tell one state of a document from all its others, by
 // collection of the state database. The processes agree by these documents: the publishers'
-// checkpoint and lease, and the catalog of projections.
+// checkpoint and lease, and the catalog of projections. The numbers order the states, the
+// first one before the others: a write that does not raise them overwrites what it has not
+// read.
 var versions = map[string][]string{
 	"checkpoints":   {"epoch", "holder", "revision"},
 	"leader_leases": {"version", "holder"},
@@ -27,8 +30,8 @@ var versions = map[string][]string{
 // registers records the requests for these documents and their answers, as the network
 // carries them. Each document must be a linearizable register: there must be one order of all
 // requests, consistent with the time between request and answer, in which each answer is
-// right. An acknowledged write that a failover loses, or a read of what was never written,
-// has none.
+// right and no write overwrites what it has not read. An acknowledged write that a failover
+// loses, or a read of what was never written, has none.
 type registers struct {
 	mu sync.Mutex
 	// requests are those of each document, in the order of their beginning.
@@ -469,6 +472,20 @@ func (q *request) after(v version) version {
 	return v
 }
 
+// raises reports whether a write may leave behind the state next of a document that had the
+// state v.
+func (v version) raises(next version) bool {
+	if v == next || !v.exists || !next.exists {
+		return true
+	}
+	for i := range v.values {
+		if c := cmp.Compare(next.values[i].number, v.values[i].number); c != 0 {
+			return c > 0
+		}
+	}
+	return false
+}
+
 // step returns the states in which a document can be after a request, if it was in the state
 // v; none if the answer contradicts it.
 func (q *request) step(v version) []version {
@@ -488,12 +505,12 @@ func (q *request) step(v version) []version {
 	next := q.after(v)
 	switch {
 	case q.answered.IsZero():
-		if can && next != v {
+		if can && next != v && v.raises(next) {
 			return []version{v, next}
 		}
 		return []version{v}
 	case q.done || q.clear:
-		if can && (q.found == nil || *q.found == next) {
+		if can && v.raises(next) && (q.found == nil || *q.found == next) {
 			return []version{next}
 		}
 		return nil

@@ -36,6 +36,9 @@ func TestForgedAnswersAreNoRegister(t *testing.T) {
 	created := func() *request {
 		return &request{insert: true, effects: []effect{{value: epochs(1).values[0]}}, done: true}
 	}
+	set := func(number int64) *request {
+		return &request{effects: []effect{{value: epochs(number).values[0]}}, done: true}
+	}
 	read := func(found *version) *request { return &request{read: true, found: found} }
 	for name, test := range map[string]struct {
 		requests []*request
@@ -56,6 +59,8 @@ func TestForgedAnswersAreNoRegister(t *testing.T) {
 		"a claim without an answer has effect": {requests: []*request{created(), claim(1, false), read(epochs(2))}, answered: map[int]float64{1: 0}, register: true},
 		"a claim without an answer has none":   {requests: []*request{created(), claim(1, false), read(epochs(1))}, answered: map[int]float64{1: 0}, register: true},
 		"its effect comes and goes":            {requests: []*request{created(), claim(1, false), read(epochs(2)), read(epochs(1))}, answered: map[int]float64{1: 0}},
+		"a write raises the epoch":             {requests: []*request{created(), set(3), claim(3, true)}, register: true},
+		"a write overwrites a later one":       {requests: []*request{created(), set(3), set(2)}},
 		"a document is created twice":          {requests: []*request{created(), created()}},
 		"a document is created again":          {requests: []*request{created(), {clear: true, remove: true}, read(&version{}), created()}, register: true},
 		"a removed document is read":           {requests: []*request{created(), {clear: true, remove: true}, read(epochs(1))}},

@@ -52,6 +52,9 @@ type Process struct {
 	cancel context.CancelFunc
 	exited chan struct{}
 	status int
+	// registry has the metrics of the service, without those of the Go runtime and of the
+	// operating system's process, which are the whole bubble's.
+	registry *prometheus.Registry
 	// admin and queries are nil if it runs a command.
 	admin, queries net.Listener
 }
@@ -59,7 +62,7 @@ type Process struct {
 // Start starts a process.
 func Start(n *Network, spec Spec) *Process {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Process{Name: spec.Name, host: n.NewHost(spec.Name), cancel: cancel, exited: make(chan struct{})}
+	p := &Process{Name: spec.Name, host: n.NewHost(spec.Name), cancel: cancel, exited: make(chan struct{}), registry: prometheus.NewRegistry()}
 	if len(spec.Args) == 0 {
 		p.admin, p.queries = n.Listen(p.Admin()), n.Listen(p.Queries())
 	}
@@ -73,20 +76,19 @@ func Start(n *Network, spec Spec) *Process {
 	return p
 }
 
-// run is the main function. The registry has no metrics of the Go runtime and of the operating
-// system's process, which are those of the whole bubble.
+// run is the main function.
 func (p *Process) run(ctx context.Context, spec Spec) int {
 	mongoDB, serviceBus, kubernetes := p.host.Dialer(MongoDB), p.host.Dialer(ServiceBus).Dial, p.host.Dialer(Kubernetes).DialContext
 	return cli.Run(ctx, string(spec.Kind), spec.Env, spec.Stderr, func(environ func(string) (string, bool)) (cli.Program, error) {
 		if spec.Kind == Publisher {
 			return publisher.Parse(spec.Args, environ, spec.Stdout, spec.Stderr, func(o *publisher.Options) {
 				o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Config.Election.Dial = mongoDB, serviceBus, kubernetes
-				o.Registry, o.Listener = prometheus.NewRegistry(), p.admin
+				o.Registry, o.Listener = p.registry, p.admin
 			})
 		}
 		return projector.Parse(spec.Args, environ, spec.Stdout, spec.Stderr, func(o *projector.Options) {
 			o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial = mongoDB, serviceBus
-			o.Registry, o.Listener = prometheus.NewRegistry(), p.admin
+			o.Registry, o.Listener = p.registry, p.admin
 			if o.Config.Process.QueryAddress != "" {
 				o.QueryListener = p.queries
 			}
@@ -111,6 +113,9 @@ func (p *Process) Queries() string { return p.Name + ":8081" }
 
 // Host is where the process runs: its links.
 func (p *Process) Host() *Host { return p.host }
+
+// Registry has the metrics of the service.
+func (p *Process) Registry() *prometheus.Registry { return p.registry }
 
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }

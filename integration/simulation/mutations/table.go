@@ -160,6 +160,12 @@ var Table = []Mutation{
 		Test:  "publisher/app TestRepublishAwaitsTheLeader",
 	},
 	{
+		Name: "the memory of acknowledged events is not given back entirely",
+		File: "publisher/internal/publish/spill.go",
+		Old:  "d.inflightBytes -= e.size",
+		New:  "d.inflightBytes -= e.size - e.size%7",
+	},
+	{
 		Name: "a message id lacks the aggregate",
 		File: "pkg/event/keys.go",
 		Old:  "return aggregateID + string(suffix)",
@@ -299,6 +305,12 @@ var Table = []Mutation{
 		Old:   "filter = bson.D{{Key: \"pipeline\", Value: c.pipeline}}",
 		New:   "filter = bson.D{}",
 		Found: 1,
+	},
+	{
+		Name: "the catalog is changed without comparing its revision",
+		File: "projector/internal/generation/catalog.go",
+		Old:  "filter := bson.D{{Key: \"_id\", Value: old.Name}, {Key: \"revision\", Value: old.Revision}}\n\tif epoch",
+		New:  "filter := bson.D{{Key: \"_id\", Value: old.Name}}\n\tif epoch",
 	},
 	{
 		Name:  "a build takes the number of the one that it supersedes",
