@@ -19,8 +19,9 @@ var ErrNoReplicaSet = errors.New("it is not a replica set, and only a replica se
 var errNotPrimary = errors.New("the member of the direct connection is not the primary: name all members and replicaSet in the connection string instead of directConnection")
 
 // CheckReplicaSet asks the primary whether it belongs to a replica set or a sharded
-// cluster. A standalone server is [ErrNoReplicaSet], another product [ErrNotMongoDB]. Every
-// other error is that of the request, for example a refused login.
+// cluster. A standalone server is [ErrNoReplicaSet], another product [ErrNotMongoDB], and an
+// old version [ErrTooOld]. Every other error is that of the request, for example a refused
+// login.
 func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 	// Unlike hello, a ping is authenticated.
 	if err := client.Ping(ctx, readpref.Primary()); err != nil {
@@ -31,6 +32,9 @@ func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 		return err
 	}
 	if err := checkHello(hello); err != nil {
+		return err
+	}
+	if err := checkVersion(ctx, client, hello); err != nil {
 		return err
 	}
 	_, isReplicaSet := hello.Lookup("setName").StringValueOK()

@@ -23,13 +23,34 @@ func TestDirectConnectionToASecondaryIsReported(t *testing.T) {
 		primary bool
 		want    string // empty if the server will do
 	}{"primary": {true, ""}, "secondary": {false, "instead of directConnection"}} {
-		hello := bson.D{{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}, {Key: "isWritablePrimary", Value: test.primary}}
+		hello := mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"}, bson.E{Key: "isWritablePrimary", Value: test.primary})
 		err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, hello).Client)
 		switch {
 		case test.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, mongox.ErrNoReplicaSet)):
 			t.Errorf("%s: says %v", name, err)
+		}
+	}
+}
+
+// TestOldServersAreRefused: the version is read only if the server is too old.
+func TestOldServersAreRefused(t *testing.T) {
+	t.Parallel()
+	ok := bson.D{{Key: "ok", Value: 1}}
+	for wire, want := range map[int]string{
+		9:  "it is older than MongoDB 6.0: its version is 4.3.1; upgrade it",
+		16: "it is older than MongoDB 6.0: its version is 4.3.1; upgrade it",
+		17: "",
+		25: "",
+	} {
+		hello := append(bson.D{{Key: "setName", Value: "rs0"}, {Key: "maxWireVersion", Value: wire}}, ok...)
+		err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, hello, append(bson.D{{Key: "version", Value: "4.3.1"}}, ok...)).Client)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("wire version %d: %v", wire, err)
+		case want != "" && (!errors.Is(err, mongox.ErrTooOld) || !mongox.Unusable(err) || err.Error() != want):
+			t.Errorf("wire version %d: says %v", wire, err)
 		}
 	}
 }
@@ -41,7 +62,7 @@ func TestReachAsksOnceMore(t *testing.T) {
 	const limit = 10 * time.Second
 	for name, answers := range map[string]bool{"an answer to the second": true, "no answer": false} {
 		synctest.Test(t, func(t *testing.T) {
-			ok, hello := bson.D{{Key: "ok", Value: 1}}, bson.D{{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}}
+			ok, hello := bson.D{{Key: "ok", Value: 1}}, mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"})
 			server := mongoxtest.NewServer(t, ok, hello)
 			server.Ignore("ping")
 			if answers {

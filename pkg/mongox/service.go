@@ -1,12 +1,14 @@
 package mongox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // ErrNotMongoDB says that a service which speaks MongoDB's protocol is another product, and
@@ -19,8 +21,26 @@ const (
 	amazonDocumentDB = "Amazon DocumentDB has no retryable writes and other rules for change streams"
 	cosmosRU         = "Azure Cosmos DB for MongoDB (RU) gives neither operation types nor cluster times in its change streams"
 	cosmosVCore      = "Azure DocumentDB (Cosmos DB for MongoDB vCore) cannot start a change stream at an operation time, so a scan and the stream after it would leave a gap"
-	useMongoDB       = "use MongoDB 6.0 or later, such as Atlas"
+	useMongoDB       = "use MongoDB " + oldest + " or later, such as Atlas"
 )
+
+// ErrTooOld says that a server is older than the oldest supported version. Some older servers
+// answer until a command needs something that they lack, such as $$NOW in a delete, or
+// allowDiskUse of a find.
+var ErrTooOld = errors.New("it is older than MongoDB " + oldest)
+
+const (
+	// oldest is the oldest supported version, and oldestWire the newest version of the wire
+	// protocol that it speaks (https://jira.mongodb.org/browse/DRIVERS-2314).
+	oldest     = "6.0"
+	oldestWire = 17
+)
+
+// Unusable reports whether an error says that a server cannot be used, and that waiting for
+// it does not help: it is no replica set, another product, or too old.
+func Unusable(err error) bool {
+	return errors.Is(err, ErrNoReplicaSet) || errors.Is(err, ErrNotMongoDB) || errors.Is(err, ErrTooOld)
+}
 
 // services are the products by the suffixes of their host names.
 var services = []struct{ suffix, product string }{
@@ -79,4 +99,17 @@ func checkHello(hello bson.Raw) error {
 		}
 	}
 	return checkHosts(hosts)
+}
+
+// checkVersion recognizes a server that is too old by its answer to hello.
+func checkVersion(ctx context.Context, client *mongo.Client, hello bson.Raw) error {
+	if wire, _ := hello.Lookup("maxWireVersion").AsInt64OK(); wire >= oldestWire {
+		return nil
+	}
+	info, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Raw()
+	if err != nil {
+		return err
+	}
+	version, _ := info.Lookup("version").StringValueOK()
+	return fmt.Errorf("%w: its version is %s; upgrade it", ErrTooOld, version)
 }

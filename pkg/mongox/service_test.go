@@ -37,7 +37,7 @@ func TestOtherProductsAreRefusedByTheirHello(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ok := bson.D{{Key: "ok", Value: 1}}
-			err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, append(test.hello, ok...)).Client)
+			err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, mongoxtest.Hello(test.hello...)).Client)
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)

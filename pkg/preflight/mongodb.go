@@ -37,8 +37,8 @@ func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, s
 		r.OK(what, at+" answers")
 		r.clock(ctx, client, what)
 		return true
-	case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
-		r.Fail(what, at+": "+err.Error(), "use a replica set or a sharded cluster of MongoDB: see docs/mongodb.md")
+	case mongox.Unusable(err):
+		r.Fail(what, at+": "+err.Error(), "use a replica set or a sharded cluster of MongoDB 6.0 or later: see docs/mongodb.md")
 	case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 		r.Fail(what, at+" refuses the credentials: "+err.Error(), mongox.RemedyCredentials)
 	default:

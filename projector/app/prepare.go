@@ -85,7 +85,7 @@ func (p *Projector) awaitOne(ctx context.Context, client stores.Client, check fu
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
+		case mongox.Unusable(err):
 			return fmt.Errorf("MongoDB at %s (%s): %w", client.Store, client.What, err)
 		case mongox.HasCode(err, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", client.Store, client.What, err, mongox.RemedyCredentials)

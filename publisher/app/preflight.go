@@ -55,7 +55,7 @@ func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
-	if errors.Is(err, mongox.ErrNoReplicaSet) || errors.Is(err, mongox.ErrNotMongoDB) {
+	if mongox.Unusable(err) {
 		return fmt.Errorf("%w: %w", term.ErrSetup, err)
 	}
 	return err

@@ -33,10 +33,11 @@ func TestMongoDBIsCheckedAtTheStart(t *testing.T) {
 		replies []bson.D
 		want    string
 	}{
-		"replica set": {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}}}, ""},
-		"sharded":     {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "msg", Value: "isdbgrid"}}}, ""},
+		"replica set": {[]bson.D{ok, mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"})}, ""},
+		"sharded":     {[]bson.D{ok, mongoxtest.Hello(bson.E{Key: "msg", Value: "isdbgrid"})}, ""},
 		"Cosmos DB":   {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "globaldb"}}}, "it is not MongoDB: Azure Cosmos DB"},
-		"standalone":  {[]bson.D{ok, ok}, "run rs.initiate()"},
+		"standalone":  {[]bson.D{ok, mongoxtest.Hello()}, "run rs.initiate()"},
+		"too old":     {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}, {Key: "maxWireVersion", Value: 9}}, {{Key: "ok", Value: 1}, {Key: "version", Value: "4.3.1"}}}, "older than MongoDB 6.0: its version is 4.3.1; upgrade it"},
 		"password":    {[]bson.D{refusal}, "check the user, the password"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,6 +60,11 @@ func NewServer(t *testing.T, replies ...bson.D) *Server {
 	return s
 }
 
+// Hello is the reply to hello of a server of a supported version, with further fields.
+func Hello(fields ...bson.E) bson.D {
+	return append(bson.D{{Key: "ok", Value: 1}, {Key: "maxWireVersion", Value: 17}}, fields...)
+}
+
 // Answer adds replies after the ones that are left.
 func (s *Server) Answer(replies ...bson.D) { s.deployment.AddResponses(replies...) }
 

@@ -38,7 +38,7 @@ func plan(shards int) bson.D {
 
 func TestLayout(t *testing.T) {
 	t.Parallel()
-	member := bson.D{{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}}
+	member := mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"})
 	router := bson.D{{Key: "ok", Value: 1}, {Key: "msg", Value: "isdbgrid"}}
 	byID := sharded(bson.D{{Key: "_id", Value: "hashed"}})
 	none := cursor("config.collections")
