@@ -79,13 +79,11 @@
 // If the replies recorded from a real server (before 4.4) and those of 7.0 differ in a way
 // that drivers do not notice, mongoemu follows the record: listIndexes shows ns, an
 // updateDescription has no truncatedArrays, and dropping something that does not exist is
-// an error. Changes of one multi-document update are not interleaved with other writes. A
-// transaction never waits. Instead, a plain write to a document that a transaction has
-// written waits until the transaction's end or its own time limit. Drops and index builds
-// wait for transactions that have written to the collection. Inside a transaction, only the
-// first insert makes a collection, not create or createIndexes. Documents may nest 200
-// deep, not 180. The results of retryable writes are lost with the process. Resume tokens
-// look like the server's but have other contents.
+// an error. Changes of one multi-document update are not interleaved with other writes. Reads
+// outside transactions take locks, as they do on servers with disableLockFreeReads. Inside
+// a transaction, only the first insert makes a collection, not create or createIndexes.
+// Documents may nest 200 deep, not 180. The results of retryable writes are lost with the
+// process. Resume tokens look like the server's but have other contents.
 //
 // # Faults
 //

@@ -55,14 +55,19 @@ func create(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) erro
 		}
 		return nil
 	})
-	if err == nil {
-		err = e.exclusively(ctx, func(w *store.Writer) error {
-			_, err := w.Create(ns, options)
-			return err
-		}, ns)
+	if err != nil {
+		return err
 	}
+	unlock, err := e.Store.Lock(ctx, nil, store.Intent, ns)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	e.acknowledge(r, b)
-	return err
+	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+		_, err := w.Create(ns, options)
+		return err
+	})
 }
 
 // checkIDSpec checks the index on _id that create specifies, as mongorestore does. It
@@ -126,15 +131,6 @@ func dropDatabase(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder
 	if err := r.noOptions(); err != nil {
 		return err
 	}
-	var all []store.Namespace
-	if err := e.Store.View(nil, func(v *store.Viewer) error {
-		for _, name := range v.Names(r.DB) {
-			all = append(all, store.Namespace{DB: r.DB, Coll: name})
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
 	return e.exclusively(ctx, func(w *store.Writer) error {
 		existed, err := w.DropDatabase(r.DB)
 		if existed {
@@ -143,7 +139,7 @@ func dropDatabase(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder
 		}
 		e.acknowledge(r, b)
 		return err
-	}, all...)
+	}, store.Namespace{DB: r.DB})
 }
 
 func renameCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -266,6 +262,11 @@ func listCollections(ctx context.Context, e *Engine, r *Request, b *bsonraw.Buil
 	if err != nil {
 		return err
 	}
+	unlock, err := e.Store.Lock(ctx, nil, store.Intent, store.Namespace{DB: r.DB})
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	var docs [][]byte
 	if err := e.Store.View(nil, func(v *store.Viewer) error {
 		for _, n := range v.Names(r.DB) {

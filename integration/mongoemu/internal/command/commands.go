@@ -21,8 +21,8 @@ type spec struct {
 	// Outside transactions, levels allows read concerns other than local, and writes
 	// allows a write concern.
 	levels, writes bool
-	// touches says that the command reads or writes documents of the collection that its
-	// first field names, so it needs an intent lock.
+	// touches says that the command needs an intent lock on the collection that its first
+	// field names.
 	touches bool
 	// sharded restricts the command to a mongos.
 	sharded bool
@@ -48,7 +48,7 @@ func commandTable() map[string]spec {
 		"shardCollection":    {run: shardCollection, admin: true, writes: true, sharded: true},
 		"addShardToZone":     {run: addShardToZone, admin: true, writes: true, sharded: true},
 		"updateZoneKeyRange": {run: updateZoneKeyRange, admin: true, writes: true, sharded: true},
-		"createIndexes":      {run: createIndexes, writes: true}, "listIndexes": {run: listIndexes},
+		"createIndexes":      {run: createIndexes, writes: true}, "listIndexes": {run: listIndexes, touches: true},
 		"dropIndexes": {run: dropIndexes, writes: true}, "collMod": {run: collMod, writes: true},
 
 		"insert":        {run: insert, touches: true, transaction: true, retryable: true, writes: true},

@@ -51,6 +51,7 @@ type cursor struct {
 	why   error
 	inUse bool
 	used  time.Time
+	left  time.Duration // what further getMores may take together; 0 means no bound
 }
 
 // cursors contains the open cursors by id.
@@ -320,10 +321,37 @@ func (e *Engine) firstBatch(ctx context.Context, r *Request, b *bsonraw.Builder,
 	}
 	if !done && !single {
 		c.own(r)
+		c.spare(ctx)
 		e.cursors.add(c)
 	}
 	b.Int64("id", c.id).String("ns", c.ns.String()).End()
 	return nil
+}
+
+// spare keeps what is left of the command's maxTimeMS for the next getMore.
+func (c *cursor) spare(ctx context.Context) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = max(time.Until(deadline), 1)
+}
+
+// left returns how long a getMore may take, as the command that opened its cursor said; 0
+// for no bound.
+func (cs *cursors) left(r *Request) time.Duration {
+	id, _ := r.value.Int64OK()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.byID[id]
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left
 }
 
 // own binds a cursor to the session and the transaction of the command that opened it.

@@ -206,9 +206,9 @@ func (e *Engine) prepare(r *Request) error {
 	return nil
 }
 
-// exclusively runs fn while it holds the exclusive locks on the collections.
-func (e *Engine) exclusively(ctx context.Context, fn func(w *store.Writer) error, collections ...store.Namespace) error {
-	unlock, err := e.Store.Lock(ctx, nil, store.Exclusive, collections...)
+// exclusively runs fn while it holds the exclusive locks on the collections or databases.
+func (e *Engine) exclusively(ctx context.Context, fn func(w *store.Writer) error, namespaces ...store.Namespace) error {
+	unlock, err := e.Store.Lock(ctx, nil, store.Exclusive, namespaces...)
 	if err != nil {
 		return err
 	}
@@ -218,9 +218,13 @@ func (e *Engine) exclusively(ctx context.Context, fn func(w *store.Writer) error
 
 // run runs the command in its session and transaction.
 func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) {
-	if r.maxTime > 0 && r.Name != "getMore" {
+	limit := r.maxTime
+	if r.Name == "getMore" {
+		limit = e.cursors.left(r)
+	}
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.maxTime)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	if r.after != nil && r.readLevel == "majority" && !e.Store.Log().Wait(ctx, nil, e.Store.Log().End()-1) {

@@ -67,6 +67,7 @@ func getMore(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 	}
 	if !done {
 		keep = true
+		c.spare(ctx)
 		b.Int64("id", c.id)
 	} else {
 		b.Int64("id", 0)

@@ -317,11 +317,12 @@ func (r *Request) snapshot() *store.Tx {
 	return r.tx
 }
 
-// lock waits for the intent lock of a command that reads or writes documents. Change
-// streams read the oplog and no collection.
+// lock waits for the intent lock of a command on a collection. Change streams read the oplog
+// and no collection.
 //
-// Since MongoDB 5.0, reads outside transactions take no lock on the collection, unless
-// disableLockFreeReads is set. Here they always take one, like all other commands.
+// Since MongoDB 5.0, reads outside transactions take no lock on the database and the
+// collection, unless disableLockFreeReads is set. Here they always take both, so that tests
+// show what readers would wait for.
 func (r *Request) lock(ctx context.Context) (unlock func(), err error) {
 	name := r.value
 	if r.Name == "getMore" {

@@ -10,15 +10,16 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// Mode is the mode of a lock on a collection.
+// Mode is the mode of a lock on a database or a collection.
 type Mode byte
 
 // The modes. Intent locks are compatible with each other, and an exclusive lock with none.
 const (
 	// Intent is for commands that read or write documents. The server has one mode for
-	// reads and one for writes, which are compatible.
+	// reads and one for writes, which differ only in what a shared lock does to them. No
+	// command here takes one.
 	Intent Mode = iota + 1
-	// Exclusive is for commands that change the collection itself.
+	// Exclusive is for commands that change the collection or the database itself.
 	Exclusive
 )
 
@@ -26,20 +27,21 @@ const (
 // transaction waits for a lock.
 const lockRequestTimeout = 5 * time.Millisecond
 
-// locks are the locks on collections. They are granted in the order of the requests, as in
-// the server's lock manager: once an exclusive request waits, all later requests wait behind
-// it, although they are compatible with the locks that are held. A transaction keeps its
-// locks until it ends, and is not asked to wait for a lock that it holds.
+// locks are the locks on databases and collections. They are granted in the order of the
+// requests, as in the server's lock manager: once an exclusive request waits, all later
+// requests wait behind it, although they are compatible with the locks that are held. A
+// transaction keeps its locks until it ends, and is not asked to wait for a lock that it
+// holds.
 //
-// Sources: https://www.mongodb.com/docs/manual/faq/concurrency/ and
-// https://www.mongodb.com/docs/manual/core/transactions-production-consideration/ (locks of
-// transactions), src/mongo/db/concurrency/lock_manager (the queue).
+// The server's global lock is missing, because every command here would take it in an intent
+// mode. docs/stand-ins.md of Penstock lists the lock of each command, and its source.
 type locks struct {
-	mu     sync.Mutex
+	mu sync.Mutex
+	// queues are by collection. A namespace without a collection is a database.
 	queues map[Namespace]*lockQueue
 }
 
-// lockQueue has the requests for one collection.
+// lockQueue has the requests for one database or collection.
 type lockQueue struct{ granted, waiting []*lock }
 
 // lock is a request for a lock, which is held when granted is closed.
@@ -50,17 +52,24 @@ type lock struct {
 	granted chan struct{}
 }
 
-// Lock waits for a lock on each of the collections. A transaction releases its locks when it
-// ends, and others by calling release. The error is MaxTimeMSExpired if ctx has exceeded its
-// deadline, and LockTimeout inside a transaction.
-func (s *Store) Lock(ctx context.Context, tx *Tx, mode Mode, collections ...Namespace) (release func(), err error) {
+// Lock waits for a lock on each of the namespaces, and before for an intent lock on the
+// databases of the collections among them. A namespace without a collection is a database. A
+// transaction releases its locks when it ends, and others by calling release. The error is
+// MaxTimeMSExpired if ctx has exceeded its deadline, and LockTimeout inside a transaction.
+func (s *Store) Lock(ctx context.Context, tx *Tx, mode Mode, namespaces ...Namespace) (release func(), err error) {
 	// The order is always the same, so that no two commands wait for each other.
-	slices.SortFunc(collections, func(a, b Namespace) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(namespaces, func(a, b Namespace) int { return strings.Compare(a.String(), b.String()) })
+	wanted := make([]*lock, 0, 2*len(namespaces))
+	for i, ns := range slices.Compact(namespaces) {
+		if ns.Coll != "" && (i == 0 || namespaces[i-1].DB != ns.DB) {
+			wanted = append(wanted, newLock(Namespace{DB: ns.DB}, Intent, tx))
+		}
+		wanted = append(wanted, newLock(ns, mode, tx))
+	}
 	var held []*lock
 	release = func() { s.locks.release(held...) }
-	for _, ns := range slices.Compact(collections) {
-		l, err := s.locks.acquire(ctx, tx, mode, ns)
-		if err != nil {
+	for _, l := range wanted {
+		if err := s.locks.acquire(ctx, l); err != nil {
 			release()
 			return nil, err
 		}
@@ -74,13 +83,16 @@ func (s *Store) Lock(ctx context.Context, tx *Tx, mode Mode, collections ...Name
 	return release, nil
 }
 
-func (l *locks) acquire(ctx context.Context, tx *Tx, mode Mode, ns Namespace) (*lock, error) {
-	wanted := &lock{ns: ns, mode: mode, tx: tx, granted: make(chan struct{})}
+func newLock(ns Namespace, mode Mode, tx *Tx) *lock {
+	return &lock{ns: ns, mode: mode, tx: tx, granted: make(chan struct{})}
+}
+
+func (l *locks) acquire(ctx context.Context, wanted *lock) error {
 	if !l.enqueue(wanted) {
-		return wanted, nil
+		return nil
 	}
 	var late <-chan time.Time
-	if tx != nil {
+	if wanted.tx != nil {
 		timer := time.NewTimer(lockRequestTimeout)
 		defer timer.Stop()
 		late = timer.C
@@ -88,14 +100,14 @@ func (l *locks) acquire(ctx context.Context, tx *Tx, mode Mode, ns Namespace) (*
 	var err error
 	select {
 	case <-wanted.granted:
-		return wanted, nil
+		return nil
 	case <-ctx.Done():
 		err = Interrupted(ctx)
 	case <-late:
-		err = mongoerr.New(mongoerr.LockTimeout, "Unable to acquire lock on '%s' within %dms.", ns, lockRequestTimeout.Milliseconds())
+		err = mongoerr.New(mongoerr.LockTimeout, "Unable to acquire lock on '%s' within %dms.", wanted.ns, lockRequestTimeout.Milliseconds())
 	}
 	l.release(wanted)
-	return nil, err
+	return err
 }
 
 // enqueue adds a request and reports whether it has to wait.
