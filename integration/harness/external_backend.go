@@ -1,11 +1,13 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
@@ -15,6 +17,7 @@ import (
 type ExternalBackend struct {
 	external *External
 	name     string
+	store    *storeProxy
 	bus      *azservicebus.Client
 	observer *observer
 }
@@ -30,6 +33,9 @@ func (e *External) Open(ctx context.Context, o TopicOptions) (*ExternalBackend, 
 		return nil, fmt.Errorf("open the Service Bus client: %w", err)
 	}
 	b.bus = bus
+	if b.store, err = startStoreProxy(ctx, e.store, e.options.MongoURI); err != nil {
+		return nil, errors.Join(err, bus.Close(ctx))
+	}
 	if err := createTopic(ctx, e.admin, b.name, o); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -39,8 +45,23 @@ func (e *External) Open(ctx context.Context, o TopicOptions) (*ExternalBackend, 
 	return b, nil
 }
 
-// MongoURI implements [Backend].
-func (b *ExternalBackend) MongoURI() string { return b.external.options.MongoURI }
+// MongoURI implements [Backend]. It leads through a proxy to the primary.
+func (b *ExternalBackend) MongoURI() string { return b.store.uri }
+
+// HoldWrites holds the next n commands of that name on a collection until
+// [ExternalBackend.HealStore]. The server then carries them out, even if their client has
+// gone. An empty collection means any.
+func (b *ExternalBackend) HoldWrites(command, collection string, n int) {
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	b.store.holds = append(b.store.holds, storeHold{command, collection, n})
+}
+
+// WritesToHold returns how many calls of HoldWrites still wait for some of their commands.
+func (b *ExternalBackend) WritesToHold() int { return b.store.toHold() }
+
+// HealStore lets all commands go on that HoldWrites has held.
+func (b *ExternalBackend) HealStore() { b.store.heal() }
 
 // Databases implements [Backend].
 func (b *ExternalBackend) Databases() Databases {
@@ -85,19 +106,29 @@ func (b *ExternalBackend) Backlog() (Backlog, error) {
 	return Backlog{Active: int(counts.ActiveMessageCount), DeadLettered: int(counts.DeadLetterMessageCount)}, nil
 }
 
-// Close implements [Backend]: it deletes the topic and drops the databases.
+// ErrLeftBehind says that a backend was closed, but could not remove everything in time.
+var ErrLeftBehind = errors.New("the test's databases or topic are left behind")
+
+// Close implements [Backend]: it deletes the topic and drops the databases. A projector that
+// was killed in a transaction leaves it open, and a drop waits until the server ends the
+// transaction, by default after 60 s. If the wait is longer than
+// [ExternalOptions.CleanTimeout], the error is [ErrLeftBehind], and the next test can go on.
 func (b *ExternalBackend) Close() error {
-	// A projector that was killed in a transaction leaves it open. The drop of a database
-	// waits until the server ends the transaction, by default after 60 s.
-	ctx, cancel := context.WithTimeout(context.Background(), 2*requestTimeout)
+	b.store.Close()
+	limit := cmp.Or(b.external.options.CleanTimeout, requestTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	errs := []error{b.bus.Close(ctx), deleteTopic(ctx, b.external.admin, b.name)}
 	databases := b.Databases()
 	for _, name := range []string{databases.Events, databases.State, databases.ReadModels} {
 		errs = append(errs, b.external.store.Database(name).Drop(ctx))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove what the test made: %w", err)
+	err := errors.Join(errs...)
+	switch {
+	case err == nil:
+		return nil
+	case mongo.IsTimeout(err), ctx.Err() != nil:
+		return fmt.Errorf("remove %s* within %s: %w: %w", b.name, limit, ErrLeftBehind, err)
 	}
-	return nil
+	return fmt.Errorf("remove what the test made: %w", err)
 }

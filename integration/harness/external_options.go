@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
@@ -41,6 +42,8 @@ type ExternalOptions struct {
 	MaxConnections int
 	// Prefix begins the names of topics and databases; empty means penstock-test.
 	Prefix string
+	// CleanTimeout bounds how long a backend takes to remove what it made; 0 means a minute.
+	CleanTimeout time.Duration
 }
 
 // LoadExternal reads options from the environment. Its error names every mistake.
