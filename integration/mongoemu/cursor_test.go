@@ -226,7 +226,7 @@ func TestDisconnectedClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for s.Status().ChangeStreams > 0 {
+	for _, streams := s.OpenCursors(); streams > 0; _, streams = s.OpenCursors() {
 		if err := client.Ping(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -93,6 +93,4 @@
 // Tests can inject failing commands, failing writes of single documents, lost replies,
 // latency, dropped connections, interrupted change streams, killed cursors, a truncated
 // oplog, and failovers that roll back what no majority has, with the methods of [Server].
-// For a server in another process there is
-// [Server.Handler], with a client in package control.
 package mongoemu

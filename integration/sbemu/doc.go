@@ -46,9 +46,9 @@
 //   - Idleness: connections without links are closed after 1 minute, or 5 if
 //     they had some, and unused links are detached after 10 (a link to a management node, too;
 //     the link of its replies stays).
-//   - Throttling with error code 50009, ordered or by credits per second.
+//   - Throttling with error code 50009, while a test demands it.
 //   - Faults ([Server.SetLatency] and the methods beside it) and inspection
-//     ([Server.Accepted] and those beside it), over HTTP too: package control.
+//     ([Server.Accepted] and those beside it).
 //
 // # What is not
 //
@@ -73,7 +73,6 @@
 //   - A peek by a link that has lost its session is refused.
 //   - A dead-lettered message keeps its sequence number. Its description can be longer than
 //     the 4,096 characters that other SDKs allow.
-//   - A subscription without declared rules costs the credit of one filter.
 //
 // # How it works
 //

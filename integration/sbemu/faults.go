@@ -23,14 +23,6 @@ func (s *Server) SetLatency(toServer, toClient time.Duration) {
 // (error code 50009) for d.
 func (s *Server) Throttle(d time.Duration) { s.front.Faults.Throttle(d) }
 
-// LimitCredits throttles like the Standard tier, which grants 1,000 credits every second.
-// Sending a message costs 1 credit, plus 1 for each filter that evaluates the message.
-// Receiving a message, accepting a session and opening a receiver cost 1 each, and a
-// management request costs 10. Requests beyond the limit are answered with
-// com.microsoft:server-busy; messages to be received wait for the next second. Zero removes
-// the limit.
-func (s *Server) LimitCredits(perSecond int) { s.front.Faults.LimitCredits(perSecond) }
-
 // RefuseSends refuses the next n sends to a topic or queue, or to any if entity is empty,
 // with an error condition such as "amqp:internal-error". A batch is one send.
 func (s *Server) RefuseSends(entity string, n int, condition string) {

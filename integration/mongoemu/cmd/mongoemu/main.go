@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 
-	return serve(ctx, s, o.ControlAddress, stdout)
+	return serve(ctx, s, stdout)
 }
 
 // release is the version that the build of an image sets. Other builds take the version of

@@ -5,35 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"syscall"
-	"time"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// serve starts the server, and its control API if controlAddress is set. It prints how to
-// reach them, and closes both when ctx or the server ends.
-func serve(ctx context.Context, s *mongoemu.Server, controlAddress string, stdout io.Writer) (err error) {
+// serve starts the server, prints how to reach it, and closes it when ctx or the server
+// ends.
+func serve(ctx context.Context, s *mongoemu.Server, stdout io.Writer) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
 
-	if err := s.Start(); err != nil {
-		return explain(err, "--address")
+	if err := s.Start(); errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: stop what listens there, or choose another by --address", err)
+	} else if err != nil {
+		return err
 	}
 
-	if controlAddress != "" {
-		address, stop, err := serveHTTP(ctx, controlAddress, s.Handler())
-		if err != nil {
-			return explain(err, "--control-address")
-		}
-		defer stop()
-
-		fmt.Fprintf(stdout, "control: http://%s\n", address)
-	}
-
-	// This line is the last one: a caller that waits for it can use everything printed
-	// before.
 	fmt.Fprintln(stdout, s.URI())
 	select {
 	case <-ctx.Done():
@@ -41,35 +28,4 @@ func serve(ctx context.Context, s *mongoemu.Server, controlAddress string, stdou
 	}
 
 	return nil
-}
-
-// explain adds the remedy to the error of a port that is in use.
-func explain(err error, flags string) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w: stop what listens there, or choose another by %s", err, flags)
-	}
-
-	return err
-}
-
-// serveHTTP serves a handler. It returns the address and a function that stops it.
-func serveHTTP(ctx context.Context, address string, handler http.Handler) (net.Addr, func(), error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-
-	h := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-
-	go func() {
-		defer close(done)
-
-		_ = h.Serve(l)
-	}()
-
-	return l.Addr(), func() {
-		_ = h.Close()
-		<-done
-	}, nil
 }

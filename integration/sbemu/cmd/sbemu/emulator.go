@@ -131,7 +131,7 @@ func (d *isoDuration) UnmarshalText(text []byte) error {
 
 // readEmulatorFile returns the entities of the emulator's configuration file. Like the
 // emulator, it accepts one namespace.
-func readEmulatorFile(path string, record int) (sbemu.Config, error) {
+func readEmulatorFile(path string) (sbemu.Config, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return sbemu.Config{}, err
@@ -156,15 +156,15 @@ func readEmulatorFile(path string, record int) (sbemu.Config, error) {
 		cfg.Queues = append(cfg.Queues, sbemu.Queue{
 			Name: q.Name, DuplicateDetectionWindow: p.window(), DefaultTTL: time.Duration(p.DefaultMessageTimeToLive),
 			RequiresSession: p.RequiresSession, LockDuration: time.Duration(p.LockDuration), MaxDeliveryCount: p.MaxDeliveryCount,
-			DeadLetterExpired: p.DeadLetteringOnMessageExpiration, Record: record,
-			ForwardTo: p.ForwardTo, ForwardDeadLettersTo: p.ForwardDeadLetteredMessagesTo,
+			DeadLetterExpired: p.DeadLetteringOnMessageExpiration,
+			ForwardTo:         p.ForwardTo, ForwardDeadLettersTo: p.ForwardDeadLetteredMessagesTo,
 		})
 	}
 
 	for _, t := range file.UserConfig.Namespaces[0].Topics {
 		topic := sbemu.Topic{
 			Name: t.Name, DuplicateDetectionWindow: t.Properties.window(),
-			DefaultTTL: time.Duration(t.Properties.DefaultMessageTimeToLive), Record: record,
+			DefaultTTL: time.Duration(t.Properties.DefaultMessageTimeToLive),
 		}
 
 		for _, s := range t.Subscriptions {

@@ -32,7 +32,7 @@ func configFile(t *testing.T, content string) string {
 func TestEmulatorFile(t *testing.T) {
 	t.Parallel()
 
-	o := options{As: asEmulator, Record: 7, Config: configFile(t, `{"UserConfig": {
+	o := options{As: asEmulator, Config: configFile(t, `{"UserConfig": {
 		"Namespaces": [{
 			"Name": "sbemulatorns",
 			"Queues": [{"Name": "queue.1", "Properties": {
@@ -57,10 +57,10 @@ func TestEmulatorFile(t *testing.T) {
 		Limits: sbemu.EmulatorLimits(),
 		Queues: []sbemu.Queue{{
 			Name: "queue.1", DefaultTTL: time.Hour, LockDuration: time.Minute, MaxDeliveryCount: 3,
-			DeadLetterExpired: true, RequiresSession: true, Record: 7,
+			DeadLetterExpired: true, RequiresSession: true,
 		}},
 		Topics: []sbemu.Topic{{
-			Name: "topic.1", DefaultTTL: 25*time.Hour + 30*time.Minute, DuplicateDetectionWindow: 20 * time.Second, Record: 7,
+			Name: "topic.1", DefaultTTL: 25*time.Hour + 30*time.Minute, DuplicateDetectionWindow: 20 * time.Second,
 			Subscriptions: []sbemu.Subscription{{
 				Name: "subscription.1", LockDuration: time.Minute, MaxDeliveryCount: 3, ForwardTo: "queue.1",
 				Rules: []sbemu.Rule{

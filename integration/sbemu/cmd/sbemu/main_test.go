@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"reflect"
@@ -20,7 +21,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu"
-	"github.com/penstock-cdc/penstock/integration/sbemu/control"
 )
 
 // asCommand is the variable that makes the test binary run as the command.
@@ -40,10 +40,9 @@ func TestDeclarations(t *testing.T) {
 	t.Parallel()
 
 	o := options{
-		Record: 7,
 		Topic: []string{
 			"events:dedup=10m:partitioned=true:subscription=projector:sessions=true:lock=30s:max-deliveries=3:subscription=all",
-			"filtered:record=9:max-message=1024:subscription=some:ttl=1h:filter=a = 'b:c' AND n > 1",
+			"filtered:max-message=1024:subscription=some:ttl=1h:filter=a = 'b:c' AND n > 1",
 		},
 		Queue: []string{"work:sessions=true:ttl=5m:dead-letter-expired=true"},
 	}
@@ -56,20 +55,20 @@ func TestDeclarations(t *testing.T) {
 	want := sbemu.Config{
 		Topics: []sbemu.Topic{
 			{
-				Name: "events", DuplicateDetectionWindow: 10 * time.Minute, Partitioned: true, Record: 7,
+				Name: "events", DuplicateDetectionWindow: 10 * time.Minute, Partitioned: true,
 				Subscriptions: []sbemu.Subscription{
 					{Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second, MaxDeliveryCount: 3},
 					{Name: "all"},
 				},
 			},
 			{
-				Name: "filtered", MaxMessageSize: 1024, Record: 9,
+				Name: "filtered", MaxMessageSize: 1024,
 				Subscriptions: []sbemu.Subscription{
 					{Name: "some", DefaultTTL: time.Hour, Rules: []sbemu.Rule{{Name: "filter", SQL: "a = 'b:c' AND n > 1"}}},
 				},
 			},
 		},
-		Queues: []sbemu.Queue{{Name: "work", RequiresSession: true, DefaultTTL: 5 * time.Minute, DeadLetterExpired: true, Record: 7}},
+		Queues: []sbemu.Queue{{Name: "work", RequiresSession: true, DefaultTTL: 5 * time.Minute, DeadLetterExpired: true}},
 	}
 
 	if !reflect.DeepEqual(got, want) {
@@ -113,11 +112,11 @@ func TestHelpAndTakenPorts(t *testing.T) {
 		err  error
 		says string
 	}{
-		{[]string{"--help"}, nil, "SBEMU_CONTROL_ADDRESS"},
+		{[]string{"--help"}, nil, "SBEMU_HTTP_ADDRESS"},
 		{[]string{"--version"}, nil, "sbemu "},
 		{[]string{"--nonsense"}, errUsage, "unknown flag --nonsense"},
 		{[]string{"--address", port}, syscall.EADDRINUSE, "stop what listens there, or choose another by --address"},
-		{[]string{"--address", "127.0.0.1:0", "--control-address", port}, syscall.EADDRINUSE, "stop what listens there, or choose another by --control-address"},
+		{[]string{"--address", "127.0.0.1:0", "--http-address", port}, syscall.EADDRINUSE, "stop what listens there, or choose another by --http-address"},
 	} {
 		var out bytes.Buffer
 
@@ -128,15 +127,14 @@ func TestHelpAndTakenPorts(t *testing.T) {
 	}
 }
 
-// TestProcess runs the command as a process: the printed addresses work with the SDK and
-// the control API, and SIGTERM ends it.
+// TestProcess runs the command as a process: the printed addresses work, and SIGTERM ends it.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
-	cmd := exec.CommandContext(ctx, os.Args[0], "--address", "127.0.0.1:0", "--control-address", "127.0.0.1:0", "--record", "10")
+	cmd := exec.CommandContext(ctx, os.Args[0], "--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
 	cmd.Env, cmd.Stderr = append(os.Environ(), asCommand+"=1"), os.Stderr
 
 	out, err := cmd.StdoutPipe()
@@ -153,7 +151,7 @@ func TestProcess(t *testing.T) {
 
 		return lines.Text()
 	}
-	address, connection := strings.TrimPrefix(read(), "control: "), read()
+	address, connection := strings.TrimPrefix(read(), "administration: "), read()
 
 	client, err := azservicebus.NewClientFromConnectionString(connection, nil)
 	check(t, err)
@@ -164,16 +162,15 @@ func TestProcess(t *testing.T) {
 	id := "1"
 	check(t, sender.SendMessage(ctx, &azservicebus.Message{MessageID: &id, SessionID: &id}, nil))
 
-	ctl := control.NewClient(address, nil)
-
-	accepted, err := ctl.Accepted(ctx, "events")
+	response, err := http.Get(address + "/health") //nolint:noctx // a local server of the test
 	check(t, err)
+	check(t, response.Body.Close())
+	http.DefaultClient.CloseIdleConnections()
 
-	if len(accepted) != 1 || accepted[0].MessageID != "1" {
-		t.Fatalf("accepted %+v", accepted)
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("the HTTP port answers %s", response.Status)
 	}
 
-	ctl.Close()
 	check(t, client.Close(ctx))
 	check(t, cmd.Process.Signal(syscall.SIGTERM))
 	check(t, cmd.Wait())

@@ -22,17 +22,15 @@ const description = `A stand-in for Azure Service Bus, in memory, for developmen
 // options are the command's flags.
 type options struct {
 	Address        string   `help:"Where to listen for AMQP." env:"SBEMU_ADDRESS" default:"127.0.0.1:5672"`
-	ControlAddress string   `help:"Where to serve the control API for faults and inspection, empty: nowhere (see package integration/sbemu/control)." env:"SBEMU_CONTROL_ADDRESS"`
 	HTTPAddress    string   `help:"Where to serve the administration API and /health without TLS, empty: nowhere. Microsoft's emulator uses port 5300." env:"SBEMU_HTTP_ADDRESS"`
 	Config         string   `help:"File with entities, in the form of Config.json of Microsoft's emulator." env:"SBEMU_CONFIG" placeholder:"FILE"`
 	As             string   `help:"Whose limits to have: azure (no limits of the namespace), or emulator (10 connections, 50 queues and topics, messages of an hour, duplicates over 5 minutes, no partitions)." env:"SBEMU_AS" enum:"azure,emulator" default:"azure"`
-	Topic          []string `help:"A topic: NAME with dedup=DURATION partitioned=BOOL max-message=BYTES max-batch=BYTES ttl=DURATION record=COUNT disabled=BOOL, then for each subscription subscription=NAME with sessions=BOOL lock=DURATION max-deliveries=COUNT ttl=DURATION dead-letter-expired=BOOL disabled=BOOL; at the very end filter=SQL selects messages for the last subscription." placeholder:"SPEC" sep:"none"`
+	Topic          []string `help:"A topic: NAME with dedup=DURATION partitioned=BOOL max-message=BYTES max-batch=BYTES ttl=DURATION disabled=BOOL, then for each subscription subscription=NAME with sessions=BOOL lock=DURATION max-deliveries=COUNT ttl=DURATION dead-letter-expired=BOOL disabled=BOOL; at the very end filter=SQL selects messages for the last subscription." placeholder:"SPEC" sep:"none"`
 	Queue          []string `help:"A queue: NAME with the keys of topics and of subscriptions." placeholder:"SPEC" sep:"none"`
 	TLSAddress     string   `help:"Where to listen for AMQP over TLS, empty: nowhere. SDKs want port 5671." env:"SBEMU_TLS_ADDRESS"`
 	AdminAddress   string   `help:"Where to serve the management API and AMQP over WebSockets, over TLS, empty: nowhere. SDKs want port 443." env:"SBEMU_ADMIN_ADDRESS"`
 	TLSCertificate string   `help:"File with the certificate, for both." env:"SBEMU_TLS_CERTIFICATE" placeholder:"FILE"`
 	TLSKey         string   `help:"File with its key." env:"SBEMU_TLS_KEY" placeholder:"FILE"`
-	Record         int      `help:"How many of the last accepted messages of each topic and queue the control API shows, unless record= says otherwise." env:"SBEMU_RECORD" default:"0"`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
@@ -58,11 +56,10 @@ func (o *options) config() (sbemu.Config, error) {
 	case o.Config != "":
 		var err error
 
-		cfg, err = readEmulatorFile(o.Config, o.Record)
+		cfg, err = readEmulatorFile(o.Config)
 		errs = append(errs, err)
 	case len(o.Topic)+len(o.Queue) == 0:
 		cfg = sbemu.Default()
-		cfg.Topics[0].Record = o.Record
 
 		if o.As == asEmulator {
 			cfg.Topics[0].DuplicateDetectionWindow = sbemu.EmulatorLimits().DuplicateDetectionWindow
@@ -89,13 +86,13 @@ func (o *options) config() (sbemu.Config, error) {
 	}
 
 	for _, spec := range o.Topic {
-		t, err := parseTopic(spec, o.Record)
+		t, err := parseTopic(spec)
 		errs = append(errs, err)
 		cfg.Topics = append(cfg.Topics, t)
 	}
 
 	for _, spec := range o.Queue {
-		q, err := parseQueue(spec, o.Record)
+		q, err := parseQueue(spec)
 		errs = append(errs, err)
 		cfg.Queues = append(cfg.Queues, q)
 	}
@@ -106,16 +103,15 @@ func (o *options) config() (sbemu.Config, error) {
 // keys maps each key of a declaration to the function that sets its value.
 type keys map[string]func(string) error
 
-func parseTopic(spec string, record int) (sbemu.Topic, error) {
+func parseTopic(spec string) (sbemu.Topic, error) {
 	name, settings, _ := strings.Cut(spec, ":")
-	t := sbemu.Topic{Name: name, Record: record}
+	t := sbemu.Topic{Name: name}
 	known := keys{
 		"dedup":       duration(&t.DuplicateDetectionWindow),
 		"partitioned": boolean(&t.Partitioned),
 		"max-message": unsigned(&t.MaxMessageSize),
 		"max-batch":   unsigned(&t.MaxBatchSize),
 		"ttl":         duration(&t.DefaultTTL),
-		"record":      integer(&t.Record),
 		"disabled":    boolean(&t.Disabled),
 	}
 
@@ -156,16 +152,15 @@ func parseTopic(spec string, record int) (sbemu.Topic, error) {
 	return t, errors.Join(errs...)
 }
 
-func parseQueue(spec string, record int) (sbemu.Queue, error) {
+func parseQueue(spec string) (sbemu.Queue, error) {
 	name, settings, _ := strings.Cut(spec, ":")
-	q := sbemu.Queue{Name: name, Record: record}
+	q := sbemu.Queue{Name: name}
 	known := keys{
 		"dedup":               duration(&q.DuplicateDetectionWindow),
 		"partitioned":         boolean(&q.Partitioned),
 		"max-message":         unsigned(&q.MaxMessageSize),
 		"max-batch":           unsigned(&q.MaxBatchSize),
 		"ttl":                 duration(&q.DefaultTTL),
-		"record":              integer(&q.Record),
 		"sessions":            boolean(&q.RequiresSession),
 		"lock":                duration(&q.LockDuration),
 		"max-deliveries":      unsigned(&q.MaxDeliveryCount),
@@ -213,14 +208,6 @@ func duration(to *time.Duration) func(string) error {
 func boolean(to *bool) func(string) error {
 	return func(s string) (err error) {
 		*to, err = strconv.ParseBool(s)
-
-		return err
-	}
-}
-
-func integer(to *int) func(string) error {
-	return func(s string) (err error) {
-		*to, err = strconv.Atoi(s)
 
 		return err
 	}

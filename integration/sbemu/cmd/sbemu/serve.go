@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu"
-	"github.com/penstock-cdc/penstock/integration/sbemu/control"
 )
 
-// serve starts the server, and those of its APIs that have an address. It prints how to
-// reach them, and closes all when ctx ends.
+// serve starts the server, and its HTTP port if that has an address. It prints how to reach
+// them, and closes both when ctx ends.
 func serve(ctx context.Context, srv *sbemu.Server, o options, stdout io.Writer) (err error) {
 	defer func() { err = errors.Join(err, srv.Close()) }()
 
@@ -23,24 +22,14 @@ func serve(ctx context.Context, srv *sbemu.Server, o options, stdout io.Writer) 
 		return explain(err, "--address, --tls-address or --admin-address")
 	}
 
-	for _, api := range []struct {
-		name, address, flag string
-		handler             http.Handler
-	}{
-		{"control", o.ControlAddress, "--control-address", control.NewHandler(srv)},
-		{"administration", o.HTTPAddress, "--http-address", emulatorHandler(srv)},
-	} {
-		if api.address == "" {
-			continue
-		}
-
-		address, stop, err := serveHTTP(ctx, api.address, api.handler)
+	if o.HTTPAddress != "" {
+		address, stop, err := serveHTTP(ctx, o.HTTPAddress, emulatorHandler(srv))
 		if err != nil {
-			return explain(err, api.flag)
+			return explain(err, "--http-address")
 		}
 		defer stop()
 
-		fmt.Fprintf(stdout, "%s: http://%s\n", api.name, address)
+		fmt.Fprintf(stdout, "administration: http://%s\n", address)
 	}
 
 	// This line is the last one: a caller that waits for it can use everything printed

@@ -84,24 +84,6 @@ func (d *Destination) SetRules(name string, rules []Rule) {
 	s.rules = rules
 }
 
-// Filters returns how many rules of a topic's subscriptions evaluate a message. A
-// subscription without declared rules counts as one rule, which selects all messages.
-func (d *Destination) Filters() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-
-	n := 0
-	for _, s := range d.subs {
-		if s.rules == nil {
-			n++
-		}
-
-		n += len(s.rules)
-	}
-
-	return n
-}
-
 // UsedAt returns when the last message was sent, or the zero time.
 func (d *Destination) UsedAt() time.Time {
 	d.mu.Lock()

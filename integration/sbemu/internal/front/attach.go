@@ -207,7 +207,7 @@ func (s *session) attachReceiver(p *wire.Attach) {
 
 	queue, err := c.srv.opts.Namespace.Queue(address)
 	if err == nil {
-		err = c.srv.Faults.refuseAttach(queue.Path())
+		err = c.srv.Faults.refuseRequest()
 	}
 
 	if err != nil {

@@ -54,7 +54,6 @@ type conn struct {
 	stopped bool
 	settled settledRange
 	blocked []*outgoing          // links that wait for output room, a window or the end of throttling
-	retry   *time.Timer          // resumes the blocked links
 	names   map[string]*outgoing // receiving links by name
 	senders map[*incoming]struct{}
 
@@ -129,10 +128,6 @@ func (c *conn) run() {
 
 	c.mu.Lock()
 	c.stopped = true
-
-	if c.retry != nil {
-		c.retry.Stop()
-	}
 
 	c.mu.Unlock()
 	c.signal()

@@ -24,7 +24,6 @@ type Faults struct {
 	poison    *poison
 	outage    outage
 	busyUntil time.Time
-	credits   credits
 }
 
 // poison refuses sends that contain certain messages.
@@ -44,14 +43,6 @@ type refusal struct {
 	entity string // "": any
 	left   int
 	reason *wire.Error
-}
-
-// credits are the service's units of throttling: the limit per second, and the rest of
-// the current second.
-type credits struct {
-	perSecond int // 0: unlimited
-	window    int64
-	left      int
 }
 
 // SetLatency delays all incoming frames by in and all outgoing frames by out.
@@ -97,18 +88,6 @@ func (f *Faults) Throttle(d time.Duration) {
 	f.update(time.Now())
 }
 
-// LimitCredits limits the credits per second, as the Standard tier does. A sent message
-// costs 1 credit, plus 1 for each filter that evaluates it. A received message costs 1, a
-// management request 10 (as documented). Sends and requests over the limit are answered
-// with server-busy; messages to be received wait. Zero removes the limit.
-func (f *Faults) LimitCredits(perSecond int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
-	f.credits = credits{perSecond: perSecond}
-	f.update(time.Now())
-}
-
 // Clear ends all faults.
 func (f *Faults) Clear() {
 	f.SetLatency(0, 0)
@@ -120,18 +99,16 @@ func (f *Faults) Clear() {
 	f.poison = nil
 	f.outage = outage{}
 	f.busyUntil = time.Time{}
-	f.credits = credits{}
 	f.update(time.Now())
 }
 
 // update records whether any fault is active. The caller holds the lock.
 func (f *Faults) update(now time.Time) {
-	f.active.Store(len(f.refusals) > 0 || f.poison != nil || f.credits.perSecond > 0 || now.Before(f.busyUntil) || now.Before(f.outage.until))
+	f.active.Store(len(f.refusals) > 0 || f.poison != nil || now.Before(f.busyUntil) || now.Before(f.outage.until))
 }
 
-// refuseSend returns why messages that are sent together are refused, or nil. filters is
-// how many filters evaluate each message.
-func (f *Faults) refuseSend(entity string, messages []*message.Message, filters int) *wire.Error {
+// refuseSend returns why messages that are sent together are refused, or nil.
+func (f *Faults) refuseSend(entity string, messages []*message.Message) *wire.Error {
 	if !f.active.Load() {
 		return nil
 	}
@@ -156,7 +133,7 @@ func (f *Faults) refuseSend(entity string, messages []*message.Message, filters 
 		return r.reason
 	}
 
-	return f.throttled(len(messages) * (1 + filters))
+	return f.throttled()
 }
 
 // refuseLink returns why a link is refused, or nil.
@@ -175,8 +152,8 @@ func (f *Faults) refuseLink() *wire.Error {
 	return nil
 }
 
-// refuseRequest returns why a management request is refused, or nil.
-func (f *Faults) refuseRequest(string) *wire.Error {
+// refuseRequest returns why a management request or a receiver is refused, or nil.
+func (f *Faults) refuseRequest() *wire.Error {
 	if !f.active.Load() {
 		return nil
 	}
@@ -184,75 +161,20 @@ func (f *Faults) refuseRequest(string) *wire.Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
-	return f.throttled(10)
+	return f.throttled()
 }
 
-// refuseAttach returns why a receiver is refused, or nil.
-func (f *Faults) refuseAttach(string) *wire.Error {
-	if !f.active.Load() {
-		return nil
-	}
-
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
-	return f.throttled(1)
-}
-
-// throttled takes credits, or returns server-busy if there are not enough. The caller
-// holds the lock.
-func (f *Faults) throttled(cost int) *wire.Error {
+// throttled returns server-busy while the server is throttled. The caller holds the lock.
+func (f *Faults) throttled() *wire.Error {
 	now := time.Now()
 
 	if now.Before(f.busyUntil) {
 		return errBusy()
 	}
 
-	if f.credits.perSecond == 0 {
-		f.update(now)
-
-		return nil
-	}
-
-	if !f.credits.take(now, cost) {
-		return errBusy()
-	}
+	f.update(now)
 
 	return nil
-}
-
-// takeDelivery takes the credit for a received message, or returns how long the message
-// must wait for credit.
-func (f *Faults) takeDelivery() (wait time.Duration) {
-	if !f.active.Load() {
-		return 0
-	}
-
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
-	if f.credits.perSecond == 0 || f.credits.take(time.Now(), 1) {
-		return 0
-	}
-
-	now := time.Now()
-
-	return now.Truncate(time.Second).Add(time.Second).Sub(now)
-}
-
-// take takes credits of the current second, and reports whether enough were left.
-func (c *credits) take(now time.Time, cost int) bool {
-	if second := now.Unix(); second != c.window {
-		c.window, c.left = second, c.perSecond
-	}
-
-	if c.left <= 0 {
-		return false
-	}
-
-	c.left -= cost
-
-	return true
 }
 
 func errBusy() *wire.Error {

@@ -210,7 +210,7 @@ func (l *incoming) send(payload []byte) *wire.Error {
 		return wire.Errorf(broker.CondMessageSize, "The message of %d bytes exceeds the limit of the entity.", len(payload))
 	}
 
-	if refusal := l.session.conn.srv.Faults.refuseSend(l.destination.Path(), msgs, l.destination.Filters()); refusal != nil {
+	if refusal := l.session.conn.srv.Faults.refuseSend(l.destination.Path(), msgs); refusal != nil {
 		return refusal
 	}
 

@@ -84,7 +84,7 @@ func (m *management) answer(c *conn, req *request) response {
 		return failure(err)
 	}
 
-	if err := c.srv.Faults.refuseRequest(m.entity); err != nil {
+	if err := c.srv.Faults.refuseRequest(); err != nil {
 		return failure(err)
 	}
 

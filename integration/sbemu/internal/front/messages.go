@@ -171,7 +171,7 @@ func (m *management) schedule(c *conn, req *request) response {
 		}
 	}
 
-	if err := c.srv.Faults.refuseSend(m.destination.Path(), msgs, m.destination.Filters()); err != nil {
+	if err := c.srv.Faults.refuseSend(m.destination.Path(), msgs); err != nil {
 		return failure(err)
 	}
 

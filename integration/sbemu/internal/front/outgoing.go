@@ -95,7 +95,7 @@ func (l *outgoing) Deliver(d *broker.Delivery) bool {
 	c.mu.Lock()
 
 	size := d.Message.Size + message.StampSize
-	if !l.room(size) || !l.credited() {
+	if !l.room(size) {
 		c.mu.Unlock()
 
 		return false
@@ -152,22 +152,6 @@ func (l *outgoing) room(size int) bool {
 	}
 
 	return true
-}
-
-// credited reports whether throttling allows a delivery now. If not, the link is resumed
-// when it does. The caller holds the lock.
-func (l *outgoing) credited() bool {
-	c := l.session.conn
-
-	wait := c.srv.Faults.takeDelivery()
-	if wait == 0 {
-		return true
-	}
-
-	c.block(l)
-	c.retryIn(wait)
-
-	return false
 }
 
 // take uses up one credit and returns the id of the new delivery. The caller holds the

@@ -49,15 +49,6 @@ func (c *conn) signal() {
 // full reports whether links must wait. The caller holds the lock.
 func (c *conn) full() bool { return c.stopped || len(c.output)+c.waiting > outputHigh }
 
-// retryIn resumes blocked links after the duration d. The caller holds the lock.
-func (c *conn) retryIn(d time.Duration) {
-	if c.retry == nil {
-		c.retry = time.AfterFunc(d, c.signal)
-	} else {
-		c.retry.Reset(d)
-	}
-}
-
 // block adds a link to the list of blocked links. The caller holds the lock.
 func (c *conn) block(l *outgoing) {
 	if !l.blocked {

@@ -2,11 +2,7 @@ package mongoemu_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,104 +13,74 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 )
 
-// order sends one order to a control endpoint.
-func order(t *testing.T, url, method, path, body string) (int, map[string]any) {
-	t.Helper()
-	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body)))
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var out map[string]any
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, out
-}
-
-func TestControl(t *testing.T) {
+// Faults fail and delay commands and the writes of single documents, until they are cleared.
+func TestFaults(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
-	web := httptest.NewServer(s.Handler())
-	defer web.Close()
-	defer http.DefaultClient.CloseIdleConnections()
 	c := client.Database("db").Collection("c")
-	insertOne(t, c, "_id", 1)
-	good := func(method, path, body string) map[string]any {
-		t.Helper()
-		code, out := order(t, web.URL, method, path, body)
-		if code != http.StatusOK {
-			t.Errorf("%s %s: %d %v", method, path, code, out)
-		}
-		return out
-	}
-	good("POST", "/faults/command", `{"commands": ["insert"], "code": 8000, "message": "no", "times": 2}`)
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"insert"}, Code: 8000, Message: "no", Times: 2})
 	for range 2 {
 		_, err := c.InsertOne(t.Context(), d("_id", 2))
 		wantCode(t, err, 8000, "no")
 	}
 	insertOne(t, c, "_id", 2)
 
-	good("POST", "/faults/command", `{"commands": ["ping"], "block": "30ms"}`)
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"ping"}, Block: 30 * time.Millisecond})
 	started := time.Now()
 	if err := client.Ping(t.Context(), nil); err != nil || time.Since(started) < 30*time.Millisecond {
 		t.Errorf("ping took %s, %v", time.Since(started), err)
 	}
-	good("POST", "/latency", `{"latency": "20ms"}`)
+	s.SetLatency(20 * time.Millisecond)
 	started = time.Now()
 	if err := client.Ping(t.Context(), nil); err != nil || time.Since(started) < 20*time.Millisecond {
 		t.Errorf("ping took %s, %v", time.Since(started), err)
 	}
-	good("POST", "/faults/command", `{"commands": ["drop"], "code": 8000}`)
-	good("POST", "/faults/documents", `{"collection": "c", "ids": ["broken"], "code": 6}`)
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"drop"}, Code: 8000})
+	s.FailDocuments(mongoemu.DocumentFault{Collection: "c", IDs: []string{"broken"}, Code: 6})
 	if _, err := c.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "broken"}}); err == nil {
 		t.Error("the document was inserted")
 	}
-	good("DELETE", "/faults", "")
-
-	cs := watch(t, c, mongo.Pipeline{})
-	if out := good("GET", "/status", ""); out["uri"] != s.URI() || out["changeStreams"] != 1.0 || out["pendingFaults"] != 0.0 || out["connections"].(float64) < 1 {
-		t.Errorf("%v", out)
+	s.ClearFaults()
+	if n := s.PendingFaults(); n != 0 {
+		t.Errorf("%d faults are left", n)
 	}
-	if out := good("POST", "/streams/interrupt", `{"code": 189}`); out["count"] != 1.0 {
-		t.Errorf("%v", out)
+	insertOne(t, c, "_id", "broken")
+}
+
+// A stream survives what the driver resumes from, and ends at what loses its history.
+func TestFaultsOfStreams(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	c := client.Database("db").Collection("c")
+	cs := watch(t, c, mongo.Pipeline{})
+	if all, streams := s.OpenCursors(); all != 1 || streams != 1 {
+		t.Errorf("%d cursors, %d streams", all, streams)
+	}
+	if n := s.InterruptStreams(189); n != 1 {
+		t.Errorf("interrupted %d streams", n)
 	}
 	insertOne(t, c, "_id", 3)
 	next(t, cs) // the driver has resumed
-	if out := good("POST", "/cursors/kill", ""); out["count"] != 1.0 {
-		t.Errorf("%v", out)
+	if n := s.KillCursors(); n != 1 {
+		t.Errorf("killed %d cursors", n)
 	}
 	insertOne(t, c, "_id", 4)
 	next(t, cs)
-	good("POST", "/streams/interrupt", `{"code": 280}`)
+	s.InterruptStreams(280)
 	insertOne(t, c, "_id", 5)
 	if cs.Next(t.Context()) {
 		t.Errorf("resumed after 280: %v", cs.Current)
 	}
-
 	token := cs.ResumeToken()
-	good("POST", "/oplog/noop", "")
-	good("POST", "/oplog/truncate", `{"keep": 1}`)
-	if n := s.OplogEntries(); n != 1 {
-		t.Errorf("%d entries", n)
-	}
+	insertOne(t, c, "_id", 6)
+	s.TruncateOplog(1)
 	_, err := c.Watch(t.Context(), mongo.Pipeline{}, resumeAfter(token))
 	wantCode(t, err, 286, "")
-	good("POST", "/ttl/expire", "")
-	if out := good("POST", "/connections/drop", `{"appNames": ["nobody"]}`); out["count"] != 0.0 {
-		t.Errorf("%v", out)
+	if n := s.DropConnections("nobody"); n != 0 {
+		t.Errorf("dropped %d connections of nobody", n)
 	}
-	if out := good("POST", "/connections/drop", ""); out["count"].(float64) < 1 {
-		t.Errorf("%v", out)
-	}
-
-	for path, body := range map[string]string{
-		"/latency": `{"latency": "soon"}`, "/faults/command": `{"unknown": 1}`, "/oplog/truncate": `{`,
-	} {
-		if code, out := order(t, web.URL, "POST", path, body); code != http.StatusBadRequest || out["error"] == "" {
-			t.Errorf("%s %s: %d %v", path, body, code, out)
-		}
+	if n := s.DropConnections(); n < 1 {
+		t.Errorf("dropped %d connections", n)
 	}
 }
 
