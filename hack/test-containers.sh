@@ -15,6 +15,14 @@ shift
 
 engine() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
+# has reports whether all of these programs are installed.
+has() {
+	local program
+	for program in "$@"; do
+		command -v "$program" >/dev/null || return
+	done
+}
+
 # build_images builds the file systems of the images.
 build_images() {
 	export CGO_ENABLED=0
@@ -77,7 +85,7 @@ if [ -n "${inside-}" ]; then
 	inside "$@"
 	exit
 fi
-if ! engine && ! { [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] && command -v docker dockerd iptables ip unshare >/dev/null; }; then
+if ! engine && ! { [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] && has docker dockerd iptables ip unshare; }; then
 	echo "make test-containers needs a Docker engine that answers, or root on Linux with docker.io, iptables and iproute2, to start one" >&2
 	exit 1
 fi

@@ -9,7 +9,8 @@ import (
 )
 
 // TestContainersNeedAnEngine checks that make test-containers says in one sentence what it
-// needs, where no Docker engine answers and none can be started.
+// needs, where no Docker engine answers and none can be started: the client alone is not
+// enough.
 func TestContainersNeedAnEngine(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
@@ -17,8 +18,8 @@ func TestContainersNeedAnEngine(t *testing.T) {
 		t.Skip(err)
 	}
 	bare := t.TempDir()
-	for _, tool := range []string{"dirname", "uname", "id"} {
-		path, err := exec.LookPath(tool)
+	for tool, program := range map[string]string{"dirname": "dirname", "uname": "uname", "id": "id", "docker": "false"} {
+		path, err := exec.LookPath(program)
 		if err != nil {
 			t.Skip(err)
 		}
