@@ -31,8 +31,6 @@ const (
 	limitAcceptSDK  = "accept-sdk"
 	limitAcceptAMQP = "accept-amqp"
 	limitHops       = "hops"
-	plainPublisher  = "plain-publisher"
-	plainProjector  = "plain-projector"
 )
 
 // limits are the programs of the limits. Each measures itself, from its first event to its
@@ -41,7 +39,7 @@ var limits = map[string]func(ctx context.Context, l *limitRun) error{
 	limitSend: sendAll, limitStream: readStream, limitFind: readStore,
 	limitReceive: receiveAll, limitWrite: writeAll,
 	limitAcceptSDK: acceptWithSDK, limitAcceptAMQP: acceptWithAMQP,
-	limitHops: passHops, plainPublisher: publishPlainly, plainProjector: projectPlainly,
+	limitHops: passHops,
 }
 
 // specification is the input of a limit.

@@ -67,7 +67,7 @@ func rows(s scale) []row {
 	all = append(all, projectorBuckets(), projectorAggregates(), projectorRebuild())
 	all = append(all, pipelineRows()...)
 	all = append(all, latencyRows()...)
-	return append(all, growth(), plainLoops())
+	return append(all, growth())
 }
 
 // Run measures the rows, all of them once in each round, so that load on the machine

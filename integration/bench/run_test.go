@@ -27,7 +27,7 @@ func TestRowsRun(t *testing.T) {
 	}
 	o := Options{
 		Binaries: binaries, Self: self, Rounds: 1, Short: true, LatencyFor: time.Second, Profiles: t.TempDir(),
-		Rows: regexp.MustCompile(`^(publisher/steady|projector/buckets|pipeline/parked|latency/at-25|plain-loops)$`),
+		Rows: regexp.MustCompile(`^(publisher/steady|projector/buckets|pipeline/parked|latency/at-25)$`),
 	}
 	s := o.scale()
 	s.steady, s.buckets, s.pipeline, s.growth = 20_000, 4000, 2000, 500
@@ -36,7 +36,7 @@ func TestRowsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != 5 {
+	if len(report.Rows) != 4 {
 		t.Fatalf("%d rows", len(report.Rows))
 	}
 	for _, row := range report.Rows {
@@ -44,9 +44,6 @@ func TestRowsRun(t *testing.T) {
 			if len(f.Rounds) != 1 || f.Rounds[0] <= 0 {
 				t.Errorf("%s: figure %+v", row.Name, f)
 			}
-		}
-		if row.Name == "plain-loops" {
-			continue
 		}
 		if len(row.Limits) == 0 || len(row.Costs) == 0 {
 			t.Errorf("%s lacks limits or costs: %+v", row.Name, row)
