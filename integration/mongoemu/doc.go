@@ -36,8 +36,10 @@
 //     $replaceWith; upserts.
 //
 //   - Aggregation: $match $project $addFields $set $unset $replaceRoot
-//     $replaceWith $sort $limit $skip $group $count $unwind $sortByCount $sample, and
-//     the usual expressions.
+//     $replaceWith $sort $limit $skip $group $count $unwind $sortByCount $sample; the
+//     accumulators $sum $min $max $push $addToSet $count; the expressions $literal $and
+//     $or $not $eq $ne $gt $gte $lt $lte $cond $ifNull $add $subtract $in $type $bsonSize
+//     $max $min $sum.
 //
 //   - Change streams on a collection, a database or all: $match, $project and
 //     the like; resumeAfter, startAfter, startAtOperationTime; updateLookup;

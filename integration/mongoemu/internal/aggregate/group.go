@@ -73,7 +73,7 @@ func compileAccumulator(name string, v bsonraw.Value) (field, error) {
 	it.Next()
 	f := field{name: name, op: string(it.Key())}
 	switch f.op {
-	case "$sum", "$avg", "$min", "$max", "$first", "$last", "$push", "$addToSet", "$mergeObjects":
+	case "$sum", "$min", "$max", "$push", "$addToSet":
 		var err error
 		f.arg, err = expr.Compile(it.Value())
 		return f, err
@@ -85,7 +85,7 @@ func compileAccumulator(name string, v bsonraw.Value) (field, error) {
 		var err error
 		f.arg, err = expr.Compile(bsonraw.Int32Value(1))
 		return f, err
-	case "$stdDevPop", "$stdDevSamp", "$accumulator", "$top", "$topN", "$bottom", "$bottomN", "$firstN", "$lastN",
+	case "$avg", "$first", "$last", "$mergeObjects", "$stdDevPop", "$stdDevSamp", "$accumulator", "$top", "$topN", "$bottom", "$bottomN", "$firstN", "$lastN",
 		"$maxN", "$minN", "$median", "$percentile":
 		return f, mongoerr.Lacking("the accumulator %s", f.op)
 	}
@@ -163,7 +163,7 @@ type accumulator struct {
 
 func (a *accumulator) add(v bsonraw.Value) error {
 	switch a.op {
-	case "$sum", "$avg":
+	case "$sum":
 		if !bsonraw.IsNumber(v) {
 			return nil
 		}
@@ -184,12 +184,6 @@ func (a *accumulator) add(v bsonraw.Value) error {
 			return nil
 		}
 		a.value = v
-	case "$first":
-		if a.n == 0 {
-			a.value = v
-		}
-	case "$last":
-		a.value = v
 	case "$push":
 		if bsonraw.IsMissing(v) {
 			return nil
@@ -200,32 +194,8 @@ func (a *accumulator) add(v bsonraw.Value) error {
 			return nil
 		}
 		a.values = append(a.values, v)
-	case "$mergeObjects":
-		return a.merge(v)
 	}
 	a.n++
-	return nil
-}
-
-func (a *accumulator) merge(v bsonraw.Value) error {
-	if bsonraw.IsNullish(v) {
-		return nil
-	}
-	if v.Type != bsoncore.TypeEmbeddedDocument {
-		return mongoerr.New(40400, "$mergeObjects requires object inputs, but input %s is of type %s", bsonraw.Format(v), bsonraw.TypeName(v.Type))
-	}
-	if bsonraw.IsMissing(a.value) {
-		a.value = v
-		return nil
-	}
-	doc := a.value.Data
-	b := bsonraw.NewBuilder(len(doc) + len(v.Data))
-	for it := bsonraw.NewIter(doc); it.Next(); {
-		if _, replaced := bsonraw.Lookup(v.Data, string(it.Key())); !replaced {
-			b.Raw(it.Key(), it.Value())
-		}
-	}
-	a.value = bsonraw.DocumentValue(b.Elements(v.Data).Bytes())
 	return nil
 }
 
@@ -233,17 +203,8 @@ func (a *accumulator) result() bsonraw.Value {
 	switch a.op {
 	case "$sum":
 		return a.sum
-	case "$avg":
-		if a.n == 0 {
-			return bsonraw.Null
-		}
-		return bsonraw.DoubleValue(bsonraw.Float64(a.sum) / float64(a.n))
 	case "$push", "$addToSet":
 		return bsonraw.Array(a.values)
-	case "$mergeObjects":
-		if bsonraw.IsMissing(a.value) {
-			return bsonraw.DocumentValue(bsonraw.NewBuilder(8).Bytes())
-		}
 	}
 	if bsonraw.IsMissing(a.value) {
 		return bsonraw.Null

@@ -17,28 +17,6 @@ type Vars struct {
 	// Collation compares strings in filters and in the comparison operators of
 	// expressions; nil compares them byte by byte.
 	Collation *collation.Collation
-	bound     *binding
-}
-
-// binding is a variable, linked to the variables of the outer scopes.
-type binding struct {
-	name  string
-	value bsonraw.Value
-	outer *binding
-}
-
-func (v Vars) with(name string, value bsonraw.Value) Vars {
-	v.bound = &binding{name: name, value: value, outer: v.bound}
-	return v
-}
-
-func (v Vars) lookup(name string) bsonraw.Value {
-	for b := v.bound; b != nil; b = b.outer {
-		if b.name == name {
-			return b.value
-		}
-	}
-	return bsonraw.Missing
 }
 
 // Expr is a compiled expression. It is safe for concurrent use.
@@ -48,57 +26,41 @@ type Expr interface {
 }
 
 // Compile compiles an expression.
-func Compile(v bsonraw.Value) (Expr, error) { return compile(v, scope{}) }
-
-// scope is the set of variables that an expression can use.
-type scope map[string]bool
-
-func (s scope) with(names ...string) scope {
-	c := scope{}
-	for n := range s {
-		c[n] = true
-	}
-	for _, n := range names {
-		c[n] = true
-	}
-	return c
-}
-
-func compile(v bsonraw.Value, s scope) (Expr, error) {
+func Compile(v bsonraw.Value) (Expr, error) {
 	switch v.Type {
 	case bsoncore.TypeString:
 		text := string(bsonraw.Text(v))
 		switch {
 		case strings.HasPrefix(text, "$$"):
-			return compileVariable(text[2:], s)
+			return compileVariable(text[2:])
 		case strings.HasPrefix(text, "$"):
 			return compileFieldPath(text[1:])
 		}
 		return literal{v}, nil
 	case bsoncore.TypeArray:
-		items, err := compileAll(bsonraw.Elements(v.Data), s)
+		items, err := compileAll(bsonraw.Elements(v.Data))
 		if err != nil {
 			return nil, err
 		}
 		return array(items), nil
 	case bsoncore.TypeEmbeddedDocument:
-		return compileDocument(v, s)
+		return compileDocument(v)
 	}
 	return literal{v}, nil
 }
 
-func compileAll(values []bsonraw.Value, s scope) ([]Expr, error) {
+func compileAll(values []bsonraw.Value) ([]Expr, error) {
 	items := make([]Expr, len(values))
 	for i, v := range values {
 		var err error
-		if items[i], err = compile(v, s); err != nil {
+		if items[i], err = Compile(v); err != nil {
 			return nil, err
 		}
 	}
 	return items, nil
 }
 
-func compileDocument(v bsonraw.Value, s scope) (Expr, error) {
+func compileDocument(v bsonraw.Value) (Expr, error) {
 	it := bsonraw.NewIter(v.Data)
 	if !it.Next() {
 		return literal{v}, nil
@@ -108,7 +70,7 @@ func compileDocument(v bsonraw.Value, s scope) (Expr, error) {
 		if it.Next() {
 			return nil, mongoerr.New(15983, "An object representing an expression must have exactly one field: %s", bsonraw.Format(v))
 		}
-		return compileOperator(name, operand, s)
+		return compileOperator(name, operand)
 	}
 	doc := document{}
 	for it := bsonraw.NewIter(v.Data); it.Next(); {
@@ -116,7 +78,7 @@ func compileDocument(v bsonraw.Value, s scope) (Expr, error) {
 		if strings.Contains(key, ".") {
 			return nil, mongoerr.New(16410, "FieldPath field names may not contain '.'. Consider using $getField or $setField.")
 		}
-		e, err := compile(it.Value(), s)
+		e, err := Compile(it.Value())
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +87,7 @@ func compileDocument(v bsonraw.Value, s scope) (Expr, error) {
 	return doc, nil
 }
 
-func compileVariable(text string, s scope) (Expr, error) {
+func compileVariable(text string) (Expr, error) {
 	name, rest, dotted := strings.Cut(text, ".")
 	var e Expr
 	switch {
@@ -135,8 +97,6 @@ func compileVariable(text string, s scope) (Expr, error) {
 		e = now{}
 	case name == "REMOVE":
 		e = literal{bsonraw.Missing}
-	case s[name]:
-		e = variable(name)
 	case name != "" && name[0] >= 'A' && name[0] <= 'Z':
 		return nil, mongoerr.Lacking("the variable $$%s", name)
 	default:
@@ -172,12 +132,6 @@ func (root) Eval(doc []byte, _ Vars) (bsonraw.Value, error) { return bsonraw.Doc
 type now struct{}
 
 func (now) Eval(_ []byte, vars Vars) (bsonraw.Value, error) { return bsonraw.DateValue(vars.Now), nil }
-
-type variable string
-
-func (n variable) Eval(_ []byte, vars Vars) (bsonraw.Value, error) {
-	return vars.lookup(string(n)), nil
-}
 
 type fieldPath []string
 

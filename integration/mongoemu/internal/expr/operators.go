@@ -19,10 +19,6 @@ func operators(name string) (operator, bool) {
 	switch name {
 	case "$eq", "$ne", "$gt", "$gte", "$lt", "$lte":
 		return operator{2, 2, comparison(name)}, true
-	case "$cmp":
-		return operator{2, 2, func(v []bsonraw.Value) (bsonraw.Value, error) {
-			return bsonraw.Int32Value(int32(bsonraw.Compare(v[0], v[1]))), nil
-		}}, true
 	case "$not":
 		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
 			return bsonraw.BoolValue(!bsonraw.Truthy(v[0])), nil
@@ -31,54 +27,18 @@ func operators(name string) (operator, bool) {
 		return operator{0, -1, add}, true
 	case "$subtract":
 		return operator{2, 2, subtract}, true
-	case "$multiply":
-		return operator{0, -1, multiply}, true
-	case "$divide":
-		return operator{2, 2, divide}, true
-	case "$mod":
-		return operator{2, 2, modulo}, true
-	case "$abs", "$ceil", "$floor":
-		return operator{1, 1, rounding(name)}, true
-	case "$concat":
-		return operator{0, -1, concat}, true
-	case "$toString":
-		return operator{1, 1, toString}, true
-	case "$toInt", "$toLong", "$toDouble":
-		return operator{1, 1, toNumber(name)}, true
-	case "$toLower", "$toUpper":
-		return operator{1, 1, changeCase(name)}, true
-	case "$strLenCP", "$strLenBytes":
-		return operator{1, 1, stringLength(name)}, true
-	case "$size":
-		return operator{1, 1, size}, true
-	case "$arrayElemAt":
-		return operator{2, 2, arrayElemAt}, true
-	case "$first", "$last":
-		return operator{1, 1, edge(name)}, true
 	case "$in":
 		return operator{2, 2, in}, true
-	case "$concatArrays":
-		return operator{0, -1, concatArrays}, true
-	case "$isArray":
-		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
-			return bsonraw.BoolValue(v[0].Type == bsoncore.TypeArray), nil
-		}}, true
-	case "$isNumber":
-		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
-			return bsonraw.BoolValue(bsonraw.IsNumber(v[0])), nil
-		}}, true
 	case "$type":
 		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
 			return bsonraw.StringValue(bsonraw.TypeName(v[0].Type)), nil
 		}}, true
 	case "$bsonSize":
 		return operator{1, 1, bsonSize}, true
-	case "$mergeObjects":
-		return operator{0, -1, mergeObjects}, true
 	case "$max", "$min":
 		return operator{0, -1, extreme(name)}, true
-	case "$sum", "$avg":
-		return operator{0, -1, total(name)}, true
+	case "$sum":
+		return operator{0, -1, sum}, true
 	}
 	return operator{}, false
 }
@@ -96,7 +56,7 @@ func (c call) Eval(doc []byte, vars Vars) (bsonraw.Value, error) {
 	}
 	if vars.Collation != nil {
 		switch c.name {
-		case "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$in":
+		case "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in":
 			for i, v := range values {
 				values[i] = vars.Collation.Value(v)
 			}
@@ -107,20 +67,20 @@ func (c call) Eval(doc []byte, vars Vars) (bsonraw.Value, error) {
 	return c.eval(values)
 }
 
-func compileOperator(name string, operand bsonraw.Value, s scope) (Expr, error) {
+func compileOperator(name string, operand bsonraw.Value) (Expr, error) {
 	switch name {
-	case "$literal", "$const":
+	case "$literal":
 		return literal{operand}, nil
 	case "$and", "$or":
-		items, err := compileArgs(operand, s)
+		items, err := compileArgs(operand)
 		if err != nil {
 			return nil, err
 		}
 		return logic{items: items, any: name == "$or"}, nil
 	case "$cond":
-		return compileCond(operand, s)
+		return compileCond(operand)
 	case "$ifNull":
-		items, err := compileArgs(operand, s)
+		items, err := compileArgs(operand)
 		if err != nil {
 			return nil, err
 		}
@@ -128,18 +88,12 @@ func compileOperator(name string, operand bsonraw.Value, s scope) (Expr, error) 
 			return nil, mongoerr.New(1257300, "$ifNull needs at least two arguments, had: %d", len(items))
 		}
 		return ifNull(items), nil
-	case "$switch":
-		return compileSwitch(operand, s)
-	case "$let":
-		return compileLet(operand, s)
-	case "$map", "$filter":
-		return compileEach(name, operand, s)
 	}
 	op, ok := operators(name)
 	if !ok {
 		return nil, mongoerr.New(mongoerr.InvalidPipelineOperator, "Unrecognized expression '%s'", name)
 	}
-	args, err := compileArgs(operand, s)
+	args, err := compileArgs(operand)
 	if err != nil {
 		return nil, err
 	}
@@ -151,11 +105,11 @@ func compileOperator(name string, operand bsonraw.Value, s scope) (Expr, error) 
 
 // compileArgs compiles an operator's operands: the elements of an array, or a single
 // value.
-func compileArgs(operand bsonraw.Value, s scope) ([]Expr, error) {
+func compileArgs(operand bsonraw.Value) ([]Expr, error) {
 	if operand.Type == bsoncore.TypeArray {
-		return compileAll(bsonraw.Elements(operand.Data), s)
+		return compileAll(bsonraw.Elements(operand.Data))
 	}
-	e, err := compile(operand, s)
+	e, err := Compile(operand)
 	if err != nil {
 		return nil, err
 	}
