@@ -128,7 +128,7 @@ func elsewhere(t *testing.T, m Mutation, overlay string) {
 // Lines of a failed history: its seed, and a promise that is broken.
 var (
 	seed   = regexp.MustCompile(`(?m)^\s+\S+:\d+: seed (\d+): `)
-	breach = regexp.MustCompile(`(?m)^\s+(G\d.*):$`)
+	breach = regexp.MustCompile(`(?m)^\s+((?:G\d|Processes ).*):$`)
 )
 
 // histories runs histories, each of them some times, until one fails, and returns what it

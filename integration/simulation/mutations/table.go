@@ -160,10 +160,11 @@ var Table = []Mutation{
 		Test:  "publisher/app TestRepublishAwaitsTheLeader",
 	},
 	{
-		Name: "the memory of acknowledged events is not given back entirely",
-		File: "publisher/internal/publish/spill.go",
-		Old:  "d.inflightBytes -= e.size",
-		New:  "d.inflightBytes -= e.size - e.size%7",
+		Name:  "the memory of acknowledged events is not given back entirely",
+		File:  "publisher/internal/publish/spill.go",
+		Old:   "d.inflightBytes -= e.size",
+		New:   "d.inflightBytes -= e.size - e.size%7",
+		Found: 6,
 	},
 	{
 		Name: "a message id lacks the aggregate",
