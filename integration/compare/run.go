@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,10 +93,11 @@ func (o *Options) run(ctx context.Context, s scenario, who contender) (cells []s
 	return s.run(ctx, c)
 }
 
-// number formats a figure with at least two significant digits, and separates thousands.
+// number formats a count, or a figure with at least two significant digits, and separates
+// thousands.
 func number(n float64) string {
 	switch {
-	case n != 0 && n < 10:
+	case n < 10 && n != math.Trunc(n):
 		return strconv.FormatFloat(n, 'f', 1, 64)
 	case n < 1000:
 		return strconv.FormatFloat(n, 'f', 0, 64)
