@@ -60,7 +60,7 @@ test: ## Run the tests in minutes: unit and property tests, the end-to-end scena
 	@$(VIRTUAL) -timeout 15m ./integration/simulation
 
 .PHONY: test-all
-test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), every scenario as processes, random histories 31 to 300 (half an hour)
+test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), every scenario as processes, random histories 31 to 100 (half an hour)
 	@echo "=== unit and property tests, the long ones too$(if $(RACE), (under the race detector)) (8 minutes)"
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
 	@$(GO_TEST) $(RACE) $(LEAN) -timeout 10m $(UNIT)
@@ -69,8 +69,8 @@ test-all: test ## Run make test, and then what it leaves out: the race detector 
 	@echo "=== all end-to-end scenarios, as processes (10 minutes)"
 	@# They wait more than they work: four at a time, on two cores too.
 	@CGO_ENABLED=0 go test -count 1 $(LEAN) -parallel 4 -timeout 25m ./integration/e2e
-	@echo "=== random histories 31 to 300 (10 minutes)"
-	@SEEDS=31..300 $(VIRTUAL) -timeout 90m ./integration/simulation
+	@echo "=== random histories 31 to 100 (10 minutes)"
+	@SEEDS=31..100 $(VIRTUAL) -timeout 90m ./integration/simulation
 
 .PHONY: simulate
 simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2)
