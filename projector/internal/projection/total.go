@@ -143,8 +143,9 @@ func changeSet(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue
 	if old.Type == bson.TypeArray {
 		values = valuesOf(old)
 	}
+	slices.SortFunc(added, compareCanonical)
 	for _, v := range removed {
-		if !slices.ContainsFunc(added, func(a bson.RawValue) bool { return sameBytes(a, v) }) {
+		if _, found := slices.BinarySearchFunc(added, v, compareCanonical); !found {
 			return old, errIncremental // perhaps another part has the value
 		}
 	}

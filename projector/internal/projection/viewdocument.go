@@ -46,9 +46,10 @@ var errIncremental = errors.New("all parts are needed")
 // Keys implements [model.View].
 func (v *view) Keys(part bson.Raw) []string {
 	var keys []string
+	listed := map[string]bool{}
 	for _, c := range contributionsOf(part, "") {
-		if !slices.Contains(keys, c.key) {
-			keys = append(keys, c.key)
+		if !listed[c.key] {
+			keys, listed[c.key] = append(keys, c.key), true
 		}
 	}
 	return keys
@@ -74,7 +75,7 @@ func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) 
 // Begin implements [model.View].
 func (v *view) Begin(key string) model.ViewFold {
 	d, _ := v.read(nil)
-	return &viewFold{viewDocument: d, key: key, sums: map[string]*exactSum{}}
+	return &viewFold{viewDocument: d, key: key, sums: map[string]*exactSum{}, sets: map[string]map[string]bool{}}
 }
 
 // viewFold makes a document of all its parts.
@@ -84,6 +85,8 @@ type viewFold struct {
 	// sources are the fields of the parts that have some for the document.
 	sources []embeddedPart
 	sums    map[string]*exactSum
+	// sets are the values of totals, each as its type and its bytes.
+	sets map[string]map[string]bool
 }
 
 // Add implements [model.ViewFold].
@@ -113,6 +116,15 @@ func (f *viewFold) Add(p model.Part) error {
 			}
 			continue
 		}
+		if t.kind == totalSet {
+			for _, v := range added {
+				if f.sets[t.name] == nil {
+					f.sets[t.name] = map[string]bool{}
+				}
+				f.sets[t.name][string([]byte{byte(v.Type)})+string(v.Value)] = true
+			}
+			continue
+		}
 		if err := f.changeTotal(t, nil, added); err != nil {
 			return err
 		}
@@ -133,6 +145,14 @@ func (f *viewFold) Document() (bson.Raw, error) {
 		}
 		f.totals[name] = value
 	}
+	for name, set := range f.sets {
+		values := make([]bson.RawValue, 0, len(set))
+		for v := range set {
+			values = append(values, bson.RawValue{Type: bson.Type(v[0]), Value: []byte(v[1:])})
+		}
+		slices.SortFunc(values, compareCanonical)
+		f.totals[name] = arrayOf(bson.RawValue{}, values)
+	}
 	return f.encode(nil)
 }
 
@@ -147,7 +167,12 @@ type contributed struct {
 // contributionsOf returns what a part contributes to a document; to all if key is empty.
 func contributionsOf(part bson.Raw, key string) (found []contributed) {
 	documents, _ := lookup(part, model.FieldDocuments)
-	for _, v := range valuesOf(documents) {
+contributions:
+	for all := readFields(documents.Value); ; {
+		_, v, ok := all.next()
+		if !ok {
+			return found
+		}
 		c := contributed{}
 		for r := readFields(v.Value); ; {
 			name, value, ok := r.next()
@@ -156,6 +181,9 @@ func contributionsOf(part bson.Raw, key string) (found []contributed) {
 			}
 			switch string(name) {
 			case model.FieldKey:
+				if key != "" && !isText(value, key) {
+					continue contributions
+				}
 				c.key, _ = value.StringValueOK()
 			case contributedAs:
 				c.as, _ = value.StringValueOK()
@@ -167,11 +195,14 @@ func contributionsOf(part bson.Raw, key string) (found []contributed) {
 				c.totals = value.Value
 			}
 		}
-		if key == "" || c.key == key {
-			found = append(found, c)
-		}
+		found = append(found, c)
 	}
-	return found
+}
+
+// isText reports whether a value is that text, without a copy of it.
+func isText(v bson.RawValue, text string) bool {
+	const length = 4
+	return v.Type == bson.TypeString && len(v.Value) == length+len(text)+1 && string(v.Value[length:length+len(text)]) == text
 }
 
 // heldPart is what one part contributes to one document.

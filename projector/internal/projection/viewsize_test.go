@@ -1,0 +1,132 @@
+package projection_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// quick is far more than linear work needs, and far less than quadratic work.
+const quick = 20 * time.Second
+
+func setView(t *testing.T) model.View {
+	t.Helper()
+	p, err := projection.NewView(projection.ViewDeclaration{
+		Name: "v", Collection: "v", Version: "1", Totals: map[string]string{"values": "set"},
+		Sources: []projection.ViewSource{{
+			AggregateType: "A",
+			Apply:         func(projection.State, *event.Event) (projection.State, error) { return nil, nil },
+			Contribute:    func(projection.State) ([]projection.Contribution, error) { return nil, nil },
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.View()
+}
+
+// setPart is a part that adds values to the set of documents.
+func setPart(t *testing.T, values bson.A, keys ...string) bson.Raw {
+	t.Helper()
+	documents := bson.A{}
+	for _, key := range keys {
+		documents = append(documents, bson.M{model.FieldKey: key, "totals": bson.M{"values": values}})
+	}
+	part, err := bson.Marshal(bson.M{model.FieldDocuments: documents})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return part
+}
+
+func sortedTexts(n int) bson.A {
+	values := bson.A{}
+	for i := range n {
+		values = append(values, fmt.Sprintf("%06d", i))
+	}
+	return values
+}
+
+// TestLargeSetIsMadeOfItsPartsInTime makes a set that was quadratic work: a value that goes
+// from it did so in each attempt.
+func TestLargeSetIsMadeOfItsPartsInTime(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	began := time.Now()
+	fold, all := setView(t).Begin("k"), sortedTexts(n)
+	for i := range n {
+		// Each value comes twice, and not in its order.
+		for range 2 {
+			if err := fold.Add(model.Part{AggregateID: fmt.Sprint(i), Document: setPart(t, bson.A{all[i*7919%n]}, "k")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	document, err := fold.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := bson.Marshal(bson.M{"values": all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := document.Lookup("values"); !got.Equal(bson.Raw(want).Lookup("values")) {
+		t.Error("the set does not have each value once, sorted")
+	}
+	if took := time.Since(began); took > quick {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestLargeListInASetChangesInTime adds one value to a list of many.
+func TestLargeListInASetChangesInTime(t *testing.T) {
+	t.Parallel()
+	const n = 60_000
+	v, all := setView(t), sortedTexts(n)
+	before, after := setPart(t, all[:n-1], "k"), setPart(t, all, "k")
+	document, _, err := v.Merge("k", nil, []model.PartChange{{AggregateID: "a", After: before}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	document, ok, err := v.Merge("k", document, []model.PartChange{{AggregateID: "a", Before: before, After: after}})
+	if err != nil || !ok {
+		t.Fatalf("merge: %t, %v", ok, err)
+	}
+	if took := time.Since(began); took > quick {
+		t.Errorf("it took %v", took)
+	}
+	whole, err := model.Whole(v, "k", []model.Part{{AggregateID: "a", Document: after}})
+	if err != nil || !slices.Equal(document, whole) {
+		t.Errorf("the document is not that of its part (%v)", err)
+	}
+}
+
+// TestLongKeysOfOnePartAreListedInTime lists as many keys as a part can have, with the same
+// beginning.
+func TestLongKeysOfOnePartAreListedInTime(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = strings.Repeat("k", 1018) + fmt.Sprintf("%06d", i)
+	}
+	part := setPart(t, nil, append(keys, keys[0])...)
+	began := time.Now()
+	for range 20 {
+		if got := setView(t).Keys(part); !slices.Equal(got, keys) {
+			t.Fatal("the keys are not those of the part")
+		}
+	}
+	if took := time.Since(began); took > quick {
+		t.Errorf("it took %v", took)
+	}
+}
