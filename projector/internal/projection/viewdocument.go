@@ -100,7 +100,9 @@ func (f *viewFold) Add(p model.Part) error {
 		f.sources = append(f.sources, embeddedPart{p.AggregateID, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: h.fields}})
 	}
 	if h.as != "" {
-		f.embed(h.as, p.AggregateID, h.value)
+		if err := f.embed(h.as, p.AggregateID, h.value); err != nil {
+			return err
+		}
 		if n := len(f.embedded[h.as]); n > maxEmbedded {
 			return errTooManyParts
 		}
@@ -319,10 +321,14 @@ func (d *viewDocument) change(aggregateID string, before, after heldPart) error 
 		return errIncremental // other parts may have the same fields
 	}
 	if before.as != "" && before.as != after.as {
-		d.embed(before.as, aggregateID, bson.RawValue{})
+		if err := d.embed(before.as, aggregateID, bson.RawValue{}); err != nil {
+			return err
+		}
 	}
 	if after.as != "" {
-		d.embed(after.as, aggregateID, after.value)
+		if err := d.embed(after.as, aggregateID, after.value); err != nil {
+			return err
+		}
 	}
 	for _, t := range d.view.totals {
 		removed, added := before.values(t), after.values(t)
@@ -365,7 +371,10 @@ func (d *viewDocument) addFields(fields []byte) {
 }
 
 // embed stores a part under its aggregate's id; an absent value removes it.
-func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) {
+func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) error {
+	if strings.IndexByte(aggregateID, 0) >= 0 {
+		return fmt.Errorf("the aggregateId %q has a NUL, which a name of a field cannot have: leave out as", aggregateID)
+	}
 	parts := d.embedded[field]
 	i, found := slices.BinarySearchFunc(parts, aggregateID, func(p embeddedPart, id string) int { return strings.Compare(p.aggregateID, id) })
 	switch {
@@ -377,6 +386,7 @@ func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) {
 		parts = slices.Insert(parts, i, embeddedPart{aggregateID, value})
 	}
 	d.embedded[field] = parts
+	return nil
 }
 
 // values returns what the part adds to a total.
