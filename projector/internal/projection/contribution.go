@@ -51,7 +51,7 @@ const (
 
 const (
 	// maxDocuments bounds the documents to which one part contributes.
-	maxDocuments = 10_000
+	maxDocuments = 1000
 	// maxDocumentKey bounds the _id of a view document, in bytes.
 	maxDocumentKey = 1024
 )

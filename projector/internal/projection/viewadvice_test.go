@@ -70,7 +70,7 @@ func TestForm(t *testing.T) {
 	want := []string{
 		"an event's part and the documents that it changes are written in one transaction",
 		"each element of a part of Order: it is in the document's orders; the document has at most 1000 aggregates in it and 4 MiB",
-		"each part of Customer: its fields are the document's own; when they change, all parts of the document are read",
+		"each part of Customer: its fields are the document's own",
 		"each part of Visit: only totals have it",
 		"cents (sum): computed from the changed part alone",
 		"last (max), skus (set): when the value of a part goes, all parts of the document are read",
