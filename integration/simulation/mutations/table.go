@@ -412,6 +412,14 @@ var Table = []Mutation{
 	},
 	// What heals.
 	{
+		Name:  "a repair writes a document of a generation that was replaced meanwhile",
+		File:  "projector/internal/verify/pass.go",
+		Old:   "if _, err := p.options.Target(ctx, p.job.Projection, p.job.Generation); err != nil {",
+		New:   "if err := error(nil); err != nil {",
+		Blind: "an operator's repair must find a missing document before a promotion and write it after; seed 1105 did so in one of four runs",
+		Test:  "projector/internal/verify TestRepairEndsWithItsGeneration",
+	},
+	{
 		Name:  "a sweep does not end while one read model cannot be read",
 		File:  "projector/internal/refold/group.go",
 		Old:   "if *unread++; *unread > maxUnread ||",

@@ -239,6 +239,11 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 		if f.Kind == Extra {
 			return errExtra(f)
 		}
+		// Another generation can have been promoted since the range began. A document that it
+		// lacks would be created from the old definition: no guard prevents that.
+		if _, err := p.options.Target(ctx, p.job.Projection, p.job.Generation); err != nil {
+			return err
+		}
 		return p.repair(ctx, p.target, &a)
 	})
 }

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,6 +49,8 @@ type simulation struct {
 	from verify.Events
 	// still keeps live writers from finishing while the worker waits.
 	still bool
+	// replaced is when another generation is promoted; zero for never.
+	replaced time.Time
 	// wrong lists the documents that a write of the verifier has left wrong.
 	wrong []string
 	// limit is the worker's rate limit; nil for none.
@@ -346,6 +349,9 @@ func (w *simulation) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
 		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Begin: w.limit, Ranges: 3,
 		Target: func(context.Context, string, int64) (engine.Target, error) {
+			if !w.replaced.IsZero() && w.time.After(w.replaced) {
+				return engine.Target{}, job.Permanent(errors.New("the projection has no generation 1 any more"))
+			}
 			return engine.Target{Projection: w.projection, Collection: w.projection.Collection()}, nil
 		},
 	})

@@ -332,6 +332,22 @@ func TestRepairOfAnExtraReadModelSaysWhatStandsInTheWay(t *testing.T) {
 	}
 }
 
+// A repair waits for the grace period. If another generation was promoted meanwhile, the
+// repair must not write a document of the old one into its collection.
+func TestRepairEndsWithItsGeneration(t *testing.T) {
+	t.Parallel()
+	w := history(t, 1)
+	w.of("000").document = nil
+	w.still, w.replaced = true, w.time.Add(500*time.Millisecond)
+	found, counts := w.verify(verify.Params{Aggregate: "000", Repair: true, GraceMillis: 1000})
+	if f := found["000"]; f.Kind != verify.Missing || f.Repaired || !strings.Contains(f.RepairError, "no generation 1 any more") {
+		t.Errorf("found %+v, counts %v", f, counts)
+	}
+	if w.of("000").document != nil {
+		t.Error("the document was written")
+	}
+}
+
 // A document of a generation that nobody writes, for example after a restore, is not repaired.
 // The finding and the repair name the remedy.
 func TestDocumentOfANewerGenerationHasARemedy(t *testing.T) {
