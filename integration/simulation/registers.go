@@ -472,10 +472,9 @@ func (q *request) after(v version) version {
 	return v
 }
 
-// raises reports whether a write may leave behind the state next of a document that had the
-// state v.
-func (v version) raises(next version) bool {
-	if v == next || !v.exists || !next.exists {
+// raises reports whether the request may change the state v of a document into next.
+func (q *request) raises(v, next version) bool {
+	if len(q.effects) == 0 || !v.exists || !next.exists {
 		return true
 	}
 	for i := range v.values {
@@ -505,12 +504,12 @@ func (q *request) step(v version) []version {
 	next := q.after(v)
 	switch {
 	case q.answered.IsZero():
-		if can && next != v && v.raises(next) {
+		if can && next != v && q.raises(v, next) {
 			return []version{v, next}
 		}
 		return []version{v}
 	case q.done || q.clear:
-		if can && v.raises(next) && (q.found == nil || *q.found == next) {
+		if can && q.raises(v, next) && (q.found == nil || *q.found == next) {
 			return []version{next}
 		}
 		return nil

@@ -61,6 +61,7 @@ func TestForgedAnswersAreNoRegister(t *testing.T) {
 		"its effect comes and goes":            {requests: []*request{created(), claim(1, false), read(epochs(2)), read(epochs(1))}, answered: map[int]float64{1: 0}},
 		"a write raises the epoch":             {requests: []*request{created(), set(3), claim(3, true)}, register: true},
 		"a write overwrites a later one":       {requests: []*request{created(), set(3), set(2)}},
+		"two writes follow one read":           {requests: []*request{created(), set(2), set(2)}},
 		"a document is created twice":          {requests: []*request{created(), created()}},
 		"a document is created again":          {requests: []*request{created(), {clear: true, remove: true}, read(&version{}), created()}, register: true},
 		"a removed document is read":           {requests: []*request{created(), {clear: true, remove: true}, read(epochs(1))}},

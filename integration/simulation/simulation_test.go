@@ -76,7 +76,7 @@ const (
 	// childFile is the variable with the file into which a child process writes its tally.
 	childFile = "PENSTOCK_SIMULATION_TALLY"
 	// seedsOfAChild is how many histories a child process runs at most.
-	seedsOfAChild = 5
+	seedsOfAChild = 3
 )
 
 // child runs histories in a child process. The error says that one has failed.

@@ -308,10 +308,11 @@ var Table = []Mutation{
 		Found: 1,
 	},
 	{
-		Name: "the catalog is changed without comparing its revision",
-		File: "projector/internal/generation/catalog.go",
-		Old:  "filter := bson.D{{Key: \"_id\", Value: old.Name}, {Key: \"revision\", Value: old.Revision}}\n\tif epoch",
-		New:  "filter := bson.D{{Key: \"_id\", Value: old.Name}}\n\tif epoch",
+		Name:  "the catalog is changed without comparing its revision",
+		File:  "projector/internal/generation/catalog.go",
+		Old:   "filter := bson.D{{Key: \"_id\", Value: old.Name}, {Key: \"revision\", Value: old.Revision}}\n\tif epoch",
+		New:   "filter := bson.D{{Key: \"_id\", Value: old.Name}}\n\tif epoch",
+		Found: 17,
 	},
 	{
 		Name:  "a build takes the number of the one that it supersedes",
