@@ -20,7 +20,8 @@ func TestAutoscaling(t *testing.T) {
 	must(t, suite.node.StartMetrics(t.Context()))
 	r := p.release("shop",
 		"projector.autoscaling.mode=hpa,projector.autoscaling.minReplicas=1,projector.autoscaling.maxReplicas=4",
-		"projector.resources.requests.cpu=20m,projector.resources.requests.memory=64Mi",
+		// Two projectors without load need less than one's share, on a slow machine too.
+		"projector.resources.requests.cpu=50m,projector.resources.requests.memory=64Mi",
 		// The chart's default of ten minutes is too long for a test.
 		"projector.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=30",
 		"projector.autoscaling.behavior.scaleDown.policies[0].type=Pods,projector.autoscaling.behavior.scaleDown.policies[0].value=1,projector.autoscaling.behavior.scaleDown.policies[0].periodSeconds=10",
