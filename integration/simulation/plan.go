@@ -119,10 +119,15 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		ClockOffset: time.Duration(r.IntN(3)-1) * time.Duration(r.IntN(300)) * time.Second,
 		Writers:     1 + r.IntN(3),
 		Aggregates:  5 + r.IntN(30),
-		Pause:       time.Duration(20+r.IntN(400)) * time.Millisecond,
+		Pause:       time.Duration(100+r.IntN(900)) * time.Millisecond,
 		Poison:      r.IntN(3),
 		Unreadable:  r.IntN(3),
 		Large:       r.IntN(3),
+	}
+	if r.IntN(20) == 0 {
+		// A busy pipeline. A history costs as much as it has events, and faults find as much
+		// with few.
+		p.Pause /= 3
 	}
 	p.Pause *= time.Duration(p.Writers)
 	kinds := kinds(false)
