@@ -60,16 +60,16 @@ test: ## Run the tests in minutes: unit and property tests, the end-to-end scena
 	@$(VIRTUAL) -timeout 15m ./integration/simulation
 
 .PHONY: test-all
-test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), every scenario as processes, random histories 31 to 100 (half an hour)
+test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), the scenarios that need processes, random histories 31 to 100 (half an hour)
 	@echo "=== unit and property tests, the long ones too$(if $(RACE), (under the race detector)) (8 minutes)"
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
 	@$(GO_TEST) $(RACE) $(LEAN) -timeout 10m $(UNIT)
 	@echo "=== elections, with the figures that the race detector would spoil (a minute)"
 	@CGO_ENABLED=0 go test $(LEAN) -timeout 10m -run 'Election|TermsNeverOverlap' -v ./publisher/internal/leader
-	@echo "=== all end-to-end scenarios, as processes (10 minutes)"
+	@echo "=== all end-to-end scenarios: those that need processes run as processes, the others in virtual time (5 minutes)"
 	@# They wait more than they work: four at a time, on two cores too.
-	@CGO_ENABLED=0 go test -count 1 $(LEAN) -parallel 4 -timeout 25m ./integration/e2e
-	@echo "=== random histories 31 to 100 (10 minutes)"
+	@$(VIRTUAL) -parallel 4 -timeout 25m ./integration/e2e
+	@echo "=== random histories 31 to 100 (5 minutes)"
 	@SEEDS=31..100 $(VIRTUAL) -timeout 90m ./integration/simulation
 
 .PHONY: simulate
