@@ -25,6 +25,14 @@ func (*listing) Keys(part bson.Raw) []string {
 	return nil
 }
 
+func (v *listing) Split(part bson.Raw) map[string]bson.Raw {
+	split := map[string]bson.Raw{}
+	for _, key := range v.Keys(part) {
+		split[key] = part
+	}
+	return split
+}
+
 func (v *listing) Merge(key string, document bson.Raw, changes []model.PartChange) (bson.Raw, bool, error) {
 	var ids []string
 	if document != nil {

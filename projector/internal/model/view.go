@@ -24,6 +24,10 @@ type PartChange struct {
 type View interface {
 	// Keys returns the _ids of the documents to which a part contributes, without repetition.
 	Keys(part bson.Raw) []string
+	// Split returns, by its _id, each document to which a part contributes, with what Merge and
+	// Begin need of the part for it: a part that contributes to this document only. So the
+	// work on a part with many documents is linear. The results may share memory with the part.
+	Split(part bson.Raw) map[string]bson.Raw
 	// Merge returns the document key after changes of some parts, given the one before; nil for
 	// no document, which is the result when the last part has gone. It is false if the document
 	// cannot be computed from the changes alone. Begin a fold of all parts then.

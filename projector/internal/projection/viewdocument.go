@@ -55,6 +55,43 @@ func (v *view) Keys(part bson.Raw) []string {
 	return keys
 }
 
+// Split implements [model.View].
+func (v *view) Split(part bson.Raw) map[string]bson.Raw {
+	type share struct {
+		contributions []bson.RawValue
+		// own says that the document has the part's own fields.
+		own bool
+	}
+	shares := map[string]*share{}
+	documents, _ := lookup(part, model.FieldDocuments)
+	for _, c := range valuesOf(documents) {
+		name, _ := lookup(c.Value, model.FieldKey)
+		key, _ := name.StringValueOK()
+		if shares[key] == nil {
+			shares[key] = &share{}
+		}
+		s := shares[key]
+		s.contributions = append(s.contributions, c)
+		_, as := lookup(c.Value, contributedAs)
+		_, fields := lookup(c.Value, contributedFields)
+		_, element := lookup(c.Value, contributedElement)
+		s.own = s.own || (as || fields) && !element
+	}
+	split := make(map[string]bson.Raw, len(shares))
+	for key, s := range shares {
+		if len(shares) == 1 {
+			split[key] = part
+			break
+		}
+		own := emptyDocument
+		if s.own {
+			own = part
+		}
+		split[key] = replaceField(own, model.FieldDocuments, arrayOf(bson.RawValue{}, s.contributions))
+	}
+	return split
+}
+
 // Merge implements [model.View].
 func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) (bson.Raw, bool, error) {
 	d, err := v.read(document)
@@ -70,92 +107,6 @@ func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) 
 	}
 	next, err := d.encode(err)
 	return next, err == nil, err
-}
-
-// Begin implements [model.View].
-func (v *view) Begin(key string) model.ViewFold {
-	d, _ := v.read(nil)
-	return &viewFold{viewDocument: d, key: key, sums: map[string]*exactSum{}, sets: map[string]map[string]bool{}}
-}
-
-// viewFold makes a document of all its parts.
-type viewFold struct {
-	*viewDocument
-	key string
-	// sources are the fields of the parts that have some for the document.
-	sources []embeddedPart
-	sums    map[string]*exactSum
-	// sets are the values of totals, each as its type and its bytes.
-	sets map[string]map[string]bool
-}
-
-// Add implements [model.ViewFold].
-func (f *viewFold) Add(p model.Part) error {
-	h := held(p.Document, f.key)
-	if len(h.contributions) == 0 {
-		return nil
-	}
-	f.parts++
-	if h.fields != nil {
-		f.sources = append(f.sources, embeddedPart{p.AggregateID, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: h.fields}})
-	}
-	if h.as != "" {
-		if err := f.embed(h.as, p.AggregateID, h.value); err != nil {
-			return err
-		}
-		if n := len(f.embedded[h.as]); n > maxEmbedded {
-			return errTooManyParts
-		}
-	}
-	for _, t := range f.view.totals {
-		added := h.values(t)
-		if t.kind == totalSum || t.kind == totalCount {
-			if f.sums[t.name] == nil {
-				f.sums[t.name] = newExactSum()
-			}
-			if err := f.sums[t.name].add(added); err != nil {
-				return fmt.Errorf("total %s: %w", t.name, err)
-			}
-			continue
-		}
-		if t.kind == totalSet {
-			for _, v := range added {
-				if f.sets[t.name] == nil {
-					f.sets[t.name] = map[string]bool{}
-				}
-				f.sets[t.name][string([]byte{byte(v.Type)})+string(v.Value)] = true
-			}
-			continue
-		}
-		if err := f.changeTotal(t, nil, added); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Document implements [model.ViewFold].
-func (f *viewFold) Document() (bson.Raw, error) {
-	slices.SortFunc(f.sources, func(a, b embeddedPart) int { return strings.Compare(a.aggregateID, b.aggregateID) })
-	for _, s := range f.sources {
-		f.addFields(s.value.Value)
-	}
-	for name, sum := range f.sums {
-		value, err := sum.value()
-		if err != nil {
-			return nil, fmt.Errorf("total %s: %w", name, err)
-		}
-		f.totals[name] = value
-	}
-	for name, set := range f.sets {
-		values := make([]bson.RawValue, 0, len(set))
-		for v := range set {
-			values = append(values, bson.RawValue{Type: bson.Type(v[0]), Value: []byte(v[1:])})
-		}
-		slices.SortFunc(values, compareCanonical)
-		f.totals[name] = arrayOf(bson.RawValue{}, values)
-	}
-	return f.encode(nil)
 }
 
 // contributed is one element of model.FieldDocuments.

@@ -1,13 +1,16 @@
 package projection_test
 
 import (
+	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -129,4 +132,92 @@ func TestLongKeysOfOnePartAreListedInTime(t *testing.T) {
 	if took := time.Since(began); took > quick {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// TestFieldsOfManyPartsDoNotStayInMemory makes a document of parts that all give it the same
+// fields. The document has those of the first one only.
+func TestFieldsOfManyPartsDoNotStayInMemory(t *testing.T) {
+	p, err := projection.NewView(projection.ViewDeclaration{
+		Name: "v", Collection: "v", Version: "1",
+		Sources: []projection.ViewSource{{
+			AggregateType: "A", Fields: true,
+			Apply:      func(projection.State, *event.Event) (projection.State, error) { return nil, nil },
+			Contribute: func(projection.State) ([]projection.Contribution, error) { return nil, nil },
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func(i int) model.Part {
+		raw, err := bson.Marshal(bson.D{
+			{Key: "text", Value: strings.Repeat(fmt.Sprint(i%10), 64<<10)}, {Key: "number", Value: int64(i)}, {Key: fmt.Sprint("own", i%7), Value: int64(i)},
+			{Key: model.FieldDocuments, Value: bson.A{bson.M{model.FieldKey: "k", "fields": true}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return model.Part{AggregateID: fmt.Sprintf("%04d", i), Document: raw}
+	}
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const n = 1500
+	fold, before := p.View().Begin("k"), inUse()
+	for i := range n {
+		if err := fold.Add(part((i + n/2) % n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := inUse() - before; grown > 16<<20 {
+		t.Errorf("the fold of %d parts needs %d MiB", n, grown>>20)
+	}
+	document, err := fold.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := bson.D{{Key: "parts", Value: int64(n)}, {Key: "text", Value: strings.Repeat("0", 64<<10)}, {Key: "number", Value: int64(0)}}
+	for i := range int64(7) {
+		want = append(want, bson.E{Key: fmt.Sprint("own", i), Value: i})
+	}
+	if whole, err := bson.Marshal(want); err != nil || !bytes.Equal(document, whole) {
+		t.Errorf("the document has not the fields of the first parts: %v, %v", document.Lookup("number"), err)
+	}
+}
+
+// TestSplitPartsGiveTheSameDocuments checks that a document does not show whether its parts were
+// split.
+func TestSplitPartsGiveTheSameDocuments(t *testing.T) {
+	t.Parallel()
+	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		for _, p := range projections {
+			v, l := p.View(), newPipeline(p)
+			for _, events := range history(t) {
+				if !p.Concerns(events[0]) {
+					continue
+				}
+				part := l.fold(t, events).After
+				split := v.Split(part)
+				if keys := v.Keys(part); len(keys) != len(split) {
+					t.Fatalf("%d documents of %d", len(split), len(keys))
+				}
+				for key, share := range split {
+					a, err := model.Whole(v, key, []model.Part{{AggregateID: "a", Document: part}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					b, err := model.Whole(v, key, []model.Part{{AggregateID: "a", Document: share}})
+					if err != nil || !bytes.Equal(a, b) {
+						t.Fatalf("%s of the part is\n%s\nand of its share\n%s, %v", key, a, b, err)
+					}
+				}
+			}
+		}
+	})
 }

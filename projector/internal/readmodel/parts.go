@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -25,6 +27,8 @@ const (
 	firstConflictPause, maxConflictPause = 4 * time.Millisecond, 256 * time.Millisecond
 	// transactionBytes bounds each read of a transaction of several operations.
 	transactionBytes = 16 << 20
+	// changedBytes bounds the documents of a transaction.
+	changedBytes = 64 << 20
 )
 
 // contribution is an operation on a part, and its result.
@@ -118,7 +122,7 @@ func attributable(err error) bool {
 
 // verdictOnContribution gives the result of a single operation from its error.
 func verdictOnContribution(err error) model.Written {
-	if _, refused := errors.AsType[*viewError](err); refused {
+	if _, refused := errors.AsType[*viewError](err); refused || errors.Is(err, errTooMuch) {
 		return model.Written{Status: model.Rejected, Err: err}
 	}
 	return verdictOnCreation(err)
@@ -130,9 +134,11 @@ type partChange struct {
 	before model.State
 	// first says that the unit has no record yet.
 	first bool
-	// left and joined are the documents to which the part contributes before and after; nil
-	// if the part does not change.
-	left, joined []string
+	// left and joined are what the part contributes to each document before and after; nil if
+	// the part does not change.
+	left, joined map[string]bson.Raw
+	// keys are those of both, sorted.
+	keys []string
 }
 
 // changed reports whether the part changes, not only its watermark.
@@ -145,9 +151,9 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 		return err
 	}
 	defer done()
-	v := viewTransaction{db: w.db, unit: &operations[0].Unit, view: operations[0].View, now: time.Now(), most: math.MaxInt}
+	v := viewTransaction{db: w.db, unit: &operations[0].Unit, view: operations[0].View, now: time.Now(), most: changedBytes, mostParts: math.MaxInt}
 	if len(operations) > 1 {
-		v.most = transactionBytes
+		v.most, v.mostParts = transactionBytes, transactionBytes
 	}
 	err = w.db.transaction(ctx, func(ctx context.Context) error {
 		changes, err := v.current(ctx, operations)
@@ -222,13 +228,15 @@ func (v *viewTransaction) partChange(o *contribution, before model.State, first 
 		return c
 	}
 	if len(before.Document) > 0 {
-		c.left = v.view.Keys(before.Document)
+		c.left = v.view.Split(before.Document)
 	}
 	if len(o.Document) > 0 {
-		c.joined = v.view.Keys(o.Document)
+		c.joined = v.view.Split(o.Document)
 	}
-	if keys := slices.Concat(c.joined, c.left); len(keys) > 0 {
-		o.key = keys[0]
+	c.keys = slices.AppendSeq(slices.Collect(maps.Keys(c.left)), maps.Keys(c.joined))
+	slices.Sort(c.keys)
+	if c.keys = slices.Compact(c.keys); len(c.keys) > 0 {
+		o.key = c.keys[0]
 	}
 	return c
 }
@@ -245,7 +253,7 @@ func (v *viewTransaction) concerned(ctx context.Context, changes []partChange) (
 		return nil, nil, err
 	}
 	changes = slices.DeleteFunc(changes, func(c partChange) bool {
-		for _, key := range slices.Concat(c.left, c.joined) {
+		for _, key := range c.keys {
 			if err := stored[key].err; err != nil {
 				*c.result = model.Written{Status: model.Rejected, Err: &viewError{key, err}}
 				if errors.Is(err, model.ErrSuperseded) {
@@ -266,23 +274,17 @@ func (v *viewTransaction) concerned(ctx context.Context, changes []partChange) (
 // documentsOf are the documents that changes of parts concern.
 func documentsOf(changes []partChange) map[string]*viewChange {
 	documents := make(map[string]*viewChange)
-	concern := func(key string, c *partChange) *viewChange {
-		d := documents[key]
-		if d == nil {
-			d = &viewChange{}
-			documents[key] = d
-		}
-		if last := len(d.parts) - 1; last < 0 || d.parts[last].AggregateID != c.AggregateID {
-			d.parts = append(d.parts, model.PartChange{AggregateID: c.AggregateID, Before: c.before.Document, After: c.Document})
-		}
-		return d
-	}
 	for i := range changes {
-		for _, key := range changes[i].left {
-			concern(key, &changes[i]).left = true
-		}
-		for _, key := range changes[i].joined {
-			concern(key, &changes[i])
+		c := &changes[i]
+		for _, key := range c.keys {
+			d := documents[key]
+			if d == nil {
+				d = &viewChange{}
+				documents[key] = d
+			}
+			before, left := c.left[key]
+			d.left = d.left || left
+			d.parts = append(d.parts, model.PartChange{AggregateID: c.AggregateID, Before: before, After: c.joined[key]})
 		}
 	}
 	return documents

@@ -79,6 +79,15 @@ func (sums) Keys(part bson.Raw) (keys []string) {
 	return keys
 }
 
+func (sums) Split(part bson.Raw) map[string]bson.Raw {
+	split := make(map[string]bson.Raw)
+	p, _, _ := amountIn(part, "")
+	for _, a := range p.Documents {
+		split[a.Key] = partWith(p.Note, a)
+	}
+	return split
+}
+
 func (sums) Merge(key string, document bson.Raw, changes []model.PartChange) (bson.Raw, bool, error) {
 	var s testSums
 	if document != nil {

@@ -18,8 +18,9 @@ import (
 var (
 	// errNoViewDocument says that the engine has not written the document.
 	errNoViewDocument = errors.New("the document has no valid " + model.FieldParts + " and " + model.FieldLastUpdatedAt + ": it is not a view document of Penstock")
-	// errTooMuch says that a transaction of several operations would read too many bytes.
-	errTooMuch = errors.New("the operations concern too many bytes for one transaction")
+	// errTooMuch says that a transaction has too many bytes. It is the verdict on a single
+	// operation, and divides several.
+	errTooMuch = fmt.Errorf("the documents that change have more than %d MiB together: let a part contribute to fewer documents, or leave out as", changedBytes>>20)
 )
 
 // viewError says that a document cannot be made of its parts.
@@ -95,8 +96,8 @@ type viewTransaction struct {
 	unit *model.Unit
 	view model.View
 	now  time.Time
-	// most bounds the bytes of each read.
-	most int
+	// most bounds the bytes of documents that are read, and mostParts those of parts.
+	most, mostParts int
 }
 
 // find reads documents by their ids. Absent ones are not in the result.
@@ -126,7 +127,7 @@ func (v *viewTransaction) whole(ctx context.Context, keys []string) (map[string]
 	}
 	read := 0
 	err := v.db.each(ctx, watermarksCollection, contributing(v.unit, keys), func(record bson.Raw) error {
-		if read += len(record); read > v.most {
+		if read += len(record); read > v.mostParts {
 			return errTooMuch
 		}
 		id := sideKeyIn(record).aggregateID
@@ -134,13 +135,13 @@ func (v *viewTransaction) whole(ctx context.Context, keys []string) (map[string]
 		if state.Err != nil {
 			return fmt.Errorf("part of %s in %s: %w", id, v.unit.Projection, state.Err)
 		}
-		for _, key := range v.view.Keys(state.Document) {
+		// The record is not valid any more when the next one is read.
+		for key, part := range v.view.Split(slices.Clone(state.Document)) {
 			fold := folds[key]
 			if fold == nil {
 				continue
 			}
-			// The record is not valid any more when the next one is read.
-			if err := fold.Add(model.Part{AggregateID: id, Document: slices.Clone(state.Document)}); err != nil {
+			if err := fold.Add(model.Part{AggregateID: id, Document: part}); err != nil {
 				return &viewError{key, err}
 			}
 		}
@@ -151,6 +152,9 @@ func (v *viewTransaction) whole(ctx context.Context, keys []string) (map[string]
 	}
 	documents := make(map[string]bson.Raw, len(keys))
 	for key, fold := range folds {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if documents[key], err = fold.Document(); err != nil {
 			return nil, &viewError{key, err}
 		}
@@ -172,7 +176,11 @@ type viewChange struct {
 // compute makes each document. The changes of its parts must have been written.
 func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewChange) error {
 	var whole []string
+	made := 0
 	for key, c := range changes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if c.stored.foreign() || c.stored.raw == nil && c.left {
 			whole = append(whole, key)
 			continue
@@ -184,17 +192,23 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 		if c.next = next; !ok {
 			whole = append(whole, key)
 		}
+		if made += len(next); made > changedBytes {
+			return errTooMuch
+		}
 	}
 	if len(whole) == 0 {
 		return nil
 	}
 	slices.Sort(whole)
-	made, err := v.whole(ctx, whole)
+	documents, err := v.whole(ctx, whole)
 	if err != nil {
 		return err
 	}
 	for _, key := range whole {
-		changes[key].next = made[key]
+		changes[key].next = documents[key]
+		if made += len(documents[key]); made > changedBytes {
+			return errTooMuch
+		}
 	}
 	return nil
 }

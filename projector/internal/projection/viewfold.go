@@ -1,0 +1,123 @@
+package projection
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Begin implements [model.View].
+func (v *view) Begin(key string) model.ViewFold {
+	d, _ := v.read(nil)
+	return &viewFold{viewDocument: d, key: key, given: map[string]givenField{}, sums: map[string]*exactSum{}, sets: map[string]map[string]bool{}}
+}
+
+// viewFold makes a document of all its parts.
+type viewFold struct {
+	*viewDocument
+	key string
+	// given are the fields that parts give to the document, by name, each of the first part that
+	// has it.
+	given map[string]givenField
+	sums  map[string]*exactSum
+	// sets are the values of totals, each as its type and its bytes.
+	sets map[string]map[string]bool
+}
+
+// givenField is a field of a part, and its position there.
+type givenField struct {
+	aggregateID string
+	at          int
+	value       bson.RawValue
+}
+
+// Add implements [model.ViewFold].
+func (f *viewFold) Add(p model.Part) error {
+	h := held(p.Document, f.key)
+	if len(h.contributions) == 0 {
+		return nil
+	}
+	f.parts++
+	f.give(p.AggregateID, h.fields)
+	if h.as != "" {
+		if err := f.embed(h.as, p.AggregateID, h.value); err != nil {
+			return err
+		}
+		if n := len(f.embedded[h.as]); n > maxEmbedded {
+			return errTooManyParts
+		}
+	}
+	for _, t := range f.view.totals {
+		added := h.values(t)
+		if t.kind == totalSum || t.kind == totalCount {
+			if f.sums[t.name] == nil {
+				f.sums[t.name] = newExactSum()
+			}
+			if err := f.sums[t.name].add(added); err != nil {
+				return fmt.Errorf("total %s: %w", t.name, err)
+			}
+			continue
+		}
+		if t.kind == totalSet {
+			for _, v := range added {
+				if f.sets[t.name] == nil {
+					f.sets[t.name] = map[string]bool{}
+				}
+				f.sets[t.name][string([]byte{byte(v.Type)})+string(v.Value)] = true
+			}
+			continue
+		}
+		if err := f.changeTotal(t, nil, added); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// give takes those fields of a part that no part before it in the order of ids has. So the memory
+// does not grow with the parts.
+func (f *viewFold) give(aggregateID string, fields []byte) {
+	r := readFields(fields)
+	for at := 0; ; at++ {
+		name, value, ok := r.next()
+		if !ok {
+			return
+		}
+		if g, given := f.given[string(name)]; !given || aggregateID < g.aggregateID {
+			value.Value = bytes.Clone(value.Value) // not the whole part
+			f.given[string(name)] = givenField{aggregateID, at, value}
+		}
+	}
+}
+
+// Document implements [model.ViewFold].
+func (f *viewFold) Document() (bson.Raw, error) {
+	for _, name := range slices.SortedFunc(maps.Keys(f.given), func(a, b string) int {
+		return cmp.Or(strings.Compare(f.given[a].aggregateID, f.given[b].aggregateID), cmp.Compare(f.given[a].at, f.given[b].at))
+	}) {
+		f.fields = appendField(f.fields, name, f.given[name].value)
+	}
+	for name, sum := range f.sums {
+		value, err := sum.value()
+		if err != nil {
+			return nil, fmt.Errorf("total %s: %w", name, err)
+		}
+		f.totals[name] = value
+	}
+	for name, set := range f.sets {
+		values := make([]bson.RawValue, 0, len(set))
+		for v := range set {
+			values = append(values, bson.RawValue{Type: bson.Type(v[0]), Value: []byte(v[1:])})
+		}
+		slices.SortFunc(values, compareCanonical)
+		f.totals[name] = arrayOf(bson.RawValue{}, values)
+	}
+	return f.encode(nil)
+}

@@ -1,0 +1,105 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// counting counts the calls of a view, and the most documents of a part that it gets.
+type counting struct {
+	sums
+	splits, merges, widest int
+	// merged runs after each Merge.
+	merged func()
+}
+
+func (c *counting) Split(part bson.Raw) map[string]bson.Raw {
+	c.splits++
+	return c.sums.Split(part)
+}
+
+func (c *counting) Merge(key string, document bson.Raw, changes []model.PartChange) (bson.Raw, bool, error) {
+	c.merges++
+	for _, change := range changes {
+		c.widest = max(c.widest, len(c.Keys(change.Before)), len(c.Keys(change.After)))
+	}
+	if c.merged != nil {
+		defer c.merged()
+	}
+	return c.sums.Merge(key, document, changes)
+}
+
+// TestPartOfManyDocumentsIsSplitOnce checks that the work on a part is linear in the number of
+// its documents.
+func TestPartOfManyDocumentsIsSplitOnce(t *testing.T) {
+	t.Parallel()
+	s, v := newTestStore(t, newFakeDatabase(1)), &counting{}
+	amounts := func(cents int64) (all []testAmount) {
+		for i := range 100 {
+			all = append(all, to(fmt.Sprint(i), cents))
+		}
+		return all
+	}
+	for _, w := range []struct {
+		aggregate string
+		to, cents int64
+		want      int
+	}{
+		{"a", 1, 9, 1}, {"b", 1, 1, 1}, {"b", 2, 2, 2},
+		{"a", 2, 3, 4}, // the maximum of each document falls, so all are made of their parts
+	} {
+		write := partWrite(viewUnit(w.aggregate), s.state(t, viewUnit(w.aggregate)), w.to, partWith("x", amounts(w.cents)...))
+		write.View, v.splits = v, 0
+		if s.apply(t, model.Applied, write); v.splits != w.want || v.widest != 1 {
+			t.Errorf("write %d of %s splits %d parts, and merges parts of up to %d documents", w.to, w.aggregate, v.splits, v.widest)
+		}
+	}
+}
+
+// TestDocumentsAreMadeUntilTheContextEnds checks that a process can stop although a part has
+// many documents.
+func TestDocumentsAreMadeUntilTheContextEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	v := &counting{merged: cancel}
+	changes := map[string]*viewChange{}
+	for i := range 50 {
+		changes[fmt.Sprint(i)] = &viewChange{}
+	}
+	transaction := viewTransaction{view: v}
+	if err := transaction.compute(ctx, changes); !errors.Is(err, context.Canceled) || v.merges != 1 {
+		t.Errorf("%d documents are made, %v", v.merges, err)
+	}
+}
+
+// TestPartOfTooManyBytesIsRejected checks that the documents of one part, which are in memory at
+// the same time, are bounded, whether they are read or made.
+func TestPartOfTooManyBytesIsRejected(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(t, newFakeDatabase(1))
+	note := strings.Repeat("x", 9<<20)
+	var amounts []testAmount
+	for i := range 8 {
+		amounts = append(amounts, to(fmt.Sprint(i), 1))
+	}
+	rejected := func(part bson.Raw) {
+		t.Helper()
+		results, err := s.Write(t.Context(), []model.Write{partWrite(viewUnit("a"), model.State{}, 1, part)})
+		if err != nil || results[0].Status != model.Rejected || !errors.Is(results[0].Err, errTooMuch) {
+			t.Errorf("%v, %v", results, err)
+		}
+	}
+	rejected(partWith(note, amounts...))
+	for i := range amounts {
+		s.put(t, viewUnit(fmt.Sprint(i)), 1, partWith(note, amounts[i]))
+	}
+	rejected(partWith("x", amounts...))
+	s.apply(t, model.Applied, partWrite(viewUnit("a"), model.State{}, 1, partWith("x", amounts[:7]...)))
+}
