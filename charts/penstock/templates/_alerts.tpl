@@ -241,6 +241,12 @@ cluster: {{ . | quote }}
   annotations:
     summary: Aggregates are parked.
     description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} are parked at an event that cannot be applied, or without their first events, and somebody must act.` | quote }}
+- alert: PenstockProjectorViewNearLimit
+  expr: sum by (projection) (increase(penstock_projector_view_documents_near_limit_total{ {{- $pods -}} }[1h])) > 0 or sum by (projection) (penstock_projector_view_documents_near_limit_total{ {{- $pods -}} } unless last_over_time(penstock_projector_view_documents_near_limit_total{ {{- $pods -}} }[1d] offset 1h)) > 0
+  labels: {severity: warning}
+  annotations:
+    summary: Documents of a view are near a limit.
+    description: {{ `Within an hour, {{ $value | humanize }} writes of documents of view {{ $labels.projection }} have reached 80 % of a limit. Beyond it, aggregates are parked.` | quote }}
 - alert: PenstockProjectorInvalidMessages
   expr: sum(increase(penstock_projector_invalid_messages_total{ {{- $pods -}} }[15m])) > 0 or sum(penstock_projector_invalid_messages_total{ {{- $pods -}} } unless last_over_time(penstock_projector_invalid_messages_total{ {{- $pods -}} }[1d] offset 15m)) > 0
   labels: {severity: warning}

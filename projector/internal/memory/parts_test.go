@@ -54,6 +54,8 @@ func (v *listing) Merge(key string, document bson.Raw, changes []model.PartChang
 	return next, true, err
 }
 
+func (*listing) Fullness(bson.Raw) float64 { return 0 }
+
 func (v *listing) Begin(string) model.ViewFold {
 	v.wholes++
 	return &listingFold{}

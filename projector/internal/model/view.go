@@ -32,6 +32,8 @@ type View interface {
 	// no document, which is the result when the last part has gone. It is false if the document
 	// cannot be computed from the changes alone. Begin a fold of all parts then.
 	Merge(key string, document bson.Raw, changes []PartChange) (next bson.Raw, ok bool, err error)
+	// Fullness returns how near a document is to a limit of the view; 1 is at the limit.
+	Fullness(document bson.Raw) float64
 	// Begin begins to make the document key of all parts that contribute to it.
 	Begin(key string) ViewFold
 }

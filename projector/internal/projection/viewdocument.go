@@ -109,6 +109,23 @@ func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) 
 	return next, err == nil, err
 }
 
+// Fullness implements [model.View].
+func (v *view) Fullness(document bson.Raw) float64 {
+	n, size := 0, 0
+	for r := readFields(document); ; {
+		name, value, ok := r.next()
+		switch field := string(name); {
+		case !ok:
+			return max(float64(n)/maxEmbedded, float64(size)/maxEmbeddedBytes)
+		case v.hasTotal(field):
+			continue
+		case slices.Contains(v.as, field):
+			n += countFields(value.Value)
+		}
+		size += len(name) + len(value.Value)
+	}
+}
+
 // contributed is one element of model.FieldDocuments.
 type contributed struct {
 	key, as string

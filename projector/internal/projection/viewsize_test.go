@@ -221,3 +221,39 @@ func TestSplitPartsGiveTheSameDocuments(t *testing.T) {
 		}
 	})
 }
+
+// TestFullness checks how near documents are to the limits of what they show.
+func TestFullness(t *testing.T) {
+	t.Parallel()
+	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
+	if err != nil {
+		t.Fatal(err)
+	}
+	embedded, totals := projections[0].View(), setView(t)
+	fullness := func(v model.View, n, size int) float64 {
+		t.Helper()
+		var parts []model.Part
+		for i := range n {
+			text := strings.Repeat("x", size)
+			part, err := bson.Marshal(bson.M{"text": text, model.FieldDocuments: bson.A{bson.M{model.FieldKey: "k", "as": "orders", "totals": bson.M{"values": text + fmt.Sprint(i)}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts = append(parts, model.Part{AggregateID: fmt.Sprint(i), Document: part})
+		}
+		document, err := model.Whole(v, "k", parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Fullness(document)
+	}
+	if f := fullness(embedded, 900, 10); f != 0.9 {
+		t.Errorf("900 of 1,000 parts are %v", f)
+	}
+	if f := fullness(embedded, 36, 100<<10); f < 0.87 || f > 0.89 {
+		t.Errorf("3,600 KiB of 4 MiB are %v", f)
+	}
+	if f := fullness(totals, 100, 100<<10); f > 0.01 {
+		t.Errorf("a document with totals only is %v", f)
+	}
+}

@@ -10,6 +10,7 @@ type metrics struct {
 	writeSize     prometheus.Histogram
 	writeDuration prometheus.Histogram
 	stale         prometheus.Counter
+	nearLimit     *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics. With a nil registerer they are not exported.
@@ -30,5 +31,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "penstock_projector_stale_writes_total",
 			Help: "Writes that matched nothing, because another writer was faster.",
 		}),
+		nearLimit: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_projector_view_documents_near_limit_total",
+			Help: "Writes of view documents that have more than 80 % of a limit, by projection. Beyond the limit, aggregates are parked.",
+		}, []string{"projection"}),
 	}
 }

@@ -155,12 +155,13 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 	if len(operations) > 1 {
 		v.most, v.mostParts = transactionBytes, transactionBytes
 	}
+	var documents map[string]*viewChange
 	err = w.db.transaction(ctx, func(ctx context.Context) error {
 		changes, err := v.current(ctx, operations)
 		if err != nil {
 			return err
 		}
-		changes, documents, err := v.concerned(ctx, changes)
+		changes, documents, err = v.concerned(ctx, changes)
 		if err != nil || len(changes) == 0 {
 			return err
 		}
@@ -181,6 +182,7 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 	if err != nil {
 		return fmt.Errorf("write %d parts of %s: %w", len(operations), v.unit.Projection, err)
 	}
+	w.reportFull(&v, documents)
 	return nil
 }
 

@@ -113,6 +113,14 @@ func (sums) Merge(key string, document bson.Raw, changes []model.PartChange) (bs
 	return next, true, err
 }
 
+// sumsFullness is the number of parts at which a document is full.
+const sumsFullness = 10
+
+func (sums) Fullness(document bson.Raw) float64 {
+	parts, _ := document.Lookup(model.FieldParts).Int64OK()
+	return float64(parts) / sumsFullness
+}
+
 func (s sums) Begin(key string) model.ViewFold { return &testFold{key: key, whole: s.whole} }
 
 // testFold collects all parts of a document.

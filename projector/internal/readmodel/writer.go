@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/pkg/workers"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -54,6 +55,7 @@ type Writer struct {
 	db      database
 	metrics *metrics
 	tracer  *tracing.Tracer
+	logger  zerolog.Logger
 	groups  gatherer[model.Write, model.Written]
 	// kinds run the parts of group commits.
 	kinds *workers.Pool
@@ -61,6 +63,8 @@ type Writer struct {
 	locked locked
 	// turns are the collections of views in which a transaction runs.
 	turns turns
+	// nearLimit limits the lines about view documents near a limit.
+	nearLimit obs.Repeats
 	// keep keeps the record of this process's transactions until its context ends.
 	keep func(context.Context)
 }
@@ -75,7 +79,7 @@ func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
 }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), tracer: o.Tracer, kinds: workers.New(idleWorkers), keep: func(context.Context) {}}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), tracer: o.Tracer, logger: o.Logger, kinds: workers.New(idleWorkers), keep: func(context.Context) {}}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },

@@ -1,0 +1,42 @@
+package readmodel
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// TestDocumentNearItsLimitIsReported checks that a document is reported before its parts are
+// parked: each write is counted, and the first one is logged.
+func TestDocumentNearItsLimitIsReported(t *testing.T) {
+	t.Parallel()
+	db := newFakeDatabase(1)
+	s := newTestStore(t, db)
+	var lines strings.Builder
+	s.logger = zerolog.New(&lines)
+	counted := func() float64 { return testutil.ToFloat64(s.metrics.nearLimit.WithLabelValues("sums")) }
+	for i := range 9 {
+		if i == 7 && (counted() > 0 || lines.Len() > 0) {
+			t.Errorf("a document with %d of %d parts is reported: %s", i, sumsFullness, &lines)
+		}
+		s.put(t, viewUnit(fmt.Sprint(i)), 1, partWith("x", to("k", 1), to(fmt.Sprint("other", i), 1)))
+	}
+	if n := counted(); n != 2 {
+		t.Errorf("%v writes are counted, not 2", n)
+	}
+	if got := lines.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"document":"k","parts":8,`) || !strings.Contains(got, `"percentOfLimit":80`) {
+		t.Errorf("logged: %s", got)
+	}
+	// A rejected part, and one that leaves, are no reasons to report.
+	s.apply(t, model.Applied, partWrite(viewUnit("0"), s.state(t, viewUnit("0")), 2, nil), partWrite(viewUnit("1"), s.state(t, viewUnit("1")), 2, nil))
+	s.apply(t, model.Rejected, partWrite(viewUnit("9"), model.State{}, 1, partWith("x", to("k", sumsLimit))))
+	if n := counted(); n != 2 {
+		t.Errorf("%v writes are counted, not 2", n)
+	}
+	expectWhole(t, db, viewUnit(""))
+}
