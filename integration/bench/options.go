@@ -47,6 +47,7 @@ type scale struct {
 	aggregates  int   // events of the projector with a session for each aggregate
 	rebuild     int   // stored events that each projection reads
 	pipeline    int   // events of a row with both services
+	view        int   // events of a row of views
 	idle        int   // aggregates that are idle
 	growth      int   // events of each step of the growth row
 	loops       time.Duration
@@ -58,13 +59,13 @@ type scale struct {
 func (o *Options) scale() scale {
 	s := scale{
 		steady: 200_000, catchUps: []int{10_000, 100_000, 1_000_000}, buckets: 100_000, aggregates: 40_000,
-		rebuild: 200_000, pipeline: 40_000, idle: 100_000, growth: 20_000,
+		rebuild: 200_000, pipeline: 40_000, view: 20_000, idle: 100_000, growth: 20_000,
 		loops: 6 * time.Second, latencyFor: time.Minute, capacityFor: 10 * time.Second, warmUp: 3 * time.Second,
 	}
 	if o.Short {
 		s = scale{
 			steady: 50_000, catchUps: []int{10_000, 50_000}, buckets: 20_000, aggregates: 8_000,
-			rebuild: 40_000, pipeline: 8_000, idle: 100_000, growth: 4_000,
+			rebuild: 40_000, pipeline: 8_000, view: 4_000, idle: 100_000, growth: 4_000,
 			loops: 2 * time.Second, latencyFor: 5 * time.Second, capacityFor: 3 * time.Second, warmUp: time.Second,
 		}
 	}

@@ -65,6 +65,7 @@ func rows(s scale) []row {
 		all = append(all, publisherCatchUp(n))
 	}
 	all = append(all, projectorBuckets(), projectorAggregates(), projectorRebuild())
+	all = append(all, viewRows()...)
 	all = append(all, pipelineRows()...)
 	all = append(all, latencyRows()...)
 	return append(all, growth())
