@@ -18,7 +18,7 @@ const (
 type recipe struct {
 	title              string
 	projections, tests string
-	code               []string
+	code, console      []string
 }
 
 // recipes reads the sections of a page.
@@ -37,6 +37,8 @@ func recipes(t *testing.T, path string) (page string, all []recipe) {
 			switch {
 			case block[1] == "go":
 				r.code = append(r.code, block[2])
+			case block[1] == "console":
+				r.console = append(r.console, block[2])
 			case block[1] == "js": // for the shell of MongoDB
 			case block[1] != "yaml" || r.tests != "" || tests && r.projections == "":
 				t.Errorf("%s has a block that is neither its projections nor their tests:\n%s", title, block[2])
@@ -65,11 +67,19 @@ func TestCookbook(t *testing.T) {
 	runRecipes(t, all, 14)
 }
 
-// TestPageOfViews runs the tests of the page about views.
+// TestPageOfViews runs the tests and the commands of the page about views.
 func TestPageOfViews(t *testing.T) {
 	t.Parallel()
 	_, all := recipes(t, viewsPage)
 	runRecipes(t, all, 2)
+	for _, r := range all {
+		for _, block := range r.console {
+			line, output, _ := strings.Cut(block, "\n")
+			if stdout, stderr, err := runLine(t, nil, strings.Fields(strings.TrimPrefix(line, "$ projector "))...); err != nil || stdout != output {
+				t.Errorf("%s prints\n%s\n%s%v", line, stdout, stderr, err)
+			}
+		}
+	}
 }
 
 // runRecipes runs the tests of recipes, at least so many. They must fail without the recipe's
