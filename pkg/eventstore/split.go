@@ -15,6 +15,9 @@ import (
 const (
 	// maxSplit bounds the ranges of a split.
 	maxSplit = 1024
+	// minRange is the least number of events for which a range is worth the requests that
+	// claim it, save its progress and finish it.
+	minRange = 256
 	// samplesPerRange is how many events are sampled for each range. With 64, each of n
 	// ranges has between about 0.7/n and 1.3/n of the events.
 	samplesPerRange = 64
@@ -30,10 +33,10 @@ const (
 )
 
 // Split gives at most n-1 boundaries, in ascending order, that divide the store into ranges
-// of about equal numbers of events. The first range ends at the first boundary, the last
+// of about equal numbers of events, some hundreds at least. The first range ends at the first boundary, the last
 // one begins at the last. No boundary is within an aggregate. So an aggregate with most of
 // the events is a range by itself, and a store with few aggregates has fewer boundaries. n
-// is at most [MaxSplit]. An empty store, or one that does not exist, has no boundaries.
+// is at most 1,024. An empty store, or one that does not exist, has no boundaries.
 //
 // For a small store, Split reads all index keys. For a large one, the boundaries are the
 // quantiles of a random sample. Memory is bounded by n, independent of the size of the
@@ -50,6 +53,9 @@ func (r *Reader) Split(ctx context.Context, n int) ([]Position, error) {
 	count, err := r.Count(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if n = min(n, int(count/minRange)); n < 2 {
+		return nil, nil
 	}
 	q := quantiles{max: 2 * samplesPerRange * n}
 	if samples := samplesPerRange * n; count > max(keysAtMost, 20*int64(samples)) {

@@ -161,7 +161,7 @@ func TestJobsBuildAndSweepAGeneration(t *testing.T) {
 	documents = append(documents, came("poisoned", 1, 1), came("poisoned", 2, 0), came("poisoned", 3, 1), came("late", 4, 1))
 	h.insert(t, documents...)
 	built := h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2})
-	if built.Counts[refold.CountEvents] != int64(len(documents)) || built.Counts[refold.CountParked] != 2 || built.Counts[refold.CountWritten] != aggregates+1 || built.Ranges < 8 {
+	if built.Counts[refold.CountEvents] != int64(len(documents)) || built.Counts[refold.CountParked] != 2 || built.Counts[refold.CountWritten] != aggregates+1 || built.Ranges < 4 {
 		t.Errorf("the build has %d ranges and counts %v of %d events", built.Ranges, built.Counts, len(documents))
 	}
 	for name, want := range map[string]model.Marker{"poisoned": {Reason: "expression", EventID: 2, Head: 3}, "late": {Reason: "history", EventID: 1, Head: 4}} {
