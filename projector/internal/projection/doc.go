@@ -121,6 +121,8 @@
 //	functions     arithmetic, numbers, decimal, equality, membership, reduce, times
 //	limits        meter, metered, price, effort, size
 //	folds         projection, fold, handler, operation, document, accumulator, trace, errors
+//	views         views, viewadvice, viewschema, viewdeclaration; contribution, total,
+//	              viewdocument, viewfold
 //	BSON          fields, number, compare
 //	writes        update, keys
 package projection

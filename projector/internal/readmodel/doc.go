@@ -120,6 +120,10 @@
 // with a new lastUpdatedAt, even if the rest of the document stays the same. Then both write
 // the document, and one of them conflicts and is repeated.
 //
+// Documents that change are in memory together, so their bytes are bounded. A group that
+// exceeds the bound is divided, and an operation that does so alone is rejected. Parts are read
+// one after the other, however many a document has.
+//
 // A document of an older generation counts as absent: it is computed from all parts, and
 // replaced. A write that finds a document of a newer generation ends with
 // [model.ErrSuperseded].
