@@ -57,6 +57,23 @@ views:
       sold: {count: true}
       cents: {sum: element.cents}
       amount: {sum: element.amount, where: element.cents > 6}
+  - name: latest
+    collection: latest
+    from:
+      - aggregateType: Customer
+        key: "state.?tag.orValue('none')"
+        keep: fields
+        on:
+          Named: {set: {name: payload.name, shared: payload.name}}
+          Tagged: {set: {tag: payload.name}}
+          Gone: {delete: true}
+      - aggregateType: Order
+        each: state.skus
+        key: element.sku
+        keep: fields
+        on:
+          Placed: {push: {skus: "{'sku': payload.sku, 'shared': payload.cents}"}}
+          Gone: {delete: true}
 `
 
 // pipeline keeps the parts and the documents of a view, as the store does.
