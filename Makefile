@@ -92,7 +92,7 @@ bench-build:
 	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/bench
 
 .PHONY: bench
-bench: bench-build ## Measure both services beside the limits of the bare SDK and driver (BENCH=regexp of rows, ROUNDS=3, SHORT=true, FORMAT=json, PROFILES=dir; about 30 minutes), and, if all rows are measured, refold and verification
+bench: bench-build ## Measure both services beside the limits of the bare SDK and driver (BENCH=regexp of rows, ROUNDS=3, SHORT=true, FORMAT=json, PROFILES=dir; about 45 minutes), and, if all rows are measured, refold and verification
 	@$(BIN)/bench
 	@[ -n "$(BENCH)$(FORMAT)$(SHORT)" ] || $(MAKE) --no-print-directory bench-refold
 
