@@ -52,8 +52,6 @@ type Publisher struct {
 	logger   zerolog.Logger
 	registry *prometheus.Registry
 	listener net.Listener
-	// seat is held until the process ends; nil if there is none.
-	seat *leader.Seat
 	// terms collects the terms that the status page shows.
 	terms termLog
 	// state is the database of the state, once it is open.

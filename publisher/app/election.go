@@ -3,13 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"path/filepath"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/seat"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
@@ -48,12 +47,12 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 		elector, err := leader.NewAlone(identity, timing, options)
 		return elector, none, err
 	}
-	p.takeSeat(identity)
+	dead := p.predecessors(identity)
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
 		lock := leader.NewMongoLock(leader.Leases(leases), p.config.LeaseName(), p.config.Stream.Name, identity)
-		elector, err := leader.New(p.seat.Succeed(lock), timing, options)
+		elector, err := leader.New(leader.Succeed(lock, dead), timing, options)
 		return elector, none, err
 	}
 	config := kubernetesLease(p.config, identity, timing)
@@ -66,22 +65,18 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 	if err != nil {
 		return nil, nil, outsideKubernetes("take part in the election", err)
 	}
-	elector, err := leader.New(p.seat.Succeed(lock), timing, options)
+	elector, err := leader.New(leader.Succeed(lock, dead), timing, options)
 	return elector, events.Close, err
 }
 
-// takeSeat finds out which publishers of this host are dead. Without that, a lease of one of
+// predecessors returns which publishers of this host are dead. Without that, a lease of one of
 // them ends by itself.
-func (p *Publisher) takeSeat(identity string) {
-	directory := p.config.Election.RunDirectory
-	if directory == "" {
-		return
-	}
-	var err error
-	p.seat, err = leader.TakeSeat(filepath.Join(directory, url.PathEscape(p.config.LeaseName())), identity)
+func (p *Publisher) predecessors(identity string) []string {
+	dead, err := seat.Take(p.config.Election.RunDirectory, p.config.LeaseName(), identity)
 	if err != nil {
 		p.logger.Warn().Err(err).Msg("former publishers of this host not known: this one waits for the end of their lease (PENSTOCK_RUN_DIRECTORY)")
 	}
+	return dead
 }
 
 // kubernetesLease returns the settings of the Kubernetes Lease.

@@ -51,14 +51,12 @@
 //
 // # A process that restarts
 //
-// A process that is restarted on its host need not wait for its own lease. Each process takes a
-// [Seat], a file of the host whose lock the kernel releases only at the end of the process, and
-// leaves its identity there. So the next one to take the seat knows the identities of dead
-// processes, and the lock counts as free while one of them holds it ([Seat.Succeed]), unless that
-// one crashed in its first minute as the leader: a process that crashes again and again must leave
-// the lease to a standby. A process that is only stopped keeps its seat. What a dead process has sent can still arrive: a renewal
-// loses the comparison of versions, a save of the checkpoint lacks the epoch, and a message is
-// one that the successor publishes too.
+// A process that is restarted on its host need not wait for its own lease. The seat that it takes
+// there proves that its predecessors are dead (package seat), and the lock counts as free while
+// one of them holds it ([Succeed]), unless that one crashed in its first minute as the leader: a
+// process that crashes again and again must leave the lease to a standby. What a dead process has
+// sent can still arrive: a renewal loses the comparison of versions, a save of the checkpoint
+// lacks the epoch, and a message is one that the successor publishes too.
 //
 // # Limits of a lease
 //

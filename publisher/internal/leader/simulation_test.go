@@ -103,11 +103,11 @@ func (e *episode) start(run campaign, dead ...int) {
 	number := len(e.processes)
 	p := &process{identity: leader.NewIdentity("publisher"), link: newLink(e.rng.Uint64(), 500*time.Millisecond), stop: cancel, done: make(chan error, 1)}
 	e.processes = append(e.processes, p)
-	seat := new(leader.Seat)
+	var former []string
 	for _, i := range dead {
-		seat.Dead = append(seat.Dead, e.processes[i].identity)
+		former = append(former, e.processes[i].identity)
 	}
-	lock := seat.Succeed(&memoryLock{store: e.store, link: p.link, identity: p.identity})
+	lock := leader.Succeed(&memoryLock{store: e.store, link: p.link, identity: p.identity}, former)
 	drain := e.upTo(8 * time.Second)
 	// Just within what is allowed.
 	abort := e.upTo(e.config.AbortTimeout() - time.Millisecond)
