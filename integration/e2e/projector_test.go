@@ -1,8 +1,13 @@
 package e2e_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
@@ -86,4 +91,81 @@ func brokerDetachesLinks(t *testing.T) {
 		}
 	}
 	s.checkTerms("published", s.invariants().Epochs, 1)
+}
+
+// A projector that is killed while it builds a generation, and starts again on its host,
+// continues at once: it knows that its predecessor is dead. Without that, the ranges and the
+// registration of the predecessor would last for half a minute.
+func TestProjectorThatRestartsContinuesItsRebuildAtOnce(t *testing.T) {
+	needsProcesses(t)
+	t.Parallel()
+	s := newTallies(t, tally("tallies", "tallies", 1))
+	env := []string{"PENSTOCK_RUN_DIRECTORY=" + t.TempDir()}
+	s.env["projector-0"], s.env["projector-1"] = env, env
+	s.start(1, 1)
+	s.store(3)
+	s.complete("tallies", 1)
+	projector := func() *harness.Process { return s.projectors()[0] }
+	s.stopped(projector())
+
+	s.declare(tally("tallies", "tallies", 2), "PENSTOCK_REFOLD_RATE=20")
+	s.startProjector(0)
+	ranges := s.state.Collection("job_ranges")
+	for range 2 {
+		var before, after struct {
+			ID         string `bson:"_id"`
+			Holder     string
+			LeaseUntil time.Time `bson:"leaseUntil"`
+			Done       bool
+		}
+		s.await("a range that is worked on", func() bool {
+			return ranges.FindOne(t.Context(), bson.D{{Key: "done", Value: false}, {Key: "holder", Value: bson.D{{Key: "$gt", Value: ""}}}}).Decode(&before) == nil
+		})
+		projector().Kill()
+		killed := time.Now()
+		s.startProjector(0)
+		s.await("the range continues", func() bool {
+			err := ranges.FindOne(t.Context(), bson.D{{Key: "_id", Value: before.ID}}).Decode(&after)
+			deleted := errors.Is(err, mongo.ErrNoDocuments) // The job is done.
+			return deleted || err == nil && (after.Done || after.Holder != "" && after.Holder != before.Holder)
+		})
+		continued := time.Now()
+		t.Logf("the range continued %v after the kill; its lease had %v left", continued.Sub(killed), before.LeaseUntil.Sub(killed))
+		if continued.After(before.LeaseUntil) {
+			t.Error("the range continued when its lease had ended")
+		}
+	}
+	s.live("tallies", 2)
+	s.complete("tallies", 2)
+
+	// A projector that is stopped lives: another process on its host must not end what it holds.
+	first := projector()
+	if err := first.Signal(sigStop); err != nil {
+		t.Fatal(err)
+	}
+	type registration struct {
+		Pod   string `bson:"_id"`
+		Until time.Time
+	}
+	var before []registration
+	registered := s.state.Collection("projectors")
+	cursor, err := registered.Find(t.Context(), bson.D{{Key: "until", Value: bson.D{{Key: "$gt", Value: time.Now()}}}})
+	if err == nil {
+		err = cursor.All(t.Context(), &before)
+	}
+	if err != nil || len(before) != 1 {
+		t.Fatalf("the registrations that last are %v, want that of the projector that lives: %v", before, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
+	defer cancel()
+	if err := s.startProjector(1).AwaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var after registration
+	if err := registered.FindOne(t.Context(), bson.D{{Key: "_id", Value: before[0].Pod}}).Decode(&after); err != nil || after.Until.Before(before[0].Until) {
+		t.Errorf("the registration of a projector that is stopped ends at %v, not at %v: %v", after.Until, before[0].Until, err)
+	}
+	if err := first.Signal(sigContinue); err != nil {
+		t.Fatal(err)
+	}
 }

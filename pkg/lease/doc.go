@@ -37,6 +37,12 @@
 // and for clocks of different speed. [Hold] renews a lease while work runs, and ends the
 // context of the work with the trust.
 //
+// # A dead holder
+//
+// A process that knows that a holder is dead (package seat) releases its leases, so that any
+// process can take them at once. It must not do so for a holder that may live: not all leases
+// have a fence.
+//
 // # Who uses it
 //
 //	lease of                             fields                        what fences its holder

@@ -55,6 +55,8 @@ type Projector struct {
 	listener    net.Listener
 	queries     net.Listener
 	startup     startup
+	// dead are the former processes of this host that are certainly dead. Run sets it.
+	dead []string
 	// tracer is set by Run; nil if tracing is off.
 	tracer *tracing.Tracer
 }
@@ -127,6 +129,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	if err != nil {
 		return err
 	}
+	p.dead = p.predecessors(pod)
 	reporting, stopReporting := context.WithCancel(ctx)
 	var reported sync.WaitGroup
 	defer reported.Wait()
@@ -244,7 +247,7 @@ var errBackgroundEnded = errors.New("the reading and writing of read models has 
 func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores.Stores, h *health.Health, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Logger: p.logger})
+	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Dead: p.dead, Logger: p.logger})
 	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.Events, c.Fields, p.logger)
 	if err != nil {

@@ -139,6 +139,10 @@ func (p *Projector) startHistory(ctx context.Context, s *stores.Stores, h *histo
 		if err == nil {
 			err = h.follower.Start(attempt)
 		}
+		if err == nil {
+			// This pod is registered, so its declarations count without a break.
+			err = p.succeed(attempt, h)
+		}
 		cancel()
 		switch {
 		case err == nil:

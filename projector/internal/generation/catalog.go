@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -186,6 +187,23 @@ func (c *Catalog) Renew(ctx context.Context, name string, epoch int64, lasts tim
 // Release ends the lease of the coordinator of the epoch.
 func (c *Catalog) Release(ctx context.Context, name string, epoch int64) error {
 	return c.extend(ctx, name, epoch, coordinators.Release(0), "release the lease on projection")
+}
+
+// Abandon releases the leases of dead coordinators.
+func (c *Catalog) Abandon(ctx context.Context, dead []string) error {
+	entries, err := c.List(ctx)
+	if err != nil {
+		return err
+	}
+	for name, e := range entries {
+		if !slices.Contains(dead, e.Coordinator.Pod) {
+			continue
+		}
+		if err := c.Release(ctx, name, e.Coordinator.Epoch); err != nil && !errors.Is(err, ErrNotCoordinator) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *Catalog) extend(ctx context.Context, name string, epoch int64, end bson.E, what string) error {

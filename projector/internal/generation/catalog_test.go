@@ -141,3 +141,27 @@ func TestLateCoordinatorWritesNothing(t *testing.T) {
 		t.Errorf("a change beside the coordinator: %v", err)
 	}
 }
+
+// The lease of a dead coordinator is free at once. Those of others, and its own after another
+// pod has taken it, are kept.
+func TestLeaseOfADeadCoordinatorIsFree(t *testing.T) {
+	t.Parallel()
+	c, _ := stored(t)
+	abandon := func() {
+		t.Helper()
+		if err := c.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Coordinate(t.Context(), "users", "$dead", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	abandon()
+	if e, err := c.Coordinate(t.Context(), "users", "pod-2", time.Hour); err != nil || e.Coordinator.Epoch != 2 {
+		t.Fatalf("the successor is %+v: %v", e, err)
+	}
+	abandon()
+	if _, err := c.Coordinate(t.Context(), "users", "pod-3", time.Hour); !errors.Is(err, generation.ErrNotCoordinator) {
+		t.Errorf("the lease of a living coordinator is free: %v", err)
+	}
+}

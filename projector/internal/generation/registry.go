@@ -203,6 +203,18 @@ func (r *Registry) Leave(ctx context.Context) error {
 	return nil
 }
 
+// Abandon ends the registrations of dead pods, so that the others go on without them. A request
+// of a dead pod that is still on its way is like one of a pod that was suspended.
+func (r *Registry) Abandon(ctx context.Context, dead []string) error {
+	for _, pod := range dead {
+		if _, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: pod}, registration.Alive()},
+			mongo.Pipeline{{{Key: "$set", Value: bson.D{registration.Release(0)}}}}); err != nil {
+			return fmt.Errorf("end the registration of the dead pod %s: %w", pod, err)
+		}
+	}
+	return nil
+}
+
 // Alive returns the registrations of the pipeline that have not expired, by the server's
 // clock.
 func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {

@@ -72,6 +72,36 @@ func TestPodsSeeEachOther(t *testing.T) {
 	}
 }
 
+// A dead pod is not alive any more. Its registration stays, with the time of its end: it can be
+// one of the last of its group.
+func TestRegistrationOfADeadPodEnds(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	one, dead := registry(db, "one", "p"), registry(db, "$dead", "p")
+	for _, r := range []*generation.Registry{one, dead} {
+		if err := r.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var ends []time.Time
+	for range 2 {
+		if err := one.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil {
+			t.Fatal(err)
+		}
+		if alive, err := one.Alive(t.Context()); err != nil || len(alive) != 1 || alive[0].Pod != "one" {
+			t.Fatalf("alive are %+v: %v", alive, err)
+		}
+		var stored generation.Registration
+		if err := db.Collection(generation.RegistryName).FindOne(t.Context(), bson.D{{Key: "_id", Value: "$dead"}}).Decode(&stored); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, stored.Until)
+	}
+	if !ends[0].Equal(ends[1]) {
+		t.Errorf("the registration of the dead pod ended at %v, then at %v", ends[0], ends[1])
+	}
+}
+
 func TestExpiredRegistrationsAreNotAliveAndAreDeleted(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -185,6 +186,43 @@ func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failur
 		return nil
 	}
 	return err
+}
+
+// errDied is the failure of work whose process has died.
+var errDied = errors.New("the process that worked on it has died")
+
+// Abandon returns the claims of dead processes. As after an error of a worker, each attempt in a
+// row waits longer: a range that ends its process again and again leaves it time for other work.
+func (s *Store) Abandon(ctx context.Context, dead []string) error {
+	type planned struct {
+		Range `bson:",inline"`
+		Plan  int64 `bson:"plan"`
+	}
+	var jobs []Job
+	var ranges []planned
+	held := bson.D{{Key: "holder", Value: bson.D{{Key: "$in", Value: dead}}}, leases.Alive()}
+	if err := s.request(ctx, func(ctx context.Context) (err error) {
+		if jobs, err = mongox.All[Job](ctx)(s.jobs.Find(ctx, append(held, bson.E{Key: "state", Value: Planning}))); err == nil {
+			ranges, err = mongox.All[planned](ctx)(s.ranges.Find(ctx, held))
+		}
+		return err
+	}); err != nil {
+		return fmt.Errorf("find the claims of dead processes: %w", err)
+	}
+	var claims []Claim
+	for _, j := range jobs {
+		claims = append(claims, Claim{Job: j, Planning: true, Epoch: j.Epoch})
+	}
+	for _, r := range ranges {
+		claims = append(claims, Claim{Job: Job{ID: r.Job, Epoch: r.Plan}, Range: r.Range, Epoch: r.Epoch})
+	}
+	for _, c := range claims {
+		delay := backoff.After(firstRetry, lastRetry, max(c.Range.Attempts, c.Job.Attempts)+1)
+		if err := s.Return(ctx, c, delay, errDied); err != nil && !stops(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // saved adds what a range has reached to an update.

@@ -93,8 +93,9 @@ func (s virtualStore) active(t *testing.T) int {
 }
 
 // TestAnyTakeoverFinishesEachRangeOnce suspends, continues, kills and replaces processes,
-// and pauses and resumes jobs, at random. Each range must count each of its steps exactly
-// once, and the store must reject every save of a process that has lost its range.
+// and pauses and resumes jobs, at random. Some processes end what their predecessors hold, also
+// that of one which is not dead. Each range must count each of its steps exactly once, and the
+// store must reject every save of a process that has lost its range.
 func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -106,7 +107,7 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 		}
 		actions := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) action {
 			return action{
-				rapid.SampledFrom([]string{"freeze", "thaw", "restart", "pause", "resume"}).Draw(rt, "what"),
+				rapid.SampledFrom([]string{"freeze", "thaw", "restart", "succeed", "mistake", "pause", "resume"}).Draw(rt, "what"),
 				rapid.IntRange(0, 1).Draw(rt, "who"),
 				time.Duration(rapid.IntRange(0, 70).Draw(rt, "wait")) * time.Second,
 			}
@@ -120,11 +121,16 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 				newJob(t, s, fmt.Sprint(i), job.Verify)
 			}
 			w := &counter{ranges: ranges, steps: steps, step: pause(pace)}
-			processes := make([]*process, 2)
+			processes, holders := make([]*process, 2), make([]string, 2)
 			var stops, thaws []func()
 			start := func(i int) {
-				processes[i] = &process{Jobs: s}
-				stops = append(stops, run(t, job.RunnerOptions{Jobs: processes[i], Workers: verifying(w), Holder: fmt.Sprint(i), Parallel: 2, Poll: 10 * time.Second}))
+				processes[i], holders[i] = &process{Jobs: s}, fmt.Sprint(i, "_", len(stops))
+				stops = append(stops, run(t, job.RunnerOptions{Jobs: processes[i], Workers: verifying(w), Holder: holders[i], Parallel: 2, Poll: 10 * time.Second}))
+			}
+			succeed := func(holder string) {
+				if err := s.Abandon(t.Context(), []string{"unknown", holder}); err != nil {
+					t.Error(err)
+				}
 			}
 			start(0)
 			start(1)
@@ -138,11 +144,16 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 					if thaw := last[a.who]; thaw != nil {
 						thaw()
 					}
-				case "restart":
+				case "restart", "succeed":
 					// The old process never continues, as if it were killed. Its last
 					// requests arrive at the very end.
 					thaws = append(thaws, processes[a.who].freeze())
+					if a.what == "succeed" {
+						succeed(holders[a.who])
+					}
 					start(a.who)
+				case "mistake":
+					succeed(holders[a.who])
 				case "pause":
 					_, _ = s.Pause(t.Context(), fmt.Sprint(a.who), "")
 				case "resume":
@@ -171,6 +182,48 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 		})
 		if t.Failed() {
 			rt.FailNow()
+		}
+	})
+}
+
+// A range of a dead process is open again at once, and later after each further death without
+// progress. So is the planning of a job. Other ranges and running jobs stay as they are.
+func TestClaimsOfDeadProcessesAreReturned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newVirtualStore(t)
+		s.planned(t, job.Job{ID: "a", Kind: job.Verify, Projection: "users"}, 2)
+		newJob(t, s, "b", job.Verify)
+		living := s.claim(t, "a", "living")
+		taken := func(id string) time.Duration {
+			t.Helper()
+			for begun := time.Now(); ; pass(100 * time.Millisecond) {
+				j, err := s.Get(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, ok, err := s.Claim(t.Context(), j, "dead", time.Minute)
+				if err != nil || time.Since(begun) > time.Minute {
+					t.Fatalf("no claim of %s after %v: %v", id, time.Since(begun), err)
+				}
+				if ok {
+					return time.Since(begun)
+				}
+			}
+		}
+		for _, id := range []string{"a", "b"} {
+			taken(id)
+			for deaths, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
+				if err := s.Abandon(t.Context(), []string{"dead"}); err != nil {
+					t.Fatal(err)
+				}
+				if wait := taken(id); wait < limit/2 || wait > limit+100*time.Millisecond {
+					t.Errorf("%s is claimed %v after death %d, want at most %v", id, wait, deaths+1, limit)
+				}
+			}
+		}
+		if err := s.Keep(t.Context(), living, time.Minute); err != nil {
+			t.Errorf("a living process has lost its range: %v", err)
 		}
 	})
 }

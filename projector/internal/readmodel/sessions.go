@@ -37,7 +37,8 @@ const (
 // 60 to 90 s by default. So each session is recorded before its first transaction, and the
 // record has a lease. When the lease has expired, the other processes kill the sessions, which
 // aborts the transactions. A process that was only suspended then repeats its transaction.
-// Until then the aggregates of the transaction wait; others do not (sidewatermark.go).
+// Until then the aggregates of the transaction wait; others do not (sidewatermark.go). A process
+// that knows that its predecessor is dead kills its sessions at once.
 //
 // A user may kill its own sessions without a further right. So the record names the user,
 // and only processes of that user act on it. If the server refuses killSessions, as the tiers
@@ -46,9 +47,11 @@ type sessions struct {
 	db      *mongo.Database
 	records *mongo.Collection
 	logger  zerolog.Logger
-	// id and process identify the record. process is for people.
+	// id and process identify the record.
 	id      bson.ObjectID
 	process string
+	// dead are processes that are certainly dead, whose transactions need not wait for the lease.
+	dead []string
 
 	mu   sync.Mutex
 	free []*mongo.Session
@@ -213,7 +216,7 @@ func (s *sessions) endUnanswered(ctx context.Context) error {
 	return err
 }
 
-// endAbandoned ends the transactions of processes whose records have expired.
+// endAbandoned ends the transactions of processes that are dead or whose records have expired.
 func (s *sessions) endAbandoned(ctx context.Context) error {
 	user, err := s.identify(ctx)
 	if err != nil {
@@ -222,7 +225,10 @@ func (s *sessions) endAbandoned(ctx context.Context) error {
 	expired := func(after time.Duration) bson.E {
 		return bson.E{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$renewedAt", mongox.FromNow(-after)}}}}
 	}
-	cursor, err := s.records.Find(ctx, bson.D{{Key: "user", Value: user}, expired(sessionsLease)})
+	cursor, err := s.records.Find(ctx, bson.D{{Key: "user", Value: user}, {Key: "$or", Value: bson.A{
+		bson.D{expired(sessionsLease)},
+		bson.D{{Key: "process", Value: bson.D{{Key: "$in", Value: append([]string{}, s.dead...)}}}},
+	}}})
 	if err != nil {
 		return fmt.Errorf("read the sessions of transactions: %w", err)
 	}

@@ -17,9 +17,9 @@ import (
 )
 
 // running runs a writer until stop is called.
-func running(t *testing.T, db *mongo.Database) (w *Writer, stop func()) {
+func running(t *testing.T, db *mongo.Database, dead ...string) (w *Writer, stop func()) {
 	t.Helper()
-	w = NewWriter(db, WriterOptions{Process: t.Name()})
+	w = NewWriter(db, WriterOptions{Process: t.Name(), Dead: dead})
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = w.Run(ctx) })
@@ -36,6 +36,7 @@ func running(t *testing.T, db *mongo.Database) (w *Writer, stop func()) {
 func killed(t *testing.T, db *mongo.Database, k model.Unit) mongoDatabase {
 	t.Helper()
 	m := onMongo(db)
+	m.sessions.process = "killed"
 	if err := Prepare(t.Context(), db, []string{k.Collection}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,30 +68,41 @@ func expire(t *testing.T, db *mongo.Database) {
 }
 
 // A process that is killed within a transaction leaves it open. Another process ends it when
-// the lease has expired, long before the server does.
+// the lease has expired, long before the server does, or at once if it knows that the process is
+// dead.
 func TestTransactionOfAKilledProcessIsEnded(t *testing.T) {
 	t.Parallel()
-	db := server.Database(t)
-	k := deletable("a")
-	m := killed(t, db, k)
-	expire(t, db)
-	w, _ := running(t, db)
-	begun := time.Now()
-	write := model.Write{Unit: k, Kind: model.Create, From: 0, To: 1, Document: rawOf(t, `{"a":1}`)}
-	for {
-		results, err := w.Write(t.Context(), []model.Write{write})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if results[0].Status == model.Applied {
-			break
-		}
-		if time.Since(begun) > 45*time.Second {
-			t.Fatalf("still %v after %v: %v", results[0].Status, time.Since(begun), results[0].Err)
-		}
-	}
-	if n, err := db.Collection(sessionsCollection).CountDocuments(t.Context(), bson.D{{Key: "_id", Value: m.sessions.id}}); err != nil || n != 0 {
-		t.Errorf("the record of the killed process is left: %v", err)
+	for name, dead := range map[string][]string{"after its lease": nil, "known to be dead": {"other", "killed"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := server.Database(t)
+			k := deletable("a")
+			m := killed(t, db, k)
+			if dead == nil {
+				expire(t, db)
+			}
+			w, _ := running(t, db, dead...)
+			begun := time.Now()
+			write := model.Write{Unit: k, Kind: model.Create, From: 0, To: 1, Document: rawOf(t, `{"a":1}`)}
+			for {
+				results, err := w.Write(t.Context(), []model.Write{write})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if results[0].Status == model.Applied {
+					break
+				}
+				if time.Since(begun) > 45*time.Second {
+					t.Fatalf("still %v after %v: %v", results[0].Status, time.Since(begun), results[0].Err)
+				}
+			}
+			if n, err := db.Collection(sessionsCollection).CountDocuments(t.Context(), bson.D{{Key: "_id", Value: m.sessions.id}}); err != nil || n != 0 {
+				t.Errorf("the record of the killed process is left: %v", err)
+			}
+			if waited := time.Since(begun); dead != nil && waited >= sessionsLease {
+				t.Errorf("the transaction of a dead process was ended after %v", waited)
+			}
+		})
 	}
 }
 

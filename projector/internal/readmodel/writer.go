@@ -44,8 +44,10 @@ type WriterOptions struct {
 	Registerer prometheus.Registerer
 	// Tracer makes the spans of group commits; nil makes none.
 	Tracer *tracing.Tracer
-	// Process names this process in the record of its transactions, for people.
+	// Process names this process in the record of its transactions. Dead are the processes that
+	// are certainly dead: the writer ends their transactions at once.
 	Process string
+	Dead    []string
 	Logger  zerolog.Logger
 }
 
@@ -72,7 +74,7 @@ type Writer struct {
 // NewWriter makes a writer for that database. It sets the concerns itself.
 func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
 	m := onMongo(db)
-	m.sessions.process, m.sessions.logger = o.Process, o.Logger
+	m.sessions.process, m.sessions.dead, m.sessions.logger = o.Process, o.Dead, o.Logger
 	w := newWriter(m, o)
 	w.keep = m.sessions.run
 	return w

@@ -60,6 +60,21 @@ func (c *coordinator) kill() {
 	<-c.ended
 }
 
+// abandon ends the lease of a coordinator, as a process does whose predecessor it was. Only the
+// epoch protects from one that lives. The registration of its pod is ended if it is dead.
+func (r *run) abandon(c *coordinator) {
+	for name, e := range r.entries {
+		if e.Coordinator.Pod == c.pod.name {
+			changed := *e
+			changed.Coordinator.Until = time.Now()
+			r.entries[name] = &changed
+		}
+	}
+	if c.pod.dead {
+		c.pod.until = time.Now()
+	}
+}
+
 // step lets a coordinator execute one operation, or receive the answer of one, if it has
 // one pending.
 func (c *coordinator) step() bool {
@@ -205,7 +220,8 @@ func (r *run) settle(until generation.State) {
 }
 
 // Coordinators are killed and suspended between any two operations, pods are suspended
-// and continue, the definition changes again, verification has findings, and aggregates
+// and continue, others end the leases of dead and of living coordinators, the definition changes
+// again, verification has findings, and aggregates
 // are parked. The projection is renamed while its former name is still declared and
 // changes too, an application writes into its collection, and its indexes change. Readers
 // always see a complete collection without a gap among the settled events, no pod of a
@@ -249,7 +265,7 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 			r.index()
 			r.settle([]generation.State{generation.Building, generation.CatchingUp, generation.Verifying, generation.Promoting}[draw(4)])
 			for len(schedule) > 0 {
-				switch draw(23) {
+				switch draw(24) {
 				case 0:
 					if hashes < 4 {
 						hashes++
@@ -266,8 +282,17 @@ func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 						i := draw(len(r.coordinators))
 						r.coordinators[i].kill()
 						r.coordinators[i].pod.dead = true
-						r.coordinators = append(r.coordinators[:i], r.coordinators[i+1:]...)
 						log = append(log, "kill")
+						if draw(2) == 0 {
+							r.abandon(r.coordinators[i])
+							log = append(log, "succeed the killed one")
+						}
+						r.coordinators = append(r.coordinators[:i], r.coordinators[i+1:]...)
+					}
+				case 23:
+					if len(r.coordinators) > 0 {
+						r.abandon(r.coordinators[draw(len(r.coordinators))])
+						log = append(log, "succeed a living one")
 					}
 				case 3:
 					if len(r.coordinators) > 0 {

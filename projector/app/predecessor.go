@@ -1,0 +1,33 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/pkg/seat"
+)
+
+// predecessors returns which projectors of this host are dead. Without that, what they held
+// ends by itself.
+func (p *Projector) predecessors(pod string) []string {
+	dead, err := seat.Take(p.config.Process.RunDirectory, "projector", pod)
+	if err != nil {
+		p.logger.Warn().Err(err).Msg("former projectors of this host not known: what they held ends by itself (PENSTOCK_RUN_DIRECTORY)")
+	}
+	return dead
+}
+
+// succeed ends what dead projectors of this host hold: their registrations, the coordination of
+// rebuilds, and the claims of jobs. Then any process can continue their work.
+func (p *Projector) succeed(ctx context.Context, h *history) error {
+	if len(p.dead) == 0 {
+		return nil
+	}
+	for _, abandon := range []func(context.Context, []string) error{h.registry.Abandon, h.catalog.Abandon, h.jobs.Abandon} {
+		if err := abandon(ctx, p.dead); err != nil {
+			return fmt.Errorf("succeed dead projectors of this host: %w", err)
+		}
+	}
+	p.logger.Info().Strs("dead", p.dead).Msg("leases of dead projectors of this host ended")
+	return nil
+}
