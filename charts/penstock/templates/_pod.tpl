@@ -182,14 +182,6 @@ its sessions.
 {{/* The volumes that the chart itself gives to a component's pods, as a list. */}}
 {{- define "penstock.ownVolumes" -}}
 {{- $projections := .root.Values.projector.projections }}
-{{- if eq (include "penstock.mountsRun" .) "true" }}
-# It outlives the containers of a pod, so a container that restarts knows that its predecessor
-# is dead. A volume on a disk would keep the cluster autoscaler from removing the node.
-- name: run
-  emptyDir:
-    medium: Memory
-    sizeLimit: 1Mi
-{{- end }}
 {{- if and (eq .component "projector") $projections.files }}
 - name: projections
   downwardAPI:
@@ -203,6 +195,14 @@ its sessions.
 - name: projections
   configMap:
     name: {{ $projections.existingConfigMap | quote }}
+{{- end }}
+{{- if eq (include "penstock.mountsRun" .) "true" }}
+# It outlives the containers of a pod, so a container that restarts knows that its predecessor
+# is dead. A volume on a disk would keep the cluster autoscaler from removing the node.
+- name: run
+  emptyDir:
+    medium: Memory
+    sizeLimit: 1Mi
 {{- end }}
 {{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
 - name: mongodb-token
@@ -239,19 +239,19 @@ volumes:
 {{- end }}
 {{- end }}
 
-{{/* Whether a component leaves its name on the node: a publisher with an election does. */}}
+{{/* Whether a component leaves its name on the node: only a publisher without an election does not. */}}
 {{- define "penstock.mountsRun" -}}
-{{- and (eq .component "publisher") (ne .root.Values.publisher.election.kind "none") }}
+{{- or (eq .component "projector") (ne .root.Values.publisher.election.kind "none") }}
 {{- end }}
 
 {{/* The volume mounts that the chart itself gives to a component's containers, as a list. */}}
 {{- define "penstock.ownVolumeMounts" -}}
 {{- $mounts := list }}
-{{- if eq (include "penstock.mountsRun" .) "true" }}
-{{- $mounts = append $mounts (dict "name" "run" "mountPath" "/run/penstock") }}
-{{- end }}
 {{- if and (eq .component "projector") (eq (include "penstock.hasProjectionFiles" .root) "true") }}
 {{- $mounts = append $mounts (dict "name" "projections" "mountPath" "/etc/penstock/projections" "readOnly" true) }}
+{{- end }}
+{{- if eq (include "penstock.mountsRun" .) "true" }}
+{{- $mounts = append $mounts (dict "name" "run" "mountPath" "/run/penstock") }}
 {{- end }}
 {{- if and (eq (include "penstock.mountsMongoDBToken" .root) "true") (not .withoutSecrets) }}
 {{- $mounts = append $mounts (dict "name" "mongodb-token" "mountPath" "/var/run/secrets/penstock/mongodb" "readOnly" true) }}
