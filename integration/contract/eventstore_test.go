@@ -349,7 +349,7 @@ func TestSplitIsEven(t *testing.T) {
 		// huge is the number of events of one additional aggregate.
 		huge int
 	}{
-		"small":         {aggregates: 300, events: 4},
+		"small":         {aggregates: 600, events: 4},
 		"large":         {aggregates: 24_000, events: 4},
 		"skewed, small": {aggregates: 300, events: 2, huge: 3000},
 		"skewed, large": {aggregates: 20_000, events: 2, huge: 60_000},
