@@ -24,33 +24,13 @@ func TestProjectorKilledDuringACreation(t *testing.T) { scene(t, projectorKilled
 
 func projectorKilledDuringACreation(t *testing.T) {
 	t.Helper()
-	drafts := func(n string) string {
-		return fmt.Sprintf("  - {name: drafts, collection: drafts, on: {Opened: {set: {open: 'true'}}, Counted: {inc: {n: %s}}, Withdrawn: {delete: true}}}\n", n)
-	}
-	s := &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "drafts", Projections: []byte("projections:\n" + drafts("payload.n")), Oracle: workload.Oracle{Fold: foldDrafts}},
-		harness.TopicOptions{LockDuration: 5 * time.Second})}
-	store := capability[writeHolder](s.scenario, "hold writes back")
-	s.start(1, 1)
-	opened := func(aggregate string) bool {
-		return len(s.documents("drafts", bson.D{{Key: "_id", Value: aggregate}})) == 1
-	}
-	s.event("first", 1, "Opened")
-	s.await("the first read model", func() bool { return opened("first") })
-
-	store.HoldWrites("commitTransaction", "", 1)
-	s.event("second", 1, "Opened")
-	s.await("a creation is being committed", func() bool { return store.WritesToHold() == 0 })
-	for _, process := range s.Running() {
-		if process.Name == "projector-0" {
-			process.Kill()
-		}
-	}
-	killed := time.Now()
+	s := newDrafts(t)
+	store, killed := s.killInACreation()
 	longest := s.readFirst()
 	s.declare(drafts("payload.n * 2"))
 	s.startProjector(2)
 	s.startProjector(3)
-	s.await("the read model of the killed projector", func() bool { return opened("second") })
+	s.await("the read model of the killed projector", func() bool { return s.opened("second") })
 	// The server ends the transaction after a minute.
 	if took := time.Since(killed); took > 50*time.Second {
 		t.Errorf("the read model of the killed projector waited for %v", took)
@@ -67,6 +47,55 @@ func projectorKilledDuringACreation(t *testing.T) {
 	if results, err := s.Verify(t.Context()); err != nil || len(results) != 1 || results[0].State != "done" || len(results[0].Findings) > 0 {
 		t.Errorf("verified %+v: %v", results, err)
 	}
+}
+
+// A projector that starts again on its host ends the transaction of its predecessor at once.
+// Others wait for ten seconds, because they cannot know that it is dead.
+func TestProjectorThatRestartsEndsItsTransactionAtOnce(t *testing.T) {
+	needsProcesses(t)
+	t.Parallel()
+	s := newDrafts(t)
+	s.env["projector-0"] = []string{"PENSTOCK_RUN_DIRECTORY=" + t.TempDir()}
+	store, killed := s.killInACreation()
+	s.startProjector(0)
+	s.await("the read model of the killed projector", func() bool { return s.opened("second") })
+	took := time.Since(killed)
+	t.Logf("the read model of the killed projector waited for %v", took)
+	if took > 10*time.Second {
+		t.Error("the transaction of the killed projector was not ended at once")
+	}
+	store.HealStore()
+}
+
+// drafts declares a projection whose read models are created in transactions.
+func drafts(n string) string {
+	return fmt.Sprintf("  - {name: drafts, collection: drafts, on: {Opened: {set: {open: 'true'}}, Counted: {inc: {n: %s}}, Withdrawn: {delete: true}}}\n", n)
+}
+
+func newDrafts(t *testing.T) *tallies {
+	t.Helper()
+	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "drafts", Projections: []byte("projections:\n" + drafts("payload.n")), Oracle: workload.Oracle{Fold: foldDrafts}},
+		harness.TopicOptions{LockDuration: 5 * time.Second})}
+}
+
+// opened reports whether the read model of an aggregate exists.
+func (s *tallies) opened(aggregate string) bool {
+	return len(s.documents("drafts", bson.D{{Key: "_id", Value: aggregate}})) == 1
+}
+
+// killInACreation starts a projector, and kills it within the transaction in which it creates
+// the read model second.
+func (s *tallies) killInACreation() (store writeHolder, killed time.Time) {
+	s.t.Helper()
+	store = capability[writeHolder](s.scenario, "hold writes back")
+	s.start(1, 1)
+	s.event("first", 1, "Opened")
+	s.await("the first read model", func() bool { return s.opened("first") })
+	store.HoldWrites("commitTransaction", "", 1)
+	s.event("second", 1, "Opened")
+	s.await("a creation is being committed", func() bool { return store.WritesToHold() == 0 })
+	s.projectors()[0].Kill()
+	return store, time.Now()
 }
 
 // readFirst reads a read model of drafts again and again until the result is called, which
