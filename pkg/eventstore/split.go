@@ -33,10 +33,11 @@ const (
 )
 
 // Split gives at most n-1 boundaries, in ascending order, that divide the store into ranges
-// of about equal numbers of events, some hundreds at least. The first range ends at the first boundary, the last
-// one begins at the last. No boundary is within an aggregate. So an aggregate with most of
-// the events is a range by itself, and a store with few aggregates has fewer boundaries. n
-// is at most 1,024. An empty store, or one that does not exist, has no boundaries.
+// of about equal numbers of events, some hundreds at least. The first range ends at the first
+// boundary, the last one begins at the last. No boundary is within an aggregate. So an
+// aggregate with most of the events is a range by itself, and a store with few aggregates has
+// fewer boundaries. n is at most 1,024. An empty store, or one that does not exist, has no
+// boundaries.
 //
 // For a small store, Split reads all index keys. For a large one, the boundaries are the
 // quantiles of a random sample. Memory is bounded by n, independent of the size of the
