@@ -439,8 +439,9 @@ func TestJobWithoutItsDefinitionIsLeftToOtherProcesses(t *testing.T) {
 		}}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(cannot), Holder: "1"})()
 		pass(10 * time.Minute)
-		if tries < 8 || tries > 11 {
-			t.Errorf("tried %d times in ten minutes, want about once a minute", tries)
+		// A second claim can be under way while the first one is returned.
+		if tries < 8 || tries > 20 {
+			t.Errorf("tried %d times in ten minutes, want once or twice a minute", tries)
 		}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "2"})()
 		pass(10 * time.Second)
