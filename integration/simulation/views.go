@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,7 +13,8 @@ import (
 
 // viewsTemplate has the views of a pipeline. In groups, an account moves to another document
 // with almost every event, and a poison event parks its part. In steps, an account contributes
-// to several documents, each of which all accounts change all the time.
+// to several documents, each of which all accounts change all the time. They have the fields of
+// the first account, in the order of the ids.
 const viewsTemplate = `views:
   - name: groups
     collection: groups
@@ -39,16 +41,17 @@ const viewsTemplate = `views:
     from:
       - aggregateType: Account
         each: state.seen
-        key: "'s' + string(element % 3)"
+        key: "'s' + string(element.step % 3)"
+        keep: fields
         on:
           Opened | Added:
-            push: {seen: eventId}
+            push: {seen: "{'step': eventId, 'of': aggregateId}"}
           Closed:
             delete: true
     totals:
       count: {count: true}
-      sum: {sum: element}
-      last: {max: element}
+      sum: {sum: element.step}
+      last: {max: element.step}
 `
 
 // foldViews folds all events into the documents of both views, by code that shares nothing with
@@ -64,7 +67,8 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 		}
 		return in[key]
 	}
-	for id, list := range events {
+	for _, id := range slices.Sorted(maps.Keys(events)) {
+		list := events[id]
 		var part bson.M
 		var seen []int64
 		parked := false
@@ -105,7 +109,7 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 		contributes := map[string]bool{}
 		for _, n := range seen {
 			key := "s" + strconv.FormatInt(n%3, 10)
-			d := document(steps, key, bson.M{"count": int64(0), "sum": int64(0), "last": int64(0)})
+			d := document(steps, key, bson.M{"step": n, "of": id, "count": int64(0), "sum": int64(0), "last": int64(0)})
 			d["count"], d["sum"], d["last"] = d["count"].(int64)+1, d["sum"].(int64)+n, max(d["last"].(int64), n)
 			if !contributes[key] {
 				contributes[key] = true
