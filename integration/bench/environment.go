@@ -107,19 +107,12 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 		return err
 	}
 	e.store = e.client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
-	if _, err = e.store.Indexes().CreateOne(ctx, mongo.IndexModel{
-		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-		Options: options.Index().SetUnique(true),
-	}); err != nil {
+	if _, err = e.store.Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return fmt.Errorf("create the event store's index: %w", err)
 	}
-	var hello struct {
-		OperationTime bson.Timestamp `bson:"operationTime"`
+	if e.before, err = harness.OperationTime(ctx, e.client); err != nil {
+		return err
 	}
-	if err = e.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
-		return fmt.Errorf("read the operation time: %w", err)
-	}
-	e.before = hello.OperationTime
 	e.backend.Mongo.SetLatency(e.StoreLatency)
 	return nil
 }

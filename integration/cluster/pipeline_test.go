@@ -88,9 +88,7 @@ func (p *pipeline) beside(other place) *pipeline {
 // prepareStore makes the index that the event store needs.
 func (p *pipeline) prepareStore() {
 	p.t.Helper()
-	_, err := p.store().Indexes().CreateOne(p.t.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
-	})
+	_, err := p.store().Indexes().CreateOne(p.t.Context(), workload.Index())
 	must(p.t, err)
 }
 

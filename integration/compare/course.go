@@ -61,19 +61,12 @@ func (c *course) open(ctx context.Context) (err error) {
 	if err := c.drop(ctx); err != nil {
 		return err
 	}
-	if _, err = c.store().Indexes().CreateOne(ctx, mongo.IndexModel{
-		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-		Options: options.Index().SetUnique(true),
-	}); err != nil {
+	if _, err = c.store().Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return fmt.Errorf("create the event store's index: %w", err)
 	}
-	var hello struct {
-		OperationTime bson.Timestamp `bson:"operationTime"`
+	if c.before, err = harness.OperationTime(ctx, c.client); err != nil {
+		return err
 	}
-	if err = c.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
-		return fmt.Errorf("read the operation time: %w", err)
-	}
-	c.before = hello.OperationTime
 	if c.pipeline, err = harness.NewPipeline(c, harness.PipelineOptions{
 		Programs: harness.Binaries{Publisher: c.Publisher}, Dir: c.dir,
 		PublisherEnv: []string{

@@ -5,7 +5,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/verify"
@@ -142,10 +141,7 @@ func (s *scenario) stored() {
 // createIndex makes the collection with the index that a publisher needs.
 func createIndex(t *testing.T, collection *mongo.Collection) {
 	t.Helper()
-	_, err := collection.Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-		Options: options.Index().SetUnique(true),
-	})
+	_, err := collection.Indexes().CreateOne(t.Context(), workload.Index())
 	if err != nil {
 		t.Fatal(err)
 	}

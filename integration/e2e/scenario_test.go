@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -108,10 +107,7 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 		env:    env,
 	}
 	t.Cleanup(s.end)
-	_, err = s.events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-		Options: options.Index().SetUnique(true),
-	})
+	_, err = s.events.Indexes().CreateOne(t.Context(), workload.Index())
 	if err != nil {
 		t.Fatal(err)
 	}

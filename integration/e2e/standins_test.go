@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // subscription is the projector's subscription of a topic.
@@ -61,9 +61,7 @@ func eventStore(t *testing.T, uri string) *mongo.Collection {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	store := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
-	if _, err := store.Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-	}); err != nil {
+	if _, err := store.Indexes().CreateOne(t.Context(), workload.Index()); err != nil {
 		t.Fatal(err)
 	}
 	return store

@@ -107,7 +107,7 @@ func TestImagesRunThePipeline(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	events := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
-	_, err = events.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}})
+	_, err = events.Indexes().CreateOne(t.Context(), workload.Index())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -114,10 +113,7 @@ func (s *scenario) openStore() {
 	s.events = client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
 	s.models = client.Database(harness.ReadModelsDatabase)
 	s.state = client.Database(harness.StateDatabase)
-	_, err = s.events.Indexes().CreateOne(s.t.Context(), mongo.IndexModel{
-		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-		Options: options.Index().SetUnique(true),
-	})
+	_, err = s.events.Indexes().CreateOne(s.t.Context(), workload.Index())
 	must(s.t, err)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"golang.org/x/sync/errgroup"
@@ -92,10 +91,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 // prepare makes the event store's collection with the index that Penstock needs.
 func prepare(ctx context.Context, client *mongo.Client) (*mongo.Collection, error) {
 	events := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
-	_, err := events.Indexes().CreateOne(ctx, mongo.IndexModel{
-		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-		Options: options.Index().SetUnique(true),
-	})
+	_, err := events.Indexes().CreateOne(ctx, workload.Index())
 	if err != nil {
 		return nil, fmt.Errorf("create the event store's index: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/virtual"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // Names of the servers, and of what is on them.
@@ -140,8 +141,7 @@ var prefixes = []string{"", "second-"}
 // newWorld prepares one pipeline of the servers.
 func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix string) (*World, error) {
 	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, lost: make(map[string]bool)}
-	index := mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true)}
-	if _, err := w.events().Indexes().CreateOne(ctx, index); err != nil {
+	if _, err := w.events().Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
 	for version := 1; version <= 2*definitions; version++ {

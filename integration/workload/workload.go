@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Event is one domain event in the form that the event store keeps.
@@ -14,6 +16,14 @@ type Event struct {
 	EventType     string    `bson:"eventType"`
 	Timestamp     time.Time `bson:"timestamp"`
 	Payload       bson.D    `bson:"payload"`
+}
+
+// Index returns the unique index that an event store needs.
+func Index() mongo.IndexModel {
+	return mongo.IndexModel{
+		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
+		Options: options.Index().SetUnique(true),
+	}
 }
 
 // Workload is a set of events with its projections and its oracle.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/cmd/internal/program"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/workload"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
@@ -67,10 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // write stores the events that the collection does not have yet. The events of a seed are
 // always the same, so their number says which is next.
 func (c *config) write(ctx context.Context, events *mongo.Collection, stdout io.Writer) error {
-	_, err := events.Indexes().CreateOne(ctx, mongo.IndexModel{
-		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-		Options: options.Index().SetUnique(true),
-	})
+	_, err := events.Indexes().CreateOne(ctx, workload.Index())
 	if err != nil {
 		return fmt.Errorf("create the index of the events: %w", err)
 	}
