@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -32,6 +34,8 @@ type contribution struct {
 	as     string
 	fields bool
 	totals []contributedTotal
+	// view says which other fields a document has.
+	view *view
 }
 
 // contributedTotal is what the parts of a source add to a total.
@@ -176,6 +180,11 @@ func (c *contribution) begin(dst []byte, n int, key string, element bson.RawValu
 	if c.fields && element.Type != bson.TypeEmbeddedDocument {
 		return start, dst, fmt.Errorf("the element is %s, and the fields of a document are those of a document", typeName(element))
 	}
+	if c.fields {
+		if err := c.view.checkGiven(element.Value); err != nil {
+			return start, dst, fmt.Errorf("the element: %w", err)
+		}
+	}
 	return start, appendField(dst, contributedElement, element), nil
 }
 
@@ -184,14 +193,21 @@ const aboutKeys = "a key is a text, a whole number, an ObjectId or a UUID: conve
 
 // documentKey returns the _id of the document for the result of key.
 func documentKey(v ref.Val) (string, error) {
-	var key string
-	var err error
-	if o, ok := v.(opaque); ok && !isDecimal(v) {
-		key, _ = o.text()
-	} else if key, err = keyName(v); err != nil {
-		return "", fmt.Errorf("the key is %s, and %s", plainType(v.Type().TypeName()), aboutKeys)
+	name := plainType(v.Type().TypeName())
+	switch v := v.(type) {
+	case types.String:
+		return string(v), checkDocumentKey(string(v))
+	case opaque:
+		if key, ok := v.text(); ok && !isDecimal(v) {
+			return key, nil
+		}
+		name = typeName(v.raw)
+	case types.Int, types.Uint, types.Double:
+		if key, err := keyName(v); err == nil {
+			return key, nil
+		}
 	}
-	return key, checkDocumentKey(key)
+	return "", fmt.Errorf("the key is %s, and %s", name, aboutKeys)
 }
 
 func checkDocumentKey(key string) error {
@@ -200,6 +216,8 @@ func checkDocumentKey(key string) error {
 		return errors.New("the key is empty: give null if the part belongs to no document")
 	case len(key) > maxDocumentKey:
 		return fmt.Errorf("the key has %d bytes, and at most %d are allowed", len(key), maxDocumentKey)
+	case strings.IndexByte(key, 0) >= 0 || !utf8.ValidString(key):
+		return fmt.Errorf("the key %.100q has a NUL or is not UTF-8: leave such characters out", key)
 	}
 	return nil
 }

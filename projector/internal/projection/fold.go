@@ -209,6 +209,9 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 		if err := updatable(string(name)); err != nil {
 			return nil, err
 		}
+		if p.view != nil && p.view.takes(from, string(name)) {
+			return nil, fmt.Errorf("the field %s of the part belongs to Penstock, or is one of the document's own: use another name", name)
+		}
 	}
 	if p.view == nil {
 		return next, nil

@@ -84,7 +84,7 @@ func NewView(d ViewDeclaration) (*Projection, error) {
 			}
 		}
 		p.sources = append(p.sources, source{
-			aggregateType: s.AggregateType, apply: s.Apply, contribute: s.Contribute, contribution: &contribution{as: s.As, fields: s.Fields},
+			aggregateType: s.AggregateType, apply: s.Apply, contribute: s.Contribute, contribution: &contribution{as: s.As, fields: s.Fields, view: p.view},
 		})
 		from = append(from, map[string]any{"aggregateType": s.AggregateType, "as": s.As, "fields": s.Fields})
 	}

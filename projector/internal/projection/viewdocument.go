@@ -271,6 +271,33 @@ func (v *view) read(document bson.Raw) (*viewDocument, error) {
 	}
 }
 
+// ownField reports whether a document has a field of this name that no part gives.
+func (v *view) ownField(name string) bool {
+	return name == model.FieldParts || slices.Contains(v.as, name) || v.hasTotal(name)
+}
+
+// takes reports whether a part of a source must not have a field of this name.
+func (v *view) takes(from *source, name string) bool {
+	return name == model.FieldDocuments || from.contribution.fields && v.ownField(name)
+}
+
+// checkGiven refuses an element whose fields a document cannot have as its own.
+func (v *view) checkGiven(element []byte) error {
+	for r := readFields(element); ; {
+		name, _, ok := r.next()
+		if !ok {
+			return nil
+		}
+		field := string(name)
+		if v.ownField(field) || model.EngineOwned(field) {
+			return fmt.Errorf("its field %s is also one of the document's own: give each elements without it, such as state.lines.map(l, {'sku': l.sku})", field)
+		}
+		if err := updatable(field); err != nil {
+			return err
+		}
+	}
+}
+
 func (v *view) hasTotal(name string) bool {
 	return slices.ContainsFunc(v.totals, func(t total) bool { return t.name == name })
 }

@@ -105,7 +105,7 @@ func (r *viewReader) source(node *yaml.Node) {
 		return
 	}
 	before := len(r.problems)
-	c := &contribution{as: r.as}
+	c := &contribution{as: r.as, view: r.view.view}
 	s := source{on: handlers{}, contribution: c}
 	if e, ok := keys["aggregateType"]; ok {
 		s.aggregateType = r.in("aggregateType").text(e.value, notEmpty)
@@ -327,7 +327,7 @@ func (r *viewReader) checkFields() {
 			switch {
 			case name == model.FieldDocuments:
 				r.problem(r.nodes[i], "the field %s of a part belongs to Penstock, which lists there the documents to which the part contributes: use another name", name)
-			case s.contribution.fields && (name == model.FieldParts || slices.Contains(v.as, name) || v.hasTotal(name)):
+			case s.contribution.fields && v.ownField(name):
 				r.problem(r.nodes[i], "the field %s of %s is also one of the document's own: use another name, or leave out keep", name, s.aggregateType)
 			}
 		}

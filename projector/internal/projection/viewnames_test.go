@@ -1,0 +1,110 @@
+package projection_test
+
+import (
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// TestViewRefusesFieldsOfItsOwn has elements with fields that the document has already. It
+// would have them twice, or MongoDB would refuse every later change of the document.
+func TestViewRefusesFieldsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	projections, err := projection.Parse("view.yaml", []byte(`
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: A, each: part.lines, key: "'k'", keep: fields, on: {E: {set: {lines: payload.lines}}}, totals: {number: {count: true}}}
+      - {aggregateType: B, key: "'k'", as: others, on: {E: {set: {x: "1"}}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]string{
+		"sku": "", "documents": "", "_id": "_id is also one", "lastUpdatedAt": "lastUpdatedAt is also one", "parts": "parts is also one",
+		"others": "others is also one", "number": "number is also one", "$inc": "starts with $", "a.b": "has a dot", "": "it is empty",
+	} {
+		ev := viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "lines", Value: bson.A{bson.D{{Key: name, Value: 1}}}}})
+		f := projections[0].Fold(nil, []*event.Event{ev})
+		if says == "" && f.Err != nil || says != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), says)) {
+			t.Errorf("an element with the field %q: %v", name, f.Err)
+		}
+	}
+}
+
+// TestViewInGoRefusesFieldsOfItsOwn has parts with such fields.
+func TestViewInGoRefusesFieldsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"documents", "parts", "cents"} {
+		p, err := projection.NewView(projection.ViewDeclaration{
+			Name: "v", Collection: "v", Totals: map[string]string{"cents": "sum"},
+			Sources: []projection.ViewSource{{
+				AggregateType: "A", Fields: true,
+				Apply: func(projection.State, *event.Event) (projection.State, error) {
+					return bson.Marshal(bson.D{{Key: name, Value: 1}})
+				},
+				Contribute: func(projection.State) ([]projection.Contribution, error) {
+					return []projection.Contribution{{Key: "k"}}, nil
+				},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := p.Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{})})
+		if f.Err == nil || !strings.Contains(f.Err.Error(), "the field "+name+" of the part") {
+			t.Errorf("a part with the field %s: %v", name, f.Err)
+		}
+	}
+}
+
+// TestKeysOfViews has keys that are the _id of a document, and keys that cannot be one.
+func TestKeysOfViews(t *testing.T) {
+	t.Parallel()
+	projections, err := projection.Parse("view.yaml", []byte(`
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: A, key: part.key, as: others, on: {E: {set: {key: payload.key}}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := bson.NewObjectID()
+	for _, test := range []struct {
+		key        any
+		want, says string
+	}{
+		{key: int32(7), want: "7"},
+		{key: 7.0, want: "7"},
+		{key: id, want: id.Hex()},
+		{key: bson.Binary{Subtype: 4, Data: make([]byte, 16)}, want: "00000000-0000-0000-0000-000000000000"},
+		{key: "$a.b", want: "$a.b"},
+		{key: "", says: "the key is empty"},
+		{key: strings.Repeat("k", 1025), says: "the key has 1025 bytes"},
+		{key: "a\x00", says: `the key "a\x00" has a NUL`},
+		{key: 7.5, says: "the key is double, and a key is a text"},
+		{key: true, says: "the key is bool, and a key is a text"},
+		{key: bson.Binary{Subtype: 4, Data: []byte{1}}, says: "the key is binData, and a key is a text"},
+		{key: bson.Timestamp{T: 1}, says: "the key is timestamp, and a key is a text"},
+		{key: bson.D{}, says: "and a key is a text"},
+	} {
+		f := projections[0].Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "key", Value: test.key}})})
+		switch {
+		case test.says == "" && f.Err != nil:
+			t.Errorf("%v: %v", test.key, f.Err)
+		case test.says == "":
+			if keys := projections[0].View().Keys(f.Document); len(keys) != 1 || keys[0] != test.want {
+				t.Errorf("%v gives %q, want %q", test.key, keys, test.want)
+			}
+		case f.Err == nil || !strings.Contains(f.Err.Error(), test.says):
+			t.Errorf("%v: %v, want %s", test.key, f.Err, test.says)
+		}
+	}
+}
