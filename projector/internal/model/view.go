@@ -77,4 +77,7 @@ type ViewDocument struct {
 	Stored, Whole bson.Raw
 	// Foreign is set if the stored document is of an older generation; Stored is nil then.
 	Foreign bool
+	// Err says why the stored document is none of Penstock's; nil if it is. The others are not
+	// set then.
+	Err error
 }

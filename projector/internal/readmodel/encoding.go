@@ -177,8 +177,9 @@ func sidesAfter(projection, after string, generation int64) bson.Raw {
 // idOnly projects nothing but the _id.
 var idOnly = build(16).int(fieldID, 1).raw()
 
-// watermarkOnly projects the watermark, the generation and the time of the last change.
-var watermarkOnly = build(80).int(model.FieldLastEventID, 1).int(model.FieldLastGeneration, 1).int(model.FieldLastUpdatedAt, 1).raw()
+// watermarkOnly projects the watermark, or the number of parts, the generation and the time of
+// the last change.
+var watermarkOnly = build(96).int(model.FieldParts, 1).int(model.FieldLastEventID, 1).int(model.FieldLastGeneration, 1).int(model.FieldLastUpdatedAt, 1).raw()
 
 // watermarkOf reads lastEventId of any numeric type.
 func watermarkOf(document bson.Raw) (int64, bool) {
@@ -191,4 +192,20 @@ func watermarkOf(document bson.Raw) (int64, bool) {
 	}
 	f, ok := v.DoubleOK()
 	return int64(f), ok && f >= 0 && f < 1<<63 && f == math.Trunc(f)
+}
+
+// viewWatermark is the watermark of a view document, which has none, if it is foreign.
+const viewWatermark = -1
+
+// foreignWatermark reads the watermark of a document that may be of another generation. In
+// that generation, the projection may have been a view.
+func foreignWatermark(document bson.Raw) (int64, bool) {
+	if watermark, ok := watermarkOf(document); ok {
+		return watermark, true
+	}
+	_, isView := partsOf(document)
+	if !isView {
+		return 0, false
+	}
+	return viewWatermark, true
 }

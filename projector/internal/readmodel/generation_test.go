@@ -110,6 +110,39 @@ func testGenerations(t *testing.T, db database) {
 	if state := load(again); state.Watermark != 4 || state.Foreign != nil {
 		t.Errorf("after the removal, the newer generation loads %+v", state)
 	}
+	// The projection was a view, or has become one.
+	for _, of := range []func(string, int64) model.Unit{of, func(aggregate string, generation int64) model.Unit {
+		u := keyOf("generations-kept-" + aggregate)
+		u.Generation = generation
+		return u
+	}} {
+		wasView := of("view", 2)
+		if err := db.insert(t.Context(), "things", []bson.Raw{
+			marshal(bson.D{{Key: "_id", Value: wasView.AggregateID}, {Key: "lastUpdatedAt", Value: bson.DateTime(1)}, {Key: "parts", Value: int64(1)}}),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if state := load(of("view", 1)); !errors.Is(state.Err, errNoReadModel) {
+			t.Errorf("a view document of the same generation loads as %+v", state)
+		}
+		state := load(wasView)
+		if state.Err != nil || state.Foreign == nil {
+			t.Fatalf("a view document of an older generation loads as %+v", state)
+		}
+		s.apply(t, model.Stale, create(wasView, 0, 3, nil))
+		s.apply(t, model.Stale, create(wasView, 0, 3, &model.Foreign{Generation: 1, Watermark: 0}))
+		s.apply(t, model.Applied, create(wasView, 0, 3, state.Foreign))
+		s.expect(t, wasView, 3, `{"a":1}`)
+		isView := of("later", 1)
+		if err := db.insert(t.Context(), "things", []bson.Raw{
+			marshal(bson.D{{Key: "_id", Value: isView.AggregateID}, {Key: "lastUpdatedAt", Value: bson.DateTime(1)}, {Key: "lastGeneration", Value: int64(2)}, {Key: "parts", Value: int64(1)}}),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if state := load(isView); !errors.Is(state.Unavailable, model.ErrSuperseded) {
+			t.Errorf("a view document of a newer generation loads as %+v", state)
+		}
+	}
 	// The document has an impossible generation.
 	if err := db.insert(t.Context(), "things", []bson.Raw{rawOf(t, `{"_id":"generations-odd","lastEventId":1,"lastGeneration":"two"}`)}); err != nil {
 		t.Fatal(err)

@@ -253,14 +253,13 @@ func (l *Loader) read(ctx context.Context, from source, collection string, keys 
 // stateOf is the state of a unit for which a document was found. side is the unit's side
 // watermark, which counts if the document is foreign.
 func stateOf(document bson.Raw, u *model.Unit, side int64) model.State {
-	watermark, ok := watermarkOf(document)
-	if !ok {
-		return model.State{Err: errNoReadModel}
-	}
-	generation, ok := generationOf(document)
+	watermark, ok := foreignWatermark(document)
+	generation, numbered := generationOf(document)
 	own := max(u.Generation, model.FirstGeneration)
 	switch {
-	case !ok:
+	case !ok || watermark == viewWatermark && generation == own:
+		return model.State{Err: errNoReadModel}
+	case !numbered:
 		return model.State{Err: errNoGeneration}
 	case generation > own:
 		return model.State{Unavailable: fmt.Errorf("load %s of %s, of which there is generation %d: %w", u.AggregateID, u.Projection, generation, model.ErrSuperseded)}

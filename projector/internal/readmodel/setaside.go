@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -81,6 +82,11 @@ func (r *Repairer) RemoveForeign(ctx context.Context, u model.Unit, foreign mode
 
 // foreignGuard matches exactly that foreign document.
 func foreignGuard(aggregateID string, f model.Foreign) bson.Raw {
+	if f.Watermark == viewWatermark {
+		b := build(len(aggregateID)+80).string(fieldID, aggregateID)
+		b.dst = bsoncore.AppendNullElement(b.dst, model.FieldLastEventID)
+		return b.ofGeneration((&model.Unit{Generation: f.Generation}).Later()).raw()
+	}
 	if f.Generation == setAside {
 		return build(len(aggregateID)+80).string(fieldID, aggregateID).int(model.FieldLastEventID, f.Watermark).int(model.FieldLastGeneration, setAside).raw()
 	}

@@ -3,6 +3,7 @@ package readmodel
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -32,6 +33,9 @@ func (d *ViewDocuments) Compare(ctx context.Context, u model.Unit, view model.Vi
 		c, err := v.compare(ctx, key)
 		if err == nil {
 			found = model.ViewDocument{Stored: c.stored.own, Whole: c.next, Foreign: c.stored.foreign()}
+		}
+		if errors.Is(err, errNoViewDocument) || errors.Is(err, errNoGeneration) {
+			found, err = model.ViewDocument{Err: err}, nil
 		}
 		return err
 	})

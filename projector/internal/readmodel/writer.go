@@ -326,7 +326,7 @@ func (w *Writer) look(ctx context.Context, collection string, operations []*mode
 	documents := make(map[string]*found, len(read))
 	for _, document := range read {
 		// The loader reports a document that is not a read model.
-		watermark, _ := watermarkOf(document)
+		watermark, _ := foreignWatermark(document)
 		generation, _ := generationOf(document)
 		if id, ok := document.Lookup(fieldID).StringValueOK(); ok {
 			documents[id] = &found{watermark, generation}

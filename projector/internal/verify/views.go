@@ -105,6 +105,8 @@ func (p *pass) compareDocument(ctx context.Context, key string) (*Finding, error
 		f.Kind, f.Detail = OldGeneration, errNewer(err).Error()
 	case err != nil:
 		return nil, err
+	case d.Err != nil:
+		f.Detail = d.Err.Error() + ", and a repair leaves it: delete it by hand, or move it to another collection, and verify again"
 	case d.Foreign:
 		f.Kind, f.Detail = OldGeneration, "the document is of an older generation"
 	case bytes.Equal(d.Stored, d.Whole):
