@@ -76,7 +76,10 @@ func (s *Session) take(u *unit) (model.State, bool) {
 		return model.State{}, false
 	}
 	s.remove(k)
-	return k.state, k.target == u.target
+	if k.target != u.target {
+		return model.State{}, false
+	}
+	return k.state, true
 }
 
 // keep keeps the state of a unit, and evicts older ones if necessary.
