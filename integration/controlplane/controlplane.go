@@ -21,9 +21,6 @@ type Options struct {
 	// Dir gets certificates, keys, data and logs. It must exist and be empty. The caller
 	// removes it after Stop.
 	Dir string
-	// Controllers also runs kube-controller-manager, so that workloads get pods and
-	// autoscalers work.
-	Controllers bool
 	// Nodes is how many nodes kwok simulates, in three zones. If there are any, the
 	// controllers and the scheduler run too. Pods become ready without running programs.
 	Nodes int
@@ -80,13 +77,10 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.StartAPIServer(ctx); err != nil {
 		return err
 	}
-	scheduled := c.opts.Nodes > 0 || c.opts.NodeAddress != ""
-	if c.opts.Controllers || scheduled {
+	if c.opts.Nodes > 0 || c.opts.NodeAddress != "" {
 		if err := c.startControllers(ctx); err != nil {
 			return err
 		}
-	}
-	if scheduled {
 		if err := c.startScheduler(); err != nil {
 			return err
 		}

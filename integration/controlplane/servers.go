@@ -119,7 +119,7 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 			"--kubelet-client-certificate="+client.certificate, "--kubelet-client-key="+client.key,
 		)
 	}
-	if !c.opts.Controllers && c.opts.Nodes == 0 && c.opts.NodeAddress == "" {
+	if c.opts.Nodes == 0 && c.opts.NodeAddress == "" {
 		// Pods would need an account that a controller makes.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}

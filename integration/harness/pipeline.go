@@ -36,11 +36,11 @@ type PipelineOptions struct {
 	// ProcessEnv are variables of single processes, by process name. They have precedence
 	// over all others.
 	ProcessEnv map[string][]string
-	// Publishers and Projectors are how many processes run at the same time at most; 0
-	// means 2. They matter only if the backend bounds the connections. The pipeline then
-	// divides the connections, and PublisherEnv and ProjectorEnv cannot change their
-	// number.
-	Publishers, Projectors int
+	// Projectors is how many projectors run at the same time at most, besides two
+	// publishers; 0 means 2. The number matters only if the backend bounds the connections.
+	// The pipeline then divides the connections, and PublisherEnv and ProjectorEnv cannot
+	// change their number.
+	Projectors int
 }
 
 // Pipeline runs publishers and projectors over a backend, as processes. It is safe for
@@ -63,7 +63,7 @@ type Pipeline struct {
 
 // NewPipeline prepares a pipeline and starts nothing.
 func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
-	perPublisher, perProjector, err := shareConnections(backend.MaxConnections(), cmp.Or(opts.Publishers, 2), cmp.Or(opts.Projectors, 2))
+	perPublisher, perProjector, err := shareConnections(backend.MaxConnections(), 2, cmp.Or(opts.Projectors, 2))
 	if err != nil {
 		return nil, err
 	}

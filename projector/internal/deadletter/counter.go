@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -13,6 +14,8 @@ import (
 var errSlow = errors.New("the work on the dead-letter queue has taken too long")
 
 const (
+	// maxCounted is the largest number of messages that is counted.
+	maxCounted = 250
 	// staleAfter is the number of intervals for which a count is reported. minFresh is
 	// the shortest time for which it is reported.
 	staleAfter = 3
@@ -36,7 +39,7 @@ type Counter struct {
 
 // New makes a counter and registers its metrics. It makes no request.
 func New(o Options) *Counter {
-	o = o.withDefaults()
+	o.Interval = cmp.Or(o.Interval, 30*time.Second)
 	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}
 }
 
@@ -88,7 +91,7 @@ func (c *Counter) count(ctx context.Context) (map[string]int, error) {
 	var messages map[string]int
 	err := c.connection.Use(ctx, func(q Queue) error {
 		messages = make(map[string]int)
-		return pages(ctx, q, c.options.Limit, c.options.LimitBytes, func(m *Message) { messages[c.metrics.label(m.Reason)]++ })
+		return pages(ctx, q, maxCounted, func(m *Message) { messages[c.metrics.label(m.Reason)]++ })
 	})
 	return messages, err
 }

@@ -24,8 +24,8 @@
 // A [Counter] peeks at the queue: peeking needs only the right to listen, locks nothing
 // and changes no delivery count. The broker's own number is in the subscription's runtime
 // properties, but reading them needs the right to manage the namespace, which a projector
-// does not have. A count ends at [Options.Limit] messages or [Options.LimitBytes]. So it
-// is exact for a few messages, and a lower bound for more.
+// does not have. A count ends at 250 messages or 16 MiB. So it is exact for a
+// few messages, and a lower bound for more.
 //
 // Every process counts the whole queue. Use the largest of their numbers.
 //

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// defaultPass is the default timeout of a pass.
-	defaultPass = 30 * time.Second
+	// passTimeout bounds a pass.
+	passTimeout = 30 * time.Second
 	// quiet is how long a pass waits for the next message. If a message that it has seen
 	// does not come, another receiver has locked it.
 	quiet = 2 * time.Second
@@ -60,11 +60,8 @@ type HealerOptions struct {
 	// Reasons are the dead-letter reasons of messages that can be healed: those of the
 	// broker and those of parked aggregates. Other messages stay for an operator.
 	Reasons []string
-	// Limit and LimitBytes bound the messages that a pass looks at: 1,000 and 16 MiB by
-	// default.
-	Limit, LimitBytes int
-	// Timeout bounds a pass; 30 s by default.
-	Timeout time.Duration
+	// Limit bounds the messages that a pass looks at; 1,000 by default.
+	Limit int
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
@@ -81,8 +78,7 @@ type Healer struct {
 
 // NewHealer makes a healer. It makes no request.
 func NewHealer(o HealerOptions) *Healer {
-	o.Limit, o.LimitBytes = cmp.Or(o.Limit, 1000), cmp.Or(o.LimitBytes, defaultLimitBytes)
-	o.Timeout = cmp.Or(o.Timeout, defaultPass)
+	o.Limit = cmp.Or(o.Limit, 1000)
 	h := &Healer{options: o, reasons: make(map[string]prometheus.Counter), connection: sbus.Keep(o.Dial, o.Logger)}
 	healed := obs.CounterVec[string](o.Registerer, "penstock_projector_dead_letters_healed_total",
 		"Dead letters that were removed because every read model has their event, by the reason that they were dead-lettered for.", "reason")
@@ -97,7 +93,7 @@ func NewHealer(o HealerOptions) *Healer {
 // locks messages only if it can remove some. An error is transient; removed counts the
 // messages that were removed before it.
 func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
-	ctx, cancel := mongox.Timeout(ctx, h.options.Timeout)
+	ctx, cancel := mongox.Timeout(ctx, passTimeout)
 	defer cancel()
 	err = h.connection.Use(ctx, func(q Queue) error {
 		healed, err := h.apply(ctx, q)
@@ -105,7 +101,7 @@ func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
 			return err
 		}
 		counts := make(map[string]int)
-		n, err := remove(ctx, q, healed, bounds{h.options.Limit, h.options.LimitBytes}, h.options.Logger, func(reason string) {
+		n, err := remove(ctx, q, healed, h.options.Limit, h.options.Logger, func(reason string) {
 			counts[reason]++
 			h.reasons[reason].Inc()
 		})
@@ -130,7 +126,7 @@ func (h *Healer) apply(ctx context.Context, q Queue) (map[int64]bool, error) {
 	}
 	letters := make(map[string][]letter)
 	aggregates := make(map[string]Aggregate)
-	err := pages(ctx, q, h.options.Limit, h.options.LimitBytes, func(m *Message) {
+	err := pages(ctx, q, h.options.Limit, func(m *Message) {
 		if h.reasons[m.Reason] == nil {
 			return
 		}

@@ -7,28 +7,23 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// bounds limit how many messages and bytes of a queue a pass receives.
-type bounds struct {
-	messages, bytes int
-}
-
 // Peek calls visit for at most limit messages from the front of a queue, and for about 16
 // MiB at most. It locks no message.
 func Peek(ctx context.Context, q Queue, limit int, visit func(*Message)) error {
-	return pages(ctx, q, limit, defaultLimitBytes, visit)
+	return pages(ctx, q, limit, visit)
 }
 
 // Remove permanently removes the messages with the given sequence numbers among the first
 // limit messages of a queue. It deletes the removed ones from sequences, and returns
 // their number, also with an error. A message that another receiver has locked stays.
 func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, logger zerolog.Logger) (removed int, err error) {
-	return remove(ctx, q, sequences, bounds{limit, defaultLimitBytes}, logger, func(string) {})
+	return remove(ctx, q, sequences, limit, logger, func(string) {})
 }
 
 // remove receives messages from the front of the queue until it has seen the wanted ones,
-// completes these and unlocks the others. It calls done with the reason of each removed
+// completes these and unlocks the others. It receives limit messages or maxBytes at most. It calls done with the reason of each removed
 // message.
-func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit bounds, logger zerolog.Logger, done func(reason string)) (removed int, err error) {
+func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit int, logger zerolog.Logger, done func(reason string)) (removed int, err error) {
 	var others []Message
 	defer func() {
 		for i := range others {
@@ -41,7 +36,7 @@ func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit bounds, l
 			}
 		}
 	}()
-	for seen, size := 0, 0; len(wanted) > 0 && seen < limit.messages && size < limit.bytes; {
+	for seen, size := 0, 0; len(wanted) > 0 && seen < limit && size < maxBytes; {
 		waiting, cancel := context.WithTimeout(ctx, quiet)
 		received, err := q.Receive(waiting, receivePage)
 		late := waiting.Err() != nil && ctx.Err() == nil

@@ -12,12 +12,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// countTimeout bounds one count.
-const countTimeout = 10 * time.Second
-
-// afterChange is how long Run waits after a change: aggregates are often parked in
-// bursts.
-const afterChange = time.Second
+const (
+	// countEvery is the time between two counts of [Store.Run].
+	countEvery = 30 * time.Second
+	// countTimeout bounds one count.
+	countTimeout = 10 * time.Second
+	// afterChange is how long Run waits after a change: aggregates are often parked in
+	// bursts.
+	afterChange = time.Second
+)
 
 // Group is the key of a count: a generation of a projection, a reason, and whether the
 // markers are discarded.
@@ -99,7 +102,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-timer.C:
 			soon = false
 		}
-		timer.Reset(s.options.Refresh)
+		timer.Reset(countEvery)
 		counting, cancel := mongox.Timeout(ctx, countTimeout)
 		counts, err := s.Count(counting)
 		err = mongox.Explain(counting, err)

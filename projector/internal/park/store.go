@@ -91,8 +91,6 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
-	// Refresh is how often [Store.Run] counts; 30 s by default.
-	Refresh time.Duration
 	// FirstRetry is the wait until the first attempt to resume a parked aggregate. The
 	// wait doubles with each attempt, up to MaxRetry, or up to an hour if the reason mostly
 	// ends only when somebody acts. The defaults are 1 s and 1 m.
@@ -116,7 +114,6 @@ type Store struct {
 
 // NewStore makes a store on its collection.
 func NewStore(c mongox.Collection, o Options) *Store {
-	o.Refresh = cmp.Or(o.Refresh, 30*time.Second)
 	o.FirstRetry, o.MaxRetry = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute)
 	return &Store{
 		collection: c, options: o,

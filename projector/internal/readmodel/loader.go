@@ -17,18 +17,11 @@ import (
 
 // LoaderOptions configure a [Loader]. The zero value is valid.
 type LoaderOptions struct {
-	// Window is how long a key waits for others of its group; a single caller does not
-	// wait. Default 1 ms.
-	Window time.Duration
-	// MaxKeys bounds one group; default 1,000.
-	MaxKeys int
 	// MaxBytes bounds the documents that are loaded and not yet released, over all callers;
 	// default 64 MiB. A single document may be larger. If the documents of a page are
 	// larger than earlier ones of the collection, each running group can exceed it by up to
 	// 16 MiB.
 	MaxBytes int
-	// Parallel bounds the running groups of one collection; default 4.
-	Parallel int
 	// Queue bounds the waiting keys of one collection; if it is reached, Load blocks.
 	// Default 10,000.
 	Queue int
@@ -57,10 +50,10 @@ func newLoader(db database, o LoaderOptions) *Loader {
 		size:     func(model.Unit) int { return 1 },
 		carryOut: l.load,
 		discard:  l.Release,
-		window:   cmp.Or(o.Window, time.Millisecond),
-		maxItems: cmp.Or(o.MaxKeys, 1000),
-		maxBytes: cmp.Or(o.MaxKeys, 1000),
-		maxBusy:  cmp.Or(o.Parallel, 4),
+		window:   time.Millisecond,
+		maxItems: 1000,
+		maxBytes: 1000,
+		maxBusy:  4,
 
 		maxWaiting: cmp.Or(o.Queue, 10_000),
 	}

@@ -33,13 +33,10 @@ type WriterOptions struct {
 	// Window is how long an operation waits for others of its group; a single caller does
 	// not wait. Default 2 ms.
 	Window time.Duration
-	// MaxOperations and MaxBytes bound one group commit of a collection; defaults
-	// 1,000 and 8 MiB. A single larger operation goes alone.
-	MaxOperations, MaxBytes int
+	// MaxOperations bounds one group commit of a collection; default 1,000.
+	MaxOperations int
 	// Parallel bounds the running group commits of one collection; default 2.
 	Parallel int
-	// Queue bounds the waiting operations; if it is reached, Write blocks. Default 10,000.
-	Queue int
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 	// Tracer makes the spans of group commits; nil makes none.
@@ -89,10 +86,10 @@ func newWriter(db database, o WriterOptions) *Writer {
 		carryOut: w.commit,
 		window:   cmp.Or(o.Window, 2*time.Millisecond),
 		maxItems: cmp.Or(o.MaxOperations, 1000),
-		maxBytes: cmp.Or(o.MaxBytes, 8<<20),
+		maxBytes: 8 << 20, // A single larger operation goes alone.
 		maxBusy:  cmp.Or(o.Parallel, 2),
 
-		maxWaiting: cmp.Or(o.Queue, 10_000),
+		maxWaiting: 10_000,
 	}
 	w.groups.init()
 	return w

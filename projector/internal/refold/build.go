@@ -95,7 +95,7 @@ func (b *build) run(ctx context.Context, s span) error {
 }
 
 func (b *build) open(ctx context.Context, s span) (eventstore.Cursor, error) {
-	opening, cancel := mongox.Timeout(ctx, b.Timeout)
+	opening, cancel := mongox.Timeout(ctx, readTimeout)
 	defer cancel()
 	cursor, err := b.Source.Open(opening, s.start(), s.until, s.since)
 	return cursor, mongox.Explain(opening, err)
@@ -104,7 +104,7 @@ func (b *build) open(ctx context.Context, s span) (eventstore.Cursor, error) {
 // read reads ahead.
 func (b *build) read(ctx context.Context, cursor eventstore.Cursor, pages chan<- []bson.Raw) error {
 	for {
-		reading, cancel := mongox.Timeout(ctx, b.Timeout)
+		reading, cancel := mongox.Timeout(ctx, readTimeout)
 		page, err := cursor.Next(reading)
 		err = mongox.Explain(reading, err)
 		cancel()

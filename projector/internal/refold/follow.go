@@ -80,7 +80,7 @@ func (w *Workers) readableAfter(ctx context.Context, h *history, watermark int64
 		return false, err
 	}
 	from := eventstore.Position{AggregateID: h.raw, EventID: bson.RawValue{Type: kind, Value: data}}
-	reading, cancel := mongox.Timeout(ctx, w.Timeout)
+	reading, cancel := mongox.Timeout(ctx, readTimeout)
 	defer cancel()
 	cursor, err := w.Source.Open(reading, from, eventstore.After(h.raw), bson.Timestamp{})
 	if cursor == nil || err != nil {

@@ -75,7 +75,7 @@ type sweptPage struct {
 
 // run reads heads, and settles each page when its grace is over.
 func (s *sweep) run(ctx context.Context, part span) error {
-	opening, cancel := mongox.Timeout(ctx, s.Timeout)
+	opening, cancel := mongox.Timeout(ctx, readTimeout)
 	cursor, err := s.Source.Heads(opening, part.start(), part.until, part.since)
 	err = mongox.Explain(opening, err)
 	cancel()
@@ -85,7 +85,7 @@ func (s *sweep) run(ctx context.Context, part span) error {
 	if cursor != nil {
 		defer s.closeCursor(ctx, cursor)
 		for {
-			reading, cancel := mongox.Timeout(ctx, s.Timeout)
+			reading, cancel := mongox.Timeout(ctx, readTimeout)
 			heads, err := cursor.Next(reading)
 			err = mongox.Explain(reading, err)
 			cancel()

@@ -30,8 +30,8 @@ const (
 	defaultSaveEvery = time.Second
 	// defaultFailureLimit is that of the live stream.
 	defaultFailureLimit = 0.2
-	// defaultTimeout bounds one request to the event store.
-	defaultTimeout = 2 * time.Minute
+	// readTimeout bounds one request to the event store.
+	readTimeout = 2 * time.Minute
 )
 
 // Options configure the workers of a process.
@@ -57,8 +57,6 @@ type Options struct {
 	FailureLimit float64
 	// SaveEvery is the time between two saves of a range's position; default 1 s.
 	SaveEvery time.Duration
-	// Timeout bounds one request to the event store; default 2 min.
-	Timeout time.Duration
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
@@ -82,7 +80,6 @@ func New(o Options) (*Workers, error) {
 	o.Ranges = cmp.Or(o.Ranges, defaultRanges)
 	o.FailureLimit = cmp.Or(o.FailureLimit, defaultFailureLimit)
 	o.SaveEvery = cmp.Or(o.SaveEvery, defaultSaveEvery)
-	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	if o.Pace == nil {
 		o.Pace = NewPace(PaceOptions{})
 	}

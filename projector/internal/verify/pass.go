@@ -18,6 +18,8 @@ const (
 	// firstLook is the time until a late aggregate is checked again for the first time.
 	// Most have caught up by then.
 	firstLook = time.Second
+	// saveEvery is the time between two saves of the progress.
+	saveEvery = 2 * time.Second
 )
 
 // pass is the work on one range.
@@ -144,7 +146,7 @@ func (p *pass) save(ctx context.Context, now bool) error {
 		p.position = p.parts[0].end
 		p.parts = p.parts[1:]
 	}
-	if !now && p.now().Sub(p.saved) < p.options.Save {
+	if !now && p.now().Sub(p.saved) < saveEvery {
 		return nil
 	}
 	p.saved = p.now()

@@ -82,7 +82,7 @@ type Findings interface {
 	Put(ctx context.Context, f Finding) error
 }
 
-// Options configure a [Worker]. All but Strict, Begin, Ranges, Save and Logger are
+// Options configure a [Worker]. All but Strict, Begin, Ranges and Logger are
 // required.
 type Options struct {
 	Events   Events
@@ -103,8 +103,6 @@ type Options struct {
 	Begin func(ctx context.Context, events int) (end func(), err error)
 	// Ranges is the number of event ranges into which a job is split; default 16.
 	Ranges int
-	// Save is the interval between two saves of the progress; default 2 s.
-	Save   time.Duration
 	Logger zerolog.Logger
 }
 
@@ -121,7 +119,7 @@ var _ job.Worker = (*Worker)(nil)
 
 // NewWorker makes a worker.
 func NewWorker(o Options) *Worker {
-	o.Ranges, o.Save = cmp.Or(o.Ranges, 16), cmp.Or(o.Save, 2*time.Second)
+	o.Ranges = cmp.Or(o.Ranges, 16)
 	return &Worker{options: o, now: time.Now, wait: backoff.Wait}
 }
 

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -15,7 +14,8 @@ import (
 )
 
 const (
-	defaultInterval = 30 * time.Second
+	// interval is the time between two measurements, plus or minus a quarter.
+	interval = 30 * time.Second
 	// staleAfter is the number of intervals after which a measured number is stale.
 	staleAfter = 3
 	// lookTimeout bounds one measurement.
@@ -58,8 +58,6 @@ type Options struct {
 	Quarantine Quarantine
 	Topic      Topic
 	Oplog      Oplog
-	// Interval is the time between two measurements, plus or minus a quarter; default 30 s.
-	Interval time.Duration
 	// Registerer gets the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger logs nothing by default.
@@ -79,18 +77,17 @@ type Counter struct {
 
 // New makes a counter and registers its metrics. It measures nothing before Run.
 func New(o Options) *Counter {
-	o.Interval = cmp.Or(o.Interval, defaultInterval)
 	return &Counter{options: o, metrics: newMetrics(&o)}
 }
 
 // Run measures until ctx ends. It logs a failure, whose metric becomes absent. Call Run
 // once.
 func (c *Counter) Run(ctx context.Context) {
-	poll.Spread(ctx, c.options.Interval, func() time.Duration {
+	poll.Spread(ctx, interval, func() time.Duration {
 		c.countQuarantine(ctx)
 		c.measureTopic(ctx)
 		c.measureOplog(ctx)
-		return c.options.Interval
+		return interval
 	})
 }
 

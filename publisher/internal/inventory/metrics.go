@@ -34,7 +34,7 @@ type metrics struct{ quarantine, size, max, runway, complete *reading }
 func newMetrics(o *Options) *metrics {
 	gauge := func(name, help string) *reading {
 		r := &reading{description: prometheus.NewDesc(name, help, nil, nil)}
-		r.After = staleAfter * o.Interval
+		r.After = staleAfter * interval
 		if o.Registerer != nil {
 			o.Registerer.MustRegister(r)
 		}
