@@ -270,7 +270,7 @@ func (k totalKind) admit(v bson.RawValue) (bson.RawValue, error) {
 		case n.kind == doubleNumber:
 			return v, errors.New("a sum of fractions of type double depends on the order in which they are added: convert the value with decimal(), or add whole numbers of a smaller unit")
 		case n.magnitude() != 0:
-			return v, fmt.Errorf("%s cannot be added", n.d)
+			return v, fmt.Errorf("%s cannot be added: leave it out with where", n.d)
 		}
 		return v, nil
 	case totalMin, totalMax:

@@ -105,7 +105,7 @@ func (s *exactSum) change(values []bson.RawValue, sign int) error {
 
 // errDecimalTooLong says that a sum would have to be rounded. Then it would depend on the order
 // of the numbers.
-var errDecimalTooLong = fmt.Errorf("the sum has more than %d digits", decimalDigits)
+var errDecimalTooLong = fmt.Errorf("the sum has more than %d digits: round the values, or leave some of them out with where", decimalDigits)
 
 // value is a Decimal128 if one of the numbers is.
 func (s *exactSum) value() (bson.RawValue, error) {
@@ -118,7 +118,7 @@ func (s *exactSum) value() (bson.RawValue, error) {
 		return decimalValue(d), err
 	}
 	if !s.exact.coefficient.IsInt64() {
-		return bson.RawValue{}, errSumTooLarge
+		return bson.RawValue{}, fmt.Errorf("%w: convert the values with decimal()", errSumTooLarge)
 	}
 	return integerValue(s.exact.coefficient.Int64()), nil
 }

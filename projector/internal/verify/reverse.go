@@ -15,20 +15,29 @@ const maxOdd = 100
 
 // documents looks for documents of aggregates that the event store does not have.
 func (p *pass) documents(ctx context.Context, after string) error {
-	if after == "" {
-		odd, err := p.options.Listing.Odd(ctx, p.target.Unit(""), maxOdd)
-		if err != nil {
-			return err
-		}
-		part := p.begin()
-		for _, id := range odd {
-			f := p.extra(id, "the document's _id is not a string: it is not a read model of Penstock")
-			if err := p.settle(ctx, aggregate{id: id}, f, part); err != nil {
-				return err
-			}
-		}
+	if err := p.odd(ctx, after); err != nil {
+		return err
 	}
 	return p.reverse(ctx, after, p.options.Listing.Documents)
+}
+
+// odd reports the documents whose _id is not a string, when the listing begins.
+func (p *pass) odd(ctx context.Context, after string) error {
+	if after != "" {
+		return nil
+	}
+	odd, err := p.options.Listing.Odd(ctx, p.target.Unit(""), maxOdd)
+	if err != nil {
+		return err
+	}
+	part := p.begin()
+	for _, id := range odd {
+		f := p.extra(id, "the document's _id is not a string: it is not a read model of Penstock")
+		if err := p.settle(ctx, aggregate{id: id}, f, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // watermarks looks for side watermarks of aggregates that the event store does not have.

@@ -29,6 +29,9 @@ type Views interface {
 // viewDocuments compares each document of a view with its parts. The parts are compared with
 // their events by the other passes.
 func (p *pass) viewDocuments(ctx context.Context, after string) error {
+	if err := p.odd(ctx, after); err != nil {
+		return err
+	}
 	for {
 		keys, err := p.options.Views.Keys(ctx, p.target.Unit(""), after, viewPage)
 		if err != nil {
