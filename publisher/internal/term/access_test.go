@@ -146,9 +146,7 @@ func TestLastingRefusalOfTheQuarantineEndsTheProcess(t *testing.T) {
 				case !ends && err != nil:
 					t.Errorf("ended with %v after %v", err, took)
 				case !ends:
-					if err := s.topic.check(s.store, s.quarantine); err != nil {
-						t.Error(err)
-					}
+					s.published(t)
 					if err := s.runner.storing.Check(t.Context()); err != nil {
 						t.Errorf("not ready after the refusals: %v", err)
 					}

@@ -37,9 +37,7 @@ func TestEndOfATermUsesTheRemainingTime(t *testing.T) {
 				s.runner.saving.Interval = time.Hour
 				term := s.lead(t)
 				pass(time.Second)
-				for n := range int64(20) {
-					s.store.insert("a", n+1, false)
-				}
+				s.store.fill("a", 20, false)
 				pass(5 * time.Second)
 				s.checkpoint.slow(test.save)
 				s.topic.mu.Lock()

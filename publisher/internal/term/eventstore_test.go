@@ -81,6 +81,13 @@ func (s *eventStore) insert(aggregate string, number int64, poison bool) {
 	s.append(e)
 }
 
+// fill inserts the first n events of an aggregate.
+func (s *eventStore) fill(aggregate string, n int64, poison bool) {
+	for number := range n {
+		s.insert(aggregate, number+1, poison)
+	}
+}
+
 func (s *eventStore) append(e storedEvent) {
 	s.log = append(s.log, e)
 	close(s.grown)

@@ -28,9 +28,7 @@ func TestLagCountsFromTheCheckpointDuringAScan(t *testing.T) {
 				registry := prometheus.NewRegistry()
 				s.runner.watching.Metrics = watch.NewMetrics(registry)
 				s.topic.stalled = make(chan struct{})
-				for n := range int64(200) {
-					s.store.insert("a", n+1, false)
-				}
+				s.store.fill("a", 200, false)
 				s.store.trim(1)
 				checkpoint["epoch"] = int64(1)
 				s.checkpoint.Set(t, bson.D{{Key: "_id", Value: "events"}}, checkpoint)

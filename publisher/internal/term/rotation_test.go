@@ -111,21 +111,11 @@ func TestCollectionWithAnotherUUIDAndNoEnd(t *testing.T) {
 			t.Fatal("the scan is over")
 		}
 		reshard()
-		term = s.lead(t)
-		pass(10 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
+		s.serve(t, 10*time.Second)
 		reshard()
 		s.store.insert("a000", 21, false)
-		term = s.lead(t)
-		pass(10 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
+		s.serve(t, 10*time.Second)
+		s.published(t)
 		if scans := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanReplaced)); scans != 1 {
 			t.Errorf("%v scans, want one because the first was interrupted", scans)
 		}

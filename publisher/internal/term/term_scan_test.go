@@ -17,26 +17,14 @@ func TestALostHistoryIsScanned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
-		for n := range int64(30) {
-			s.store.insert("a", n+1, false)
-		}
-		term := s.lead(t)
-		pass(5 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
+		s.store.fill("a", 30, false)
+		s.serve(t, 5*time.Second)
 		for n := range int64(30) {
 			s.store.insert("b", n+1, n == 3)
 		}
 		s.store.trim(2)
-		term = s.lead(t)
-		pass(5 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
+		s.serve(t, 5*time.Second)
+		s.published(t)
 		if got := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); got != 1 {
 			t.Errorf("%v recoveries", got)
 		}
@@ -48,23 +36,15 @@ func TestScanIsNotRepeatedAfterItsLeaderIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
 		s.runner.saving.Interval = time.Hour
-		for n := range int64(100) {
-			s.store.insert("a", n+1, false)
-		}
+		s.store.fill("a", 100, false)
 		term := s.lead(t)
 		pass(10 * time.Second)
 		s.kill(term)
 		first := s.topic.count()
 
 		s.store.insert("a", 101, false)
-		term = s.lead(t)
-		pass(10 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
+		s.serve(t, 10*time.Second)
+		s.published(t)
 		// The operation time noted before the scan is the time of the last event in the
 		// scan.
 		if got := s.topic.count() - first; got > 2 {
@@ -77,9 +57,7 @@ func TestNextLeaderContinuesAnInterruptedScan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
-		for n := range int64(1000) {
-			s.store.insert("a", n+1, false)
-		}
+		s.store.fill("a", 1000, false)
 		term := s.lead(t)
 		pass(2500 * time.Millisecond)
 		s.kill(term)
@@ -88,14 +66,8 @@ func TestNextLeaderContinuesAnInterruptedScan(t *testing.T) {
 			t.Fatalf("killed after %d events, want the scan to be under way", first)
 		}
 
-		term = s.lead(t)
-		pass(10 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
+		s.serve(t, 10*time.Second)
+		s.published(t)
 		// The checkpoint is saved once a second, so the events of the last second are
 		// published again.
 		if repeated := s.topic.count() - 1000; repeated >= first/2 {
@@ -143,11 +115,7 @@ func TestRecoveryLeavesOutWhatIsOlderThanTheStart(t *testing.T) {
 			s.store.trim(1)
 		}
 		s.runner.start = config.StartPoint{}
-		term := s.lead(t)
-		pass(time.Minute)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
+		s.serve(t, time.Minute)
 		if got := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); got == 0 {
 			t.Error("the oplog was not lost")
 		}

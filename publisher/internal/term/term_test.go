@@ -184,6 +184,24 @@ func (l *leading) end(how func()) error {
 	return err
 }
 
+// serve leads for some time, and stops.
+func (s *setup) serve(t *testing.T, lasts time.Duration) {
+	t.Helper()
+	term := s.lead(t)
+	pass(lasts)
+	if err := term.end(term.stop); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// published checks that the topic and the quarantine have what the event store has.
+func (s *setup) published(t *testing.T) {
+	t.Helper()
+	if err := s.topic.check(s.store, s.quarantine); err != nil {
+		t.Error(err)
+	}
+}
+
 // kill ends the term like a crash: the last save fails.
 func (s *setup) kill(l *leading) {
 	s.checkpoint.freeze(true)
@@ -203,15 +221,9 @@ func TestATermStopsCleanlyAndTheNextOneResumes(t *testing.T) {
 		for n := range int64(100) {
 			s.store.insert(fmt.Sprintf("a%d", n%7), 1+n/7, false)
 		}
-		term := s.lead(t)
-		pass(10 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
+		s.serve(t, 10*time.Second)
 		first := s.topic.count()
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Fatal(err)
-		}
+		s.published(t)
 		if s.checkpoint.field("token") == nil || s.checkpoint.field("recovery") != nil {
 			t.Errorf("checkpoint is %v", s.checkpoint.Stored(t, bson.D{}))
 		}
@@ -220,11 +232,7 @@ func TestATermStopsCleanlyAndTheNextOneResumes(t *testing.T) {
 		}
 
 		s.store.insert("a0", 16, false)
-		term = s.lead(t)
-		pass(10 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
+		s.serve(t, 10*time.Second)
 		if got := s.topic.count(); got != first+1 {
 			t.Errorf("the second term published %d events, want 1", got-first)
 		}
@@ -243,9 +251,7 @@ func TestStopDrainsEventsInFlight(t *testing.T) {
 		s.topic.stalled = stalled
 		term := s.lead(t)
 		pass(time.Second)
-		for n := range int64(20) {
-			s.store.insert("a", n+1, false)
-		}
+		s.store.fill("a", 20, false)
 		pass(time.Second)
 		began := time.Now()
 		time.AfterFunc(5*time.Second, func() { close(stalled) })
@@ -255,9 +261,7 @@ func TestStopDrainsEventsInFlight(t *testing.T) {
 		if took := time.Since(began); took < 5*time.Second || took > 6*time.Second {
 			t.Errorf("stopped after %v", took)
 		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
+		s.published(t)
 		if token := s.checkpoint.field("token"); token == nil || token.(bson.M)["_data"].(string)[:8] != "00000014" {
 			t.Errorf("saved %v, want the token of the 20th event", token)
 		}
@@ -269,9 +273,7 @@ func TestALostLeaseEndsATermAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
 		s.topic.stalled = make(chan struct{})
-		for n := range int64(20) {
-			s.store.insert("a", n+1, false)
-		}
+		s.store.fill("a", 20, false)
 		term := s.lead(t)
 		pass(5 * time.Second)
 		began := time.Now()
@@ -321,9 +323,7 @@ func TestAStartPointIsSavedBeforeTheFirstEvent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSetup(t, random())
 				s.runner.start = test.start
-				for n := range int64(5) {
-					s.store.insert("a", n+1, false)
-				}
+				s.store.fill("a", 5, false)
 				// The first term crashes before it publishes anything.
 				s.topic.stalled = make(chan struct{})
 				term := s.lead(t)
@@ -334,11 +334,7 @@ func TestAStartPointIsSavedBeforeTheFirstEvent(t *testing.T) {
 				s.store.insert("a", 6, false)
 				s.topic.stalled = nil
 				s.runner.start = config.StartPoint{Now: true} // has no effect any more
-				term = s.lead(t)
-				pass(5 * time.Second)
-				if err := term.end(term.stop); err != nil {
-					t.Fatal(err)
-				}
+				s.serve(t, 5*time.Second)
 				if first := s.topic.messages[0].EventID; first != test.want {
 					t.Errorf("published from event %d, want %d", first, test.want)
 				}

@@ -47,11 +47,7 @@ func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 				}
 				if start.Now {
 					// Save the start point before there are events to misread.
-					term := s.lead(t)
-					pass(time.Second)
-					if err := term.end(term.stop); err != nil {
-						t.Fatal(err)
-					}
+					s.serve(t, time.Second)
 				}
 				insert()
 				for run := range 3 {
@@ -76,11 +72,7 @@ func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.runner.reader, s.runner.fields = reader, event.DefaultFields()
-				term := s.lead(t)
-				pass(time.Minute)
-				if err := term.end(term.stop); err != nil {
-					t.Fatal(err)
-				}
+				s.serve(t, time.Minute)
 				if got := s.topic.count(); got < 2000 {
 					t.Errorf("%d of 2000 events are published", got)
 				}
@@ -94,18 +86,10 @@ func TestOnePoisonAggregateDoesNotStopThePublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
 		s.runner.window = 1 << 14
-		for n := range int64(1500) {
-			s.store.insert("poison", n+1, true)
-		}
+		s.store.fill("poison", 1500, true)
 		s.store.insert("healthy", 1, false)
-		term := s.lead(t)
-		pass(time.Minute)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
+		s.serve(t, time.Minute)
+		s.published(t)
 	})
 }
 
@@ -124,14 +108,8 @@ func TestUnreadableNeighboursDoNotStopAScan(t *testing.T) {
 		}
 		lead := func() {
 			t.Helper()
-			term := s.lead(t)
-			pass(time.Minute)
-			if err := term.end(term.stop); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.topic.check(s.store, s.quarantine); err != nil {
-				t.Error(err)
-			}
+			s.serve(t, time.Minute)
+			s.published(t)
 		}
 		lead()
 		// The next scan finds all of them in the quarantine. It asks for no second opinion,

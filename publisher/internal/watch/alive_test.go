@@ -18,14 +18,12 @@ import (
 func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		store.insert()
+		store := newFakeStore(1)
 		registry := prometheus.NewRegistry()
 		var beat beats
 		options := watch.Options{Silence: 30 * time.Second, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
 		pass(5 * time.Minute)
-		synctest.Wait()
 		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
 			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), len(store.opened()))
 		}
@@ -36,7 +34,6 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		store.with(func() { store.frozen = true })
 		froze := time.Now()
 		pass(5*time.Minute + time.Second)
-		synctest.Wait()
 		if after := beat.last().Sub(froze); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
@@ -49,7 +46,6 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 
 		store.with(func() { store.frozen = false })
 		pass(3 * time.Second)
-		synctest.Wait()
 		if beat.ago() > 2*time.Second {
 			t.Errorf("last beat %v ago although the stream moves again", beat.ago())
 		}
@@ -64,15 +60,13 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 func TestUnansweredRequestsTimeOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		store.insert()
+		store := newFakeStore(1)
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
 		pass(10 * time.Second)
 		store.with(func() { store.hang, store.deaf = true, true })
 		hung := time.Now()
 		pass(5 * time.Minute)
-		synctest.Wait()
 		if n := len(store.opened()); n < 8 || n > 12 {
 			t.Errorf("opened %d times, want once for each 30 s", n)
 		}
@@ -83,7 +77,6 @@ func TestUnansweredRequestsTimeOut(t *testing.T) {
 		pass(5 * time.Minute)
 		store.insert()
 		pass(time.Second)
-		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(2)) || beat.ago() > 2*time.Second {
 			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
 		}
@@ -94,7 +87,7 @@ func TestUnansweredRequestsTimeOut(t *testing.T) {
 func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
+		store := newFakeStore(0)
 		for n := range 1000 {
 			store.append("insert", bson.M{"fullDocument": bson.M{"eventId": n + 1, "payload": strings.Repeat("x", 1000)}})
 		}
@@ -103,7 +96,6 @@ func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{PrefetchBytes: 64 << 10, Metrics: watch.NewMetrics(registry), Beat: beat.beat}, r)
 		pass(20 * time.Minute)
-		synctest.Wait()
 		// Each event takes 1,000 bytes and its overhead. A batch has three events, and
 		// one batch waits for memory.
 		if read := counter(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
@@ -124,16 +116,12 @@ func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 func TestHeartbeatsContinueWhileTheHandlerFinishesAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		for range 6 {
-			store.insert()
-		}
+		store := newFakeStore(6)
 		store.faults[5] = mongo.CommandError{Code: 286, Message: "no longer in the oplog"}
 		var beat beats
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, r)
 		pass(20 * time.Minute)
-		synctest.Wait()
 		if beat.ago() > 2*time.Second {
 			t.Errorf("last beat %v ago although the reader only waits for the handler", beat.ago())
 		}

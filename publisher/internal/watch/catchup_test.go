@@ -22,15 +22,11 @@ func TestSlowSourceIsReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const batches, perBatch = 80, 3
-		store := newFakeStore()
+		store := newFakeStore(batches * perBatch)
 		store.delay = 90 * time.Second
-		for range batches * perBatch {
-			store.insert()
-		}
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, &recorder{})
 		pass(2*time.Hour + 10*time.Minute)
-		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(batches*perBatch)) {
 			t.Errorf("handled %d of %d events in 2 h", len(got), batches*perBatch)
 		}
@@ -49,13 +45,11 @@ func TestSlowSourceIsReadToItsEnd(t *testing.T) {
 func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		store.insert()
+		store := newFakeStore(1)
 		store.hang = true
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
 		pass(20 * time.Minute)
-		synctest.Wait()
 		if longest := beat.pause(); longest > 2*time.Second {
 			t.Errorf("no beat for %v although the server answers pings", longest)
 		}
@@ -65,7 +59,6 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 		}
 		store.with(func() { store.hang = false })
 		pass(10 * time.Minute)
-		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(1)) {
 			t.Errorf("handled %v, want the event once the server answers", got)
 		}
@@ -78,14 +71,12 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		store.insert()
+		store := newFakeStore(1)
 		store.hang, store.deaf = true, true
 		var beat beats
 		began := time.Now()
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 2 * time.Minute, Beat: beat.beat}, &recorder{})
 		pass(5 * time.Minute)
-		synctest.Wait()
 		if after := beat.last().Sub(began); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
@@ -94,7 +85,6 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 		}
 		store.with(func() { store.hang, store.deaf = false, false })
 		pass(3 * time.Minute)
-		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(1)) || beat.ago() > 2*time.Second {
 			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
 		}
@@ -107,15 +97,13 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 func TestStreamFarBehindIsNotReopened(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		store.insert()
+		store := newFakeStore(1)
 		store.frozen, store.behind = true, time.Hour
 		var beat beats
 		registry := prometheus.NewRegistry()
 		options := watch.Options{CatchUp: 30 * time.Minute, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
 		pass(29 * time.Minute)
-		synctest.Wait()
 		if n := len(store.opened()); n != 1 || beat.pause() > 2*time.Second {
 			t.Errorf("opened %d times, no beat for %v; want once, and to stay alive", n, beat.pause())
 		}
@@ -126,7 +114,6 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 			t.Error("caught up an hour behind")
 		}
 		pass(5 * time.Minute)
-		synctest.Wait()
 		if n := len(store.opened()); n != 2 {
 			t.Errorf("opened %d times in 34 min, want a second time", n)
 		}
@@ -137,11 +124,8 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
+		store := newFakeStore(9)
 		store.delay = 90 * time.Second
-		for range 9 {
-			store.insert()
-		}
 		registry := prometheus.NewRegistry()
 		var log bytes.Buffer
 		options := watch.Options{Metrics: watch.NewMetrics(registry), Logger: zerolog.New(&log)}
@@ -149,12 +133,10 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 		run := start(t, store, atStart, options, r)
 		caughtUp := func() float64 { return gauge(t, registry, "penstock_publisher_stream_caught_up") }
 		pass(4 * time.Minute)
-		synctest.Wait()
 		if caughtUp() != 0 {
 			t.Error("caught up with changes left to read")
 		}
 		pass(3 * time.Minute)
-		synctest.Wait()
 		if caughtUp() != 1 {
 			t.Error("not caught up at the end of the stream")
 		}
@@ -168,7 +150,6 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 			store.insert()
 		}
 		pass(5 * time.Minute)
-		synctest.Wait()
 		run.end(t)
 		if caughtUp() != 0 {
 			t.Error("a stopped stream is caught up")
@@ -199,12 +180,11 @@ func TestLagStartsFromTheCheckpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := newFakeStore()
+				store := newFakeStore(0)
 				store.hang = true
 				registry := prometheus.NewRegistry()
 				run := start(t, store, from, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
 				pass(time.Minute)
-				synctest.Wait()
 				if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 3*3600+60 {
 					t.Errorf("lag is %v s, want 3 h and a minute", lag)
 				}

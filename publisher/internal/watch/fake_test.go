@@ -38,8 +38,13 @@ type fakeStore struct {
 	perNext int
 }
 
-func newFakeStore() *fakeStore {
-	return &fakeStore{grown: make(chan struct{}), faults: map[int]error{}, tooBig: map[int]bool{}, perNext: 3}
+// newFakeStore makes a store with some inserts.
+func newFakeStore(inserts int) *fakeStore {
+	s := &fakeStore{grown: make(chan struct{}), faults: map[int]error{}, tooBig: map[int]bool{}, perNext: 3}
+	for range inserts {
+		s.insert()
+	}
+	return s
 }
 
 var epoch = time.Unix(1_700_000_000, 0)

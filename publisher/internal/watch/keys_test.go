@@ -18,7 +18,7 @@ func TestPrefetchBoundsDocumentsReadByTheirKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const events, size, limit = 128, 1 << 18, 1 << 20
-		store := newFakeStore()
+		store := newFakeStore(0)
 		store.perNext = 64 // as many as a reply of keys has
 		for n := range events {
 			store.append("insert", bson.M{"fullDocument": bson.M{"eventId": n + 1, "payload": strings.Repeat("x", size)}})
@@ -27,14 +27,12 @@ func TestPrefetchBoundsDocumentsReadByTheirKeys(t *testing.T) {
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{PrefetchBytes: limit}, r)
 		pass(time.Minute)
-		synctest.Wait()
 		// The documents that fit, and the document that waits for memory.
 		if bound := limit/size + 1; store.fetched() > bound {
 			t.Errorf("%d documents of 256 KiB were read ahead, want at most %d with a bound of 1 MiB", store.fetched(), bound)
 		}
 		close(r.block)
 		pass(time.Minute)
-		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(events)) {
 			t.Errorf("handled %v", got)
 		}

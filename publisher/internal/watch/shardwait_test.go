@@ -18,12 +18,10 @@ func TestIdleShardHasItsOwnMetric(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		metrics := watch.NewMetrics(registry)
-		store := newFakeStore()
-		store.insert()
+		store := newFakeStore(1)
 		store.behind = 9 * time.Second
 		run := start(t, store, atStart, watch.Options{Metrics: metrics}, &recorder{})
 		pass(5 * time.Second)
-		synctest.Wait()
 		if got := gauge(t, registry, wait); got != 9 {
 			t.Errorf("waits %v s for a shard, want 9", got)
 		}
@@ -33,20 +31,17 @@ func TestIdleShardHasItsOwnMetric(t *testing.T) {
 		// The shard has written its noop entry.
 		store.with(func() { store.behind = 0 })
 		pass(2 * time.Second)
-		synctest.Wait()
 		if got := gauge(t, registry, wait); got != 0 {
 			t.Errorf("waits %v s for a shard that has gone on", got)
 		}
 		// Far behind: the server scans its oplog.
 		store.with(func() { store.behind = time.Hour })
 		pass(2 * time.Second)
-		synctest.Wait()
 		if w, l := gauge(t, registry, wait), gauge(t, registry, lag); w != 0 || l < 3500 {
 			t.Errorf("an hour behind, it waits %v s for a shard and lags %v s", w, l)
 		}
 		store.with(func() { store.behind = 9 * time.Second })
 		pass(2 * time.Second)
-		synctest.Wait()
 		run.end(t)
 		metrics.End()
 		if got := gauge(t, registry, wait); got != 0 {

@@ -77,8 +77,11 @@ func (r *running) seen() []int64 {
 	return slices.Clone(r.ids)
 }
 
-// pass advances the virtual time.
-func pass(d time.Duration) { <-time.After(d) }
+// pass advances the virtual time, until all goroutines wait.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 // numbers are 1 to n.
 func numbers(to int64) []int64 {
@@ -92,10 +95,7 @@ func numbers(to int64) []int64 {
 func TestWatcherPassesInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		for range 7 {
-			store.insert()
-		}
+		store := newFakeStore(7)
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
 		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(7)) {
@@ -138,10 +138,7 @@ func TestWatcherPassesInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
 func TestFailedStreamIsReopenedAtItsPositionWithBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		for range 10 {
-			store.insert()
-		}
+		store := newFakeStore(10)
 		store.faults[4] = mongo.CommandError{Code: 43, Name: "CursorNotFound"}
 		for range 12 {
 			store.refuse = append(store.refuse, io.ErrUnexpectedEOF)
@@ -149,7 +146,6 @@ func TestFailedStreamIsReopenedAtItsPositionWithBackoff(t *testing.T) {
 		began := time.Now()
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
 		pass(20 * time.Second)
-		synctest.Wait()
 		if n := len(run.seen()); n != 0 {
 			t.Errorf("%d events while the server refuses", n)
 		}
@@ -157,7 +153,6 @@ func TestFailedStreamIsReopenedAtItsPositionWithBackoff(t *testing.T) {
 			t.Errorf("tried %d times in 20 s", tried)
 		}
 		pass(2 * time.Minute)
-		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(10)) {
 			t.Errorf("handled %v after %v", got, time.Since(began))
 		}
@@ -168,8 +163,7 @@ func TestFailedStreamIsReopenedAtItsPositionWithBackoff(t *testing.T) {
 func TestChangesOtherThanInsertsAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		store.insert()
+		store := newFakeStore(1)
 		for _, op := range []string{"update", "replace", "delete", "delete"} {
 			fields := bson.M{}
 			if op == "replace" {
@@ -181,7 +175,6 @@ func TestChangesOtherThanInsertsAreCounted(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		run := start(t, store, atStart, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
 		pass(time.Second)
-		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, []int64{1, 6}) {
 			t.Errorf("handled %v", got)
 		}
@@ -217,10 +210,7 @@ func TestStreamEndsBeforeTheChangeThatEndsItsCollection(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %d inserts", op, inserts), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					store := newFakeStore()
-					for range inserts {
-						store.insert()
-					}
+					store := newFakeStore(inserts)
 					store.append(op, nil)
 					if op != "invalidate" {
 						store.append("invalidate", nil)
@@ -254,15 +244,11 @@ func TestStreamEndsBeforeTheChangeThatEndsItsCollection(t *testing.T) {
 func TestLargeDocumentsAreReadFromTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		for range 400 {
-			store.insert()
-		}
+		store := newFakeStore(400)
 		store.tooBig[5], store.tooBig[300] = true, true
 		delete(store.log[300], "fullDocument") // deleted meanwhile
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
 		pass(3 * time.Second)
-		synctest.Wait()
 		want := numbers(400)
 		want[300] = -1
 		if got := run.seen(); !slices.Equal(got, want) {
@@ -289,10 +275,7 @@ func TestWatcherEndsAtPermanentErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := newFakeStore()
-				for range 6 {
-					store.insert()
-				}
+				store := newFakeStore(6)
 				store.faults[5] = test.fault
 				run := start(t, store, atStart, watch.Options{}, &recorder{})
 				err := <-run.result
@@ -310,8 +293,7 @@ func TestWatcherEndsAtPermanentErrors(t *testing.T) {
 func TestWatcherEndsWithItsHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		store.insert()
+		store := newFakeStore(1)
 		broken := errors.New("no more")
 		run := start(t, store, atStart, watch.Options{}, &recorder{err: broken})
 		if err := <-run.result; !errors.Is(err, broken) {
@@ -325,7 +307,7 @@ func TestWatcherEndsWithItsHandler(t *testing.T) {
 func TestWatcherLosesAndReordersNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		store := newFakeStore()
+		store := newFakeStore(0)
 		store.perNext = rapid.IntRange(1, 9).Draw(rt, "perNext")
 		var want []int64
 		for range rapid.IntRange(1, 120).Draw(rt, "changes") {
