@@ -126,34 +126,8 @@ func (r *directReceiver) DeadLetterMessage(ctx context.Context, m *azservicebus.
 }
 
 func (r *directReceiver) RenewSessionLock(ctx context.Context, _ *azservicebus.RenewSessionLockOptions) error {
-	b := r.broker
-	pause(ctx, b.rtt)
-	if err := fault(b.renewErr); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !r.attached {
-		return &sessions.StatusError{Code: 410, Description: "The session lock has expired."}
-	}
-	r.session.expiry.Reset(b.lockFor)
-	return nil
+	return r.renew(ctx, &sessions.StatusError{Code: 410, Description: "The session lock has expired."})
 }
 
 // Close takes one round trip.
-func (r *directReceiver) Close(ctx context.Context) error {
-	b := r.broker
-	b.mu.Lock()
-	if r.receiving {
-		b.problems = append(b.problems, "closed while receiving")
-	}
-	b.mu.Unlock()
-	pause(ctx, b.rtt)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r.closed = true
-	if r.attached {
-		b.detach(r.session)
-	}
-	return nil
-}
+func (r *directReceiver) Close(ctx context.Context) error { return r.close(ctx, r.broker.rtt) }

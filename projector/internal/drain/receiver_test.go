@@ -251,6 +251,11 @@ func (r *fakeReceiver) DeadLetterMessage(ctx context.Context, m *azservicebus.Re
 }
 
 func (r *fakeReceiver) RenewSessionLock(ctx context.Context, _ *azservicebus.RenewSessionLockOptions) error {
+	return r.renew(ctx, &azservicebus.Error{Code: azservicebus.CodeLockLost})
+}
+
+// renew returns lost if the receiver does not hold the session.
+func (r *fakeReceiver) renew(ctx context.Context, lost error) error {
 	b := r.broker
 	pause(ctx, b.rtt)
 	if err := fault(b.renewErr); err != nil {
@@ -259,13 +264,16 @@ func (r *fakeReceiver) RenewSessionLock(ctx context.Context, _ *azservicebus.Ren
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !r.attached {
-		return &azservicebus.Error{Code: azservicebus.CodeLockLost}
+		return lost
 	}
 	r.session.expiry.Reset(b.lockFor)
 	return nil
 }
 
-func (r *fakeReceiver) Close(ctx context.Context) error {
+// Close takes three round trips.
+func (r *fakeReceiver) Close(ctx context.Context) error { return r.close(ctx, 3*r.broker.rtt) }
+
+func (r *fakeReceiver) close(ctx context.Context, takes time.Duration) error {
 	b := r.broker
 	b.mu.Lock()
 	if r.receiving {
@@ -277,7 +285,7 @@ func (r *fakeReceiver) Close(ctx context.Context) error {
 	if stop != nil {
 		stop()
 	}
-	pause(ctx, 3*b.rtt)
+	pause(ctx, takes)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.closed = true
