@@ -281,7 +281,7 @@ func (k totalKind) admit(v bson.RawValue) (bson.RawValue, error) {
 	case totalSet:
 		values := []bson.RawValue{v}
 		if v.Type == bson.TypeArray {
-			values = valuesOf(v)
+			values = slices.DeleteFunc(valuesOf(v), func(v bson.RawValue) bool { return v.Type == bson.TypeNull })
 		}
 		slices.SortFunc(values, compareCanonical)
 		return arrayOf(bson.RawValue{}, slices.CompactFunc(values, sameBytes)), nil

@@ -27,7 +27,7 @@ const (
 	// totalMin and totalMax keep the least and the greatest value.
 	totalMin totalKind = "min"
 	totalMax totalKind = "max"
-	// totalSet keeps each value once, sorted. A list counts with its elements.
+	// totalSet keeps each value once, sorted. A list counts with its elements that are not null.
 	totalSet totalKind = "set"
 )
 

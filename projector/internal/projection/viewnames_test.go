@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -106,5 +107,35 @@ views:
 		case f.Err == nil || !strings.Contains(f.Err.Error(), test.says):
 			t.Errorf("%v: %v, want %s", test.key, f.Err, test.says)
 		}
+	}
+}
+
+func TestNullAddsNothingToASet(t *testing.T) {
+	t.Parallel()
+	projections, err := projection.Parse("view.yaml", []byte(`
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {all: {set: part.x}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := projections[0].View()
+	var changes []model.PartChange
+	for id, x := range map[string]any{"a": bson.A{int64(2), nil, int64(1)}, "b": nil} {
+		f := projections[0].Fold(nil, []*event.Event{viewEvent(t, "A", id, 1, "E", bson.D{{Key: "x", Value: x}})})
+		if f.Err != nil {
+			t.Fatal(f.Err)
+		}
+		changes = append(changes, model.PartChange{AggregateID: id, After: f.Document})
+	}
+	document, ok, err := v.Merge("k", nil, changes)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if got := document.Lookup("all").String(); got != `[{"$numberLong":"1"},{"$numberLong":"2"}]` {
+		t.Errorf("the set is %s, want 1 and 2", got)
 	}
 }
