@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -39,4 +40,25 @@ func TestDocumentNearItsLimitIsReported(t *testing.T) {
 		t.Errorf("%v writes are counted, not 2", n)
 	}
 	expectWhole(t, db, viewUnit(""))
+}
+
+func TestPartWithoutADocumentIsCounted(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(t, newFakeDatabase(1))
+	unit := viewUnit("a")
+	for i, step := range []struct {
+		part bson.Raw
+		want float64
+	}{
+		{partWith("x", to("k", 1)), 0},
+		{partWith("y"), 1}, // the key has gone
+		{partWith("y"), 1}, // only the watermark moves
+		{partWith("z"), 2},
+		{nil, 2}, // the part has gone
+	} {
+		s.put(t, unit, int64(i+1), step.part)
+		if got := testutil.ToFloat64(s.metrics.withoutDocument.WithLabelValues("sums")); got != step.want {
+			t.Errorf("step %d: %v are counted, want %v", i+1, got, step.want)
+		}
+	}
 }

@@ -11,6 +11,8 @@ type metrics struct {
 	writeDuration prometheus.Histogram
 	stale         prometheus.Counter
 	nearLimit     *prometheus.CounterVec
+	// withoutDocument are the parts of views that contribute to no document.
+	withoutDocument *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics. With a nil registerer they are not exported.
@@ -34,6 +36,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		nearLimit: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_view_documents_near_limit_total",
 			Help: "Writes of view documents that have more than 80 % of a limit, by projection. Beyond the limit, aggregates are parked.",
+		}, []string{"projection"}),
+		withoutDocument: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_projector_view_parts_without_document_total",
+			Help: "Changed parts of views that belong to no document, because their key is absent or null or their list is empty, by projection.",
 		}, []string{"projection"}),
 	}
 }

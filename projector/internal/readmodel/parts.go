@@ -155,10 +155,10 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 	if len(operations) > 1 {
 		v.most, v.mostParts = transactionBytes, transactionBytes
 	}
+	var changes []partChange
 	var documents map[string]*viewChange
-	err = w.db.transaction(ctx, func(ctx context.Context) error {
-		changes, err := v.current(ctx, operations)
-		if err != nil {
+	err = w.db.transaction(ctx, func(ctx context.Context) (err error) {
+		if changes, err = v.current(ctx, operations); err != nil {
 			return err
 		}
 		changes, documents, err = v.concerned(ctx, changes)
@@ -182,8 +182,18 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 	if err != nil {
 		return fmt.Errorf("write %d parts of %s: %w", len(operations), v.unit.Projection, err)
 	}
+	w.countWithoutDocument(changes)
 	w.reportFull(&v, documents)
 	return nil
+}
+
+// countWithoutDocument counts the changed parts that contribute to no document.
+func (w *Writer) countWithoutDocument(changes []partChange) {
+	for i := range changes {
+		if c := &changes[i]; c.changed() && len(c.Document) > 0 && len(c.joined) == 0 {
+			w.metrics.withoutDocument.WithLabelValues(c.Projection).Inc()
+		}
+	}
 }
 
 // current gives the operations that were folded from the stored parts. The others have their
