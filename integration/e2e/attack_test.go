@@ -91,9 +91,7 @@ func (s *scenario) onTopic(prefix string) int {
 func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("uploads 93 MB")
-	}
+	needsStandIns(t, "uploads 93 MB")
 	const size, length = 15_500_000, 100_000
 	text := append(append(binary.LittleEndian.AppendUint32(nil, length+1), slices.Repeat([]byte{1}, length)...), 0)
 	control := crammed(size, bson.TypeString, text)
@@ -159,9 +157,7 @@ func TestLargestEventsDoNotStopTheProjector(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
 	const aggregates, size = 24, 12_000_000
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("uploads 288 MB")
-	}
+	needsStandIns(t, "uploads 288 MB")
 	s := newScenarioOn(t, &workload.Workload{Name: "large", Collections: []string{"large"}, Projections: []byte(`
 projections:
   - name: large

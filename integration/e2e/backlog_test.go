@@ -18,9 +18,7 @@ import (
 // count.
 func TestBacklogRisesAndFalls(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: a policy and latency that other brokers are not told")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: a policy and latency that other brokers are not told")
 	t.Parallel()
 	listener := sbemu.Policy{Name: "projector", Key: "bGlzdGVuLW9ubHk=", Listen: true}
 	backend := startWithPolicies(t, listener)

@@ -18,9 +18,7 @@ import (
 // refuses a projection that uses a field that no event has.
 func TestInferredSchemaRefusesAnUnknownField(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings a stand-in of its own: the event store holds a few events only")
-	}
+	needsStandIns(t, "it brings a stand-in of its own: the event store holds a few events only")
 	t.Parallel()
 	uri := mongoemutest.Start(t, mongoemu.Config{}).URI()
 	store := eventStore(t, uri)

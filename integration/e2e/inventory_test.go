@@ -19,9 +19,7 @@ import (
 // docs/install.md: a publisher may only send, a projector may only listen.
 func TestQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: policies that other brokers are not told")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: policies that other brokers are not told")
 	t.Parallel()
 	sender := sbemu.Policy{Name: "publisher", Key: "c2VuZC1vbmx5", Send: true}
 	listener := sbemu.Policy{Name: "projector", Key: "bGlzdGVuLW9ubHk=", Listen: true}

@@ -105,6 +105,14 @@ func needsProcesses(t *testing.T) {
 	}
 }
 
+// needsStandIns skips a test that runs only on the stand-ins, and gives the reason.
+func needsStandIns(t *testing.T, reason string) {
+	t.Helper()
+	if suite.kind != harness.KindEmbedded {
+		t.Skip(reason)
+	}
+}
+
 // settleTimeout bounds the wait for a condition, and the time without any new right read
 // model. A projector that is killed in a transaction leaves it open. Others cannot write
 // the same documents until the server ends the transaction, by default after 60 s. The

@@ -349,9 +349,7 @@ func adoption(t *testing.T, process *harness.Process, setting string) string {
 // to adopt it. The read models and other subscribers then get the lost events.
 func TestPublishingContinuesInAnotherNamespace(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: two namespaces")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: two namespaces")
 	t.Parallel()
 	first, err := harness.StartEmbedded(harness.EmbeddedOptions{})
 	if err != nil {
@@ -464,9 +462,7 @@ func streamIsReset(t *testing.T) {
 // pause: switch to the secondary key, restart, and only then regenerate the primary key.
 func TestKeysOfServiceBusAreRotated(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: keys that are regenerated")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: keys that are regenerated")
 	t.Parallel()
 	policy := sbemu.Policy{Name: "pipeline", Key: "b25l", SecondaryKey: "dHdv", Listen: true, Send: true}
 	backend := startWithPolicies(t, policy)

@@ -37,9 +37,7 @@ func TestMongoDBIsRestoredToAnotherCluster(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if suite.kind != harness.KindEmbedded {
-				t.Skip("it brings stand-ins of its own: two clusters")
-			}
+			needsStandIns(t, "it brings stand-ins of its own: two clusters")
 			t.Parallel()
 			const events = 2000
 			servers, err := harness.StartEmbedded(harness.EmbeddedOptions{Record: 4 * events})

@@ -34,9 +34,7 @@ func (b withUsers) uri(name, password string) string {
 func newScenarioWithUsers(t *testing.T, projectorEnv ...string) (s *scenario, b withUsers) {
 	t.Helper()
 	const events = 2000
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: users of MongoDB")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: users of MongoDB")
 	t.Parallel()
 	embedded := startWith(t, sbemu.Config{Topics: []sbemu.Topic{{
 		Name: "events", Record: 4 * events, DuplicateDetectionWindow: 10 * time.Minute, Subscriptions: []sbemu.Subscription{subscription},

@@ -22,9 +22,7 @@ import (
 // refuses to start and says why. With other names, it does not disturb the first.
 func TestTwoPipelinesSideBySide(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own, with two topics")
-	}
+	needsStandIns(t, "it brings stand-ins of its own, with two topics")
 	t.Parallel()
 	both := startWithTopics(t, "orders", "invoices")
 

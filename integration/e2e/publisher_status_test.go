@@ -24,9 +24,7 @@ import (
 // right, it says which one.
 func TestStatusCountsTheSubscriptions(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: policies, and the administration API of the stand-in")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: policies, and the administration API of the stand-in")
 	t.Parallel()
 	issuer := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(issuer.Close)

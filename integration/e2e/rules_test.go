@@ -16,9 +16,7 @@ import (
 // has these rules.
 func TestRulesOfOtherSubscriptionsSelectEvents(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: subscriptions with rules")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: subscriptions with rules")
 	t.Parallel()
 	rules := map[string]sbemu.Rule{
 		"by-subject": {Correlation: &sbemu.Correlation{Subject: "UserDeletedEvent"}},

@@ -17,9 +17,7 @@ import (
 // that position meanwhile.
 func TestScanContinuesAfterTheOplogIsLost(t *testing.T) {
 	needsProcesses(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: the broker must be slow, and the oplog is lost when the test says so")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: the broker must be slow, and the oplog is lost when the test says so")
 	t.Parallel()
 	servers := startWithPolicies(t)
 	r := newRelease(t, servers, "events", shop.New(6000, 61), "PENSTOCK_MAX_INFLIGHT_EVENTS=64", "PENSTOCK_CHECKPOINT_INTERVAL=50ms")

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
@@ -21,9 +20,7 @@ import (
 func TestSecretsInFilesAreRotatedWithoutARestart(t *testing.T) {
 	needsProcesses(t)
 	const events = 1500
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: users of MongoDB and keys of Service Bus")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: users of MongoDB and keys of Service Bus")
 	t.Parallel()
 	policy := sbemu.Policy{Name: "pipeline", Key: "b25l", SecondaryKey: "dHdv", Listen: true, Send: true}
 	embedded := startWith(t, sbemu.Config{

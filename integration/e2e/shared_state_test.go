@@ -97,9 +97,7 @@ func (s *sharing) belongings() (catalog bson.Raw, uuid []byte, jobs int64) {
 func TestRebuildTouchesNoOtherPipeline(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own, with three topics")
-	}
+	needsStandIns(t, "it brings stand-ins of its own, with three topics")
 	servers := startWithTopics(t, "orders", "invoices", "refunds")
 
 	orders, invoices := newSharing(t, servers, "orders", "tallies"), newSharing(t, servers, "invoices", "sums")

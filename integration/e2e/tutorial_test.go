@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
 // The tutorial's repository, and the command that it leaves running.
@@ -33,9 +31,7 @@ const tutorialTimeout = 6 * time.Minute
 func TestTutorialRunsAsWritten(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("the demo runs on the stand-ins only")
-	}
+	needsStandIns(t, "the demo runs on the stand-ins only")
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
 	if err != nil {
 		t.Fatal(err)

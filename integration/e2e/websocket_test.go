@@ -60,9 +60,7 @@ func (p *tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestAMQPOverWebSockets(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
-	if suite.kind != harness.KindEmbedded {
-		t.Skip("it brings stand-ins of its own: a broker with a certificate")
-	}
+	needsStandIns(t, "it brings stand-ins of its own: a broker with a certificate")
 	for _, proxied := range []bool{false, true} {
 		t.Run(map[bool]string{false: "directly", true: "through a proxy"}[proxied], func(t *testing.T) {
 			t.Parallel()

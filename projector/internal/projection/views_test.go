@@ -76,6 +76,16 @@ views:
           Gone: {delete: true}
 `
 
+// shop returns the views of shopViews.
+func shop(t *testing.T) []*projection.Projection {
+	t.Helper()
+	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return projections
+}
+
 // pipeline keeps the parts and the documents of a view, as the store does.
 type pipeline struct {
 	p         *projection.Projection
@@ -204,10 +214,7 @@ func viewEvent(t interface{ Fatal(...any) }, aggregateType, id string, n int64, 
 // of the aggregates one after the other.
 func TestViewDocumentsDependOnPartsOnly(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := shop(t)
 	rapid.Check(t, func(t *rapid.T) {
 		histories := history(t)
 		for _, p := range projections {
@@ -257,10 +264,7 @@ func TestViewDocumentsDependOnPartsOnly(t *testing.T) {
 // TestViewDocument shows the document of a view.
 func TestViewDocument(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := shop(t)
 	l := newPipeline(projections[0])
 	changes := []model.PartChange{
 		l.fold(t, []*event.Event{viewEvent(t, "Customer", "c-1", 1, "Named", bson.D{{Key: "name", Value: "Ann"}})}),
@@ -283,10 +287,7 @@ func TestViewDocument(t *testing.T) {
 // TestViewDefinition compiles stored definitions of views.
 func TestViewDefinition(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := shop(t)
 	for _, p := range projections {
 		again, err := projection.Compile(p.Definition())
 		if err != nil {

@@ -191,10 +191,7 @@ func TestFieldsOfManyPartsDoNotStayInMemory(t *testing.T) {
 // split.
 func TestSplitPartsGiveTheSameDocuments(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := shop(t)
 	rapid.Check(t, func(t *rapid.T) {
 		for _, p := range projections {
 			v, l := p.View(), newPipeline(p)
@@ -225,10 +222,7 @@ func TestSplitPartsGiveTheSameDocuments(t *testing.T) {
 // TestFullness checks how near documents are to the limits of what they show.
 func TestFullness(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := shop(t)
 	embedded, totals := projections[0].View(), setView(t)
 	fullness := func(v model.View, n, size int) float64 {
 		t.Helper()

@@ -232,10 +232,7 @@ func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
 // their events.
 func TestBuildWritesFewLargeReadModelsTogether(t *testing.T) {
 	t.Parallel()
-	w := newFakeStores()
-	for i := range 50 {
-		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 1)...)
-	}
+	w := newFakeStores(histories(50, 1)...)
 	w.size = 1 << 20
 	build1(t, w)
 	if w.together > groupBytes/w.size {
@@ -245,10 +242,7 @@ func TestBuildWritesFewLargeReadModelsTogether(t *testing.T) {
 
 func TestPlanHoldsEveryEventOnce(t *testing.T) {
 	t.Parallel()
-	w := newFakeStores()
-	for i := range 30 {
-		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 4)...)
-	}
+	w := newFakeStores(histories(30, 4)...)
 	workers := newWorkers(t, w, func(o *Options) { o.Ranges = 8 })
 	ranges, total, err := workers.plan(t.Context(), testJob)
 	if err != nil || len(ranges) != 8 || total != 120 {
@@ -294,10 +288,7 @@ func TestUnknownGenerationIsLeftToOtherProcesses(t *testing.T) {
 // package's leak check verifies that.
 func TestBuildEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	w := newFakeStores()
-	for i := range 100 {
-		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 4)...)
-	}
+	w := newFakeStores(histories(100, 4)...)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	requests := 0
 	w.hook = func() error {
@@ -316,10 +307,7 @@ func TestBuildEndsWithItsContext(t *testing.T) {
 
 func TestPositionOfARangeIsNeverAheadOfItsWrites(t *testing.T) {
 	t.Parallel()
-	w := newFakeStores()
-	for i := range 40 {
-		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 3)...)
-	}
+	w := newFakeStores(histories(40, 3)...)
 	workers := newWorkers(t, w)
 	workers.groupHistories = 2
 	s := &checkedSaver{t: t, fakeStores: w}
@@ -363,10 +351,7 @@ func (alwaysLive) Active() bool { return true }
 // group.
 func TestBuildWritesSmallGroupsWhileLiveEventsFlow(t *testing.T) {
 	t.Parallel()
-	w := newFakeStores()
-	for i := range 96 {
-		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 1)...)
-	}
+	w := newFakeStores(histories(96, 1)...)
 	w.page = 100
 	workers := newWorkers(t, w, func(o *Options) { o.Pace = NewPace(PaceOptions{Live: alwaysLive{}, Rest: 0.001}) })
 	workers.groupHistories = 96

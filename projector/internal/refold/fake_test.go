@@ -113,6 +113,15 @@ func historyOf(aggregate string, n int64) []stored {
 	return events
 }
 
+// histories are n events of each of the aggregates a-00, a-01, …
+func histories(aggregates int, n int64) []stored {
+	var events []stored
+	for i := range aggregates {
+		events = append(events, historyOf(fmt.Sprintf("a-%02d", i), n)...)
+	}
+	return events
+}
+
 // sorted returns the current index.
 func (w *fakeStores) sorted() []stored {
 	index := slices.Clone(w.events)

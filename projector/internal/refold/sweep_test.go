@@ -154,10 +154,7 @@ func TestSweepRemovesForeignDocuments(t *testing.T) {
 func TestSweepWaitsTheGracePeriodForTheStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newFakeStores()
-		for i := range 20 {
-			w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 1)...)
-		}
+		w := newFakeStores(histories(20, 1)...)
 		lost := "a-07"
 		time.AfterFunc(20*time.Second, func() {
 			for _, e := range w.events {
@@ -235,10 +232,7 @@ func TestSweepIgnoresTrailingEventsThatBreakTheContract(t *testing.T) {
 // position with the saved counts.
 func TestContinuedRangeCountsEachAggregateOnce(t *testing.T) {
 	t.Parallel()
-	w := newFakeStores()
-	for i := range 60 {
-		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 3)...)
-	}
+	w := newFakeStores(histories(60, 3)...)
 	workers := newWorkers(t, w)
 	workers.groupHistories = 5
 	for name, work := range map[string]func(context.Context, job.Job, span, job.Progress) error{"build": workers.build, "sweep": workers.sweep} {

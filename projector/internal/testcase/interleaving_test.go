@@ -87,7 +87,7 @@ func TestInterleavedRunsFindOrderOfAggregates(t *testing.T) {
 			t.Fatal(file.Problems)
 		}
 		var started []*latest
-		runner := testcase.Runner{
+		runner := &testcase.Runner{
 			Start: func() (testcase.Pipeline, error) {
 				p := &latest{}
 				started = append(started, p)
@@ -95,17 +95,10 @@ func TestInterleavedRunsFindOrderOfAggregates(t *testing.T) {
 			},
 			Projections: projections, Seed: 1,
 		}
-		result, err := runner.Run(t.Context(), file.Cases[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out strings.Builder
-		if err := result.Print(&out); err != nil {
-			t.Fatal(err)
-		}
+		_, out := run(t, runner, file.Cases[0])
 		const says = "  with the events one by one, in the order of lines 7, 9, 6, 8:\n    line 5: v k: last: as given 4, here 3\n"
-		if strings.Contains(out.String(), says) != view {
-			t.Errorf("with a view: %v, and printed\n%s", view, out.String())
+		if strings.Contains(out, says) != view {
+			t.Errorf("with a view: %v, and printed\n%s", view, out)
 		}
 		if !view {
 			continue
@@ -145,22 +138,15 @@ tests:
 	if len(file.Problems) > 0 {
 		t.Fatal(file.Problems)
 	}
-	runner := testcase.Runner{Start: func() (testcase.Pipeline, error) { return &latest{}, nil }, Projections: projections}
-	result, err := runner.Run(t.Context(), file.Cases[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := result.Print(&out); err != nil {
-		t.Fatal(err)
-	}
+	runner := &testcase.Runner{Start: func() (testcase.Pipeline, error) { return &latest{}, nil }, Projections: projections}
+	_, out := run(t, runner, file.Cases[0])
 	const want = `FAIL views_test.yaml:3: much is wrong
     line 6: v k: last: expected 2, got 1
     line 6: v other: expected a document, got nothing; there are documents of k; without a key, and so in no document, are the parts of b, c
     note: Both (line 4) has no aggregateType, and there are rules for it of First, Second: name one
 `
-	if out.String() != want {
-		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
+	if out != want {
+		t.Errorf("printed\n%s\nwant\n%s", out, want)
 	}
 	unknown := testcase.Parse("views_test.yaml", []byte(strings.ReplaceAll(interleavedCase, "{v: {k", "{w: {k")))
 	unknown.Resolve(projections, nil)

@@ -88,6 +88,20 @@ tests:
         expect: {p: {a: {n: 28}}}
 `
 
+// run runs a case, and returns its result also as it is printed.
+func run(t *testing.T, r *testcase.Runner, c *testcase.Case) (testcase.Result, string) {
+	t.Helper()
+	result, err := r.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := result.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	return result, out.String()
+}
+
 // TestEachRunFindsItsDefect checks that each run finds the defect that only it can find,
 // and that the failure names the run.
 func TestEachRunFindsItsDefect(t *testing.T) {
@@ -109,20 +123,13 @@ func TestEachRunFindsItsDefect(t *testing.T) {
 			if len(file.Problems) > 0 {
 				t.Fatal(file.Problems)
 			}
-			runner := testcase.Runner{
+			runner := &testcase.Runner{
 				Start: func() (testcase.Pipeline, error) { return &sum{defect: defect, applied: map[int]bool{}}, nil },
 				Seed:  1,
 			}
-			result, err := runner.Run(t.Context(), file.Cases[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out strings.Builder
-			if err := result.Print(&out); err != nil {
-				t.Fatal(err)
-			}
-			if (len(result.Failures) > 0) != (says != "") || !strings.Contains(out.String(), says) {
-				t.Errorf("printed\n%s", out.String())
+			result, out := run(t, runner, file.Cases[0])
+			if (len(result.Failures) > 0) != (says != "") || !strings.Contains(out, says) {
+				t.Errorf("printed\n%s", out)
 			}
 		})
 	}
@@ -150,18 +157,11 @@ tests:
 	if len(file.Problems) > 0 {
 		t.Fatal(file.Problems)
 	}
-	runner := testcase.Runner{
+	runner := &testcase.Runner{
 		Start:       func() (testcase.Pipeline, error) { return &sum{applied: map[int]bool{}}, nil },
 		Projections: []testcase.Projection{{Name: "p", EventTypes: []string{"E"}}},
 	}
-	result, err := runner.Run(t.Context(), file.Cases[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := result.Print(&out); err != nil {
-		t.Fatal(err)
-	}
+	result, out := run(t, runner, file.Cases[0])
 	want := `FAIL sums_test.yaml:3: much is wrong
     line 9: p a: m: expected 1.5, got nothing
     line 9: p a: at: expected 2026-01-02T03:04:05Z, got nothing
@@ -171,8 +171,8 @@ tests:
     line 14: p a: expected to be parked, and is not
     note: no projection handles Unknown (line 5)
 `
-	if out.String() != want {
-		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
+	if out != want {
+		t.Errorf("printed\n%s\nwant\n%s", out, want)
 	}
 	var junit strings.Builder
 	if err := testcase.WriteJUnit(&junit, []testcase.Result{result}); err != nil {
