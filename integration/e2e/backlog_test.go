@@ -26,37 +26,15 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 	// Its sessions pass through two slots one after the other. On a busy machine each takes
 	// seconds.
 	w := shop.New(300, 31)
-	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-		Programs: suite.services, Dir: t.TempDir(), Projections: w.Projections,
+	ctx, cancel := context.WithTimeout(t.Context(), backlogTimeout)
+	defer cancel()
+	_, projector := startPair(ctx, t, backend, harness.PipelineOptions{
+		Projections: w.Projections,
 		ProjectorEnv: []string{
 			"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),
 			"PENSTOCK_SESSIONS=2", "PENSTOCK_BACKLOG_INTERVAL=1s",
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		processes := pipeline.Running()
-		pipeline.Kill()
-		if t.Failed() {
-			for _, process := range processes {
-				t.Logf("%s:\n%s", process.Name, tail(process.Log))
-			}
-		}
-	})
-	if _, err := pipeline.StartPublisher("publisher"); err != nil {
-		t.Fatal(err)
-	}
-	projector, err := pipeline.StartProjector("projector")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), backlogTimeout)
-	defer cancel()
-	if err := pipeline.AwaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
 	b := backlog{t: t, ctx: ctx, projector: projector}
 	b.await("no session in the beginning", func(m harness.Metrics) bool { return b.shows(m, 0, 0) })
 

@@ -47,37 +47,14 @@ func TestQuarantineAndDeadLettersAreCounted(t *testing.T) {
 		}
 	}
 
-	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-		Programs: suite.services, Dir: t.TempDir(), Projections: w.Projections,
+	publisher, projector := startPair(ctx, t, backend, harness.PipelineOptions{
+		Projections:  w.Projections,
 		PublisherEnv: []string{"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(sender)},
 		ProjectorEnv: []string{
 			"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),
 			"PENSTOCK_BACKLOG_INTERVAL=1s",
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		processes := pipeline.Running()
-		pipeline.Kill()
-		if t.Failed() {
-			for _, process := range processes {
-				t.Logf("%s:\n%s", process.Name, tail(process.Log))
-			}
-		}
-	})
-	publisher, err := pipeline.StartPublisher("publisher")
-	if err != nil {
-		t.Fatal(err)
-	}
-	projector, err := pipeline.StartProjector("projector")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pipeline.AwaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
 	projected := backlog{t: t, ctx: ctx, projector: projector}
 	shows := func(name string, want float64) func(harness.Metrics) bool {
 		return func(m harness.Metrics) bool { return m[name] != nil && m.Sum(name) == want }

@@ -1,21 +1,12 @@
 package e2e_test
 
 import (
-	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/mongoemu"
-	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
-	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
@@ -26,35 +17,16 @@ func TestStatusCountsTheSubscriptions(t *testing.T) {
 	needsProcesses(t)
 	needsStandIns(t, "it brings stand-ins of its own: policies, and the administration API of the stand-in")
 	t.Parallel()
-	issuer := httptest.NewTLSServer(http.NotFoundHandler())
-	t.Cleanup(issuer.Close)
-	trusted := filepath.Join(t.TempDir(), "trusted.pem")
-	if err := os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issuer.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	address, err := proc.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
 	sender := sbemu.Policy{Name: "publisher", Key: "c2VuZC1vbmx5", Send: true}
-	broker, err := sbemu.New(sbemu.Config{
-		TLS:      &sbemu.TLS{Config: &tls.Config{Certificates: issuer.TLS.Certificates, MinVersion: tls.VersionTLS12}, AdminAddress: address},
+	backend, address, trusted := startWithCertificate(t, sbemu.Config{
 		Policies: []sbemu.Policy{{Name: sbemu.DefaultPolicy, Key: sbemu.DefaultKey, Manage: true}, sender},
 		Topics: []sbemu.Topic{{Name: "events", Subscriptions: []sbemu.Subscription{
 			{Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second},
 			{Name: "audit", RequiresSession: true, LockDuration: 30 * time.Second},
 		}}},
 	})
-	if err == nil {
-		err = broker.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = broker.Close() })
-	backend := &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
 	eventStore(t, backend.MongoURI())
-	sendStrangers(t.Context(), t, broker.ConnectionString(), 3)
+	sendStrangers(t.Context(), t, backend.Broker.ConnectionString(), 3)
 
 	status := func(policy, key string, args ...string) harness.Output {
 		t.Helper()

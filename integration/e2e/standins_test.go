@@ -2,6 +2,12 @@ package e2e_test
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -36,6 +43,55 @@ func startWithTopics(t *testing.T, names ...string) *harness.Embedded {
 		topics = append(topics, sbemu.Topic{Name: name, DuplicateDetectionWindow: 10 * time.Minute, Subscriptions: []sbemu.Subscription{subscription}})
 	}
 	return startWith(t, sbemu.Config{Topics: topics})
+}
+
+// startWithCertificate starts the stand-ins, the broker also with WebSockets over TLS and the
+// administration API at address. The file trusted has the certificate, which is valid for
+// 127.0.0.1 and example.com.
+func startWithCertificate(t *testing.T, c sbemu.Config) (backend *harness.Embedded, address, trusted string) {
+	t.Helper()
+	issuer := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(issuer.Close)
+	trusted = filepath.Join(t.TempDir(), "trusted.pem")
+	if err := os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issuer.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address, err := proc.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.TLS = &sbemu.TLS{Config: &tls.Config{Certificates: issuer.TLS.Certificates, MinVersion: tls.VersionTLS12}, AdminAddress: address}
+	return startWith(t, c), address, trusted
+}
+
+// startPair starts a pipeline with one process of each service, and waits until both are
+// ready. They stop at the end of the test; their logs are shown if it has failed.
+func startPair(ctx context.Context, t *testing.T, backend harness.Backend, o harness.PipelineOptions) (publisher, projector *harness.Process) {
+	t.Helper()
+	o.Programs, o.Dir = suite.services, t.TempDir()
+	pipeline, err := harness.NewPipeline(backend, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		processes := pipeline.Running()
+		pipeline.Kill()
+		if t.Failed() {
+			for _, process := range processes {
+				t.Logf("%s:\n%s", process.Name, tail(process.Log))
+			}
+		}
+	})
+	if publisher, err = pipeline.StartPublisher("publisher"); err != nil {
+		t.Fatal(err)
+	}
+	if projector, err = pipeline.StartProjector("projector"); err != nil {
+		t.Fatal(err)
+	}
+	if err := pipeline.AwaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return publisher, projector
 }
 
 // startWith starts the stand-ins. They stop at the end of the test.

@@ -1,14 +1,10 @@
 package e2e_test
 
 import (
-	"crypto/tls"
-	"encoding/pem"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,9 +12,6 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/mongoemu"
-	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
-	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/verify"
@@ -64,30 +57,11 @@ func TestAMQPOverWebSockets(t *testing.T) {
 	for _, proxied := range []bool{false, true} {
 		t.Run(map[bool]string{false: "directly", true: "through a proxy"}[proxied], func(t *testing.T) {
 			t.Parallel()
-			// The test server's certificate is valid for 127.0.0.1 and example.com.
-			issuer := httptest.NewTLSServer(http.NotFoundHandler())
-			t.Cleanup(issuer.Close)
-			trusted := filepath.Join(t.TempDir(), "trusted.pem")
-			if err := os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issuer.Certificate().Raw}), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			address, err := proc.FreeAddress()
-			if err != nil {
-				t.Fatal(err)
-			}
-			broker, err := sbemu.New(sbemu.Config{
-				TLS: &sbemu.TLS{Config: &tls.Config{Certificates: issuer.TLS.Certificates, MinVersion: tls.VersionTLS12}, AdminAddress: address},
+			backend, address, trusted := startWithCertificate(t, sbemu.Config{
 				Topics: []sbemu.Topic{{Name: "events", Record: 1000, Subscriptions: []sbemu.Subscription{{
 					Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second,
 				}}}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := broker.Start(); err != nil {
-				t.Fatal(err)
-			}
-			backend := &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
 			host := address
 			env := []string{"SSL_CERT_FILE=" + trusted, "PENSTOCK_SERVICEBUS_TRANSPORT=websocket"}
 			proxy := &tunnel{to: address}
@@ -97,7 +71,6 @@ func TestAMQPOverWebSockets(t *testing.T) {
 				host = "example.com" // on port 443, which only the proxy can reach
 				env = append(env, "HTTPS_PROXY="+server.URL)
 			}
-			t.Cleanup(func() { _ = broker.Close() })
 			env = append(env, "AZURE_SERVICEBUS_CONNECTION_STRING="+strings.Join([]string{
 				"Endpoint=sb://" + host, "SharedAccessKeyName=" + sbemu.DefaultPolicy, "SharedAccessKey=" + sbemu.DefaultKey,
 			}, ";"))
