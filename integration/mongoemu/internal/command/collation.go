@@ -4,6 +4,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
@@ -35,4 +36,15 @@ func (r *Request) collatedVars(e *Engine, ns store.Namespace, c collated) (expr.
 		}
 		return nil
 	})
+}
+
+// compile compiles the filter of a query on a collection, and returns the variables that
+// it uses.
+func (r *Request) compile(e *Engine, ns store.Namespace, c collated, filter []byte) (*query.Matcher, expr.Vars, error) {
+	vars, err := r.collatedVars(e, ns, c)
+	if err != nil {
+		return nil, vars, err
+	}
+	f, err := query.Compile(filter, vars)
+	return f, vars, err
 }

@@ -79,11 +79,7 @@ func parseDelete(r *Request, ns store.Namespace, doc []byte) (*deleting, error) 
 
 // do executes the statement.
 func (d *deleting) do(ctx context.Context, e *Engine, r *Request) (result session.Result, err error) {
-	vars, err := r.collatedVars(e, d.ns, d.by)
-	if err != nil {
-		return result, err
-	}
-	if d.filter, err = query.Compile(d.q, vars); err != nil {
+	if d.filter, _, err = r.compile(e, d.ns, d.by, d.q); err != nil {
 		return result, err
 	}
 	if r.retryable && d.limit == 0 {

@@ -108,10 +108,7 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 	if f.single && !asked && f.query.Limit > 0 {
 		f.batch = int(f.query.Limit)
 	}
-	if f.vars, err = r.collatedVars(e, f.query.NS, by); err != nil {
-		return f, err
-	}
-	f.query.Filter, err = query.Compile(filter, f.vars)
+	f.query.Filter, f.vars, err = r.compile(e, f.query.NS, by, filter)
 	return f, err
 }
 
@@ -174,11 +171,7 @@ func count(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 	}); err != nil {
 		return err
 	}
-	vars, err := r.collatedVars(e, ns, by)
-	if err != nil {
-		return err
-	}
-	if q.Filter, err = query.Compile(filter, vars); err != nil {
+	if q.Filter, _, err = r.compile(e, ns, by, filter); err != nil {
 		return err
 	}
 	n, err := e.countQuery(ctx, r, q)
@@ -257,13 +250,11 @@ func distinct(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) er
 	if path == nil {
 		return mongoerr.New(40414, "BSON field 'distinct.key' is missing but a required field")
 	}
-	vars, err := r.collatedVars(e, ns, by)
+	compiled, vars, err := r.compile(e, ns, by, filter)
 	if err != nil {
 		return err
 	}
-	if q.Filter, err = query.Compile(filter, vars); err != nil {
-		return err
-	}
+	q.Filter = compiled
 	src, err := e.open(ctx, r, q)
 	if err != nil {
 		return err

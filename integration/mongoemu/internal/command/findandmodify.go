@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/projection"
-	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/session"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
@@ -134,11 +133,7 @@ func (m *modifying) run(ctx context.Context, e *Engine, r *Request, ns store.Nam
 }
 
 func (m *modifying) runRemove(ctx context.Context, e *Engine, r *Request, ns store.Namespace, last *bsonraw.Builder) ([]byte, error) {
-	vars, err := r.collatedVars(e, ns, m.by)
-	if err != nil {
-		return nil, err
-	}
-	filter, err := query.Compile(m.filter, vars)
+	filter, _, err := r.compile(e, ns, m.by, m.filter)
 	if err != nil {
 		return nil, err
 	}

@@ -112,11 +112,7 @@ func (u *updating) do(ctx context.Context, e *Engine, r *Request) (session.Resul
 }
 
 func (u *updating) compile(e *Engine, r *Request) (err error) {
-	vars, err := r.collatedVars(e, u.ns, u.by)
-	if err != nil {
-		return err
-	}
-	if u.filter, err = query.Compile(u.q, vars); err != nil {
+	if u.filter, _, err = r.compile(e, u.ns, u.by, u.q); err != nil {
 		return err
 	}
 	if u.update, err = update.Compile(u.u); err != nil {
