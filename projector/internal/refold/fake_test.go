@@ -113,7 +113,7 @@ func historyOf(aggregate string, n int64) []stored {
 	return events
 }
 
-// histories are n events of each of the aggregates a-00, a-01, …
+// histories are n events of each aggregate, which are named a-00, a-01 and so on.
 func histories(aggregates int, n int64) []stored {
 	var events []stored
 	for i := range aggregates {
