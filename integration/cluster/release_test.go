@@ -171,8 +171,8 @@ func report(t *testing.T, namespace string) {
 	for _, args := range [][]string{
 		{"-n", namespace, "get", "pods,hpa", "-o", "wide"},
 		{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
-		{"-n", namespace, "logs", "-l", "app.kubernetes.io/component=publisher", "--tail=15", "--prefix"},
-		{"-n", namespace, "logs", "-l", "app.kubernetes.io/component=projector", "--tail=15", "--prefix"},
+		{"-n", namespace, "logs", "-l", "app.kubernetes.io/component=publisher", "--all-containers", "--tail=15", "--prefix"},
+		{"-n", namespace, "logs", "-l", "app.kubernetes.io/component=projector", "--all-containers", "--tail=15", "--prefix"},
 		{"-n", namespace, "logs", "deployment/mongo", "--tail=10"},
 	} {
 		out, err := command(context.WithoutCancel(t.Context()), controlplane.Kubectl, args...)

@@ -1,6 +1,7 @@
 package shop_test
 
 import (
+	"bytes"
 	"reflect"
 	"slices"
 	"testing"
@@ -198,5 +199,14 @@ func TestFoldOfViewsDetectsLostAndRepeatedEvents(t *testing.T) {
 	}
 	if len(tried) != 10 {
 		t.Errorf("of ten faults only these were tried: %v", tried)
+	}
+}
+
+func TestProjectionsAreNotShared(t *testing.T) {
+	t.Parallel()
+	before := bytes.Clone(shop.WithViews(1, 1).Projections)
+	_ = append(shop.New(1, 1).Projections, "\nwrong"...)
+	if after := shop.WithViews(1, 1).Projections; !bytes.Equal(before, after) {
+		t.Error("what was appended to the projections without views is in those with views")
 	}
 }
