@@ -99,11 +99,11 @@ func (b *batch) fail(units []*unit, err error) {
 // trouble returns the reasons why units are Pending: each reason once, and only some of
 // them.
 func (b *batch) trouble() error {
-	const most = 3
+	const maxErrors = 3
 	var errs []error
 	seen := make(map[string]bool)
 	for _, u := range b.units {
-		if u.trouble == nil || seen[u.trouble.Error()] || len(errs) == most {
+		if u.trouble == nil || seen[u.trouble.Error()] || len(errs) == maxErrors {
 			continue
 		}
 		seen[u.trouble.Error()] = true

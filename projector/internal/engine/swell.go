@@ -12,14 +12,14 @@ import (
 const (
 	// swellFree is by how many bytes the documents of a round may grow without a turn.
 	swellFree = 1 << 20
-	// swellMost ends the folding of a round that has the turn. The units that are left
+	// maxSwell ends the folding of a round that has the turn. The units that are left
 	// follow in the next round.
-	swellMost = 16 << 20
+	maxSwell = 16 << 20
 )
 
 // takeTurn begins a round, and waits for the turn if the round needs it.
 func (t *track) takeTurn(ctx context.Context) (end func(), err error) {
-	t.waits = t.waits || t.turn && t.swollen > swellMost // units are left
+	t.waits = t.waits || t.turn && t.swollen > maxSwell // units are left
 	t.swollen, t.turn = 0, t.waits
 	if !t.waits {
 		return func() {}, nil
@@ -34,7 +34,7 @@ func (t *track) takeTurn(ctx context.Context) (end func(), err error) {
 }
 
 // full reports whether the round must not fold further units.
-func (t *track) full() bool { return t.swollen > swellMost || t.waits }
+func (t *track) full() bool { return t.swollen > maxSwell || t.waits }
 
 // foldRun folds a unit's run, and reports whether the result may be kept in memory and
 // written in this round. Otherwise the unit is folded again in a round that has the turn.

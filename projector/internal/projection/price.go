@@ -111,20 +111,20 @@ func textSize(v ref.Val) int {
 	return 0
 }
 
-// mostElements is more than any list of a document has. A list that was added to itself again
+// maxElements is more than any list of a document has. A list that was added to itself again
 // and again can have so many that their number overflows.
-const mostElements = 1 << 24
+const maxElements = 1 << 24
 
-// listSize is the number of elements of a list, at most [mostElements]; 0 for any other value.
+// listSize is the number of elements of a list, at most [maxElements]; 0 for any other value.
 func listSize(v ref.Val) int {
 	l, ok := v.(traits.Lister)
 	if !ok {
 		return 0
 	}
-	if n, _ := l.Size().(types.Int); n >= 0 && n < mostElements {
+	if n, _ := l.Size().(types.Int); n >= 0 && n < maxElements {
 		return int(n)
 	}
-	return mostElements
+	return maxElements
 }
 
 // sortWork is the work to sort one of n elements.

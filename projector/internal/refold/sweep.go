@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// candidatesMost bounds the aggregates that wait for the end of the grace, pagesMost
+	// maxCandidates bounds the aggregates that wait for the end of the grace, maxPages
 	// the pages of heads that wait for them.
-	candidatesMost = 10_000
-	pagesMost      = 1024
+	maxCandidates = 10_000
+	maxPages      = 1024
 	// foldSingly is how many aggregates of a page are read one by one. If there are more,
 	// their whole range is read.
 	foldSingly = 16
@@ -149,7 +149,7 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 		page := s.pages[0]
 		if len(page.behind) > 0 {
 			if wait := time.Until(page.due); wait > 0 {
-				if !all && s.candidates < candidatesMost && len(s.pages) < pagesMost {
+				if !all && s.candidates < maxCandidates && len(s.pages) < maxPages {
 					return nil
 				}
 				if err := backoff.Wait(ctx, wait); err != nil {

@@ -147,7 +147,7 @@ func (i *Inference) starterFor(aggregateType string, taken map[string]bool) star
 
 // starterName derives a name from an aggregate type: UserAccount becomes userAccount.
 func starterName(aggregateType string) string {
-	const most = 40
+	const maxLength = 40
 	var b strings.Builder
 	for i, r := range aggregateType {
 		switch {
@@ -156,7 +156,7 @@ func starterName(aggregateType string) string {
 		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9':
 			b.WriteRune(r)
 		}
-		if b.Len() == most {
+		if b.Len() == maxLength {
 			break
 		}
 	}
