@@ -23,7 +23,7 @@ import (
 // If no message can be read, or most events fail in a projection, nothing is dead-lettered.
 // The projector says why. After a restart with the right settings, every read model is right.
 func TestWrongProjectorDeadLettersNothing(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for name, test := range map[string]struct {
 		env     string
 		replace [2]string

@@ -156,7 +156,7 @@ func (s *scenario) sweeps(after time.Time) map[string]int {
 // sequence. If ids only increase, lost events with successors are covered too, because only
 // sweeps find them.
 func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for _, sequence := range []string{"strict", "increasing"} {
 		runScene(t, sequence, func(t *testing.T) {
 			t.Helper()

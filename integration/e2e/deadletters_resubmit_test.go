@@ -87,7 +87,7 @@ func (s *scenario) setAside(client *azservicebus.Client, session, reason string)
 // store in order, and no message goes to other subscriptions of the topic. The command
 // removes a message only if every read model has its event, and says why the others stay.
 func TestDeadLettersAreResubmitted(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for _, sequence := range []string{"strict", "increasing"} {
 		runScene(t, sequence, func(t *testing.T) {
 			t.Helper()

@@ -255,7 +255,7 @@ func (s *scenario) emptySubscription() {
 // brought up to date from the event store, beside live events, both by a sweep alone and by
 // the command.
 func TestReadModelsAreRestoredToAnEarlierTime(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for _, byCommand := range []bool{true, false} {
 		runScene(t, map[bool]string{true: "by the command", false: "by a sweep"}[byCommand], func(t *testing.T) {
 			t.Helper()
@@ -291,7 +291,7 @@ func TestReadModelsAreRestoredToAnEarlierTime(t *testing.T) {
 // database loses no event, and that the page's procedure handles a rebuild that was
 // promoted after the backup.
 func TestStateIsRestoredToAnEarlierTime(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for _, rebuilt := range []bool{false, true} {
 		runScene(t, map[bool]string{false: "same generation", true: "rebuilt since"}[rebuilt], func(t *testing.T) {
 			t.Helper()

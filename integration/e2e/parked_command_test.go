@@ -82,7 +82,7 @@ func (s *scenario) count(aggregate string) string {
 // aggregates, retry them without a next event, and discard them without loss, in both kinds
 // of sequence.
 func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for _, sequence := range []string{"strict", "increasing"} {
 		runScene(t, sequence, func(t *testing.T) {
 			t.Helper()

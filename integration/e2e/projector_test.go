@@ -60,7 +60,7 @@ func (s *scenario) loseLocks() {
 // repeated event must not be mistaken for an applied one. The SDK's receiver can deliver a
 // successor first, so each receiver has its own run.
 func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for _, receiver := range []string{"amqp", "sdk"} {
 		runScene(t, receiver, func(t *testing.T) {
 			t.Helper()

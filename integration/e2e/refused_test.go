@@ -16,7 +16,7 @@ import (
 // publishes all others in the same term. The projectors read the missing events from the
 // event store.
 func TestTopicRefusesEventsPermanently(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for _, condition := range []string{"amqp:not-allowed", "com.microsoft:argument-error"} {
 		runScene(t, condition, func(t *testing.T) {
 			t.Helper()
@@ -96,7 +96,7 @@ func TestTopicRefusesEventsPermanently(t *testing.T) {
 // A failover of the namespace: for a while it answers every request with not-found. Both
 // services continue afterwards without a restart, because they have worked before.
 func TestNamespaceRefusesAllRequestsTemporarily(t *testing.T) {
-	inParallel(t)
+	scenesInParallel(t)
 	for _, condition := range []string{"amqp:not-found", "amqp:unauthorized-access"} {
 		runScene(t, condition, func(t *testing.T) {
 			t.Helper()

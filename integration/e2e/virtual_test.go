@@ -27,8 +27,8 @@ var bubbles sync.Map
 // stand-ins and the build allows it, as processes otherwise.
 func scene(t *testing.T, run func(t *testing.T)) {
 	t.Helper()
-	inParallel(t)
-	if !virtualTime || suite.kind != harness.KindEmbedded {
+	scenesInParallel(t)
+	if !inVirtualTime() {
 		run(t)
 		return
 	}
@@ -38,6 +38,18 @@ func scene(t *testing.T, run func(t *testing.T)) {
 		defer bubbles.Delete(t)
 		run(t)
 	})
+}
+
+func inVirtualTime() bool { return virtualTime && suite.kind == harness.KindEmbedded }
+
+// scenesInParallel is like inParallel for a scene, or for a test with scenes. In virtual time one
+// scene runs at a time: while its goroutines wait for a mutex of an SDK that another test holds,
+// its time would advance.
+func scenesInParallel(t *testing.T) {
+	t.Helper()
+	if !inVirtualTime() {
+		inParallel(t)
+	}
 }
 
 // runScene runs a scenario as a subtest.
