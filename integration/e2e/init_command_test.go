@@ -76,6 +76,10 @@ func TestInitWritesProjectionsThatRun(t *testing.T) {
 	if _, stderr := run(2, "init", "--to=first_test.yaml", "--sample=0"); !strings.Contains(stderr, "--to is") || !strings.Contains(stderr, "--sample is 0") {
 		t.Errorf("wrong flags: %s", stderr)
 	}
+	stdout, _ := run(0, "init", "--lookup=ownersWithAccounts", "--from=owners", "--join=accounts", "--by=owner", "--as=held")
+	if !strings.Contains(stdout, `db.createView("ownersWithAccounts", "owners", [`) || !strings.Contains(stdout, `foreignField: "owner", as: "held"`) {
+		t.Errorf("printed %s", stdout)
+	}
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(written) {
 		t.Errorf("the file has changed: %v", err)
 	}
