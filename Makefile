@@ -44,7 +44,8 @@ UNIT = $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... 
 LEAN = -vet=off -ldflags='-s -w'
 # Many tests wait, so more of them run at once than there are cores.
 CORES := $(or $(shell grep -c ^processor /proc/cpuinfo 2>/dev/null),2)
-WIDE   = -p $(shell echo $$((2 * $(CORES)))) -parallel $(shell echo $$((4 * $(CORES))))
+AT_ONCE = -p $(shell echo $$((2 * $(CORES))))
+WIDE    = $(AT_ONCE) -parallel $(shell echo $$((4 * $(CORES))))
 # A bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
 VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=0 go test -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
 
@@ -61,9 +62,9 @@ test: ## Run the tests in minutes: unit and property tests, the end-to-end scena
 
 .PHONY: test-all
 test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), the scenarios that need processes, random histories 31 to 100 (half an hour)
-	@echo "=== unit and property tests, the long ones too$(if $(RACE), (under the race detector)) (8 minutes)"
+	@echo "=== unit and property tests, the long ones too$(if $(RACE), (under the race detector)) (9 minutes)"
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
-	@$(GO_TEST) $(RACE) $(LEAN) -timeout 10m $(UNIT)
+	@$(GO_TEST) $(RACE) $(LEAN) $(AT_ONCE) -timeout 20m $(UNIT)
 	@echo "=== elections, with the figures that the race detector would spoil (a minute)"
 	@CGO_ENABLED=0 go test $(LEAN) -timeout 10m -run 'Election|TermsNeverOverlap' -v ./publisher/internal/leader
 	@echo "=== all end-to-end scenarios: those that need processes run as processes, the others in virtual time (5 minutes)"
