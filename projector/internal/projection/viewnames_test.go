@@ -9,29 +9,27 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // TestViewRefusesFieldsOfItsOwn has elements with fields that the document has already. It
 // would have them twice, or MongoDB would refuse every later change of the document.
 func TestViewRefusesFieldsOfItsOwn(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("view.yaml", []byte(`
+	p := projectiontest.One(t, `
 views:
   - name: v
     collection: v
     from:
       - {aggregateType: A, each: part.lines, key: "'k'", keep: fields, on: {E: {set: {lines: payload.lines}}}, totals: {number: {count: true}}}
       - {aggregateType: B, key: "'k'", as: others, on: {E: {set: {x: "1"}}}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	for name, says := range map[string]string{
 		"sku": "", "documents": "", "_id": "_id is also one", "lastUpdatedAt": "lastUpdatedAt is also one", "parts": "parts is also one",
 		"others": "others is also one", "number": "number is also one", "$inc": "starts with $", "a.b": "has a dot", "": "it is empty",
 	} {
 		ev := viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "lines", Value: bson.A{bson.D{{Key: name, Value: 1}}}}})
-		f := projections[0].Fold(nil, []*event.Event{ev})
+		f := p.Fold(nil, []*event.Event{ev})
 		if says == "" && f.Err != nil || says != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), says)) {
 			t.Errorf("an element with the field %q: %v", name, f.Err)
 		}
@@ -67,16 +65,13 @@ func TestViewInGoRefusesFieldsOfItsOwn(t *testing.T) {
 // TestKeysOfViews has keys that are the _id of a document, and keys that cannot be one.
 func TestKeysOfViews(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("view.yaml", []byte(`
+	p := projectiontest.One(t, `
 views:
   - name: v
     collection: v
     from:
       - {aggregateType: A, key: part.key, as: others, on: {E: {set: {key: payload.key}}}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	id := bson.NewObjectID()
 	for _, test := range []struct {
 		key        any
@@ -96,12 +91,12 @@ views:
 		{key: bson.Timestamp{T: 1}, says: "the key is timestamp, and a key is a text"},
 		{key: bson.D{}, says: "and a key is a text"},
 	} {
-		f := projections[0].Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "key", Value: test.key}})})
+		f := p.Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "key", Value: test.key}})})
 		switch {
 		case test.says == "" && f.Err != nil:
 			t.Errorf("%v: %v", test.key, f.Err)
 		case test.says == "":
-			if keys := projections[0].View().Keys(f.Document); len(keys) != 1 || keys[0] != test.want {
+			if keys := p.View().Keys(f.Document); len(keys) != 1 || keys[0] != test.want {
 				t.Errorf("%v gives %q, want %q", test.key, keys, test.want)
 			}
 		case f.Err == nil || !strings.Contains(f.Err.Error(), test.says):
@@ -112,20 +107,17 @@ views:
 
 func TestNullAddsNothingToASet(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("view.yaml", []byte(`
+	p := projectiontest.One(t, `
 views:
   - name: v
     collection: v
     from:
       - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {all: {set: part.x}}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := projections[0].View()
+`)
+	v := p.View()
 	var changes []model.PartChange
 	for id, x := range map[string]any{"a": bson.A{int64(2), nil, int64(1)}, "b": nil} {
-		f := projections[0].Fold(nil, []*event.Event{viewEvent(t, "A", id, 1, "E", bson.D{{Key: "x", Value: x}})})
+		f := p.Fold(nil, []*event.Event{viewEvent(t, "A", id, 1, "E", bson.D{{Key: "x", Value: x}})})
 		if f.Err != nil {
 			t.Fatal(f.Err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // others is a collection with two documents that are none of Penstock's.
@@ -48,19 +48,16 @@ func (*others) Save(context.Context, bson.Raw, map[string]int64) error { return 
 // collection of a view. An error would end the verification of all other documents.
 func TestOtherDocumentsOfAViewAreFindings(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("view.yaml", []byte(`
+	view := projectiontest.One(t, `
 views:
   - name: v
     collection: v
     from:
       - {aggregateType: A, key: "'k'", as: parts_, on: {E: {set: {x: "1"}}}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	o := &others{}
 	w := &Worker{options: Options{Views: o, Listing: o, Findings: o, Logger: zerolog.Nop()}, now: time.Now}
-	p := newPass(w, job.Job{ID: "j"}, &engine.Target{Projection: projections[0]}, Params{Sample: 1}, position{}, nil, o)
+	p := newPass(w, job.Job{ID: "j"}, &engine.Target{Projection: view}, Params{Sample: 1}, position{}, nil, o)
 	if err := p.viewDocuments(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
