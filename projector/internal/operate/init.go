@@ -46,11 +46,7 @@ func (c *initCommand) tests() string {
 
 func (c *initCommand) run(ctx context.Context, e *Environment) error {
 	if c.Lookup.View != "" {
-		text, err := c.Lookup.text()
-		if err == nil {
-			_, err = io.WriteString(e.stdout, text)
-		}
-		if err != nil {
+		if _, err := io.WriteString(e.stdout, c.Lookup.text()); err != nil {
 			return fmt.Errorf("print the view: %w", err)
 		}
 		return nil

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -44,30 +43,21 @@ func (l *lookup) validate() error {
 }
 
 // text returns the commands.
-func (l *lookup) text() (string, error) {
+func (l *lookup) text() string {
 	as := cmp.Or(l.As, l.Join)
+	return fmt.Sprintf(`db.getCollection(%s).createIndex({%s: 1})
+db.createView(%s, %s, [
+  {$lookup: {from: %s, localField: "_id", foreignField: %s, as: %s}},
+  {$set: {%s: {$size: %s}}},
+])
+`, quoted(l.Join), quoted(l.By), quoted(l.View), quoted(l.From), quoted(l.Join), quoted(l.By), quoted(as), quoted(as+"Count"), quoted("$"+as))
+}
+
+// quoted is a literal of mongosh, which is JavaScript.
+func quoted(text string) string {
 	var b strings.Builder
-	for _, line := range []struct {
-		format string
-		values []any
-	}{
-		{"db.getCollection(%s).createIndex({%s: 1})\n", []any{l.Join, l.By}},
-		{"db.createView(%s, %s, [\n", []any{l.View, l.From}},
-		{"  {$lookup: {from: %s, localField: \"_id\", foreignField: %s, as: %s}},\n", []any{l.Join, l.By, as}},
-		{"  {$set: {%s: {$size: %s}}},\n", []any{as + "Count", "$" + as}},
-		{"])\n", nil},
-	} {
-		quoted := make([]any, len(line.values))
-		for i, v := range line.values {
-			var text bytes.Buffer
-			e := json.NewEncoder(&text)
-			e.SetEscapeHTML(false)
-			if err := e.Encode(v); err != nil {
-				return "", err
-			}
-			quoted[i] = strings.TrimSuffix(text.String(), "\n")
-		}
-		fmt.Fprintf(&b, line.format, quoted...)
-	}
-	return b.String(), nil
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // A text has no error.
+	return strings.TrimSuffix(b.String(), "\n")
 }
