@@ -125,8 +125,8 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		Large:       r.IntN(3),
 	}
 	if r.IntN(20) == 0 {
-		// A busy pipeline. A history costs as much as it has events, and faults find as much
-		// with few.
+		// Few pipelines are busy: the CPU time of a history grows with its events, and faults
+		// find as many defects with few events.
 		p.Pause /= 3
 	}
 	p.Pause *= time.Duration(p.Writers)

@@ -13,8 +13,8 @@ import (
 
 // viewsTemplate has the views of a pipeline. In groups, an account moves to another document
 // with almost every event, and a poison event parks its part. In steps, an account contributes
-// to several documents, each of which all accounts change all the time. They have the fields of
-// the first account, in the order of the ids.
+// to several documents, each of which all accounts change all the time. Each document has the
+// fields of the account whose id sorts first.
 const viewsTemplate = `views:
   - name: groups
     collection: groups

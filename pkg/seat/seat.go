@@ -67,9 +67,9 @@ func Take(directory, name, identity string) (dead []string, err error) {
 // process already.
 func take(path, identity, boot string) (lock *flock.Flock, dead []string, err error) {
 	lock = flock.New(path, flock.SetPermissions(0o600))
-	if taken, err := lock.TryLock(); err != nil {
+	if locked, err := lock.TryLock(); err != nil {
 		return nil, nil, fmt.Errorf("lock %s: %w", path, err)
-	} else if !taken {
+	} else if !locked {
 		return nil, nil, nil
 	}
 	text, err := os.ReadFile(path)

@@ -21,8 +21,8 @@ func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, l
 }
 
 // remove receives messages from the front of the queue until it has seen the wanted ones,
-// completes these and unlocks the others. It receives limit messages or maxBytes at most. It calls done with the reason of each removed
-// message.
+// completes these and unlocks the others. It receives limit messages or maxBytes at most, and
+// calls done with the reason of each removed message.
 func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit int, logger zerolog.Logger, done func(reason string)) (removed int, err error) {
 	var others []Message
 	defer func() {
