@@ -53,13 +53,13 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := c.pod(0, visits(t, 1))
-	p.deliver(c.store(names(200)...))
+	p.deliver(c.store(names(1500)...))
 	if lines, err := c.watch(new(printed))(); err != nil || lines != "projection visits builds no generation; generation 1 is live\n" {
 		t.Errorf("without a rebuild: %q, %v", lines, err)
 	}
 	p.stop()
 
-	slow := c.pod(20, visits(t, 2))
+	slow := c.pod(300, visits(t, 2))
 	c.await("generation 2 built", func(e *generation.Entry) bool { return e.Building != nil })
 	var bars printed
 	cancelled := c.watch(&bars)
