@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -85,12 +86,12 @@ func (j handlerJudge) Good(projection, eventType string) {
 	j.rules.Good(guard.Rule{Projection: projection, EventType: eventType})
 }
 
-func (j handlerJudge) Bad(failure *projection.Error) engine.Judgement {
+func (j handlerJudge) Bad(failure *projection.Error) model.Judgement {
 	id := event.MessageID(failure.AggregateID, failure.EventID)
-	verdict, first := j.rules.Bad(guard.Rule{Projection: failure.Projection, EventType: failure.EventType}, id)
+	judgement, first := j.rules.Bad(guard.Rule{Projection: failure.Projection, EventType: failure.EventType}, id)
 	if first {
 		j.log.Error().Err(failure).Str("projection", failure.Projection).Str("eventType", failure.EventType).Str("reason", string(failure.Reason)).
 			Msg("a projection fails for most recent events of a type; their aggregates are parked and resume by themselves when the projection is corrected")
 	}
-	return engine.Judgement(verdict)
+	return judgement
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/rs/zerolog"
@@ -24,8 +23,8 @@ import (
 
 // processor is the part of [engine.Engine] that handling uses.
 type processor interface {
-	Process(ctx context.Context, events []*event.Event, gaps engine.Gaps) ([]engine.Result, error)
-	Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]engine.Result, error)
+	Process(ctx context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error)
+	Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]model.Verdict, error)
 }
 
 // storedEvents reads the events that messages stand for.
@@ -73,7 +72,7 @@ type held struct {
 }
 
 // Handle is Handle with the session's engine.
-func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
 	return h.handle(ctx, h.engine, batch, attempt)
 }
 
@@ -81,13 +80,6 @@ func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain
 // last event may exceed it. Events that were too large for the topic might not fit into
 // memory together.
 const maxClaimBytes = 4 << 20
-
-// gaps translates how far an attempt goes to the engine's terms.
-var gaps = map[drain.Attempt]engine.Gaps{
-	drain.Hold:   engine.Hold,
-	drain.Repair: engine.Repair,
-	drain.GiveUp: engine.Park,
-}
 
 // unread are the claim checks of one aggregate that a call could not redeem, and the later
 // events of that aggregate.
@@ -104,16 +96,16 @@ type unread struct {
 // Handle redeems the claim checks of a batch and passes the events to the engine. If a
 // claim check cannot be redeemed, Handle holds back the later events of its aggregate:
 // projecting them would skip that event.
-func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
 	return h.handle(ctx, h.engine, batch, attempt)
 }
 
-func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
 	h.live.Begin()
 	defer h.live.End()
 	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
-	verdicts := make([]drain.Verdict, len(batch))
+	verdicts := make([]model.Verdict, len(batch))
 	traced := h.begin(ctx, batch)
 	defer func() { end(traced, batch, verdicts) }()
 	ctx = traced.In(ctx)
@@ -132,13 +124,13 @@ func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delive
 			stuck.add(ev, i)
 			continue
 		case full != "" && full == ev.AggregateID:
-			verdicts[i].Outcome = drain.Deferred
+			verdicts[i].Outcome = model.Deferred
 			continue
 		case claim:
 			span := traced.Of(ev.AggregateID, ev.EventID)
 			whole, err := stored.event(span.In(ctx), i)
 			if errors.Is(err, errReadsFull) {
-				full, verdicts[i].Outcome = ev.AggregateID, drain.Deferred
+				full, verdicts[i].Outcome = ev.AggregateID, model.Deferred
 				continue
 			}
 			if err != nil {
@@ -154,11 +146,8 @@ func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delive
 		places = append(places, i)
 	}
 	if len(events) > 0 {
-		results, err := e.Process(ctx, events, gaps[attempt])
-		h.report(ctx, err, len(events))
-		for i, result := range results {
-			verdicts[places[i]] = verdict(result, err)
-		}
+		decided, err := e.Process(ctx, events, attempt)
+		h.place(ctx, verdicts, places, decided, err)
 	}
 	for _, c := range unredeemed {
 		h.settle(ctx, c, verdicts, attempt)
@@ -192,31 +181,39 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 // settle sets the verdicts of the claim checks that could not be redeemed and of the events
 // after them. On the last attempt it parks the aggregate, unless an earlier event of the
 // aggregate is not finished.
-func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdict, attempt drain.Attempt) {
-	finished := c.before < 0 || verdicts[c.before].Outcome == drain.Done || verdicts[c.before].Outcome == drain.Poison
-	if attempt == drain.GiveUp && finished && h.trustStore && c.reason == projection.ReasonMissing {
+func (h *handler) settle(ctx context.Context, c *unread, verdicts []model.Verdict, attempt model.Attempt) {
+	finished := c.before < 0 || verdicts[c.before].Outcome == model.Done || verdicts[c.before].Outcome == model.Poison
+	if attempt == model.GiveUp && finished && h.trustStore && c.reason == projection.ReasonMissing {
 		// Parking would let whoever sends the message stop the aggregate. Its later events
 		// do not depend on an event that does not exist.
 		for _, place := range c.places {
-			verdicts[place] = drain.Verdict{Outcome: drain.Retry, Err: c.err}
+			verdicts[place] = model.Verdict{Outcome: model.Retry, Err: c.err}
 		}
-		verdicts[c.places[0]] = drain.Verdict{Outcome: drain.Poison, Reason: deadletter.ReasonNotStored, Err: c.err}
+		verdicts[c.places[0]] = model.Verdict{Outcome: model.Poison, Reason: deadletter.ReasonNotStored, Err: c.err}
 		return
 	}
-	if attempt == drain.GiveUp && finished {
-		results, err := h.engine.Park(ctx, c.events, c.reason, c.err)
-		h.report(ctx, err, len(c.events))
-		for i, result := range results {
-			verdicts[c.places[i]] = verdict(result, err)
-		}
+	if attempt == model.GiveUp && finished {
+		decided, err := h.engine.Park(ctx, c.events, c.reason, c.err)
+		h.place(ctx, verdicts, c.places, decided, err)
 		return
 	}
-	v := drain.Verdict{Outcome: drain.Retry, Err: c.err}
+	v := model.Verdict{Outcome: model.Retry, Err: c.err}
 	if c.reason == projection.ReasonMissing {
-		v.Outcome, v.Missing = drain.Gap, c.events[0].EventID
+		v.Outcome, v.Missing = model.Gap, c.events[0].EventID
 	}
 	for _, place := range c.places {
 		verdicts[place] = v
+	}
+}
+
+// place puts the engine's verdicts into their places. err is the reason of a Retry.
+func (h *handler) place(ctx context.Context, verdicts []model.Verdict, places []int, decided []model.Verdict, err error) {
+	h.report(ctx, err, len(decided))
+	for i, v := range decided {
+		if v.Outcome == model.Retry {
+			v.Err = err
+		}
+		verdicts[places[i]] = v
 	}
 }
 
@@ -240,24 +237,4 @@ func ofPromotion(err error) bool {
 		return !slices.ContainsFunc(joined.Unwrap(), func(part error) bool { return !ofPromotion(part) })
 	}
 	return errors.Is(err, engine.ErrPaused) || errors.Is(err, model.ErrSuperseded)
-}
-
-// verdict translates the engine's result for draining. err is the reason of a pending
-// result.
-func verdict(r engine.Result, err error) drain.Verdict {
-	switch r.Verdict {
-	case engine.Done:
-		return drain.Verdict{Outcome: drain.Done, Answered: r.Answered}
-	case engine.Held:
-		return drain.Verdict{Outcome: drain.Gap, Missing: r.Missing, Err: fmt.Errorf("event %d is missing", r.Missing)}
-	case engine.Poison:
-		v := drain.Verdict{Outcome: drain.Poison, Reason: "poison"}
-		for _, cause := range r.Causes {
-			v.Reason = string(cause.Reason)
-			v.Err = errors.Join(v.Err, cause)
-		}
-		return v
-	default:
-		return drain.Verdict{Outcome: drain.Retry, Answered: r.Answered, Err: err}
-	}
 }

@@ -27,33 +27,33 @@ import (
 
 // fakeEngine returns prepared results by event id; events without one are done.
 type fakeEngine struct {
-	results map[int64]engine.Result
+	results map[int64]model.Verdict
 	err     error
 	seen    []*event.Event
-	gaps    engine.Gaps
+	attempt model.Attempt
 	// parked has the ids of events that were parked unread, by reason.
 	parked map[projection.Reason][]int64
 }
 
-func (e *fakeEngine) Park(_ context.Context, events []*event.Event, reason projection.Reason, _ error) ([]engine.Result, error) {
-	results := make([]engine.Result, len(events))
+func (e *fakeEngine) Park(_ context.Context, events []*event.Event, reason projection.Reason, _ error) ([]model.Verdict, error) {
+	results := make([]model.Verdict, len(events))
 	for i, ev := range events {
 		if e.parked == nil {
 			e.parked = make(map[projection.Reason][]int64)
 		}
 		e.parked[reason] = append(e.parked[reason], ev.EventID)
-		results[i].Verdict = engine.Done
+		results[i].Outcome = model.Done
 	}
 	return results, nil
 }
 
-func (e *fakeEngine) Process(_ context.Context, events []*event.Event, gaps engine.Gaps) ([]engine.Result, error) {
-	e.seen, e.gaps = events, gaps
-	results := make([]engine.Result, len(events))
+func (e *fakeEngine) Process(_ context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
+	e.seen, e.attempt = events, attempt
+	results := make([]model.Verdict, len(events))
 	for i, ev := range events {
 		result, ok := e.results[ev.EventID]
 		if !ok {
-			result.Verdict = engine.Done
+			result.Outcome = model.Done
 		}
 		results[i] = result
 	}
@@ -95,8 +95,8 @@ func delivery(aggregate string, id int64, claim bool) *drain.Delivery {
 	return d
 }
 
-func outcomes(verdicts []drain.Verdict) []drain.Outcome {
-	var all []drain.Outcome
+func outcomes(verdicts []model.Verdict) []model.Outcome {
+	var all []model.Outcome
 	for _, v := range verdicts {
 		all = append(all, v.Outcome)
 	}
@@ -108,29 +108,29 @@ func TestVerdicts(t *testing.T) {
 	cause := &projection.Error{Projection: "users", AggregateID: "a", EventID: 3, Reason: projection.ReasonExpression, Err: errors.New("no such key")}
 	eng := &fakeEngine{
 		err: errors.New("no primary"),
-		results: map[int64]engine.Result{
-			1: {Verdict: engine.Done, Answered: true},
-			2: {Verdict: engine.Pending},
-			3: {Verdict: engine.Poison, Causes: []*projection.Error{cause}},
-			4: {Verdict: engine.Held, Missing: 2},
+		results: map[int64]model.Verdict{
+			1: {Outcome: model.Done, Answered: true},
+			2: {Outcome: model.Retry},
+			3: {Outcome: model.Poison, Reason: string(cause.Reason), Err: cause},
+			4: {Outcome: model.Gap, Missing: 2},
 		},
 	}
 	h := &handler{engine: eng, log: zerolog.Nop()}
-	verdicts := h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false), delivery("b", 2, false), delivery("c", 3, false), delivery("d", 4, false)}, drain.Repair)
-	want := []drain.Outcome{drain.Done, drain.Retry, drain.Poison, drain.Gap}
+	verdicts := h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false), delivery("b", 2, false), delivery("c", 3, false), delivery("d", 4, false)}, model.Repair)
+	want := []model.Outcome{model.Done, model.Retry, model.Poison, model.Gap}
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
 		t.Fatalf("outcomes %v, want %v", got, want)
 	}
 	if !verdicts[0].Answered {
 		t.Error("a written event counts as found")
 	}
-	if !errors.Is(verdicts[1].Err, eng.err) || verdicts[2].Reason != "expression" || !errors.Is(verdicts[2].Err, cause) || verdicts[3].Err == nil {
+	if !errors.Is(verdicts[1].Err, eng.err) || verdicts[2].Reason != "expression" || !errors.Is(verdicts[2].Err, cause) {
 		t.Errorf("verdicts %+v", verdicts)
 	}
 	if verdicts[3].Missing != 2 {
 		t.Errorf("the gap lacks event %d, want 2", verdicts[3].Missing)
 	}
-	if eng.gaps != engine.Repair {
+	if eng.attempt != model.Repair {
 		t.Error("the engine was not asked to repair")
 	}
 }
@@ -151,8 +151,8 @@ func TestWaitForAPromotionIsNotLoggedAsAWarning(t *testing.T) {
 		"a lost store":            {fmt.Errorf("write: %w", errors.Join(errors.New("connection reset"))), "warn"},
 	} {
 		var log bytes.Buffer
-		h := &handler{engine: &fakeEngine{err: test.err, results: map[int64]engine.Result{1: {}}}, log: zerolog.New(&log)}
-		h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false)}, drain.Hold)
+		h := &handler{engine: &fakeEngine{err: test.err, results: map[int64]model.Verdict{1: {}}}, log: zerolog.New(&log)}
+		h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false)}, model.Hold)
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"level":"`+test.want+`"`) {
 			t.Errorf("%s: logged %q, want level %s", name, got, test.want)
 		}
@@ -169,8 +169,8 @@ func TestClaimChecks(t *testing.T) {
 		delivery("b", 12, true), delivery("b", 13, true),
 		delivery("c", 20, false), delivery("c", 21, true),
 	}
-	verdicts := h.Handle(t.Context(), batch, drain.Hold)
-	want := []drain.Outcome{drain.Done, drain.Gap, drain.Gap, drain.Retry, drain.Retry, drain.Done, drain.Done}
+	verdicts := h.Handle(t.Context(), batch, model.Hold)
+	want := []model.Outcome{model.Done, model.Gap, model.Gap, model.Retry, model.Retry, model.Done, model.Done}
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
@@ -185,7 +185,7 @@ func TestClaimChecks(t *testing.T) {
 		t.Errorf("the engine saw %v", seen)
 	}
 	eng.seen = nil
-	h.Handle(t.Context(), batch[1:3], drain.Hold)
+	h.Handle(t.Context(), batch[1:3], model.Hold)
 	if eng.seen != nil {
 		t.Error("the engine was called without events")
 	}
@@ -196,21 +196,21 @@ func TestClaimChecks(t *testing.T) {
 func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary"), 22: eventstore.ErrNotFound}
-	eng := &fakeEngine{results: map[int64]engine.Result{21: {Verdict: engine.Pending}}}
+	eng := &fakeEngine{results: map[int64]model.Verdict{21: {Outcome: model.Retry}}}
 	h := &handler{engine: eng, events: store, log: zerolog.Nop()}
 	batch := []*drain.Delivery{
 		delivery("a", 1, false), delivery("a", 2, true), delivery("a", 3, false),
 		delivery("b", 12, true), delivery("b", 13, true),
 		delivery("c", 21, false), delivery("c", 22, true),
 	}
-	want := []drain.Outcome{drain.Done, drain.Done, drain.Done, drain.Done, drain.Done, drain.Retry, drain.Gap}
-	if got := outcomes(h.Handle(t.Context(), batch, drain.GiveUp)); !slices.Equal(got, want) {
+	want := []model.Outcome{model.Done, model.Done, model.Done, model.Done, model.Done, model.Retry, model.Gap}
+	if got := outcomes(h.Handle(t.Context(), batch, model.GiveUp)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 	if !slices.Equal(eng.parked[projection.ReasonMissing], []int64{2, 3}) || !slices.Equal(eng.parked[projection.ReasonUnavailable], []int64{12, 13}) {
 		t.Errorf("parked %v", eng.parked)
 	}
-	if eng.gaps != engine.Park {
+	if eng.attempt != model.GiveUp {
 		t.Error("the engine was not asked to park")
 	}
 }
@@ -235,16 +235,16 @@ func TestOnlyTheEventStoreIsTrusted(t *testing.T) {
 		delivery("a", 1, false), delivery("a", 2, false), delivery("a", 3, false), delivery("a", 4, false),
 		delivery("b", 11, false), delivery("c", 20, true),
 	}
-	for attempt, want := range map[drain.Attempt][]drain.Outcome{
-		drain.Hold:   {drain.Done, drain.Done, drain.Gap, drain.Gap, drain.Done, drain.Done},
-		drain.GiveUp: {drain.Done, drain.Done, drain.Poison, drain.Retry, drain.Done, drain.Done},
+	for attempt, want := range map[model.Attempt][]model.Outcome{
+		model.Hold:   {model.Done, model.Done, model.Gap, model.Gap, model.Done, model.Done},
+		model.GiveUp: {model.Done, model.Done, model.Poison, model.Retry, model.Done, model.Done},
 	} {
 		eng.seen = nil
 		verdicts := h.Handle(t.Context(), batch, attempt)
 		if got := outcomes(verdicts); !slices.Equal(got, want) {
 			t.Errorf("outcomes %v, want %v", got, want)
 		}
-		if attempt == drain.GiveUp && verdicts[2].Reason != "not_in_event_store" {
+		if attempt == model.GiveUp && verdicts[2].Reason != "not_in_event_store" {
 			t.Errorf("the reason is %q", verdicts[2].Reason)
 		}
 		for _, ev := range eng.seen {
@@ -257,7 +257,7 @@ func TestOnlyTheEventStoreIsTrusted(t *testing.T) {
 		t.Errorf("parked %v", eng.parked)
 	}
 	// An outage is no reason to set a message aside.
-	if got := outcomes(h.Handle(t.Context(), []*drain.Delivery{delivery("b", 12, false)}, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Retry}) {
+	if got := outcomes(h.Handle(t.Context(), []*drain.Delivery{delivery("b", 12, false)}, model.Hold)); !slices.Equal(got, []model.Outcome{model.Retry}) {
 		t.Errorf("outage: %v", got)
 	}
 }
@@ -271,16 +271,16 @@ func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 		delivery("b", 10, true), delivery("b", 11, false),
 		delivery("c", 20, false),
 	}
-	want := []drain.Outcome{drain.Done, drain.Done, drain.Deferred, drain.Deferred, drain.Deferred, drain.Deferred, drain.Done}
-	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, want) {
+	want := []model.Outcome{model.Done, model.Done, model.Deferred, model.Deferred, model.Deferred, model.Deferred, model.Done}
+	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 	if len(eng.seen) != 3 {
 		t.Errorf("the engine saw %d events", len(eng.seen))
 	}
 	// The deferred events are handled when the batch comes again.
-	want = []drain.Outcome{drain.Done, drain.Done, drain.Done, drain.Done}
-	if got := outcomes(h.Handle(t.Context(), batch[2:6], drain.Hold)); !slices.Equal(got, want) {
+	want = []model.Outcome{model.Done, model.Done, model.Done, model.Done}
+	if got := outcomes(h.Handle(t.Context(), batch[2:6], model.Hold)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 }
@@ -291,15 +291,15 @@ type sleepingEngine struct {
 	now, max atomic.Int32
 }
 
-func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ engine.Gaps) ([]engine.Result, error) {
+func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ model.Attempt) ([]model.Verdict, error) {
 	if now := e.now.Add(1); now > e.max.Load() {
 		e.max.Store(now)
 	}
 	<-time.After(time.Second)
 	e.now.Add(-1)
-	results := make([]engine.Result, len(events))
+	results := make([]model.Verdict, len(events))
 	for i := range results {
-		results[i].Verdict = engine.Done
+		results[i].Outcome = model.Done
 	}
 	return results, nil
 }
@@ -349,14 +349,14 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 			var sessions sync.WaitGroup
 			for n := range 10 {
 				sessions.Go(func() {
-					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, test.claim)}, drain.Hold)
+					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, test.claim)}, model.Hold)
 				})
 			}
 			<-time.After(time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, test.claim)}, drain.Hold))
-			if late := got[0] == drain.Retry; late != (test.least < 10) {
+			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, test.claim)}, model.Hold))
+			if late := got[0] == model.Retry; late != (test.least < 10) {
 				t.Errorf("a batch with an event of %d bytes ends with %v", test.size, got)
 			}
 			sessions.Wait()
@@ -380,17 +380,17 @@ func TestSmallReadsPassLargeOnes(t *testing.T) {
 		t.Fatal("the memory is taken")
 	}
 	batch := []*drain.Delivery{delivery("a", 1, false), delivery("a", 2, false), delivery("b", 1, false)}
-	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Done, drain.Done, drain.Done}) {
+	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, []model.Outcome{model.Done, model.Done, model.Done}) {
 		t.Errorf("small events: %v", got)
 	}
 	h.large.Release(largestEvent + smallRead)
 	h.events, h.trustStore = sizedStore{1 << 20}, false
 	batch = []*drain.Delivery{delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false)}
-	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Done, drain.Done, drain.Done}) {
+	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, []model.Outcome{model.Done, model.Done, model.Done}) {
 		t.Errorf("large events: %v", got)
 	}
 	h.large.TryAcquire(smallRead)
-	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, []drain.Outcome{drain.Done, drain.Deferred, drain.Deferred}) {
+	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, []model.Outcome{model.Done, model.Deferred, model.Deferred}) {
 		t.Errorf("large events without memory: %v", got)
 	}
 }
@@ -402,11 +402,11 @@ type blockingEngine struct {
 	cause error
 }
 
-func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ engine.Gaps) ([]engine.Result, error) {
+func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ model.Attempt) ([]model.Verdict, error) {
 	_, e.dated = ctx.Deadline()
 	<-ctx.Done()
 	e.cause = context.Cause(ctx)
-	return make([]engine.Result, len(events)), e.cause
+	return make([]model.Verdict, len(events)), e.cause
 }
 
 // TestCallEndsInTimeWithoutADeadline checks that a call ends when its time is up, and that
@@ -419,8 +419,8 @@ func TestCallEndsInTimeWithoutADeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		verdicts := h.Handle(ctx, []*drain.Delivery{delivery("a", 1, false)}, drain.Hold)
-		if took := time.Since(start); took != time.Second || verdicts[0].Outcome != drain.Retry {
+		verdicts := h.Handle(ctx, []*drain.Delivery{delivery("a", 1, false)}, model.Hold)
+		if took := time.Since(start); took != time.Second || verdicts[0].Outcome != model.Retry {
 			t.Errorf("after %s %+v", took, verdicts)
 		}
 		if eng.dated || !errors.Is(eng.cause, context.DeadlineExceeded) {

@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -201,13 +202,13 @@ func (p *clusterPod) deliver(documents []any) {
 		events[i] = &ev
 	}
 	for len(events) > 0 {
-		results, err := p.engine.Process(p.t.Context(), events, engine.Repair)
+		results, err := p.engine.Process(p.t.Context(), events, model.Repair)
 		if p.t.Context().Err() != nil {
 			p.t.Fatalf("%d events were not projected: %v", len(events), err)
 		}
 		var pending []*event.Event
 		for i, r := range results {
-			if r.Verdict != engine.Done {
+			if r.Outcome != model.Done {
 				pending = append(pending, events[i])
 			}
 		}

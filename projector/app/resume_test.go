@@ -297,12 +297,12 @@ func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) erro
 				continue
 			}
 			w.mu.Lock()
-			gaps := engine.Gaps(w.random.IntN(3))
+			attempt := model.Attempt(w.random.IntN(3))
 			w.mu.Unlock()
-			results, _ := eng.Process(ctx, batch, gaps)
+			results, _ := eng.Process(ctx, batch, attempt)
 			w.mu.Lock()
 			for i, ev := range batch {
-				if v := results[i].Verdict; v == engine.Done || v == engine.Poison {
+				if v := results[i].Outcome; v == model.Done || v == model.Poison {
 					w.acked[ev.AggregateID][ev.EventID] = true
 				}
 			}

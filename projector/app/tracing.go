@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // trace opens the tracer of the process.
@@ -41,14 +42,14 @@ func (h *handler) begin(ctx context.Context, batch []*drain.Delivery) *tracing.E
 }
 
 // end ends the spans of a batch.
-func end(events *tracing.Events, batch []*drain.Delivery, verdicts []drain.Verdict) {
+func end(events *tracing.Events, batch []*drain.Delivery, verdicts []model.Verdict) {
 	if events == nil {
 		return
 	}
 	for i, d := range batch {
 		v := verdicts[i]
 		span := events.Of(d.Event.AggregateID, d.Event.EventID)
-		if v.Outcome == drain.Gap || v.Outcome == drain.Deferred {
+		if v.Outcome == model.Gap || v.Outcome == model.Deferred {
 			// The event waits, which is no error.
 			v.Err = nil
 		}

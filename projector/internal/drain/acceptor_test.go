@@ -19,7 +19,7 @@ import (
 // setup is a running acceptor with a fake broker.
 type setup struct {
 	broker *fakeBroker
-	model  *model
+	model  *readModels
 	stop   context.CancelFunc
 	done   chan error
 	reg    *prometheus.Registry
@@ -27,7 +27,7 @@ type setup struct {
 
 // start runs an acceptor until the bubble's test ends. change may change the
 // options.
-func start(t *testing.T, broker *fakeBroker, m *model, change func(*drain.Options)) *setup {
+func start(t *testing.T, broker *fakeBroker, m *readModels, change func(*drain.Options)) *setup {
 	t.Helper()
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
@@ -89,7 +89,7 @@ func TestDrainsManySessionsInOrder(t *testing.T) {
 			broker.send(key, key, ids(1, 25)...)
 			want[key] = 25
 		}
-		s := start(t, broker, newModel(4*time.Millisecond), nil)
+		s := start(t, broker, newReadModels(4*time.Millisecond), nil)
 		took := s.settled(t, 10*time.Second)
 		s.model.applies(t, want)
 		t.Logf("1,000 events in 40 sessions over 4 slots: %s, %d accepts", took, broker.accepts)
@@ -104,7 +104,7 @@ func TestDrainsWithLongRoundTrips(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.rtt = 200 * time.Millisecond
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots = 1 })
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.Slots = 1 })
 		for i := range 4 {
 			key := fmt.Sprint("far-", i)
 			broker.send(key, key, ids(1, 600)...)
@@ -125,7 +125,7 @@ func TestConnectsWithLongRoundTripsWhenIdle(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				connected := make(chan struct{})
-				s := start(t, newFakeBroker(rtt, time.Minute), newModel(time.Millisecond), func(o *drain.Options) {
+				s := start(t, newFakeBroker(rtt, time.Minute), newReadModels(time.Millisecond), func(o *drain.Options) {
 					o.Connected = func() { close(connected) }
 				})
 				begin := time.Now()
@@ -148,7 +148,7 @@ func TestStopsFastWhenIdle(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.send("a", "a", 1)
-		s := start(t, broker, newModel(time.Millisecond), nil)
+		s := start(t, broker, newReadModels(time.Millisecond), nil)
 		s.settled(t, time.Second)
 		pause(t.Context(), 10*time.Second)
 		begin := time.Now()
@@ -164,7 +164,7 @@ func TestStopFinishesReceivedMessages(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.send("a", "a", ids(1, 50)...)
-		s := start(t, broker, newModel(time.Second), nil)
+		s := start(t, broker, newReadModels(time.Second), nil)
 		pause(t.Context(), 200*time.Millisecond)
 		s.end(t)
 		s.model.applies(t, map[string]int64{"a": 50})
@@ -179,7 +179,7 @@ func TestDrainTimeout(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.send("a", "a", 1)
-		m := newModel(time.Minute)
+		m := newReadModels(time.Minute)
 		s := start(t, broker, m, func(o *drain.Options) { o.DrainTimeout = 3 * time.Second })
 		pause(t.Context(), time.Second)
 		begin := time.Now()
@@ -197,7 +197,7 @@ func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots = 32 })
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.Slots = 32 })
 		for i := range 32 {
 			key := fmt.Sprint("burst-", i)
 			broker.send(key, key, 1)
@@ -230,7 +230,7 @@ func TestIdleSessionsReleaseTheirSlots(t *testing.T) {
 			key := fmt.Sprint("first-", i)
 			broker.send(key, key, 1)
 		}
-		s := start(t, broker, newModel(time.Millisecond), nil)
+		s := start(t, broker, newReadModels(time.Millisecond), nil)
 		s.settled(t, time.Second)
 		pause(t.Context(), time.Second)
 		if held := len(broker.held()); held != 2 {
@@ -256,7 +256,7 @@ func TestBusySessionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.SessionTenure = 1, 10*time.Second
 		})
 		want := map[string]int64{"a": 3000, "b": 3000}
@@ -286,7 +286,7 @@ func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 			}
 			return nil
 		}
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots, o.Connections = 16, 1 })
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.Slots, o.Connections = 16, 1 })
 		broker.send("a", "a", 1)
 		pause(t.Context(), time.Minute)
 		broker.mu.Lock()
@@ -304,7 +304,7 @@ func TestConnectionWithAnOldKeyIsReplacedBeforeTheNextAccept(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots, o.Connections = 16, 2 })
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.Slots, o.Connections = 16, 2 })
 		for round := range 3 {
 			for i := range 40 {
 				id := fmt.Sprintf("%d-%d", round, i)
@@ -331,14 +331,14 @@ func TestRefusalEndsOnlyAStart(t *testing.T) {
 		refusal := func() error { return &azservicebus.Error{Code: azservicebus.CodeUnauthorizedAccess} }
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)
 		broker.acceptErr = refusal
-		s := start(t, broker, newModel(0), nil)
+		s := start(t, broker, newReadModels(0), nil)
 		if err := <-s.done; !errors.Is(err, drain.ErrRefused) {
 			t.Errorf("Run: %v", err)
 		}
 
 		broker = newFakeBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
-		s = start(t, broker, newModel(0), nil)
+		s = start(t, broker, newReadModels(0), nil)
 		s.settled(t, time.Second)
 		broker.mu.Lock()
 		broker.acceptErr = refusal

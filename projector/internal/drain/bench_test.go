@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Both benchmarks drain a broker with round trips of 4 ms into a store with writes of 4
@@ -30,7 +31,7 @@ func fill(broker *fakeBroker, n, sessions, aggregates int) {
 func BenchmarkPlainLoop(b *testing.B) {
 	broker := newFakeBroker(benchRTT, time.Hour)
 	fill(broker, b.N, 64, 1000)
-	m := newModel(benchLatency)
+	m := newReadModels(benchLatency)
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
 		b.Fatal(err)
@@ -62,7 +63,7 @@ func BenchmarkPlainLoop(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			m.Handle(b.Context(), []*drain.Delivery{{Event: ev}}, drain.Hold)
+			m.Handle(b.Context(), []*drain.Delivery{{Event: ev}}, model.Hold)
 			ctx, cancel = context.WithTimeout(b.Context(), time.Second)
 			if err := session.CompleteMessage(ctx, messages[0], nil); err != nil {
 				b.Fatal(err)
@@ -130,7 +131,7 @@ func drainAll(b *testing.B, broker *fakeBroker) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newModel(benchLatency), Reader: reader})
+	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newReadModels(benchLatency), Reader: reader})
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()

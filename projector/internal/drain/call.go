@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 const (
@@ -27,7 +29,7 @@ type call struct {
 	lanes []*lane
 	// batch has the events of the call, lane by lane.
 	batch    []*Delivery
-	verdicts []Verdict
+	verdicts []model.Verdict
 	begun    time.Time
 	cancel   context.CancelFunc
 }
@@ -84,9 +86,9 @@ func (s *session) finish(work context.Context, c *call) {
 	}
 	if len(c.verdicts) != len(c.batch) {
 		s.log.Error().Int("events", len(c.batch)).Int("results", len(c.verdicts)).Msg("number of results differs from the number of events; retrying the events")
-		c.verdicts = make([]Verdict, len(c.batch))
+		c.verdicts = make([]model.Verdict, len(c.batch))
 	}
-	if slices.ContainsFunc(c.verdicts, func(v Verdict) bool { return v.Answered }) {
+	if slices.ContainsFunc(c.verdicts, func(v model.Verdict) bool { return v.Answered }) {
 		s.lanes.failures.answered(s.active)
 	}
 	finished := s.lanes.apply(c, s.active)

@@ -41,7 +41,7 @@ func TestRareLargeMessagesHardlyReduceTheCredit(t *testing.T) {
 				}
 				want[key] = perSession
 			}
-			s := start(t, broker, newModel(time.Millisecond), nil)
+			s := start(t, broker, newReadModels(time.Millisecond), nil)
 			s.settled(t, time.Minute)
 			s.model.applies(t, want)
 			s.end(t)
@@ -76,7 +76,7 @@ func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
 				want[key] = to
 			}
 		}
-		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) {
+		s := start(t, broker, newReadModels(50*time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.BufferBytes = sessions, bufferBytes
 		})
 		send(1, 10, 100)

@@ -14,7 +14,7 @@ func TestGapTimeoutCountsAcrossTenures(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		broker.send("bucket", "a", 3)
 		broker.send("bucket", "a", 2)
 		s := start(t, broker, m, func(o *drain.Options) {
@@ -34,7 +34,7 @@ func TestGapTimeoutCountsWhileOtherSessionsAreDrained(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		const sessions, tenure, parkAfter = 8, 2 * time.Second, time.Second
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		for i := range sessions {
 			broker.send(fmt.Sprint("bucket-", i), fmt.Sprint("aggregate-", i), 2)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // A slot sends heartbeats only while the calls of its handler return.
@@ -17,7 +18,7 @@ func TestHeartbeat(t *testing.T) {
 		broker.lockFor = 10 * time.Minute
 		heartbeat := &heartbeat{}
 		h := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
-		s := start(t, broker, newModel(0), func(o *drain.Options) {
+		s := start(t, broker, newReadModels(0), func(o *drain.Options) {
 			o.Slots, o.Handler = 1, h
 			o.Heartbeat = func(int) drain.Heartbeat { return heartbeat }
 		})
@@ -41,12 +42,12 @@ func TestHeartbeat(t *testing.T) {
 // stuck is a handler that ignores its context until it is released.
 type stuck struct{ begun, release chan struct{} }
 
-func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ drain.Attempt) []drain.Verdict {
+func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ model.Attempt) []model.Verdict {
 	close(h.begun)
 	<-h.release
-	verdicts := make([]drain.Verdict, len(batch))
+	verdicts := make([]model.Verdict, len(batch))
 	for i := range verdicts {
-		verdicts[i].Outcome = drain.Done
+		verdicts[i].Outcome = model.Done
 	}
 	return verdicts
 }

@@ -1,6 +1,10 @@
 package drain
 
-import "time"
+import (
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
 
 // lane is one aggregate in a session: its distinct events, ascending.
 type lane struct {
@@ -70,7 +74,7 @@ const (
 )
 
 // attempts are the attempts for each kind.
-var attempts = [...]Attempt{fresh: Hold, retrying: Hold, repairing: Repair, givingUp: GiveUp}
+var attempts = [...]model.Attempt{fresh: model.Hold, retrying: model.Hold, repairing: model.Repair, givingUp: model.GiveUp}
 
 func (s *lanes) kind(l *lane, now time.Time) kind {
 	switch {

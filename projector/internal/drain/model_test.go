@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 var errStore = errors.New("store is not able to")
 
-// model applies events to a watermark per aggregate, like a guarded write: it reads the
+// readModels applies events to a watermark per aggregate, like a guarded write: it reads the
 // watermark, waits, and writes only if the watermark is still the same.
-type model struct {
+type readModels struct {
 	latency time.Duration
 	// store holds the number of events of each aggregate in the event store.
 	store map[string]int64
@@ -39,22 +40,22 @@ type model struct {
 	applied   map[string][]int64
 	parked    map[string]bool
 	problems  []string
-	// deaf makes the model write after its context has ended, like a write that is
+	// deaf makes it write after its context has ended, like a write that is
 	// already in flight.
 	deaf bool
 	// increasing is set if event ids only increase, so that a missing id is not a gap.
 	increasing bool
 }
 
-func newModel(latency time.Duration) *model {
-	return &model{
+func newReadModels(latency time.Duration) *readModels {
+	return &readModels{
 		latency: latency, failing: make(map[string]bool),
 		lost: make(map[string]int64), givenUp: make(map[string]string), givenUpAt: make(map[string]time.Time), head: make(map[string]int64), store: make(map[string]int64), poison: make(map[string]int64),
 		watermark: make(map[string]int64), applied: make(map[string][]int64), parked: make(map[string]bool),
 	}
 }
 
-func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+func (m *readModels) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
 	m.mu.Lock()
 	from := make(map[string]int64)
 	for i, d := range batch {
@@ -67,11 +68,11 @@ func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, attempt dra
 	if m.deaf {
 		pause(context.Background(), m.latency)
 	} else if pause(ctx, m.latency); ctx.Err() != nil {
-		return make([]drain.Verdict, len(batch))
+		return make([]model.Verdict, len(batch))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	verdicts := make([]drain.Verdict, len(batch))
+	verdicts := make([]model.Verdict, len(batch))
 	stale := make(map[string]bool)
 	for key, v := range from {
 		// The guard: the watermark must be the one that was read.
@@ -82,11 +83,11 @@ func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, attempt dra
 		switch {
 		case m.waits(key) && id > m.watermark[key]:
 			m.head[key] = max(m.head[key], id)
-			verdicts[i] = drain.Verdict{Outcome: drain.Done}
+			verdicts[i] = model.Verdict{Outcome: model.Done}
 		case stale[key] || m.failing[key] || m.down || m.transient != nil && m.transient():
 			stale[key] = true
-			verdicts[i] = drain.Verdict{Outcome: drain.Retry, Err: errStore}
-			if attempt == drain.GiveUp && m.failing[key] && !m.down {
+			verdicts[i] = model.Verdict{Outcome: model.Retry, Err: errStore}
+			if attempt == model.GiveUp && m.failing[key] && !m.down {
 				verdicts[i] = m.giveUp(key, id, "unavailable")
 			}
 		default:
@@ -96,56 +97,56 @@ func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, attempt dra
 	return verdicts
 }
 
-func (m *model) apply(key string, id int64, attempt drain.Attempt) drain.Verdict {
+func (m *readModels) apply(key string, id int64, attempt model.Attempt) model.Verdict {
 	switch v := m.watermark[key]; {
 	case m.parked[key], id <= v:
-		return drain.Verdict{Outcome: drain.Done}
+		return model.Verdict{Outcome: model.Done}
 	case m.increasing:
 		return m.project(key, id, id)
-	case id > v+1 && (attempt == drain.Hold || m.store[key] < id-1 || m.lost[key] > v && m.lost[key] < id):
-		if attempt == drain.GiveUp {
+	case id > v+1 && (attempt == model.Hold || m.store[key] < id-1 || m.lost[key] > v && m.lost[key] < id):
+		if attempt == model.GiveUp {
 			return m.giveUp(key, id, "missing")
 		}
-		return drain.Verdict{Outcome: drain.Gap, Missing: v + 1}
+		return model.Verdict{Outcome: model.Gap, Missing: v + 1}
 	default:
 		return m.project(key, v+1, id)
 	}
 }
 
 // project applies the events up to that of the delivery.
-func (m *model) project(key string, from, id int64) drain.Verdict {
+func (m *readModels) project(key string, from, id int64) model.Verdict {
 	for v := from; v <= id; v++ {
 		if m.poison[key] == v {
 			m.parked[key] = true
 			if v < id {
-				return drain.Verdict{Outcome: drain.Done}
+				return model.Verdict{Outcome: model.Done}
 			}
-			return drain.Verdict{Outcome: drain.Poison, Reason: "expression", Err: errors.New("no such key")}
+			return model.Verdict{Outcome: model.Poison, Reason: "expression", Err: errors.New("no such key")}
 		}
 		m.applied[key] = append(m.applied[key], v)
 		m.watermark[key] = v
 	}
-	return drain.Verdict{Outcome: drain.Done, Answered: true}
+	return model.Verdict{Outcome: model.Done, Answered: true}
 }
 
 // giveUp parks an aggregate until it is resumed.
-func (m *model) giveUp(key string, id int64, reason string) drain.Verdict {
+func (m *readModels) giveUp(key string, id int64, reason string) model.Verdict {
 	m.givenUp[key], m.head[key] = reason, max(m.head[key], id)
 	m.givenUpAt[key] = time.Now()
-	return drain.Verdict{Outcome: drain.Done}
+	return model.Verdict{Outcome: model.Done}
 }
 
 // reason returns the reason why an aggregate was given up; empty if it was not.
-func (m *model) reason(key string) string {
+func (m *readModels) reason(key string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.givenUp[key]
 }
 
-func (m *model) waits(key string) bool { return m.givenUp[key] != "" }
+func (m *readModels) waits(key string) bool { return m.givenUp[key] != "" }
 
 // resume folds the aggregates that were given up from the event store.
-func (m *model) resume() {
+func (m *readModels) resume() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key := range m.givenUp {
@@ -157,7 +158,7 @@ func (m *model) resume() {
 }
 
 // check returns an error unless each aggregate has exactly its events 1 to want.
-func (m *model) check(want map[string]int64) error {
+func (m *readModels) check(want map[string]int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.problems {
@@ -178,7 +179,7 @@ func (m *model) check(want map[string]int64) error {
 }
 
 // applies fails the test if check returns an error.
-func (m *model) applies(t *testing.T, want map[string]int64) {
+func (m *readModels) applies(t *testing.T, want map[string]int64) {
 	t.Helper()
 	if err := m.check(want); err != nil {
 		t.Error(err)
@@ -186,7 +187,7 @@ func (m *model) applies(t *testing.T, want map[string]int64) {
 }
 
 // gaveUpNone fails the test if an aggregate was given up.
-func (m *model) gaveUpNone(t *testing.T) {
+func (m *readModels) gaveUpNone(t *testing.T) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,21 +197,21 @@ func (m *model) gaveUpNone(t *testing.T) {
 }
 
 // fail makes all writes of an aggregate fail, or ends that.
-func (m *model) fail(key string, fails bool) {
+func (m *readModels) fail(key string, fails bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.failing[key] = fails
 }
 
 // outage makes every write fail, or ends that.
-func (m *model) outage(down bool) {
+func (m *readModels) outage(down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.down = down
 }
 
 // recover ends all failures.
-func (m *model) recover() {
+func (m *readModels) recover() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.down = false

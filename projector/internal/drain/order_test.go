@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // chaos is a random choice of the faults and sizes of a run.
@@ -78,7 +79,7 @@ func (c chaos) run(t *testing.T) error {
 	percent := func(n int) bool { return random.IntN(100) < n }
 	broker := newFakeBroker(c.rtt, c.lock)
 	broker.moment, broker.again, broker.direct = c.moment, c.again, c.direct
-	m := newModel(c.latency)
+	m := newReadModels(c.latency)
 	m.deaf, m.increasing = c.deaf, c.increasing
 	if c.increasing {
 		c.missing, c.holes = 0, false // If ids only increase, a missing event is not detected.
@@ -216,18 +217,18 @@ func TestAnyInterleavingTakesEffectOnceAndInOrder(t *testing.T) {
 // withholding is a handler that reports a gap for the aggregates in lacks until the test
 // removes them, like a handler that cannot read an event for a while.
 type withholding struct {
-	*model
+	*readModels
 	lacks sync.Map
 }
 
-func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
-	var verdicts []drain.Verdict
+func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
+	var verdicts []model.Verdict
 	for _, d := range batch {
 		if _, lacks := w.lacks.Load(d.Event.AggregateID); lacks {
-			verdicts = append(verdicts, drain.Verdict{Outcome: drain.Gap, Missing: 1})
+			verdicts = append(verdicts, model.Verdict{Outcome: model.Gap, Missing: 1})
 			continue
 		}
-		verdicts = append(verdicts, w.model.Handle(ctx, []*drain.Delivery{d}, attempt)...)
+		verdicts = append(verdicts, w.readModels.Handle(ctx, []*drain.Delivery{d}, attempt)...)
 	}
 	return verdicts
 }
@@ -241,9 +242,9 @@ func TestLaterEventsDoNotOvertakeReleasedEvents(t *testing.T) {
 		t.Helper()
 		const held, events = 4, 20
 		broker.lockFor = 30 * time.Second
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		m.increasing = true
-		h := &withholding{model: m}
+		h := &withholding{readModels: m}
 		h.lacks.Store("hot", true)
 		h.lacks.Store("other", true)
 		s := start(t, broker, m, func(o *drain.Options) {

@@ -74,7 +74,7 @@ func TestPauseReleasesEverySessionAndReceivesNothing(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		p, want := newPaused(), make(map[string]int64)
-		s := start(t, broker, newModel(4*time.Millisecond), func(o *drain.Options) { o.Pausing = p })
+		s := start(t, broker, newReadModels(4*time.Millisecond), func(o *drain.Options) { o.Pausing = p })
 		keys := []string{"a", "b", "c", "d", "e", "f"}
 		for round := range int64(3) {
 			for _, key := range keys {

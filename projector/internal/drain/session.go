@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/workers"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // ending is the reason why a session ended.
@@ -226,7 +227,7 @@ func (s *session) deadLetter(work context.Context, d *Delivery) bool {
 	s.invalid.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).EmbedObject(originOf(d.message)).Msg("message is not an event; dead-lettered")
 	round := s.settler.begin(work)
 	defer round.end()
-	round.settle(d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
+	round.settle(d, model.Verdict{Outcome: model.Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 func TestSessionRenewsItsLock(t *testing.T) {
@@ -31,7 +32,7 @@ func TestSessionRenewsItsLock(t *testing.T) {
 		broker.send("a", "a", 1)
 		var failing atomic.Bool
 		failing.Store(true)
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		m.transient = failing.Load
 		s := start(t, broker, m, func(o *drain.Options) { o.SessionTenure = time.Hour })
 		pause(t.Context(), 10*time.Minute)
@@ -62,7 +63,7 @@ func TestLostLockEndsTheSession(t *testing.T) {
 				lose(broker)
 				broker.send("a", "a", 1)
 				h := &blocked{began: make(chan time.Time, 1), ended: make(chan error, 1)}
-				s := start(t, broker, newModel(0), func(o *drain.Options) { o.Handler = h })
+				s := start(t, broker, newReadModels(0), func(o *drain.Options) { o.Handler = h })
 				began := <-h.began
 				if err := <-h.ended; !errors.Is(err, drain.ErrLockLost) {
 					t.Errorf("the work ended with %v", err)
@@ -86,7 +87,7 @@ type blocked struct {
 	ended chan error
 }
 
-func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ drain.Attempt) []drain.Verdict {
+func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ model.Attempt) []model.Verdict {
 	select {
 	case h.began <- time.Now():
 	default:
@@ -98,7 +99,7 @@ func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ drain.A
 		default:
 		}
 	}
-	return make([]drain.Verdict, len(batch))
+	return make([]model.Verdict, len(batch))
 }
 
 func TestInvalidAndPoisonMessagesAreDeadLettered(t *testing.T) {
@@ -108,7 +109,7 @@ func TestInvalidAndPoisonMessagesAreDeadLettered(t *testing.T) {
 		broker.sendBody("bucket", "no event", []byte("{}"))
 		broker.send("bucket", "a", ids(1, 6)...)
 		broker.send("bucket", "b", ids(1, 6)...)
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		m.poison["a"] = 3
 		s := start(t, broker, m, nil)
 		s.settled(t, time.Second)
@@ -125,7 +126,7 @@ func TestGapIsRepaired(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		m.store["a"] = 9
 		broker.send("bucket", "a", 4, 5, 9)
 		broker.send("bucket", "b", ids(1, 5)...)
@@ -143,7 +144,7 @@ func TestLastingGapDelaysNoOtherAggregate(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		// Events behind a gap, more than a session holds, are sent before and after
 		// events that can be applied.
 		broker.send("bucket", "stuck", ids(2, 1500)...)
@@ -177,7 +178,7 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 		t.Helper()
 		broker.settleDelay = time.Minute
 		broker.send("a", "a", ids(1, 20)...)
-		s := start(t, broker, newModel(time.Millisecond), nil)
+		s := start(t, broker, newReadModels(time.Millisecond), nil)
 		pause(t.Context(), time.Second)
 		begin := time.Now()
 		s.end(t)
@@ -195,7 +196,7 @@ func TestEachRepeatedDeliveryIsSettled(t *testing.T) {
 		for range 3 {
 			broker.send("a", "a", ids(1, 20)...)
 		}
-		s := start(t, broker, newModel(time.Millisecond), nil)
+		s := start(t, broker, newReadModels(time.Millisecond), nil)
 		if took := s.settled(t, time.Second); took > 200*time.Millisecond {
 			t.Errorf("settling took %s", took)
 		}
@@ -212,7 +213,7 @@ func TestWaitingSettlementsKeepTheirFullTimeout(t *testing.T) {
 		t.Helper()
 		broker.settleDelay = 2 * time.Second
 		broker.send("a", "a", ids(1, 600)...)
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
 		s.settled(t, 25*time.Second)
 		if held := broker.timesHeld("a"); held != 1 {
 			t.Errorf("the session was accepted %d times: settlements were given up", held)
@@ -229,7 +230,7 @@ func TestUnansweredSettlementsTimeOutTogether(t *testing.T) {
 		t.Helper()
 		broker.settleDelay = time.Hour
 		broker.send("a", "a", ids(1, 600)...)
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
 		pause(t.Context(), 5*time.Second)
 		if held := broker.timesHeld("a"); held != 2 {
 			t.Errorf("the session was accepted %d times, want 2", held)
@@ -262,7 +263,7 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 			return nil
 		}
 		broker.send("a", "a", ids(1, 20)...)
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.SessionHold = time.Hour })
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.SessionHold = time.Hour })
 		s.settled(t, 5*time.Second)
 		if held := broker.timesHeld("a"); held != 2 {
 			t.Errorf("the session was accepted %d times, want 2", held)
@@ -278,7 +279,7 @@ func TestSlowHandlerReceivesNoMoreMessages(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		s := start(t, broker, newModel(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
+		s := start(t, broker, newReadModels(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
 		broker.send("a", "a", ids(1, 400)...)
 		s.settled(t, time.Minute)
 		s.model.applies(t, map[string]int64{"a": 400})
@@ -293,7 +294,7 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) {
+		s := start(t, broker, newReadModels(50*time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.BufferBytes = 1, 1<<20
 			// The session estimates the sizes of messages, so it must not end early.
 			o.SessionIdle = 30 * time.Millisecond
@@ -352,7 +353,7 @@ func TestMessagesThatWaitForTheStoreAreBounded(t *testing.T) {
 				}
 				var failing atomic.Bool
 				failing.Store(true)
-				m := newModel(time.Millisecond)
+				m := newReadModels(time.Millisecond)
 				m.transient = failing.Load
 				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 1<<20 })
 				pause(t.Context(), 5*time.Minute)
@@ -378,7 +379,7 @@ func TestGapOfLargeEventsDelaysNoOtherAggregate(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		for id := int64(2); id <= 300; id++ {
 			body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "stuck"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, 1<<16)}})
 			if err != nil {
@@ -417,7 +418,7 @@ func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 		t.Helper()
 		broker.sendBody("other", "no event", []byte("{}"))
 		broker.send("other", "a", ids(1, 6)...)
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		j := &judge{until: time.Now().Add(10 * time.Second)}
 		s := start(t, broker, m, func(o *drain.Options) { o.Judge = j })
 		took := s.settled(t, 11*time.Second)
@@ -463,7 +464,7 @@ func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 				t.Helper()
 				sends(broker)
 				broker.send("other", "a", ids(1, 6)...)
-				m := newModel(time.Millisecond)
+				m := newReadModels(time.Millisecond)
 				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.Judge = 1, &firstGood{} })
 				s.settled(t, time.Minute)
 				m.applies(t, map[string]int64{"a": 6})
@@ -481,7 +482,7 @@ func TestSuspectMessagesReturnToTheBrokerAtTheEndOfTheSession(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.sendBody("other", "no event", []byte("{}"))
-		s := start(t, broker, newModel(0), func(o *drain.Options) { o.Judge = &judge{until: time.Now().Add(time.Hour)} })
+		s := start(t, broker, newReadModels(0), func(o *drain.Options) { o.Judge = &judge{until: time.Now().Add(time.Hour)} })
 		pause(t.Context(), time.Second)
 		s.stop()
 		if err := <-s.done; err != nil {

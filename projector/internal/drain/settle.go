@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/workers"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // settlesInFlight bounds the settlements of a session that wait for the broker's answer.
@@ -102,9 +103,9 @@ func (r *round) end() {
 
 // settle starts the settlement of a delivery and its duplicates. It waits while
 // settlesPending others are unfinished, and does nothing after the work has ended.
-func (r *round) settle(d *Delivery, v Verdict) {
+func (r *round) settle(d *Delivery, v model.Verdict) {
 	var reason *azservicebus.DeadLetterOptions
-	if v.Outcome == Poison {
+	if v.Outcome == model.Poison {
 		reason = deadLetterOptions(v)
 	}
 	r.start(settling{r, d.message, reason})
@@ -113,7 +114,7 @@ func (r *round) settle(d *Delivery, v Verdict) {
 	}
 }
 
-func deadLetterOptions(v Verdict) *azservicebus.DeadLetterOptions {
+func deadLetterOptions(v model.Verdict) *azservicebus.DeadLetterOptions {
 	reason, description := clip(v.Reason), ""
 	if v.Err != nil {
 		description = clip(v.Err.Error())

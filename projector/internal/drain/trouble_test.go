@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // flow sends events of each aggregate to a session at a steady rate until it ends, and
@@ -21,7 +22,7 @@ type flow struct {
 	done  sync.WaitGroup
 }
 
-func startFlow(broker *fakeBroker, m *model, session string, every time.Duration, aggregates ...string) *flow {
+func startFlow(broker *fakeBroker, m *readModels, session string, every time.Duration, aggregates ...string) *flow {
 	type sending struct {
 		key string
 		id  int64
@@ -69,7 +70,7 @@ func TestFailingAggregateDelaysNoOther(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				broker := newFakeBroker(2*time.Millisecond, time.Minute)
-				m := newModel(time.Millisecond)
+				m := newReadModels(time.Millisecond)
 				m.fail("bad", true)
 				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.SessionTenure, o.BatchSize = 2, tenure, 16 })
 				neighbours := startFlow(broker, m, "bucket", 500*time.Millisecond, "a", "b")
@@ -108,7 +109,7 @@ func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		m.fail("bad", true)
 		broker.send("bucket", "bad", ids(1, 2000)...)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.SessionTenure = 1, 10*time.Second })
@@ -133,7 +134,7 @@ func TestOutageParksNoAggregate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		s := start(t, broker, m, func(o *drain.Options) { o.BatchSize, o.SessionTenure = 16, 30*time.Second })
 		want := make(map[string]int64)
 		send := func(from, to int64) {
@@ -164,12 +165,12 @@ func TestOutageParksNoAggregate(t *testing.T) {
 // conflicting is a handler whose store rejects every event because of another document.
 type conflicting struct{}
 
-func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
-	verdicts := make([]drain.Verdict, len(batch))
+func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
+	verdicts := make([]model.Verdict, len(batch))
 	for i := range verdicts {
-		verdicts[i] = drain.Verdict{Outcome: drain.Retry, Answered: true}
-		if attempt == drain.GiveUp {
-			verdicts[i] = drain.Verdict{Outcome: drain.Poison, Reason: "rejected"}
+		verdicts[i] = model.Verdict{Outcome: model.Retry, Answered: true}
+		if attempt == model.GiveUp {
+			verdicts[i] = model.Verdict{Outcome: model.Poison, Reason: "rejected"}
 		}
 	}
 	return verdicts
@@ -182,7 +183,7 @@ func TestSingleConflictIsGivenUpInTime(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.send("bucket", "bad", 1)
-		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
+		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) {
 			o.Handler, o.ParkAfter = conflicting{}, time.Minute
 		})
 		pause(t.Context(), 50*time.Second)
@@ -201,7 +202,7 @@ func TestManyFailingAggregatesParkNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sessions, aggregates = 6, 4800
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		want := make(map[string]int64)
 		for i := range aggregates {
 			key := fmt.Sprint("bad-", i)
@@ -228,7 +229,7 @@ func TestStopsWhileAggregatesFail(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		m.fail("bad", true)
 		broker.send("bucket", "bad", ids(1, 5)...)
 		broker.send("bucket", "gap", 2)
@@ -250,18 +251,18 @@ func TestStopsWhileAggregatesFail(t *testing.T) {
 // hanging is a handler whose calls with an event of the aggregate hang until their
 // context ends.
 type hanging struct {
-	*model
+	*readModels
 	aggregate string
 }
 
-func (h hanging) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+func (h hanging) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
 	for _, d := range batch {
 		if d.Event.AggregateID == h.aggregate {
 			<-ctx.Done()
-			return make([]drain.Verdict, len(batch))
+			return make([]model.Verdict, len(batch))
 		}
 	}
-	return h.model.Handle(ctx, batch, attempt)
+	return h.readModels.Handle(ctx, batch, attempt)
 }
 
 // If the writes of an aggregate hang, only the aggregates in its first call are delayed,
@@ -270,7 +271,7 @@ func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.Handler = 1, hanging{m, "bad"} })
 		want := map[string]int64{"bad": 0}
 		for i := range 100 {
@@ -300,12 +301,12 @@ func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 }
 
 // deferring is a handler that accepts one event per call.
-type deferring struct{ *model }
+type deferring struct{ *readModels }
 
-func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
-	verdicts := h.model.Handle(ctx, batch[:1], attempt)
+func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
+	verdicts := h.readModels.Handle(ctx, batch[:1], attempt)
 	for range batch[1:] {
-		verdicts = append(verdicts, drain.Verdict{Outcome: drain.Deferred})
+		verdicts = append(verdicts, model.Verdict{Outcome: model.Deferred})
 	}
 	return verdicts
 }
@@ -315,7 +316,7 @@ func TestDeferredEventsDoNotWait(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		m := newModel(time.Millisecond)
+		m := newReadModels(time.Millisecond)
 		broker.send("bucket", "a", ids(1, 20)...)
 		broker.send("bucket", "b", ids(1, 20)...)
 		s := start(t, broker, m, func(o *drain.Options) { o.Handler = deferring{m} })

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // settlement is how a delivery's message is settled.
 type settlement struct {
 	*Delivery
-	Verdict
+	model.Verdict
 }
 
 // Pauses of a lane between two attempts.
@@ -47,7 +48,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 	for i := start; i < end; i++ {
 		d, v := c.batch[i], c.verdicts[i]
 		d.called = false
-		if v.Outcome == Done || v.Outcome == Poison {
+		if v.Outcome == model.Done || v.Outcome == model.Poison {
 			d.settled = true
 			settled = append(settled, settlement{d, v})
 			s.shrink(l, weigh(d))
@@ -69,9 +70,9 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 		l.gapSince = time.Time{}
 		s.mark(l, false)
 		s.queue = append(s.queue, l)
-	case c.verdicts[open].Outcome == Deferred:
+	case c.verdicts[open].Outcome == model.Deferred:
 		s.queue = append(s.queue, l)
-	case c.verdicts[open].Outcome == Gap:
+	case c.verdicts[open].Outcome == model.Gap:
 		s.gap(l, c, open, now)
 	default:
 		s.failed(l, c, now)

@@ -18,7 +18,7 @@ import (
 // batch is one call of [Engine.Process].
 type batch struct {
 	*Engine
-	gaps Gaps
+	attempt model.Attempt
 	// session has the states that may be assumed instead of loaded; nil if there are none.
 	session *Session
 	// targets are the engine's targets at the beginning of the call.
@@ -130,8 +130,8 @@ type unit struct {
 // finished reports whether all events have a result.
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
-func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, gaps Gaps) *batch {
-	b := &batch{Engine: e, gaps: gaps, session: s, targets: targets, places: make([]eventPlace, len(events))}
+func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, attempt model.Attempt) *batch {
+	b := &batch{Engine: e, attempt: attempt, session: s, targets: targets, places: make([]eventPlace, len(events))}
 	byID := make(map[string]*aggregate)
 	for _, ev := range events {
 		a := byID[ev.AggregateID]
@@ -179,75 +179,72 @@ func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
 	}
 }
 
-// results returns the result of each event of the call.
-func (b *batch) results() []Result {
-	results := make([]Result, len(b.places))
+// verdicts returns the verdict on each event of the call. If other processes no longer count
+// on this one, none of them is final.
+func (b *batch) verdicts(err error) ([]model.Verdict, error) {
+	verdicts := make([]model.Verdict, len(b.places))
 	for i, place := range b.places {
-		results[i] = place.aggregate.result(place.index)
+		verdicts[i] = place.aggregate.verdict(place.index)
 	}
-	return results
-}
-
-// trustedResults returns the results. If other processes no longer count on this one,
-// none of them is final.
-func (b *batch) trustedResults(err error) ([]Result, error) {
-	results := b.results()
 	if b.trusted == nil {
-		return results, err
+		return verdicts, err
 	}
 	untrusted := b.trusted()
 	if untrusted == nil {
-		return results, err
+		return verdicts, err
 	}
-	for i := range results {
-		if r := &results[i]; r.Verdict == Done || r.Verdict == Poison {
-			r.Verdict, r.Causes = Pending, nil
+	for i := range verdicts {
+		if v := &verdicts[i]; v.Outcome == model.Done || v.Outcome == model.Poison {
+			*v = model.Verdict{Answered: v.Answered}
 		}
 	}
-	return results, errors.Join(err, fmt.Errorf("nothing is acknowledged: %w", untrusted))
+	return verdicts, errors.Join(err, fmt.Errorf("nothing is acknowledged: %w", untrusted))
 }
 
-// result combines the results of an event in all targets: the least finished one counts.
-func (a *aggregate) result(i int) Result {
-	r := Result{Verdict: Done}
+// verdict combines the outcomes of an event in all targets: the least finished one counts.
+func (a *aggregate) verdict(i int) model.Verdict {
+	v := model.Verdict{Outcome: model.Done}
+	var causes []error
 	for _, u := range a.units {
-		verdict := Done
+		outcome := model.Done
 		switch {
 		case i >= len(u.settled) && u.held:
-			verdict = Held
-			if r.Missing == 0 || u.watermark+1 < r.Missing {
-				r.Missing = u.watermark + 1
+			outcome = model.Gap
+			if v.Missing == 0 || u.watermark+1 < v.Missing {
+				v.Missing = u.watermark + 1
 			}
 		case i >= len(u.settled):
-			verdict = Pending
+			outcome = model.Retry
 			if u.conflict != nil {
-				r.Answered = true
+				v.Answered = true
 			}
 		case u.settled[i] == settledPoison:
-			verdict = Poison
-			r.Causes = append(r.Causes, u.cause)
+			outcome = model.Poison
+			v.Reason, causes = string(u.cause.Reason), append(causes, u.cause)
 		case u.settled[i] == settledApplied, u.settled[i] == settledIgnored:
-			r.Answered = true
+			v.Answered = true
 		}
-		r.Verdict = worse(r.Verdict, verdict)
+		v.Outcome = worse(v.Outcome, outcome)
 	}
-	if r.Verdict != Held {
-		r.Missing = 0
+	if v.Outcome != model.Gap {
+		v.Missing = 0
 	}
-	if r.Verdict != Poison {
-		r.Causes = nil
+	if v.Outcome == model.Poison {
+		v.Err = errors.Join(causes...)
+	} else {
+		v.Reason = ""
 	}
-	return r
+	return v
 }
 
-// worse returns the verdict that leaves more work.
-func worse(a, b Verdict) Verdict {
-	for _, v := range []Verdict{Pending, Held, Poison} {
-		if a == v || b == v {
-			return v
+// worse returns the outcome that leaves more work.
+func worse(a, b model.Outcome) model.Outcome {
+	for _, o := range []model.Outcome{model.Retry, model.Gap, model.Poison} {
+		if a == o || b == o {
+			return o
 		}
 	}
-	return Done
+	return model.Done
 }
 
 // count updates the metrics. The spans of traced events are exemplars.

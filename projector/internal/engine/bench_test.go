@@ -50,8 +50,8 @@ func BenchmarkProcess(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N/batch + 1 {
-				results, err := eng.Process(b.Context(), all, engine.Hold)
-				if err != nil || results[batch-1].Verdict != engine.Done {
+				results, err := eng.Process(b.Context(), all, model.Hold)
+				if err != nil || results[batch-1].Outcome != model.Done {
 					b.Fatal(results, err)
 				}
 			}

@@ -41,8 +41,8 @@
 // A track is one target's part of a batch. It holds its projection's pause lock from before
 // it loads until its writes are answered. Pause lets no further track acquire the lock and
 // waits for the tracks that hold it; other projections go on. A track that finds its target
-// replaced leaves its units pending ([model.ErrSuperseded]), and so does a track that waits
-// for the lock for longer than a second ([ErrPaused]). Neither parks an aggregate.
+// replaced leaves its units to be retried ([model.ErrSuperseded]), and so does a track that
+// waits for the lock for longer than a second ([ErrPaused]). Neither parks an aggregate.
 //
 // # Several projections, large documents
 //
@@ -76,17 +76,19 @@
 // A call makes one attempt and waits for nothing. A unit, which is one aggregate in one
 // projection, ends the call in one of these states:
 //
-//	              ┌──▶ done       every event is applied, or was before
-//	attempt ──────┼──▶ held       the next event is missing: no event after it is done
-//	              ├──▶ pending    a store did not answer, or another document holds a
-//	              │               unique value: the caller offers the events again
-//	              └──▶ parked     an event can never be applied: what came before it is
-//	                              written, what comes after it is acknowledged
+//	              ┌──▶ done     every event is applied, or was before
+//	attempt ──────┼──▶ gap      the next event is missing: no event after it is done
+//	              ├──▶ retry    a store did not answer, or another document holds a
+//	              │             unique value: the caller offers the events again
+//	              └──▶ poison   an event can never be applied: what came before it is
+//	                            written, the unit is parked, and what comes after it is
+//	                            acknowledged
 //
-// [Park] ends the waiting of the middle two: a held unit is parked as missing, a
-// pending one as unavailable. Both are resumed by themselves from the event store. A unit
-// that violates a unique index is pending first, because the other document may release the
-// value.
+// [model.GiveUp] ends the waiting of the middle two: a unit at a gap is parked as missing,
+// one to be retried as unavailable. Both are resumed by themselves from the event store. A
+// unit that violates a unique index is retried first, because the other document may release
+// the value. The least finished unit of an event is its [model.Outcome].
+//
 // An expression that fails, an operator that does not fit and a document that MongoDB
 // refuses park a unit until an operator has it retried. Parking concerns one
 // projection alone. If most events of one type fail, the [Judge] calls the projection

@@ -14,12 +14,13 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Options configure an [Engine].
 type Options struct {
-	// Targets are folded into until [Engine.Set] replaces them. Without targets, all events
-	// stay Pending until the first Set.
+	// Targets are folded into until [Engine.Set] replaces them. Without targets, the outcome
+	// of all events is Retry until the first Set.
 	Targets []Target
 	Store   Store
 	Parking Parking
@@ -30,7 +31,7 @@ type Options struct {
 	// Sequence defaults to strict.
 	Sequence event.Sequence
 	// Reachable reports whether the read models' store can be reached; nil means always. If
-	// it cannot be reached, [Park] parks nothing as unavailable, because every unit would
+	// it cannot be reached, [model.GiveUp] parks nothing as unavailable, because every unit would
 	// be parked.
 	Reachable func(ctx context.Context) error
 	// Trusted reports whether other processes still count on this one to know the targets;
@@ -61,7 +62,7 @@ type Engine struct {
 	judge     Judge
 	metrics   *metrics
 	log       zerolog.Logger
-	attempt   time.Duration
+	timeout   time.Duration
 
 	pauseLocks pauseLocks
 	// swelling holds a token while a track folds and writes documents that grow far beyond
@@ -97,7 +98,7 @@ func New(o Options) (*Engine, error) {
 		judge:     o.Judge,
 		log:       o.Log,
 		swelling:  make(chan struct{}, 1),
-		attempt:   cmp.Or(o.Attempt, 10*time.Second),
+		timeout:   cmp.Or(o.Attempt, 10*time.Second),
 	}
 	if len(o.Targets) > 0 {
 		if err := e.Set(o.Targets); err != nil {
@@ -107,30 +108,30 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Process projects events into every projection and returns a result for each, in the same
+// Process projects events into every projection and returns a verdict for each, in the same
 // order. It uses the targets at its beginning. Events of several aggregates may be mixed;
-// those of one aggregate are applied in the order of their ids. So the caller offers a held
-// event again together with later events.
+// those of one aggregate are applied in the order of their ids. So the caller offers an
+// event after a gap again together with later events.
 //
 // Process makes one attempt. It does not wait between requests: after a transient error,
-// the events of a unit are Pending, and the error says why. The caller decides when to try
-// again. The error is ctx's cause if ctx ended, and includes [ErrContended] if writes stay
-// stale. The results are valid in each case: every result but Pending is durable. The
-// events' bytes must never change, because a write may still be running when Process
-// returns.
-func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
-	return e.process(ctx, nil, events, gaps)
+// the outcome of a unit's events is Retry, and the error says why. The caller decides when
+// to try again. The error is ctx's cause if ctx ended, and includes [ErrContended] if writes
+// stay stale. The verdicts are valid in each case: every outcome but Retry and Gap is
+// durable. The events' bytes must never change, because a write may still be running when
+// Process returns.
+func (e *Engine) Process(ctx context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
+	return e.process(ctx, nil, events, attempt)
 }
 
 // process is Process for a session; nil means no session.
-func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event, gaps Gaps) ([]Result, error) {
+func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
 	targets, end := e.begin()
 	defer end()
-	b := e.newBatch(targets, s, events, gaps)
+	b := e.newBatch(targets, s, events, attempt)
 	if b.targets == nil {
-		return make([]Result, len(events)), errNoTargets
+		return make([]model.Verdict, len(events)), errNoTargets
 	}
 	err := b.run(ctx)
 	b.count(tracing.EventsOf(ctx))
-	return b.trustedResults(err)
+	return b.verdicts(err)
 }

@@ -55,23 +55,31 @@ func events(tb testing.TB, aggregate string, list ...string) []*event.Event {
 	return made
 }
 
-func verdicts(results []engine.Result) string {
-	names := map[engine.Verdict]string{engine.Pending: "pending", engine.Done: "done", engine.Poison: "poison", engine.Held: "held"}
+func verdicts(results []model.Verdict) string {
 	var list []string
-	for _, r := range results {
-		name := names[r.Verdict]
-		if r.Verdict == engine.Held {
-			name += fmt.Sprint(r.Missing)
+	for _, v := range results {
+		name := v.Outcome.String()
+		if v.Outcome == model.Gap {
+			name += fmt.Sprint(v.Missing)
 		}
 		list = append(list, name)
 	}
 	return strings.Join(list, "/")
 }
 
+// causes are the errors that have parked an aggregate, one for each projection.
+func causes(v model.Verdict) (all []*projection.Error) {
+	for _, err := range v.Err.(interface{ Unwrap() []error }).Unwrap() {
+		cause, _ := errors.AsType[*projection.Error](err)
+		all = append(all, cause)
+	}
+	return all
+}
+
 // process processes events and expects the verdicts want and no error.
-func (b *bench) process(t *testing.T, evs []*event.Event, gaps engine.Gaps, want string) []engine.Result {
+func (b *bench) process(t *testing.T, evs []*event.Event, attempt model.Attempt, want string) []model.Verdict {
 	t.Helper()
-	results, err := b.Process(t.Context(), evs, gaps)
+	results, err := b.Process(t.Context(), evs, attempt)
 	if got := verdicts(results); err != nil || got != want {
 		t.Fatalf("got %q, %v; want %q", got, err, want)
 	}
@@ -109,7 +117,7 @@ func TestProcess(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Registerer = registry })
 	one, two := events(t, "one", "1 Add", "2 Other", "3 Add"), events(t, "two", "1 Add")
-	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, engine.Hold, "done/done/done/done")
+	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, model.Hold, "done/done/done/done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,3],"n":2}`)
 	b.expect(t, "things", "one", 3, `{"last":3}`)
 	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
@@ -119,7 +127,7 @@ func TestProcess(t *testing.T) {
 	}
 	// The same events again, with one more, out of order, and one of them twice.
 	more := events(t, "one", "4 Add", "5 Gone")
-	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, engine.Hold, "done/done/done/done/done")
+	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, model.Hold, "done/done/done/done/done")
 	b.expect(t, "counts", "one", 5, "nil")
 	b.expect(t, "things", "one", 5, `{"last":4}`)
 	expectOutcomes(t, registry, map[string]map[string]int{
@@ -133,24 +141,24 @@ func TestProcess(t *testing.T) {
 func TestEventOfAnotherAggregateTypeCausesNoRequest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, aggregateType: Other, on: {Add: {inc: {n: 1}}}}]`)
-	b.process(t, events(t, "one", "7 Add"), engine.Hold, "done")
+	b.process(t, events(t, "one", "7 Add"), model.Hold, "done")
 	if len(b.loads)+len(b.writes) > 0 {
 		t.Error("the store was asked")
 	}
-	b.process(t, nil, engine.Hold, "")
+	b.process(t, nil, model.Hold, "")
 }
 
 func TestGapHeld(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	evs := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
-	results := b.process(t, []*event.Event{evs[0], evs[2], evs[4]}, engine.Hold, "done/held2/held2")
+	results := b.process(t, []*event.Event{evs[0], evs[2], evs[4]}, model.Hold, "done/gap2/gap2")
 	if results[0].Missing != 0 {
 		t.Error("a Done result names a missing event")
 	}
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
-	b.process(t, []*event.Event{evs[2], evs[4], evs[1]}, engine.Hold, "done/held4/done")
-	b.process(t, evs[2:], engine.Hold, "done/done/done")
+	b.process(t, []*event.Event{evs[2], evs[4], evs[1]}, model.Hold, "done/gap4/done")
+	b.process(t, evs[2:], model.Hold, "done/done/done")
 	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
 	if b.history.asked != 0 {
 		t.Error("the event store was asked")
@@ -169,7 +177,7 @@ func TestGapRepaired(t *testing.T) {
 		all = append(all, ev)
 	}
 	b.history.events = all
-	b.process(t, []*event.Event{all[n-1]}, engine.Repair, "done")
+	b.process(t, []*event.Event{all[n-1]}, model.Repair, "done")
 	u := unitOf("counts", "one")
 	if b.marks[u] != n || b.documents[u].Lookup("n").AsInt64() != n {
 		t.Errorf("watermark %d, document %.80s", b.marks[u], b.documents[u])
@@ -189,10 +197,10 @@ func TestGapInTheEventStoreToo(t *testing.T) {
 	b := newBench(t, twoProjections)
 	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
 	b.history.events = []*event.Event{all[0], all[1], all[3]}
-	b.process(t, all[4:], engine.Repair, "held3")
+	b.process(t, all[4:], model.Repair, "gap3")
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 	b.history.events = all
-	b.process(t, all[4:], engine.Repair, "done")
+	b.process(t, all[4:], model.Repair, "done")
 	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
 }
 
@@ -200,8 +208,8 @@ func TestPoisonParksOneUnit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add", "4 Add"), events(t, "two", "1 Add")...)
-	results := b.process(t, evs, engine.Hold, "done/poison/done/done/done")
-	if c := results[1].Causes; len(c) != 1 || c[0].Projection != "counts" || c[0].EventID != 2 || c[0].Reason != projection.ReasonExpression {
+	results := b.process(t, evs, model.Hold, "done/poison/done/done/done")
+	if c := causes(results[1]); len(c) != 1 || c[0].Projection != "counts" || c[0].EventID != 2 || c[0].Reason != projection.ReasonExpression {
 		t.Errorf("causes %v", c)
 	}
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
@@ -212,14 +220,14 @@ func TestPoisonParksOneUnit(t *testing.T) {
 		t.Errorf("parked %v", b.parking)
 	}
 	// Later events of the aggregate are acknowledged, and other aggregates continue.
-	b.process(t, events(t, "one", "5 Add", "6 Add"), engine.Hold, "done/done")
+	b.process(t, events(t, "one", "5 Add", "6 Add"), model.Hold, "done/done")
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.expect(t, "things", "one", 6, `{"last":6}`)
 	if b.parking.heads[u] != 6 {
 		t.Errorf("head %d", b.parking.heads[u])
 	}
 	// The message of the poison event may come again before it is dead-lettered.
-	b.process(t, events(t, "one", "2 Bad"), engine.Hold, "poison")
+	b.process(t, events(t, "one", "2 Bad"), model.Hold, "poison")
 }
 
 // TestUnitBeyondItsParkedEventContinues checks that a unit whose watermark is beyond the
@@ -236,14 +244,14 @@ func TestUnitBeyondItsParkedEventContinues(t *testing.T) {
 		return nil
 	}
 	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
-	b.process(t, all[:3], engine.Hold, "done/poison/done")
+	b.process(t, all[:3], model.Hold, "done/poison/done")
 	taken = false
 	// Its message was not dead-lettered.
-	b.process(t, all[1:2], engine.Hold, "done")
+	b.process(t, all[1:2], model.Hold, "done")
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
-	b.process(t, all[3:4], engine.Hold, "held3")
+	b.process(t, all[3:4], model.Hold, "gap3")
 	b.history.events = all
-	b.process(t, all[3:], engine.Repair, "done/done")
+	b.process(t, all[3:], model.Repair, "done/done")
 	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
 }
 
@@ -251,7 +259,7 @@ func TestPoisonFromTheEventStore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
-	b.process(t, events(t, "one", "4 Add"), engine.Repair, "done")
+	b.process(t, events(t, "one", "4 Add"), model.Repair, "done")
 	u := unitOf("counts", "one")
 	if c := b.parking.parked[u]; c == nil || c.EventID != 2 || b.parking.heads[u] != 4 {
 		t.Errorf("parked %v, head %d", c, b.parking.heads[u])
@@ -262,8 +270,8 @@ func TestPoisonFromTheEventStore(t *testing.T) {
 func TestIncreasingSequence(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Sequence = event.SequenceIncreasing })
-	b.process(t, events(t, "one", "10 Add", "20 Bad", "30 Add"), engine.Hold, "done/poison/done")
-	b.process(t, events(t, "one", "40 Add", "10 Add"), engine.Hold, "done/done")
+	b.process(t, events(t, "one", "10 Add", "20 Bad", "30 Add"), model.Hold, "done/poison/done")
+	b.process(t, events(t, "one", "40 Add", "10 Add"), model.Hold, "done/done")
 	b.expect(t, "counts", "one", 10, `{"ids":[10],"n":1}`)
 	b.expect(t, "things", "one", 40, `{"last":40}`)
 	if b.parking.heads[unitOf("counts", "one")] != 40 {
@@ -283,8 +291,8 @@ func TestRejectedEventOfABatchIsFound(t *testing.T) {
 		}
 		return nil
 	}
-	results := b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), engine.Hold, "done/done/poison/done")
-	if c := results[2].Causes[0]; c.Reason != projection.ReasonRejected || !errors.Is(c, refused) {
+	results := b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), model.Hold, "done/done/poison/done")
+	if c := causes(results[2])[0]; c.Reason != projection.ReasonRejected || !errors.Is(c, refused) {
 		t.Errorf("cause %v", c)
 	}
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
@@ -295,8 +303,8 @@ func TestForeignDocumentParks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.broken[unitOf("things", "one")] = errTrouble
-	results := b.process(t, events(t, "one", "1 Add", "2 Add"), engine.Hold, "poison/done")
-	if c := results[0].Causes[0]; c.Projection != "things" || c.Reason != projection.ReasonDocument {
+	results := b.process(t, events(t, "one", "1 Add", "2 Add"), model.Hold, "poison/done")
+	if c := causes(results[0])[0]; c.Projection != "things" || c.Reason != projection.ReasonDocument {
 		t.Errorf("cause %v", c)
 	}
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
@@ -317,7 +325,7 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 			}
 			return nil
 		}
-		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), engine.Hold, "done/done/done/done")
+		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), model.Hold, "done/done/done/done")
 		b.expect(t, "counts", "one", 4, `{"ids":[4],"n":4}`)
 
 		b.onWrite = func(_ int, w model.Write) *model.Written {
@@ -326,8 +334,8 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 			}
 			return nil
 		}
-		results, err := b.Process(t.Context(), append(events(t, "one", "5 Add"), events(t, "two", "1 Other")...), engine.Hold)
-		if !errors.Is(err, engine.ErrContended) || verdicts(results) != "pending/pending" {
+		results, err := b.Process(t.Context(), append(events(t, "one", "5 Add"), events(t, "two", "1 Other")...), model.Hold)
+		if !errors.Is(err, engine.ErrContended) || verdicts(results) != "retry/retry" {
 			t.Errorf("%v, %s", err, verdicts(results))
 		}
 		b.expect(t, "things", "one", 5, `{"last":5}`)
@@ -358,11 +366,11 @@ func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 		b.history.events = events(t, "one", "1 Add", "2 Add")
 		attempts := 1
 		for ; ; attempts++ {
-			results, err := b.Process(t.Context(), events(t, "one", "3 Add", "4 Bad"), engine.Repair)
+			results, err := b.Process(t.Context(), events(t, "one", "3 Add", "4 Bad"), model.Repair)
 			if verdicts(results) == "done/poison" {
 				break
 			}
-			if !errors.Is(err, errTrouble) || verdicts(results) != "pending/pending" || attempts > 10 {
+			if !errors.Is(err, errTrouble) || verdicts(results) != "retry/retry" || attempts > 10 {
 				t.Fatalf("attempt %d: %v, %s", attempts, err, verdicts(results))
 			}
 		}
@@ -374,9 +382,9 @@ func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 	})
 }
 
-// TestEndOfContextLeavesUnwrittenEventsPending checks that events which are not durable
-// when the context ends are pending, and the others are done.
-func TestEndOfContextLeavesUnwrittenEventsPending(t *testing.T) {
+// TestUnwrittenEventsAreRetriedAfterTheContext checks that events which are not durable
+// when the context ends are retried, and the others are done.
+func TestUnwrittenEventsAreRetriedAfterTheContext(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
 	lockLost := errors.New("lock lost")
@@ -388,8 +396,8 @@ func TestEndOfContextLeavesUnwrittenEventsPending(t *testing.T) {
 		}
 		return nil
 	}
-	results, err := b.Process(ctx, append(events(t, "one", "1 Add"), events(t, "two", "1 Add")...), engine.Park)
-	if !errors.Is(err, lockLost) || verdicts(results) != "done/pending" || len(b.parking.parked) > 0 {
+	results, err := b.Process(ctx, append(events(t, "one", "1 Add"), events(t, "two", "1 Add")...), model.GiveUp)
+	if !errors.Is(err, lockLost) || verdicts(results) != "done/retry" || len(b.parking.parked) > 0 {
 		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
 }
@@ -408,7 +416,7 @@ func TestWriteWithALostReplyCountsAsApplied(t *testing.T) {
 			b.apply(w)
 			return &model.Written{Err: errTrouble}
 		}
-		b.process(t, events(t, "one", "1 Add", "2 Add"), engine.Hold, "done/done")
+		b.process(t, events(t, "one", "1 Add", "2 Add"), model.Hold, "done/done")
 		expectOutcomes(t, registry, map[string]map[string]int{
 			"p": {"applied": 2},
 		})
@@ -446,12 +454,12 @@ func TestOnlyWritesOfThisCallCountAsAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	evs := events(t, "one", "1 Add", "2 Other")
-	for i, r := range b.process(t, evs, engine.Hold, "done/done") {
+	for i, r := range b.process(t, evs, model.Hold, "done/done") {
 		if !r.Answered {
 			t.Errorf("event %d is written, and the store does not count as working", i+1)
 		}
 	}
-	for i, r := range b.process(t, evs, engine.Hold, "done/done") {
+	for i, r := range b.process(t, evs, model.Hold, "done/done") {
 		if r.Answered {
 			t.Errorf("event %d is a duplicate, and the store counts as working", i+1)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -14,12 +15,12 @@ import (
 type judge struct {
 	good      map[string]int
 	bad       []string
-	judgement engine.Judgement
+	judgement model.Judgement
 }
 
 func (j *judge) Good(projection, eventType string) { j.good[projection+" "+eventType]++ }
 
-func (j *judge) Bad(failure *projection.Error) engine.Judgement {
+func (j *judge) Bad(failure *projection.Error) model.Judgement {
 	j.bad = append(j.bad, fmt.Sprintf("%s %s %s %d %s", failure.Projection, failure.EventType, failure.AggregateID, failure.EventID, failure.Reason))
 	return j.judgement
 }
@@ -33,17 +34,17 @@ func TestFailureOfAWrongRuleParksUntilTheRuleIsCorrected(t *testing.T) {
 	j := &judge{good: map[string]int{}}
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Judge = j })
 	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add"), events(t, "two", "1 Add", "2 Other")...)
-	for _, gaps := range []engine.Gaps{engine.Hold, engine.Repair, engine.Park} {
-		results, err := b.Process(t.Context(), evs, gaps)
-		if failure := (*projection.Error)(nil); !errors.As(err, &failure) || failure.EventID != 2 || verdicts(results) != "done/pending/pending/done/done" {
+	for _, attempt := range []model.Attempt{model.Hold, model.Repair, model.GiveUp} {
+		results, err := b.Process(t.Context(), evs, attempt)
+		if failure := (*projection.Error)(nil); !errors.As(err, &failure) || failure.EventID != 2 || verdicts(results) != "done/retry/retry/done/done" {
 			t.Errorf("%s, %v", verdicts(results), err)
 		}
 	}
 	if len(b.parking.parked) != 0 {
 		t.Errorf("parked %v", b.parking.parked)
 	}
-	j.judgement = engine.RuleWrong
-	b.process(t, evs, engine.Hold, "done/done/done/done/done")
+	j.judgement = model.RuleWrong
+	b.process(t, evs, model.Hold, "done/done/done/done/done")
 	b.expectParked(t, "counts", "one", projection.ReasonRule, 2, 3)
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.expect(t, "things", "one", 3, `{"last":3}`)
@@ -56,9 +57,9 @@ func TestFailureOfAWrongRuleParksUntilTheRuleIsCorrected(t *testing.T) {
 	}
 	// The resumer asks again.
 	b.history.events = evs[:3]
-	j.judgement = engine.Undecided
+	j.judgement = model.Undecided
 	b.resume(t, suspended(3), 1, projection.ReasonRule)
-	j.judgement = engine.EventWrong
+	j.judgement = model.EventWrong
 	b.resume(t, suspended(3), 1, projection.ReasonExpression)
 	b.expectParked(t, "counts", "one", projection.ReasonExpression, 2, 3)
 }
@@ -69,10 +70,10 @@ func TestFailureOfAWrongRuleParksUntilTheRuleIsCorrected(t *testing.T) {
 func TestFailureOfAReplacedDefinitionResumes(t *testing.T) {
 	t.Parallel()
 	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add"), events(t, "two", "1 Add")...)
-	j := &judge{good: map[string]int{}, judgement: engine.EventWrong}
+	j := &judge{good: map[string]int{}, judgement: model.EventWrong}
 	wrong := engine.Target{Projection: declared(t, `Add: {inc: {n: 1}}, Bad: {set: {x: payload.missing}}, Gone: {delete: true}`), Replaced: true}
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Judge, o.Targets = j, []engine.Target{wrong} })
-	b.process(t, evs, engine.Hold, "done/done/done/done")
+	b.process(t, evs, model.Hold, "done/done/done/done")
 	b.expectParked(t, "counts", "one", projection.ReasonRule, 2, 3)
 	if len(j.bad) != 0 {
 		t.Errorf("judged %v", j.bad)

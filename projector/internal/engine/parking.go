@@ -140,19 +140,19 @@ func (b *batch) judged(units []*unit) (parkable []*unit) {
 		return units
 	}
 	for _, u := range units {
-		verdict := EventWrong
+		judgement := model.EventWrong
 		switch {
 		case u.target.Building, u.cause.Reason.Resumes(), u.cause.EventID <= u.parkedFor:
 		case u.target.Replaced:
-			verdict = RuleWrong
+			judgement = model.RuleWrong
 		default:
-			verdict = b.judge.Bad(u.cause)
+			judgement = b.judge.Bad(u.cause)
 		}
-		if verdict == Undecided && u.head == 0 {
+		if judgement == model.Undecided && u.head == 0 {
 			u.trouble, u.unparkable = fmt.Errorf("%w: %w", errUndecided, u.cause), true
 			continue
 		}
-		if verdict != EventWrong {
+		if judgement != model.EventWrong {
 			rule := *u.cause
 			rule.Reason, rule.Err = projection.ReasonRule, fmt.Errorf("%s fails (%s): %w", u.cause.EventType, u.cause.Reason, u.cause.Err)
 			u.cause = &rule
@@ -201,15 +201,15 @@ func (b *batch) parkRest(ctx context.Context) {
 
 // Park parks the aggregates of unreadable events, in every projection that the events
 // concern. reason is [ReasonMissing] or [ReasonUnavailable], and err is the reason as an
-// error. Park uses only the events' keys and raw aggregate ids. The events are then Done,
-// because the units resume from the event store. Pending with an error means that they
+// error. Park uses only the events' keys and raw aggregate ids. Their outcome is then Done,
+// because the units resume from the event store. Retry with an error means that they
 // could not be parked.
-func (e *Engine) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]Result, error) {
+func (e *Engine) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]model.Verdict, error) {
 	targets, end := e.begin()
 	defer end()
-	b := e.newBatch(targets, nil, events, Park)
+	b := e.newBatch(targets, nil, events, model.GiveUp)
 	if b.targets == nil {
-		return make([]Result, len(events)), errNoTargets
+		return make([]model.Verdict, len(events)), errNoTargets
 	}
 	for _, u := range b.units {
 		u.cause = u.failure(u.firstOpen(), reason, err)
@@ -217,5 +217,5 @@ func (e *Engine) Park(ctx context.Context, events []*event.Event, reason project
 	b.park(ctx, b.units)
 	b.deferRest()
 	b.count(tracing.EventsOf(ctx))
-	return b.trustedResults(b.trouble())
+	return b.verdicts(b.trouble())
 }

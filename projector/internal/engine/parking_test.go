@@ -30,21 +30,21 @@ func TestParkMissing(t *testing.T) {
 	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add", "6 Add")
 	b.history.events = []*event.Event{all[0], all[1], all[3], all[4]}
 	neighbour := events(t, "two", "1 Add")
-	b.process(t, append(all[4:5:5], neighbour...), engine.Park, "done/done")
+	b.process(t, append(all[4:5:5], neighbour...), model.GiveUp, "done/done")
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
 	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 5)
 	b.expectParked(t, "things", "one", projection.ReasonMissing, 3, 5)
-	b.process(t, all[5:], engine.Hold, "done")
+	b.process(t, all[5:], model.Hold, "done")
 	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 6)
 	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 0 {
 		t.Errorf("the unit lacks event 3, and has passed %d", passed)
 	}
 	// The missing event arrives late, and is the next one of the read models.
-	b.process(t, all[2:3], engine.Hold, "done")
+	b.process(t, all[2:3], model.Hold, "done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
 	// Its successors were acknowledged: the unit stays parked until it is resumed.
-	b.process(t, all[5:], engine.Repair, "done")
+	b.process(t, all[5:], model.Repair, "done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
 	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 3 {
 		t.Errorf("the unit has passed %d, want 3: it could wait for an hour", passed)
@@ -62,14 +62,14 @@ func TestParkUnavailable(t *testing.T) {
 			b := newBench(t, twoProjections)
 			spoil(b)
 			evs := events(t, "one", "1 Add", "2 Add")
-			for _, gaps := range []engine.Gaps{engine.Hold, engine.Repair} {
-				results, err := b.Process(t.Context(), evs, gaps)
-				if !errors.Is(err, errTrouble) || verdicts(results) != "pending/pending" {
+			for _, attempt := range []model.Attempt{model.Hold, model.Repair} {
+				results, err := b.Process(t.Context(), evs, attempt)
+				if !errors.Is(err, errTrouble) || verdicts(results) != "retry/retry" {
 					t.Errorf("%v, %s", err, verdicts(results))
 				}
 			}
 			b.expect(t, "things", "one", 2, `{"last":2}`)
-			b.process(t, evs, engine.Park, "done/done")
+			b.process(t, evs, model.GiveUp, "done/done")
 			b.expectParked(t, "counts", "one", projection.ReasonUnavailable, 1, 2)
 			if len(b.parking.parked) != 1 {
 				t.Errorf("parked %v", b.parking.parked)
@@ -92,7 +92,7 @@ func TestParkUnavailableEventStore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
 	b.history.fail = errTrouble
-	b.process(t, events(t, "one", "7 Add"), engine.Park, "done")
+	b.process(t, events(t, "one", "7 Add"), model.GiveUp, "done")
 	b.expectParked(t, "p", "one", projection.ReasonUnavailable, 7, 7)
 }
 
@@ -108,7 +108,7 @@ func TestEventOfAUnitResumedMeanwhileIsApplied(t *testing.T) {
 		return errors.New("the aggregate is not parked")
 	}
 	b.history.events = events(t, "one", "1 Add")
-	b.process(t, events(t, "one", "2 Add"), engine.Repair, "done")
+	b.process(t, events(t, "one", "2 Add"), model.Repair, "done")
 	if b.marks[u] != 2 {
 		t.Errorf("watermark %d", b.marks[u])
 	}
@@ -121,8 +121,8 @@ func TestASupersededUnitIsNotParked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.down = map[string]error{"counts": fmt.Errorf("load one: %w", model.ErrSuperseded)}
-	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), engine.Park)
-	if !errors.Is(err, model.ErrSuperseded) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), model.GiveUp)
+	if !errors.Is(err, model.ErrSuperseded) || verdicts(results) != "retry" || len(b.parking.parked) > 0 {
 		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
 }
@@ -133,7 +133,7 @@ func TestAForeignDocumentIsRemovedByTheNextWrite(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
-	b.process(t, events(t, "one", "1 Add"), engine.Hold, "done")
+	b.process(t, events(t, "one", "1 Add"), model.Hold, "done")
 	if w := b.writes[0][0]; w.Foreign != b.foreign {
 		t.Errorf("wrote %+v", w)
 	}
@@ -146,13 +146,13 @@ func TestNothingIsParkedWhileNothingCanBeWritten(t *testing.T) {
 	outage := errors.New("no primary")
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Reachable = func(context.Context) error { return outage } })
 	b.onLoad = func(int) error { return errTrouble }
-	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), engine.Park)
-	if !errors.Is(err, outage) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), model.GiveUp)
+	if !errors.Is(err, outage) || verdicts(results) != "retry" || len(b.parking.parked) > 0 {
 		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
 	// A lasting gap does not depend on the store, so it is parked.
 	b.onLoad = nil
-	b.process(t, events(t, "one", "2 Add"), engine.Park, "done")
+	b.process(t, events(t, "one", "2 Add"), model.GiveUp, "done")
 	b.expectParked(t, "counts", "one", projection.ReasonMissing, 1, 2)
 }
 
@@ -167,12 +167,12 @@ func TestPendingWhileParkingFails(t *testing.T) {
 		b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}, Bad: {set: {x: payload.missing}}}}]`)
 		for range 2 {
 			b.parking.fail = errTrouble
-			results, err := b.Process(t.Context(), evs, engine.Park)
-			if !errors.Is(err, errTrouble) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+			results, err := b.Process(t.Context(), evs, model.GiveUp)
+			if !errors.Is(err, errTrouble) || verdicts(results) != "retry" || len(b.parking.parked) > 0 {
 				t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
 			}
 		}
-		if results, err := b.Process(t.Context(), evs, engine.Park); err != nil || len(b.parking.parked) != 1 {
+		if results, err := b.Process(t.Context(), evs, model.GiveUp); err != nil || len(b.parking.parked) != 1 {
 			t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
 		}
 	}
@@ -202,11 +202,11 @@ func TestAttemptIsBounded(t *testing.T) {
 			o.Store, o.Attempt = hanging{newMemory()}, 3*time.Second
 		})
 		start := time.Now()
-		results, err := b.Process(t.Context(), events(t, "one", "1 Add"), engine.Repair)
-		if err == nil || verdicts(results) != "pending" || time.Since(start) != 3*time.Second {
+		results, err := b.Process(t.Context(), events(t, "one", "1 Add"), model.Repair)
+		if err == nil || verdicts(results) != "retry" || time.Since(start) != 3*time.Second {
 			t.Errorf("%v, %s after %s", err, verdicts(results), time.Since(start))
 		}
-		b.process(t, events(t, "one", "1 Add"), engine.Park, "done")
+		b.process(t, events(t, "one", "1 Add"), model.GiveUp, "done")
 		b.expectParked(t, "counts", "one", projection.ReasonUnavailable, 1, 1)
 	})
 }
@@ -219,7 +219,7 @@ func TestUnreadableEventsAreParked(t *testing.T) {
 	lost := errors.New("the claim check's event is not in the event store")
 	evs := events(t, "one", "3 Add", "4 Add")
 	b.parking.fail = errTrouble
-	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost); !errors.Is(err, errTrouble) || verdicts(results) != "pending/pending" {
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost); !errors.Is(err, errTrouble) || verdicts(results) != "retry/retry" {
 		t.Errorf("%v, %s", err, verdicts(results))
 	}
 	results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost)
@@ -278,12 +278,12 @@ func TestUniqueValuesChangeHands(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, owned)
 			b.onWrite = b.unique
-			b.process(t, append(first[:1:1], second[0]), engine.Hold, "done/done")
+			b.process(t, append(first[:1:1], second[0]), model.Hold, "done/done")
 			for open := order; len(open) > 0; {
-				results, err := b.Process(t.Context(), open[0], engine.Hold)
+				results, err := b.Process(t.Context(), open[0], model.Hold)
 				next := open[1:]
 				for _, r := range results {
-					if r.Verdict == engine.Pending && err != nil {
+					if r.Outcome == model.Retry && err != nil {
 						next = append(next[:len(next):len(next)], open[0])
 						break
 					}
@@ -308,17 +308,17 @@ func TestLastingUniqueConflictParks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, owned)
 	b.onWrite = b.unique
-	b.process(t, []*event.Event{take(t, "one", 1, "x")}, engine.Hold, "done")
+	b.process(t, []*event.Event{take(t, "one", 1, "x")}, model.Hold, "done")
 	evs := []*event.Event{take(t, "two", 1, "y"), take(t, "two", 2, "x"), take(t, "two", 3, "x")}
 	// Without other writes, the conflict itself must show that the store works.
-	for _, want := range []string{"done/pending/pending", "done/pending/pending"} {
-		results, err := b.Process(t.Context(), evs, engine.Repair)
+	for _, want := range []string{"done/retry/retry", "done/retry/retry"} {
+		results, err := b.Process(t.Context(), evs, model.Repair)
 		if err == nil || verdicts(results) != want || !results[1].Answered {
 			t.Errorf("%v, %s, answered %t", err, verdicts(results), results[1].Answered)
 		}
 	}
-	results := b.process(t, evs, engine.Park, "done/poison/done")
-	if c := results[1].Causes; len(c) != 1 || c[0].Reason != projection.ReasonRejected {
+	results := b.process(t, evs, model.GiveUp, "done/poison/done")
+	if c := causes(results[1]); len(c) != 1 || c[0].Reason != projection.ReasonRejected {
 		t.Errorf("causes %v", c)
 	}
 	b.expectParked(t, "owned", "two", projection.ReasonRejected, 2, 3)

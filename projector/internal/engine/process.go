@@ -33,7 +33,7 @@ func (b *batch) run(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	b.deferRest()
-	if b.gaps == Park {
+	if b.attempt == model.GiveUp {
 		b.parkRest(ctx)
 	}
 	return b.trouble()
@@ -86,7 +86,7 @@ func (b *batch) load(ctx context.Context, units []*unit) []model.State {
 
 // oneAttempt bounds one request, without a deadline: see [mongox.Timeout].
 func (b *batch) oneAttempt(ctx context.Context) (context.Context, context.CancelFunc) {
-	return mongox.Timeout(ctx, b.attempt)
+	return mongox.Timeout(ctx, b.timeout)
 }
 
 // fail marks units as in trouble.
@@ -96,7 +96,7 @@ func (b *batch) fail(units []*unit, err error) {
 	}
 }
 
-// trouble returns the reasons why units are Pending: each reason once, and only some of
+// trouble returns the reasons why units are to be retried: each reason once, and only some of
 // them.
 func (b *batch) trouble() error {
 	const maxErrors = 3

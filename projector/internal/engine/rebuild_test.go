@@ -189,12 +189,12 @@ func (s *stage) take() (events []*event.Event) {
 	return events
 }
 
-func (s *stage) acknowledge(events []*event.Event, results []engine.Result) {
+func (s *stage) acknowledge(events []*event.Event, results []model.Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a, history := range s.histories {
 		for i, ev := range events {
-			if results[i].Verdict != engine.Done {
+			if results[i].Outcome != model.Done {
 				continue
 			}
 			if at := slices.Index(history, ev); at >= 0 {
@@ -358,7 +358,7 @@ func (s *stage) play(tb testing.TB) error {
 						s.delay()
 						continue
 					}
-					results, _ := e.Process(tb.Context(), batch, []engine.Gaps{engine.Hold, engine.Repair}[s.number(2)])
+					results, _ := e.Process(tb.Context(), batch, []model.Attempt{model.Hold, model.Repair}[s.number(2)])
 					s.acknowledge(batch, results)
 					if !s.finished() {
 						s.delay()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -87,7 +88,7 @@ func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 // fillGap reads the events between the unit's watermark and its next event, and reports
 // whether the unit can go on.
 func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
-	if b.gaps == Hold || b.repairer == nil {
+	if b.attempt == model.Hold || b.repairer == nil {
 		u.held = true
 		b.metrics.gaps.WithLabelValues(gapHeld).Inc()
 		return false

@@ -76,7 +76,7 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 	if t == nil {
 		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)
 	}
-	b := &batch{Engine: e, gaps: Hold, targets: targets}
+	b := &batch{Engine: e, attempt: model.Hold, targets: targets}
 	u := &unit{Unit: t.Unit(s.AggregateID), target: t, parkedFor: s.Failed, head: s.Head}
 	resumed := b.resume(ctx, u, s)
 	if ctx.Err() != nil {

@@ -51,7 +51,7 @@ func TestResume(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	all := events(t, "one", "1 Add", "2 Add", "3 Other", "4 Add", "5 Add")
-	b.process(t, all[:1], engine.Hold, "done")
+	b.process(t, all[:1], model.Hold, "done")
 	// At first the gap persists.
 	b.history.events = []*event.Event{all[1], all[3], all[4]}
 	b.resume(t, suspended(4), 2, "")

@@ -57,12 +57,12 @@ func (e *Engine) Session(bytes int) *Session {
 }
 
 // Process is [Engine.Process] for events of the session.
-func (s *Session) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
-	return s.engine.process(ctx, s, events, gaps)
+func (s *Session) Process(ctx context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
+	return s.engine.process(ctx, s, events, attempt)
 }
 
 // Park is [Engine.Park].
-func (s *Session) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]Result, error) {
+func (s *Session) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]model.Verdict, error) {
 	return s.engine.Park(ctx, events, reason, err)
 }
 

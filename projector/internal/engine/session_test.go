@@ -33,13 +33,13 @@ var tallyUnit = model.Unit{Projection: "p", Generation: 1, Collection: "c", Aggr
 // done lets a session process events, and expects all of them to be done.
 func done(t *testing.T, s *engine.Session, events ...*event.Event) {
 	t.Helper()
-	results, err := s.Process(t.Context(), events, engine.Hold)
+	results, err := s.Process(t.Context(), events, model.Hold)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range results {
-		if r.Verdict != engine.Done {
-			t.Fatalf("event %d is %v", events[i].EventID, r.Verdict)
+		if r.Outcome != model.Done {
+			t.Fatalf("event %d is %v", events[i].EventID, r.Outcome)
 		}
 	}
 }
@@ -86,8 +86,8 @@ func TestSessionKeepsTheNewestStatesWithinItsBytes(t *testing.T) {
 	}
 	for aggregate, loads := range map[string]int{"b": 0, "c": 0, "a": 1} {
 		before := len(b.loads)
-		results, err := s.Process(t.Context(), []*event.Event{of(aggregate, 2)}, engine.Hold)
-		if err != nil || results[0].Verdict != engine.Done || len(b.loads)-before > 1 {
+		results, err := s.Process(t.Context(), []*event.Event{of(aggregate, 2)}, model.Hold)
+		if err != nil || results[0].Outcome != model.Done || len(b.loads)-before > 1 {
 			t.Fatal(aggregate, results, err, loads)
 		}
 	}
@@ -232,7 +232,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 			if from >= to {
 				rt.Skip("the history has ended")
 			}
-			if _, err := sessions[i].Process(t.Context(), history[from:to], engine.Hold); err != nil {
+			if _, err := sessions[i].Process(t.Context(), history[from:to], model.Hold); err != nil {
 				rt.Fatal(err)
 			}
 		}

@@ -66,8 +66,8 @@ func TestEventThatTakesAllTheTimeIsParked(t *testing.T) {
 		eng, _, parking := slowEngine(t, callTime+time.Second, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), callTime)
 		defer cancel()
-		results, _ := eng.Process(ctx, []*event.Event{projectiontest.Event(t, 1, "E", "")}, engine.Hold)
-		if len(parking.parked) != 1 || results[0].Verdict != engine.Poison {
+		results, _ := eng.Process(ctx, []*event.Event{projectiontest.Event(t, 1, "E", "")}, model.Hold)
+		if len(parking.parked) != 1 || results[0].Outcome != model.Poison {
 			t.Errorf("%d aggregates are parked, the event is %s", len(parking.parked), verdicts(results))
 		}
 	})
@@ -85,10 +85,10 @@ func TestSlowEventsAreWrittenBeforeTheCallEnds(t *testing.T) {
 				ev.AggregateID = fmt.Sprint(i % aggregates)
 				events = append(events, ev)
 			}
-			calls, results := 0, []engine.Result(nil)
-			for ; calls < 6 && strings.Contains("/"+verdicts(results), "/p") || results == nil; calls++ {
+			calls, results := 0, []model.Verdict(nil)
+			for ; calls < 6 && strings.Contains(verdicts(results), "retry") || results == nil; calls++ {
 				ctx, cancel := context.WithTimeout(t.Context(), callTime)
-				results, _ = eng.Process(ctx, events, engine.Hold)
+				results, _ = eng.Process(ctx, events, model.Hold)
 				cancel()
 			}
 			for u, w := range store.marks {

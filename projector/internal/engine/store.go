@@ -40,21 +40,8 @@ type Judge interface {
 	// Good counts an event to which the projection's rule for its type could be applied.
 	Good(projection, eventType string)
 	// Bad judges a failure. The engine asks again when the event fails again.
-	Bad(failure *projection.Error) Judgement
+	Bad(failure *projection.Error) model.Judgement
 }
-
-// Judgement says what is wrong if an event fails.
-type Judgement uint8
-
-// The judgements.
-const (
-	// Undecided: the event stays Pending.
-	Undecided Judgement = iota
-	// EventWrong: the aggregate is parked until an operator acts.
-	EventWrong
-	// RuleWrong: the aggregate is parked as [ReasonRule], and resumes by itself.
-	RuleWrong
-)
 
 // Repairer reads events from the event store.
 type Repairer interface {

@@ -84,13 +84,13 @@ projections:
 					}
 				}
 				work.Go(func() {
-					results, err := eng.Session(kept).Process(t.Context(), events, engine.Hold)
+					results, err := eng.Session(kept).Process(t.Context(), events, model.Hold)
 					if err != nil {
 						t.Error(err)
 					}
 					for i, r := range results {
-						if r.Verdict != engine.Done {
-							t.Errorf("event %d of %s is %v", events[i].EventID, events[i].AggregateID, r.Verdict)
+						if r.Outcome != model.Done {
+							t.Errorf("event %d of %s is %v", events[i].EventID, events[i].AggregateID, r.Outcome)
 						}
 					}
 				})
@@ -139,10 +139,10 @@ func TestFoldingStopsWithItsContext(t *testing.T) {
 		ev.AggregateID = fmt.Sprint(i)
 		events = append(events, ev)
 	}
-	for _, process := range []func(context.Context, []*event.Event, engine.Gaps) ([]engine.Result, error){eng.Process, eng.Session(0).Process} {
+	for _, process := range []func(context.Context, []*event.Event, model.Attempt) ([]model.Verdict, error){eng.Process, eng.Session(0).Process} {
 		ctx, stop := context.WithCancel(t.Context())
 		cancel, folded = stop, 0
-		if _, err := process(ctx, events, engine.Hold); err == nil {
+		if _, err := process(ctx, events, model.Hold); err == nil {
 			t.Error("the call has not ended with its context")
 		}
 		if folded != 1 {

@@ -61,22 +61,22 @@ func TestNothingIsAcknowledgedBeforeTheTargetsAreKnown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Targets = nil })
 	evs := events(t, "one", "1 Add")
-	if results, err := b.Process(t.Context(), evs, engine.Park); err == nil || verdicts(results) != "pending" {
+	if results, err := b.Process(t.Context(), evs, model.GiveUp); err == nil || verdicts(results) != "retry" {
 		t.Errorf("%s, %v", verdicts(results), err)
 	}
-	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble); err == nil || verdicts(results) != "pending" {
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble); err == nil || verdicts(results) != "retry" {
 		t.Errorf("parked: %s, %v", verdicts(results), err)
 	}
 	if err := b.Set(rebuild(t, true)); err != nil {
 		t.Fatal(err)
 	}
-	b.process(t, evs, engine.Hold, "done")
+	b.process(t, evs, model.Hold, "done")
 	b.expectMarks(t, 1, 1)
 	// Set without targets means that there is no projection.
 	if err := b.Set(nil); err != nil || len(b.Targets()) > 0 {
 		t.Fatal(err)
 	}
-	b.process(t, events(t, "one", "2 Add"), engine.Hold, "done")
+	b.process(t, events(t, "one", "2 Add"), model.Hold, "done")
 	b.expectMarks(t, 1, 1)
 }
 
@@ -86,7 +86,7 @@ func TestBothGenerationsAreWritten(t *testing.T) {
 	t.Parallel()
 	for _, defers := range []bool{true, false} {
 		b := newRebuild(t, defers)
-		b.process(t, events(t, "one", "1 Add", "2 Other", "3 Add"), engine.Hold, "done/done/done")
+		b.process(t, events(t, "one", "1 Add", "2 Other", "3 Add"), model.Hold, "done/done/done")
 		b.expectMarks(t, 3, 3)
 		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[1,3]}` {
 			t.Errorf("built %s", got)
@@ -109,9 +109,9 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 		"more than a page":                   {first: 502, stored: 502, defers: true, verdict: "done", deferred: 1},
 		"more pages, not deferring":          {first: 1700, stored: 1700, verdict: "done", mark: 1700},
 		"the store lacks one":                {first: 9, stored: 5, defers: true, verdict: "done", deferred: 1},
-		"the store lacks one, not deferring": {first: 9, stored: 5, verdict: "held6", mark: 5},
+		"the store lacks one, not deferring": {first: 9, stored: 5, verdict: "gap6", mark: 5},
 		"the store fails":                    {first: 3, stored: 3, defers: true, fails: true, verdict: "done", deferred: 1},
-		"the store fails, not deferring":     {first: 3, stored: 3, fails: true, verdict: "pending"},
+		"the store fails, not deferring":     {first: 3, stored: 3, fails: true, verdict: "retry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,8 +125,8 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 				b.history.fail = errTrouble
 			}
 			// The live generation has no gap, so no event is held.
-			results, err := b.Process(t.Context(), events(t, "one", fmt.Sprint(test.first, " Add")), engine.Hold)
-			if verdicts(results) != test.verdict || (err != nil) != (test.verdict == "pending") {
+			results, err := b.Process(t.Context(), events(t, "one", fmt.Sprint(test.first, " Add")), model.Hold)
+			if verdicts(results) != test.verdict || (err != nil) != (test.verdict == "retry") {
 				t.Errorf("%s, %v", verdicts(results), err)
 			}
 			b.expectMarks(t, int64(test.first), test.mark)
@@ -180,8 +180,8 @@ func TestBuildingGenerationDoesNotDelayTheLiveOne(t *testing.T) {
 					return nil
 				}
 			}
-			results, err := b.Process(t.Context(), events(t, "one", kinds), engine.Hold)
-			if defers && (verdicts(results) != "done" || err != nil) || !defers && (verdicts(results) != "pending" || err == nil) {
+			results, err := b.Process(t.Context(), events(t, "one", kinds), model.Hold)
+			if defers && (verdicts(results) != "done" || err != nil) || !defers && (verdicts(results) != "retry" || err == nil) {
 				t.Errorf("%s, defers %v: %s, %v", broken, defers, verdicts(results), err)
 			}
 			b.expectMarks(t, 1, 0)
@@ -198,7 +198,7 @@ func TestPoisonInABuildingGenerationParksOnlyThere(t *testing.T) {
 	t.Parallel()
 	j := &judge{good: map[string]int{}}
 	b := newRebuild(t, true, func(o *engine.Options) { o.Judge = j })
-	b.process(t, events(t, "one", "1 Add", "2 Bad", "3 Add"), engine.Hold, "done/done/done")
+	b.process(t, events(t, "one", "1 Add", "2 Bad", "3 Add"), model.Hold, "done/done/done")
 	b.expectMarks(t, 3, 1)
 	if c := b.parking.parked[building]; c == nil || c.EventID != 2 || c.Reason != projection.ReasonExpression || b.parking.heads[building] != 3 || len(b.parking.parked) != 1 {
 		t.Errorf("parked %v", b.parking.parked)
@@ -207,7 +207,7 @@ func TestPoisonInABuildingGenerationParksOnlyThere(t *testing.T) {
 		t.Errorf("the judge got the failures %v and the successes %v", j.bad, j.good)
 	}
 	// Later events only raise the head.
-	b.process(t, events(t, "one", "4 Add"), engine.Hold, "done")
+	b.process(t, events(t, "one", "4 Add"), model.Hold, "done")
 	b.expectMarks(t, 4, 1)
 	if b.parking.heads[building] != 4 {
 		t.Errorf("the head is %d", b.parking.heads[building])
@@ -226,7 +226,7 @@ func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 		b := newRebuild(t, false, increasing)
 		b.history.events = events(t, "one", stored...)
 		b.marks[live], b.documents[live] = 12, projectiontest.Raw(t, `{"n":2}`)
-		b.process(t, events(t, "one", "12 Other", "20 Add"), engine.Hold, "done/done")
+		b.process(t, events(t, "one", "12 Other", "20 Add"), model.Hold, "done/done")
 		b.expectMarks(t, 20, 20)
 		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
 			t.Errorf("built %s", got)
@@ -240,7 +240,7 @@ func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(3*i+3, " Add"))...)
 			}
 			b.marks[live], b.documents[live] = 3597, projectiontest.Raw(t, `{"n":2}`)
-			b.process(t, events(t, "one", "3600 Add"), engine.Hold, "done")
+			b.process(t, events(t, "one", "3600 Add"), model.Hold, "done")
 			want, length := int64(3600), 1200
 			if defers {
 				want, length = 0, 0
@@ -264,11 +264,11 @@ func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 			}
 			return nil
 		}
-		if results, err := b.Process(t.Context(), events(t, "one", "20 Add"), engine.Hold); err == nil || verdicts(results) != "pending" {
+		if results, err := b.Process(t.Context(), events(t, "one", "20 Add"), model.Hold); err == nil || verdicts(results) != "retry" {
 			t.Errorf("got %s, %v", verdicts(results), err)
 		}
 		b.expectMarks(t, 20, 0)
-		b.process(t, events(t, "one", "20 Add"), engine.Hold, "done")
+		b.process(t, events(t, "one", "20 Add"), model.Hold, "done")
 		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
 			t.Errorf("built %s", got)
 		}
@@ -278,7 +278,7 @@ func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 		b := newRebuild(t, false, increasing, func(o *engine.Options) { o.Targets = o.Targets[:1] })
 		b.history.events = events(t, "one", stored...)
 		b.foreign = &model.Foreign{Generation: 1, Watermark: 12}
-		b.process(t, events(t, "one", "20 Add"), engine.Hold, "done")
+		b.process(t, events(t, "one", "20 Add"), model.Hold, "done")
 		if got := projectiontest.JSON(t, b.documents[live]); got != `{"n":3}` {
 			t.Errorf("folded %s", got)
 		}
@@ -318,7 +318,7 @@ func TestPauseWaitsForRunningWrites(t *testing.T) {
 		}
 		done := make(chan string)
 		process := func(id string) {
-			results, err := b.Process(t.Context(), thing(id), engine.Park)
+			results, err := b.Process(t.Context(), thing(id), model.GiveUp)
 			done <- fmt.Sprint(verdicts(results), " ", errors.Is(err, engine.ErrPaused))
 		}
 		go process("1")
@@ -340,7 +340,7 @@ func TestPauseWaitsForRunningWrites(t *testing.T) {
 		}
 		loads := len(b.loads)
 		go process("2")
-		if got := <-done; got != "pending true" {
+		if got := <-done; got != "retry true" {
 			t.Errorf("an event during the pause is %s", got)
 		}
 		if b.marks[unitOf("counts", "one")] != 1 || b.marks[unitOf("things", "one")] != 2 || len(b.loads) != loads+1 || len(b.parking.parked) > 0 {
@@ -388,7 +388,7 @@ func TestDrainedWaitsForEarlierCalls(t *testing.T) {
 		process := func(aggregate string, answer chan bool) {
 			begun <- answer
 			go func() {
-				results, _ := b.Process(t.Context(), events(t, aggregate, "1 Add"), engine.Hold)
+				results, _ := b.Process(t.Context(), events(t, aggregate, "1 Add"), model.Hold)
 				done <- verdicts(results)
 			}()
 			synctest.Wait()
@@ -432,9 +432,9 @@ func TestUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 		first, second int64
 	}{
 		"same target":        {rebuild(t, true), "done", 1, 1},
-		"one target removed": {rebuild(t, true)[:1], "pending", 1, 0},
-		"promoted":           {[]engine.Target{{Projection: rebuild(t, true)[1].Projection, Generation: 2}}, "pending", 0, 0},
-		"caught up":          {rebuild(t, false), "pending", 1, 0},
+		"one target removed": {rebuild(t, true)[:1], "retry", 1, 0},
+		"promoted":           {[]engine.Target{{Projection: rebuild(t, true)[1].Projection, Generation: 2}}, "retry", 0, 0},
+		"caught up":          {rebuild(t, false), "retry", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -445,7 +445,7 @@ func TestUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 				}
 				done := make(chan string)
 				go func() {
-					results, err := b.Process(t.Context(), events(t, "one", "1 Add"), engine.Park)
+					results, err := b.Process(t.Context(), events(t, "one", "1 Add"), model.GiveUp)
 					done <- fmt.Sprint(verdicts(results), " ", errors.Is(err, model.ErrSuperseded))
 				}()
 				synctest.Wait()
@@ -453,7 +453,7 @@ func TestUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.Continue("counts")
-				if got, want := <-done, fmt.Sprint(test.verdict, " ", test.verdict == "pending"); got != want {
+				if got, want := <-done, fmt.Sprint(test.verdict, " ", test.verdict == "retry"); got != want {
 					t.Errorf("%s, want %s", got, want)
 				}
 				b.expectMarks(t, test.first, test.second)
@@ -471,16 +471,16 @@ func TestAnUntrustedProcessAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	var untrusted error
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Trusted = func() error { return untrusted } })
-	b.process(t, events(t, "one", "1 Add"), engine.Hold, "done")
+	b.process(t, events(t, "one", "1 Add"), model.Hold, "done")
 	untrusted = errTrouble
 	evs := events(t, "one", "2 Add", "3 Bad", "4 Add")
-	results, err := b.Process(t.Context(), evs, engine.Hold)
-	if verdicts(results) != "pending/pending/pending" || !errors.Is(err, errTrouble) || results[1].Causes != nil || b.marks[unitOf("counts", "one")] != 2 {
+	results, err := b.Process(t.Context(), evs, model.Hold)
+	if verdicts(results) != "retry/retry/retry" || !errors.Is(err, errTrouble) || results[1].Err != nil || b.marks[unitOf("counts", "one")] != 2 {
 		t.Errorf("%+v, %v, %v", results, err, b.marks)
 	}
-	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble); verdicts(results) != "pending/pending/pending" || !errors.Is(err, errTrouble) {
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble); verdicts(results) != "retry/retry/retry" || !errors.Is(err, errTrouble) {
 		t.Errorf("parked: %s, %v", verdicts(results), err)
 	}
 	untrusted = nil
-	b.process(t, evs, engine.Hold, "done/poison/done")
+	b.process(t, evs, model.Hold, "done/poison/done")
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 var rule = guard.Rule{Projection: "orders", EventType: "Placed"}
@@ -19,7 +20,7 @@ func TestManyFailuresAreTheRulesUntilItHasAppliedAnEvent(t *testing.T) {
 	t.Parallel()
 	g := guard.NewRules(0.2)
 	suspected := 0
-	bad := func(id any) guard.Verdict {
+	bad := func(id any) model.Judgement {
 		v, first := g.Bad(rule, fmt.Sprint(id))
 		if first {
 			suspected++
@@ -27,21 +28,21 @@ func TestManyFailuresAreTheRulesUntilItHasAppliedAnEvent(t *testing.T) {
 		return v
 	}
 	for i := range 50 {
-		want := guard.Undecided
+		want := model.Undecided
 		if i >= 10 {
-			want = guard.RuleWrong
+			want = model.RuleWrong
 		}
 		if got := bad(i); got != want {
 			t.Fatalf("failure %d: %v, want %v", i+1, got, want)
 		}
 	}
-	if got := bad(0); got != guard.RuleWrong || suspected != 1 {
+	if got := bad(0); got != model.RuleWrong || suspected != 1 {
 		t.Errorf("first failure again: %v; the rule was reported %d times in a row, want once", got, suspected)
 	}
 	// A few failures are the events', whatever their share, once the rule works.
 	g.Good(rule)
 	for i := range 12 {
-		if got := bad(i); (got == guard.EventWrong) != (i < 10) {
+		if got := bad(i); (got == model.EventWrong) != (i < 10) {
 			t.Errorf("failure %d of the rule that works: %v", i+1, got)
 		}
 	}
@@ -49,7 +50,7 @@ func TestManyFailuresAreTheRulesUntilItHasAppliedAnEvent(t *testing.T) {
 		t.Errorf("the rule was reported %d times, want twice", suspected)
 	}
 	other := guard.Rule{Projection: "orders", EventType: "Cancelled"}
-	if got, _ := g.Bad(other, "a"); got != guard.Undecided {
+	if got, _ := g.Bad(other, "a"); got != model.Undecided {
 		t.Errorf("another rule that has not succeeded: %v", got)
 	}
 }
@@ -58,13 +59,13 @@ func TestFewFailuresAreTheEventsAfterAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.NewRules(0.2)
-		bad := func(id int) guard.Verdict {
+		bad := func(id int) model.Judgement {
 			v, _ := g.Bad(rule, fmt.Sprint(id))
 			return v
 		}
 		for range 9 {
 			for id := range 10 {
-				if got := bad(id); got != guard.Undecided {
+				if got := bad(id); got != model.Undecided {
 					t.Fatalf("failure of event %d: %v", id, got)
 				}
 			}
@@ -73,7 +74,7 @@ func TestFewFailuresAreTheEventsAfterAWhile(t *testing.T) {
 		<-time.After(time.Second)
 		for range 3 {
 			for id := range 10 {
-				if got := bad(id); got != guard.EventWrong {
+				if got := bad(id); got != model.EventWrong {
 					t.Fatalf("failure of event %d after %s: %v", id, guard.HoldTime, got)
 				}
 			}
@@ -85,7 +86,7 @@ func TestLimitOfOneMakesEveryFailureTheEvents(t *testing.T) {
 	t.Parallel()
 	g := guard.NewRules(1)
 	for i := range 1000 {
-		if got, first := g.Bad(rule, fmt.Sprint(i)); got != guard.EventWrong || first {
+		if got, first := g.Bad(rule, fmt.Sprint(i)); got != model.EventWrong || first {
 			t.Fatalf("failure %d: %v", i, got)
 		}
 	}
@@ -120,7 +121,7 @@ func TestShareOfWrongEventsIsBounded(t *testing.T) {
 			if first {
 				suspected++
 			}
-			if v == guard.EventWrong {
+			if v == model.EventWrong {
 				wrong = append(wrong, true)
 			}
 		}

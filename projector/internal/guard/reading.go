@@ -3,6 +3,8 @@ package guard
 import (
 	"fmt"
 	"sync"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Reading judges messages that are not events. While other messages are events, the settings
@@ -50,12 +52,12 @@ func (r *Reading) Bad(id string, explain func(n int) error) bool {
 		r.left--
 		return true
 	}
-	verdict := r.trial.judge(id)
-	if verdict == RuleWrong && r.err == nil {
+	judgement := r.trial.judge(id)
+	if judgement == model.RuleWrong && r.err == nil {
 		r.err = fmt.Errorf("circuit breaker: %w", explain(len(r.trial.failed)))
 		r.report(r.err)
 	}
-	return verdict == EventWrong
+	return judgement == model.EventWrong
 }
 
 // Err returns why all messages that are not events are held back; nil if they are not. read

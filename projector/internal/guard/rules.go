@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/penstock-cdc/penstock/pkg/breaker"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Rule is a handler: one event type of a projection.
@@ -36,8 +37,8 @@ type record struct {
 	works atomic.Bool
 
 	mu sync.Mutex
-	// trial judges until the rule works. suspected says that the last verdict was
-	// RuleWrong.
+	// trial judges until the rule works. suspected says that the last judgement
+	// was [model.RuleWrong].
 	trial     trial
 	suspected bool
 }
@@ -57,30 +58,30 @@ func (g *Rules) Good(rule Rule) {
 	r.breaker.Good(1)
 }
 
-// Bad judges an event that failed its rule. first is set for the first verdict in a row that
+// Bad judges an event that failed its rule. first is set for the first judgement in a row that
 // the rule is wrong.
-func (g *Rules) Bad(rule Rule, id string) (v Verdict, first bool) {
+func (g *Rules) Bad(rule Rule, id string) (j model.Judgement, first bool) {
 	if g.share >= 1 {
-		return EventWrong, false
+		return model.EventWrong, false
 	}
 	r := g.record(rule)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v = r.judge(id)
-	first = v == RuleWrong && !r.suspected
-	r.suspected = v == RuleWrong
-	return v, first
+	j = r.judge(id)
+	first = j == model.RuleWrong && !r.suspected
+	r.suspected = j == model.RuleWrong
+	return j, first
 }
 
 // judge judges an event. The caller must hold the lock.
-func (r *record) judge(id string) Verdict {
+func (r *record) judge(id string) model.Judgement {
 	switch {
 	case !r.works.Load():
 		return r.trial.judge(id)
 	case r.breaker.Allow(0):
-		return EventWrong
+		return model.EventWrong
 	}
-	return RuleWrong
+	return model.RuleWrong
 }
 
 // record returns the record of a rule.

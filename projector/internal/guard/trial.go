@@ -1,6 +1,10 @@
 package guard
 
-import "time"
+import (
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
 
 // HoldTime is how long a failure is undecided while nothing shows that its rule works.
 const HoldTime = 10 * time.Second
@@ -8,19 +12,6 @@ const HoldTime = 10 * time.Second
 // minimum is the number of failures that are the events' own although nothing, or too little,
 // shows that their rule works.
 const minimum = 10
-
-// Verdict says what is wrong if an event fails its rule.
-type Verdict uint8
-
-// The verdicts.
-const (
-	// Undecided: ask again later. Until then the event stays with the broker.
-	Undecided Verdict = iota
-	// EventWrong: the rule works for others.
-	EventWrong
-	// RuleWrong: the rule fails for too many events.
-	RuleWrong
-)
 
 // trial judges the failures of a rule that has not succeeded. A few are the events' own after
 // HoldTime; more are the rule's.
@@ -31,7 +22,7 @@ type trial struct {
 }
 
 // judge judges the failure of an event. It counts each event once.
-func (t *trial) judge(id string) Verdict {
+func (t *trial) judge(id string) model.Judgement {
 	if t.failed == nil {
 		t.failed = make(map[string]time.Time)
 	}
@@ -42,9 +33,9 @@ func (t *trial) judge(id string) Verdict {
 	}
 	switch {
 	case len(t.failed) > minimum:
-		return RuleWrong
+		return model.RuleWrong
 	case time.Since(since) >= HoldTime:
-		return EventWrong
+		return model.EventWrong
 	}
-	return Undecided
+	return model.Undecided
 }

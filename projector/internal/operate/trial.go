@@ -68,7 +68,7 @@ func (t *trial) Deliver(ctx context.Context, numbers []int) error {
 		batch[i] = t.events[n]
 	}
 	for range 1 + maxWrites*len(batch)*len(t.projections) {
-		results, err := t.engine.Process(ctx, batch, engine.Repair)
+		results, err := t.engine.Process(ctx, batch, model.Repair)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -83,8 +83,8 @@ func (t *trial) Deliver(ctx context.Context, numbers []int) error {
 			return fmt.Errorf("apply %d events: %w", len(batch), err)
 		}
 		for i, r := range results {
-			if r.Verdict != engine.Done && r.Verdict != engine.Poison {
-				return fmt.Errorf("apply event %d of aggregate %s: the projector does not finish it (result %d, missing event %d)", batch[i].EventID, batch[i].AggregateID, r.Verdict, r.Missing)
+			if r.Outcome != model.Done && r.Outcome != model.Poison {
+				return fmt.Errorf("apply event %d of aggregate %s: the projector does not finish it (outcome %s, missing event %d)", batch[i].EventID, batch[i].AggregateID, r.Outcome, r.Missing)
 			}
 		}
 		return nil

@@ -101,16 +101,16 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 		// goroutine to fail a check.
 		try := func(e *engine.Engine, events []*event.Event) error {
 			for range 20 {
-				results, err := e.Process(rt.Context(), events, engine.Repair)
+				results, err := e.Process(rt.Context(), events, model.Repair)
 				for errors.Is(err, engine.ErrContended) {
 					// The transaction of another goroutine is open, and ends by itself.
 					runtime.Gosched()
-					results, err = e.Process(rt.Context(), events, engine.Repair)
+					results, err = e.Process(rt.Context(), events, model.Repair)
 				}
 				if err != nil {
 					return err
 				}
-				if !slices.ContainsFunc(results, func(r engine.Result) bool { return r.Verdict == engine.Pending }) {
+				if !slices.ContainsFunc(results, func(r model.Verdict) bool { return r.Outcome == model.Retry }) {
 					return nil
 				}
 			}

@@ -189,11 +189,11 @@ func (q *topic) empty(s *scenario) bool {
 	return true
 }
 
-func (q *topic) acknowledge(s *scenario, events []*event.Event, results []engine.Result) {
+func (q *topic) acknowledge(s *scenario, events []*event.Event, results []model.Verdict) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, ev := range events {
-		if v := results[i].Verdict; v == engine.Done || v == engine.Poison {
+		if v := results[i].Outcome; v == model.Done || v == model.Poison {
 			for a, history := range s.histories {
 				if history[0].AggregateID == ev.AggregateID {
 					q.acked[a][ev.EventID] = true
@@ -361,9 +361,9 @@ func (s *scenario) pod(db database, parking *memoryParking, queue *topic) error 
 					continue
 				}
 				queue.mu.Lock()
-				gaps := engine.Gaps(queue.random.IntN(3))
+				attempt := model.Attempt(queue.random.IntN(3))
 				queue.mu.Unlock()
-				results, err := eng.Process(ctx, batch, gaps)
+				results, err := eng.Process(ctx, batch, attempt)
 				if err != nil && ctx.Err() == nil {
 					// The caller of the engine retries with a pause.
 					<-time.After(time.Millisecond)
