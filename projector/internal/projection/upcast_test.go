@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -133,6 +134,37 @@ func TestUpcastsArePartOfTheDefinitionsThatSeeThem(t *testing.T) {
 	want := "- upcasts OrderCreated (1) payload: {'v':1,'customer':payload.client}"
 	if difference := authoring.Difference(p.Definition(), changed.Definition()); len(difference) != 2 || difference[0] != want {
 		t.Errorf("difference %q", difference)
+	}
+}
+
+// TestViewSeesUpcasts checks that each source of a view gets the events after their upcasts, and
+// that the definition of the view has them.
+func TestViewSeesUpcasts(t *testing.T) {
+	t.Parallel()
+	view := projectiontest.One(t, `
+upcasts:
+  Made: {type: Placed}
+  Placed: {when: "!has(payload.customer)", payload: "{'customer': payload.client}"}
+  Unrelated: {payload: "{}"}
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: Order, key: state.customer, on: {Placed: {set: {customer: payload.customer}}}}
+      - {aggregateType: Quote, key: state.name, on: {Quoted: {set: {name: payload.name}}}}
+`)
+	stored, err := projection.Compile(view.Definition())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(view.EventTypes(), " "); got != "Made Placed Quoted" {
+		t.Errorf("the view handles %s", got)
+	}
+	for _, p := range []*projection.Projection{view, stored} {
+		f := p.Fold(nil, []*event.Event{viewEvent(t, "Order", "o", 1, "Made", bson.D{{Key: "client", Value: "ada"}})})
+		if f.Err != nil || !strings.Contains(normal(t, f.State()), `"customer":"ada"`) {
+			t.Errorf("the part is %s, %v", f.State(), f.Err)
+		}
 	}
 }
 

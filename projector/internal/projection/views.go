@@ -3,6 +3,7 @@ package projection
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,9 +88,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 	r.checkFields()
 	all := handlers{}
 	for i := range r.view.sources {
-		for eventType := range r.view.sources[i].on {
-			all[eventType] = nil
-		}
+		maps.Copy(all, r.view.sources[i].on)
 	}
 	r.view.upcasts = r.upcast.all.of(all)
 	if len(r.problems) == before {
