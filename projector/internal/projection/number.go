@@ -76,7 +76,7 @@ func compareDouble(f float64, i int64) int {
 	return cmp.Compare(f, whole)
 }
 
-var errSumTooLarge = errors.New("the sum exceeds a 64-bit integer")
+var errTooLarge = errors.New("the result exceeds a 64-bit integer")
 
 // add implements the operator inc. If one number is a decimal, the sum is a decimal.
 // Otherwise, if one is a double, it is a double. The sum of two integers is an int64.
@@ -102,7 +102,7 @@ func add(old, v bson.RawValue) (bson.RawValue, error) {
 		return doubleValue(sum.double() + addend.double()), nil
 	}
 	if addend.i > 0 && sum.i > math.MaxInt64-addend.i || addend.i < 0 && sum.i < math.MinInt64-addend.i {
-		return old, errSumTooLarge
+		return old, errTooLarge
 	}
 	return integerValue(sum.i + addend.i), nil
 }

@@ -22,7 +22,7 @@ import (
 // arguments and not at the declared types.
 const lateOverload = "late_"
 
-// extended are functions of CEL that take Decimal128s too. The result is nil if CEL's own
+// extended are functions of CEL that take Decimal128s too, or do more. The result is nil if CEL's own
 // function computes it.
 var extended = map[string]func(arguments ...ref.Val) ref.Val{
 	"math.abs": func(a ...ref.Val) ref.Val {
@@ -54,8 +54,8 @@ var extended = map[string]func(arguments ...ref.Val) ref.Val{
 	},
 	"math.@max":             func(a ...ref.Val) ref.Val { return extremeOf("math.@max", 1, a) },
 	"math.@min":             func(a ...ref.Val) ref.Val { return extremeOf("math.@min", -1, a) },
-	"sort":                  func(a ...ref.Val) ref.Val { return sortNumbers(a[0], a[0]) },
-	"@sortByAssociatedKeys": func(a ...ref.Val) ref.Val { return sortNumbers(a[0], a[1]) },
+	"sort":                  func(a ...ref.Val) ref.Val { return sortList(a[0], a[0]) },
+	"@sortByAssociatedKeys": func(a ...ref.Val) ref.Val { return sortList(a[0], a[1]) },
 }
 
 // toWhole rounds a finite Decimal128 to a whole number.
@@ -109,42 +109,44 @@ func elementsOf(l traits.Lister) []ref.Val {
 	return values
 }
 
-// sortNumbers sorts a list by keys that are numbers of different kinds, or Decimal128s. Equal
-// keys keep their order.
-func sortNumbers(list, by ref.Val) ref.Val {
+// sortList sorts a list by keys: numbers of any kind, or other values of one type. Equal keys
+// keep their order. CEL's own function does not keep it, and does not refuse NaN. The result is
+// nil if the keys have no order: CEL says why.
+func sortList(list, by ref.Val) ref.Val {
 	l, ok := list.(traits.Lister)
 	k, alsoOK := by.(traits.Lister)
-	if !ok || !alsoOK {
-		return nil
-	}
-	keys := elementsOf(k)
-	own := false
-	for _, key := range keys {
-		if !isNumber(key) {
-			return nil
-		}
-		own = own || isDecimal(key) || key.Type() != keys[0].Type()
-	}
-	if !own || listSize(l) != len(keys) {
+	if !ok || !alsoOK || listSize(l) != listSize(k) {
 		return nil
 	}
 	type element struct {
-		key   number
-		value ref.Val
+		key    ref.Val
+		number number
+		value  ref.Val
 	}
+	values, keys := elementsOf(l), elementsOf(k)
 	elements := make([]element, len(keys))
-	for i, value := range elementsOf(l) {
-		if isNaN(keys[i]) {
+	for i, key := range keys {
+		elements[i] = element{key: key, value: values[i]}
+		switch _, ok := key.(traits.Comparer); {
+		case isNumber(key) && isNaN(key):
 			return types.WrapErr(errNaNOrder)
+		case isNumber(key) && isNumber(keys[0]):
+			elements[i].number = numberIn(key)
+		case !ok || key.Type() != keys[0].Type():
+			return nil
 		}
-		elements[i] = element{numberIn(keys[i]), value}
 	}
-	slices.SortStableFunc(elements, func(a, b element) int { return compareNumbers(a.key, b.key) })
-	sorted := make([]ref.Val, len(elements))
+	slices.SortStableFunc(elements, func(a, b element) int {
+		if isNumber(a.key) {
+			return compareNumbers(a.number, b.number)
+		}
+		c, _ := a.key.(traits.Comparer).Compare(b.key).(types.Int)
+		return int(c)
+	})
 	for i, e := range elements {
-		sorted[i] = e.value
+		values[i] = e.value
 	}
-	return types.NewRefValList(types.DefaultTypeAdapter, sorted)
+	return types.NewRefValList(types.DefaultTypeAdapter, values)
 }
 
 // numberFunctions declares the functions of numbers, and CEL's own for Decimal128s.
@@ -303,7 +305,7 @@ func roundTo(v ref.Val, arguments []ref.Val) ref.Val {
 		if i := x.lowered(0).coefficient; i.IsInt64() {
 			return types.Int(i.Int64())
 		}
-		return types.WrapErr(errSumTooLarge)
+		return types.WrapErr(errTooLarge)
 	}
 	f, err := strconv.ParseFloat(x.coefficient.String()+"e"+strconv.Itoa(x.exponent), 64)
 	if err != nil {
@@ -458,7 +460,7 @@ func sumOf(v ref.Val) ref.Val {
 		return computed(sum.round())
 	}
 	if !sum.coefficient.IsInt64() {
-		return types.WrapErr(errSumTooLarge)
+		return types.WrapErr(errTooLarge)
 	}
 	return types.Int(sum.coefficient.Int64())
 }

@@ -70,7 +70,7 @@ func TestDecimalsInExpressions(t *testing.T) {
 		"math.isNaN(math.round(payload.nan, 2))":                                 "true",
 		"math.round(-1250, -2)":                                                  "-1300",
 		"math.round(payload.n, 2)":                                               "3",
-		"math.round(payload.huge, -1)":                                           "error: exceeds a 64-bit integer",
+		"math.round(payload.huge, -1)":                                           "error: the result exceeds a 64-bit integer",
 		"math.round(payload.huge, -400)":                                         "0",
 		"math.round(payload.s, 2)":                                               "error: math.round does not take string and int",
 		"math.divide(10, 3, 2)":                                                  dec("3.33"),
@@ -97,6 +97,9 @@ func TestDecimalsInExpressions(t *testing.T) {
 		"[2.5, 1].sort()":                                                        "[1,2.5]",
 		"[payload.price, payload.nan].sort()":                                    "error: NaN values cannot be ordered",
 		"[payload.price, payload.s].sort()":                                      "error: the list cannot be sorted",
+		"[1.0, payload.nan].sort()":                                              "error: NaN values cannot be ordered",
+		"[true, false].sort()":                                                   "[false,true]",
+		"[dyn('a'), 1].sort()":                                                   "error: the list cannot be sorted",
 		"payload.lines.sortBy(l, l.price).map(l, l.n)":                           "[3,2,5]",
 		"payload.lines.sortBy(l, l.price / 10 > decimal(0) ? 1 : 2).map(l, l.n)": "[2,3,5]",
 		"decimal('1.50')":                                                        dec("1.50"),
@@ -128,6 +131,16 @@ func TestDecimalsInExpressions(t *testing.T) {
 	})
 }
 
+// TestSortKeepsTheOrderOfEqualKeys has enough elements for an algorithm that does not.
+func TestSortKeepsTheOrderOfEqualKeys(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"i % 2", "i % 2 == 1", "string(i % 2)", "double(i % 2)", "payload.at + duration(i % 2, 'hours')"} {
+		results(t, map[string]string{
+			"lists.range(20).sortBy(i, " + key + ")": "[0,2,4,6,8,10,12,14,16,18,1,3,5,7,9,11,13,15,17,19]",
+		})
+	}
+}
+
 func TestSumsAndReductions(t *testing.T) {
 	t.Parallel()
 	results(t, map[string]string{
@@ -140,7 +153,7 @@ func TestSumsAndReductions(t *testing.T) {
 		"[1, 2u, 0.5].sum()":                                "3.5",
 		"[].sum()":                                          "0",
 		"[payload.huge, 1, -1].sum()":                       "9223372036854775807",
-		"[payload.huge, 1].sum()":                           "error: the sum exceeds a 64-bit integer",
+		"[payload.huge, 1].sum()":                           "error: the result exceeds a 64-bit integer",
 		"[payload.most, payload.tiny, 1].sum()":             dec("9.999999999999999999999999999999999E+6144"),
 		"[payload.most, payload.most].sum()":                "error: the result exceeds a Decimal128",
 		"[payload.price, payload.decNaN].sum()":             dec("NaN"),

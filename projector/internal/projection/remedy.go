@@ -99,9 +99,10 @@ var celMessages = []struct {
 }{
 	{regexp.MustCompile(`^reserved identifier: if$`), "there is no if: write condition ? a : b"},
 	{regexp.MustCompile(`^invalid timestamp argument$`), "the time is not valid: write timestamp('2026-01-31T12:00:00Z'), with a time of day and Z or an offset such as +01:00"},
+	{regexp.MustCompile(`^timestamp overflow$`), "the time is not between the years 1 and 9999: timestamp(n) takes seconds, so of milliseconds write timestamp(n / 1000)"},
 	{regexp.MustCompile(`^(?s)(invalid RFC 3339 timestamp .*)$`), "$1 (write a time as 2026-01-31T12:00:00Z, with a time of day and Z or an offset such as +01:00)"},
 	{regexp.MustCompile(`^expression of type '(.*)' cannot be range of a comprehension.*$`), "a loop runs over a list or a map, and not over $1"},
-	{regexp.MustCompile(`^got '(?:types\.)?Null', expected iterable type$`), "the loop runs over null: give a list that may be null or absent a default, such as payload.?lines.orValue([])"},
+	{regexp.MustCompile(`^got '(?:types\.)?Null', expected iterable type$`), "the loop runs over null: give a list that may be absent a default, such as payload.?lines.orValue([]), and write x == null ? [] : x for one that may be null"},
 	{regexp.MustCompile(`^got '(?:types\.)?(\w+)', expected iterable type$`), "the loop runs over $1: a loop runs over a list or a map"},
 	{regexp.MustCompile(`^unsupported index type '(?:types\.)?\w+' in list$`), "a list has positions and no fields: write list[0] for an element, size(list) for its length, list.map(e, e.name) for a field of all elements"},
 	{regexp.MustCompile(`^(cannot slice\(.*\)), negative indexes not supported$`), "$1: positions count from the start. The last three elements are list.slice(math.greatest(0, size(list) - 3), size(list))"},
@@ -228,7 +229,7 @@ func remedy(name string, operands []string) string {
 	comparing := slices.Contains([]string{"<", "<=", ">", ">=", "==", "!="}, name)
 	switch {
 	case has("null"):
-		return "give a field that may be null or absent a default, such as payload.?field.orValue(0), or test it first: x != null"
+		return "give a field that may be absent a default, such as payload.?field.orValue(0), and write x == null ? 0 : x for one that may be null"
 	case has("optional"):
 		return "take the value of an optional with .orValue(…)"
 	case slices.Contains([]string{"&&", "||", "!"}, name):
@@ -241,6 +242,8 @@ func remedy(name string, operands []string) string {
 		return "it searches a text for a text. An element of a list is found by x in list"
 	case name == "join":
 		return "it joins texts. Convert other elements, as in list.map(e, string(e)).join(', ')"
+	case name == "plus":
+		return "it takes a time, a whole number and a unit: convert with timestamp(…) or int(…), as in timestamp(payload.at).plus(int(payload.count), 'months')"
 	case name == "format" && has("timestamp"):
 		return "write timestamp.strftime('%Y-%m-%d', 'Europe/Berlin')"
 	case name == "duration":
@@ -249,6 +252,8 @@ func remedy(name string, operands []string) string {
 		return "its argument is a list, as in '%s of %d'.format([name, count])"
 	case name == "+" && has("map"):
 		return "merge maps with a.merge(b), whose values of b win"
+	case name == "+" && !slices.ContainsFunc(operands, func(o string) bool { return o != "list" }):
+		return "the elements have different types: write dyn(…) around one of the lists"
 	case name == "+" && has("list"):
 		return "write list + [x] to append an element"
 	case name == "+" && has("string"):

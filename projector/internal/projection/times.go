@@ -351,11 +351,13 @@ func strftime(t time.Time, format string) (string, error) {
 	number := func(n, digits int) { fmt.Fprintf(&b, "%0*d", digits, n) }
 	isoYear, isoWeek := t.ISOWeek()
 	for i := 0; i < len(format); i++ {
-		if format[i] != '%' || i+1 == len(format) {
+		if format[i] != '%' {
 			b.WriteByte(format[i])
 			continue
 		}
-		i++
+		if i++; i == len(format) {
+			return "", errors.New("the format ends with a single %: write %% for a percent sign")
+		}
 		switch format[i] {
 		case 'Y':
 			number(t.Year(), 4)

@@ -93,7 +93,8 @@ func TestTimesOfTheCalendar(t *testing.T) {
 		"payload.at.strftime('%Y-%m-%d %H:%M:%S.%L %z %G-W%V-%u %j 100%%')":     `"2026-05-06 07:08:09.010 +0000 2026-W19-3 126 100%"`,
 		"payload.at.strftime('%Y-%m-%d %H:%M %z', 'Europe/Berlin')":             `"2026-05-06 09:08 +0200"`,
 		"payload.first.strftime('%Y-%m-%d')":                                    `"0001-01-01"`,
-		"payload.at.strftime('ä%')":                                             `"ä%"`,
+		"payload.at.strftime('ä%%')":                                            `"ä%"`,
+		"payload.at.strftime(payload.s + '%')":                                  "error: the format ends with a single %",
 		"payload.at.strftime('%' + payload.s)":                                  "error: strftime has no %t",
 		"payload.s.strftime('%Y')":                                              "error: strftime does not take string and string",
 	})

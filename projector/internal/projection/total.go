@@ -118,7 +118,7 @@ func (s *exactSum) value() (bson.RawValue, error) {
 		return decimalValue(d), err
 	}
 	if !s.exact.coefficient.IsInt64() {
-		return bson.RawValue{}, fmt.Errorf("%w: convert the values with decimal()", errSumTooLarge)
+		return bson.RawValue{}, fmt.Errorf("%w: convert the values with decimal()", errTooLarge)
 	}
 	return integerValue(s.exact.coefficient.Int64()), nil
 }
