@@ -34,6 +34,9 @@ func (c *Case) check(step int, got State) (failures []Failure) {
 		if named[e.Projection] == nil {
 			named[e.Projection] = map[string]bool{}
 		}
+		if e.Document.Type == 0 {
+			continue
+		}
 		named[e.Projection][e.AggregateID] = true
 		document := got.document(e.Projection, e.AggregateID)
 		switch none := document.Type == 0; {
@@ -49,9 +52,9 @@ func (c *Case) check(step int, got State) (failures []Failure) {
 		}
 	}
 	if s.Exact {
-		for projection, aggregates := range named {
+		for _, projection := range slices.Sorted(maps.Keys(named)) {
 			for _, aggregate := range slices.Sorted(maps.Keys(got.Documents[projection])) {
-				if !aggregates[aggregate] {
+				if !named[projection][aggregate] {
 					fail(s.Line, projection, aggregate, "expected no document (exact), got "+show(shown(got.document(projection, aggregate), bson.RawValue{})), nil)
 				}
 			}

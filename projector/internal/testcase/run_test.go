@@ -135,6 +135,28 @@ func TestEachRunFindsItsDefect(t *testing.T) {
 	}
 }
 
+// TestNoDocumentsExpected checks that a projection without expected documents has none in an
+// exact case.
+func TestNoDocumentsExpected(t *testing.T) {
+	t.Parallel()
+	file := testcase.Parse("sums_test.yaml", []byte(`
+tests:
+  - name: no documents
+    aggregateId: a
+    given: [{eventType: E, payload: {n: 1}}]
+    exact: true
+    expect: {p: {}}
+`))
+	file.Resolve([]testcase.Projection{{Name: "p"}}, nil)
+	if len(file.Problems) > 0 {
+		t.Fatal(file.Problems)
+	}
+	runner := &testcase.Runner{Start: func() (testcase.Pipeline, error) { return &sum{applied: map[int]bool{}}, nil }}
+	if result, out := run(t, runner, file.Cases[0]); len(result.Failures) != 1 || !strings.Contains(out, "p a: expected no document (exact), got") {
+		t.Errorf("printed\n%s", out)
+	}
+}
+
 // TestFailureMessages checks the messages of expectations that are not met.
 func TestFailureMessages(t *testing.T) {
 	t.Parallel()

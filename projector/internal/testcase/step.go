@@ -28,7 +28,8 @@ type Event struct {
 type Expected struct {
 	Line, Column            int
 	Projection, AggregateID string
-	// Document is the expected document. Its Type is null if there must be none.
+	// Document is the expected document. Its Type is null if there must be none, and 0 if the
+	// projection must have no documents at all. Then there is no AggregateID.
 	Document bson.RawValue
 }
 
@@ -88,6 +89,11 @@ func (r *caseReader) step(node *yaml.Node, keys map[string]*yaml.Node) Step {
 			r.problem(exact, r.name, "exact is true or false")
 		}
 		s.Exact = exact.Value == "true"
+	}
+	for _, e := range s.Expect {
+		if e.Document.Type == 0 && !s.Exact {
+			r.problem(&yaml.Node{Line: e.Line, Column: e.Column}, r.name, "no document of %s is expected, and any is allowed: name documents, or add exact: true if there must be none", e.Projection)
+		}
 	}
 	return s
 }
@@ -190,23 +196,30 @@ func (r *caseReader) aggregateID(node *yaml.Node) (string, bson.RawValue, bool) 
 
 // expected reads documents by projection and aggregate.
 func (r *caseReader) expected(node *yaml.Node) (found []Expected) {
-	r.eachUnit(node, "expect", func(projection string, aggregate, value *yaml.Node) {
+	r.eachUnit(node, "expect", func(projection, aggregate, value *yaml.Node) {
+		if aggregate == nil {
+			found = append(found, Expected{Line: projection.Line, Column: projection.Column, Projection: projection.Value})
+			return
+		}
 		v := r.value(value)
 		if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeNull {
 			r.problem(value, r.name, "a document is a mapping of fields to values, or null for none")
 			return
 		}
-		found = append(found, Expected{Line: aggregate.Line, Column: aggregate.Column, Projection: projection, AggregateID: aggregate.Value, Document: v})
+		found = append(found, Expected{Line: aggregate.Line, Column: aggregate.Column, Projection: projection.Value, AggregateID: aggregate.Value, Document: v})
 	})
 	return found
 }
 
 // parked reads parked aggregates by projection and aggregate.
 func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
-	r.eachUnit(node, "expectParked", func(projection string, aggregate, value *yaml.Node) {
+	r.eachUnit(node, "expectParked", func(projection, aggregate, value *yaml.Node) {
+		if aggregate == nil {
+			return // no other aggregate may be parked in any case
+		}
 		keys := r.mapping(value, r.name, "a parked aggregate", parkedKeys)
 		p := ExpectedParked{
-			Line: aggregate.Line, Column: aggregate.Column, Projection: projection, AggregateID: aggregate.Value,
+			Line: aggregate.Line, Column: aggregate.Column, Projection: projection.Value, AggregateID: aggregate.Value,
 			Reason: r.text(keys["reason"]), Error: r.text(keys["error"]),
 		}
 		if n := keys["eventId"]; n != nil {
@@ -225,11 +238,14 @@ func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
 }
 
 // eachUnit calls yield for each entry of a mapping of projections to mappings of
-// aggregates.
-func (r *caseReader) eachUnit(node *yaml.Node, key string, yield func(projection string, aggregate, value *yaml.Node)) {
+// aggregates, and with no aggregate for a projection without any.
+func (r *caseReader) eachUnit(node *yaml.Node, key string, yield func(projection, aggregate, value *yaml.Node)) {
 	for projection, aggregates := range r.pairs(node, key+" is a mapping of projections to aggregates") {
 		for aggregate, value := range r.pairs(aggregates, key+" has aggregates by their ids below each projection") {
-			yield(projection.Value, aggregate, value)
+			yield(projection, aggregate, value)
+		}
+		if aggregates.Kind == yaml.MappingNode && len(aggregates.Content) == 0 {
+			yield(projection, nil, nil)
 		}
 	}
 }
