@@ -272,7 +272,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	handler := &handler{
 		engine: eng, events: events, trustStore: c.Projections.Trust == config.TrustStore, log: p.logger,
 		large:   semaphore.NewWeighted(maxRead),
-		session: func() processor { return eng.Session(c.Projections.KeepBytes / c.Slots()) },
+		session: sessionEngine(eng, &c),
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, newTargets(eng, parked, s.ReadModels, p.projections))

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -37,7 +38,7 @@ type storedEvents interface {
 type handler struct {
 	engine processor
 	// session returns the engine for the events of one session, which keeps some of what it
-	// has written; if it is nil, engine serves all sessions.
+	// has written ([sessionEngine]); if it is nil, engine serves all sessions.
 	session func() processor
 	events  storedEvents
 	// trustStore makes every message a claim check: its content is not used.
@@ -63,6 +64,19 @@ func (h *handler) Hold() drain.Handler {
 		return h
 	}
 	return held{h, h.session()}
+}
+
+// sessionEngine returns the engine for each session of the topic. In a strict sequence, all
+// sessions share the kept states: an event shows whether a kept state is its predecessor. In an
+// increasing sequence it does not. Another process may have had the session meanwhile, and a
+// write that starts from a stale state costs as much as a load. So each session there keeps its
+// own states, and drops them at its end.
+func sessionEngine(eng *engine.Engine, c *config.Config) func() processor {
+	if event.Sequence(c.Projections.Sequence) == event.SequenceStrict {
+		shared := eng.Session(c.Projections.KeepBytes)
+		return func() processor { return shared }
+	}
+	return func() processor { return eng.Session(c.Projections.KeepBytes / c.Slots()) }
 }
 
 // held is the handler of one session's events.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -137,6 +138,20 @@ func TestVerdicts(t *testing.T) {
 
 // While a promotion pauses a projection, all its events wait, which is no reason for a
 // warning. Another error beside the pause is one.
+// TestSessionsShareKeptStatesInAStrictSequence checks that a state is kept beyond its session
+// only if the next event shows that the state is the last one.
+func TestSessionsShareKeptStatesInAStrictSequence(t *testing.T) {
+	t.Parallel()
+	for sequence, shared := range map[event.Sequence]bool{event.SequenceStrict: true, event.SequenceIncreasing: false} {
+		c := config.Config{}
+		c.Projections.Sequence = string(sequence)
+		session := sessionEngine(&engine.Engine{}, &c)
+		if got := session() == session(); got != shared {
+			t.Errorf("%s: two sessions share their kept states: %t, want %t", sequence, got, shared)
+		}
+	}
+}
+
 func TestWaitForAPromotionIsNotLoggedAsAWarning(t *testing.T) {
 	t.Parallel()
 	paused := fmt.Errorf("write users: %w", engine.ErrPaused)

@@ -57,11 +57,12 @@
 //
 // # Sessions
 //
-// A [Session] is the engine for the events of one session of the topic. As long as the
-// process holds it, the session's aggregates have no other regular writer, so:
+// A [Session] is the engine for the events of sessions of the topic. As long as the process
+// holds a session, the session's aggregates have no other regular writer, so:
 //
 //   - A document that was just written is kept, within PENSTOCK_KEEP_BYTES, and the next
-//     events are folded into it without a load.
+//     events are folded into it without a load. In a strict sequence it is kept beyond the end
+//     of the session: the next event shows whether another process has written meanwhile.
 //   - In a strict sequence, an aggregate is assumed to be new if its event 1 arrives. If
 //     one was not new, the next 256 are loaded.
 //

@@ -10,10 +10,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// Session processes the events of one session of the topic while this process holds it. No
-// other process has the session, so a document that the engine has written is most likely
-// still stored. The Session keeps it, and folds the next events into it without a load. It
-// also assumes that an aggregate has no read model if its first event arrives.
+// Session processes the events of sessions of the topic that this process holds. No other
+// process has these sessions, so a document that the engine has written is most likely still
+// stored. The Session keeps it, and folds the next events into it without a load. It also
+// assumes that an aggregate has no read model if its first event arrives.
+//
+// In a strict sequence, one Session can serve all sessions of the process, one after the other
+// and at the same time. If another process has written a read model since, the next event is
+// not the successor of the kept state, and the unit is loaded. In an increasing sequence only
+// the write shows that, so each session of the topic needs a Session of its own.
 //
 // Both assumptions can be wrong. Every write of such a state is guarded by more than its
 // watermark: an Update also by the time of the document's last change
@@ -21,7 +26,7 @@ import (
 // fold fails, the unit is loaded and folded again. So a kept state only affects how fast an
 // event is applied.
 //
-// Make it with [Engine.Session] and drop it with the session. It is safe for concurrent use.
+// Make it with [Engine.Session]. It is safe for concurrent use.
 type Session struct {
 	engine *Engine
 
@@ -56,7 +61,7 @@ func (e *Engine) Session(bytes int) *Session {
 	return &Session{engine: e, left: bytes, kept: make(map[model.Unit]*keptState)}
 }
 
-// Process is [Engine.Process] for events of the session.
+// Process is [Engine.Process] for events of sessions.
 func (s *Session) Process(ctx context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
 	return s.engine.process(ctx, s, events, attempt)
 }

@@ -112,6 +112,19 @@ func TestSessionLoadsStatesThatAnotherWriterMoved(t *testing.T) {
 	}
 }
 
+func TestSuccessorOfAnotherWritersEventIsLoaded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tally)
+	mine, other := b.Session(1<<20), b.Session(1<<20)
+	done(t, mine, added(t, 1))
+	done(t, other, added(t, 2))
+	loads, writes := len(b.loads), len(b.writes)
+	done(t, mine, added(t, 3))
+	if len(b.loads) != loads+1 || len(b.writes) != writes+1 {
+		t.Errorf("%d loads and %d writes, want 1 and 1: the kept state is known to be old", len(b.loads)-loads, len(b.writes)-writes)
+	}
+}
+
 func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
