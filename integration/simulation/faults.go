@@ -177,7 +177,10 @@ var faultKinds = map[string]faultKind{
 	}},
 	"detach links": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
 		entity := []string{w.topic(), w.subscription(), w.subscription() + "/$management"}[f.Way%3]
-		_ = w.bus.DetachLinks(entity, "amqp:link:detach-forced")
+		_ = w.bus.DetachLinks(entity, []string{
+			"amqp:link:detach-forced", "com.microsoft:timeout", "amqp:link:message-size-exceeded",
+			"amqp:not-allowed", "amqp:not-found", "com.microsoft:entity-disabled",
+		}[f.Process%6])
 	}},
 	// The broker ends the links of a client whose claim has expired.
 	"expire claims": {later: true, server: servicebus, run: func(_ context.Context, w *World, _ Fault) {

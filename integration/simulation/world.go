@@ -266,6 +266,9 @@ func (w *World) environ(version int) []string {
 	if p.Reconcile {
 		env = append(env, "PENSTOCK_RECONCILE=1m")
 	}
+	if p.Increasing {
+		env = append(env, "PENSTOCK_SEQUENCE=increasing")
+	}
 	if p.Buckets > 0 {
 		env = append(env, "PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", p.Buckets))
 	}
