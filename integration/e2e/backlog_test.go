@@ -2,9 +2,13 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
@@ -13,30 +17,47 @@ import (
 )
 
 // A projector counts the sessions that have messages, including those that it holds. The
-// right to listen is enough. The number rises while the broker gives sessions out slowly,
-// and falls to zero when all messages are settled. A dropped connection does not fail a
-// count.
-func TestBacklogRisesAndFalls(t *testing.T) {
+// number rises while the broker gives sessions out slowly, and falls to zero when all messages
+// are settled. A dropped connection does not fail a count. Both services report what is set
+// aside: the quarantine has the events that break the contract, the dead-letter queue the
+// messages without an event. All of it works with the rights of docs/install.md: a publisher
+// may only send, a projector may only listen.
+func TestBacklogQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	needsProcesses(t)
-	needsStandIns(t, "it brings stand-ins of its own: a policy and latency that other brokers are not told")
+	needsStandIns(t, "it brings stand-ins of its own: policies and latency that other brokers are not told")
 	t.Parallel()
+	sender := sbemu.Policy{Name: "publisher", Key: "c2VuZC1vbmx5", Send: true}
 	listener := sbemu.Policy{Name: "projector", Key: "bGlzdGVuLW9ubHk=", Listen: true}
-	backend := startWithPolicies(t, listener)
+	backend := startWithPolicies(t, sender, listener)
 	store := eventStore(t, backend.MongoURI())
 	// Its sessions pass through two slots one after the other. On a busy machine each takes
 	// seconds.
 	w := shop.New(300, 31)
 	ctx, cancel := context.WithTimeout(t.Context(), backlogTimeout)
 	defer cancel()
-	_, projector := startPair(ctx, t, backend, harness.PipelineOptions{
-		Projections: w.Projections,
+	const broken, strangers, othersRecords = 3, 4, 5
+	// Records of other streams, whose names sort before and after this one.
+	others := store.Database().Client().Database(harness.StateDatabase).Collection("quarantine")
+	for i := range othersRecords {
+		stream := []string{"event", "events2"}[i%2]
+		if _, err := others.InsertOne(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "stream", Value: stream}, {Key: "document", Value: i}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publisher, projector := startPair(ctx, t, backend, harness.PipelineOptions{
+		Projections:  w.Projections,
+		PublisherEnv: []string{"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(sender)},
 		ProjectorEnv: []string{
 			"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),
 			"PENSTOCK_SESSIONS=2", "PENSTOCK_BACKLOG_INTERVAL=1s",
 		},
 	})
+	shows := func(name string, want float64) func(harness.Metrics) bool {
+		return func(m harness.Metrics) bool { return m[name] != nil && m.Sum(name) == want }
+	}
 	b := backlog{t: t, ctx: ctx, projector: projector}
 	b.await("no session in the beginning", func(m harness.Metrics) bool { return b.shows(m, 0, 0) })
+	b.await("no dead letters in the beginning", shows("penstock_projector_dead_letters", 0))
 
 	// Each session costs the projector's two slots several round trips.
 	backend.Broker.SetLatency(20*time.Millisecond, 20*time.Millisecond)
@@ -75,6 +96,14 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 	if slots := m.Sum("penstock_projector_session_slots"); slots != 2 {
 		t.Errorf("there are %v slots", slots)
 	}
+	for i := range broken {
+		if _, err := store.InsertOne(ctx, bson.D{{Key: "aggregateId", Value: fmt.Sprint("broken-", i)}, {Key: "eventType", Value: "T"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sendStrangers(ctx, t, backend.Broker.ConnectionString(), strangers)
+	b.await("dead letters", shows("penstock_projector_dead_letters", strangers))
+	backlog{t: t, ctx: ctx, projector: publisher}.await("records in the quarantine", shows("penstock_publisher_quarantine_records", broken))
 }
 
 const (
@@ -122,6 +151,30 @@ func (b backlog) await(what string, holds func(harness.Metrics) bool) {
 		case <-tick.C:
 		case <-b.ctx.Done():
 			b.t.Fatalf("%s: not within %s", what, backlogTimeout)
+		}
+	}
+}
+
+// sendStrangers sends messages without an event.
+func sendStrangers(ctx context.Context, t *testing.T, connectionString string, count int) {
+	t.Helper()
+	client, err := azservicebus.NewClientFromConnectionString(connectionString, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		_ = client.Close(closing)
+	}()
+	sender, err := client.NewSender("events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range count {
+		id, session := fmt.Sprint("stranger-", i), "stranger"
+		if err := sender.SendMessage(ctx, &azservicebus.Message{MessageID: &id, SessionID: &session, Body: []byte("hello")}, nil); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -125,8 +125,7 @@ projections:
 	s.load(time.Second)
 	s.finishLoad()
 	neighbours.while("all bombs parked", func() bool {
-		parked, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{{Key: "reason", Value: "expression"}})
-		return err == nil && int(parked) == len(s.until)
+		return s.parked(bson.E{Key: "reason", Value: "expression"}) == len(s.until)
 	})
 	s.fitsChart(projector)
 	s.invariants()

@@ -1,14 +1,9 @@
 package e2e_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,81 +15,43 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// If no message can be read, or most events fail in a projection, nothing is dead-lettered.
-// The projector says why. After a restart with the right settings, every read model is right.
-func TestWrongProjectorDeadLettersNothing(t *testing.T) {
-	scenesInParallel(t)
-	for name, test := range map[string]struct {
-		env     string
-		replace [2]string
-		// unready says that /readyz reports the reason instead of the log.
-		unready bool
-		says    []string
-	}{
-		"field names": {
-			env:     "PENSTOCK_FIELD_AGGREGATE_ID=aggregate",
-			unready: true,
-			says: []string{
-				"circuit breaker", "messages of topic", "are not events", "missing_aggregate_id: field aggregate.", `Check PENSTOCK_FIELD_AGGREGATE_ID, which is "aggregate"`,
-				"restart with the right settings",
-			},
-		},
-		"expression": {
-			env:     "PENSTOCK_FAILURE_LIMIT=0.2",
-			replace: [2]string{"payload.quantity * payload.priceCents", "payload.quantity * payload.price"},
-			says:    []string{"a projection fails for most recent events of a type", `"eventType":"ItemAddedToOrderEvent"`, "no such key: price"},
-		},
-	} {
-		runScene(t, name, func(t *testing.T) {
-			t.Helper()
-			w := shop.New(2000, 51)
-			right := w.Projections
-			w.Projections = bytes.Replace(w.Projections, []byte(test.replace[0]), []byte(test.replace[1]), 1)
-			s := newScenarioOn(t, w, harness.TopicOptions{}, test.env)
-			s.start(1, 1)
-			s.load(time.Second)
-			projector := s.started[len(s.started)-1]
-			if test.unready {
-				s.await("a projector that is not ready", func() bool {
-					status, _ := readiness(t, projector)
-					return status == http.StatusServiceUnavailable
-				})
-			} else {
-				s.await("aggregates parked because their rule fails", func() bool { return s.parked("rule") > 0 })
-			}
-			s.awaitPublished(0.8)
-			status, said := readiness(t, projector)
-			if !test.unready {
-				if status != http.StatusOK {
-					t.Errorf("/readyz answers %d: %s", status, said)
-				}
-				said = s.log(projector)
-			}
-			for _, want := range test.says {
-				if !strings.Contains(said, want) {
-					t.Errorf("the projector does not say %q:\n%s", want, said)
-				}
-			}
-			if status, text := get(t, projector, "/livez"); status != http.StatusOK {
-				t.Errorf("/livez answers %d: %s", status, text)
-			}
-			if backlog, err := s.backend.Backlog(); err != nil || backlog.DeadLettered != 0 {
-				t.Errorf("%d messages are dead-lettered (%v), not 0", backlog.DeadLettered, err)
-			}
-			if n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{{Key: "reason", Value: bson.D{{Key: "$ne", Value: "rule"}}}}); err != nil || n != 0 {
-				t.Errorf("%d aggregates are parked for other reasons (%v), not 0", n, err)
-			}
-			stop(t, projector)
+// If no message can be read, nothing is dead-lettered. The projector says why. After a
+// restart with the right settings, every read model is right.
+func TestWrongProjectorDeadLettersNothing(t *testing.T) { scene(t, wrongProjectorDeadLettersNothing) }
 
-			file := filepath.Join(t.TempDir(), "projections.yaml")
-			if err := os.WriteFile(file, right, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			s.SetEnv("PENSTOCK_FIELD_AGGREGATE_ID=aggregateId", "PENSTOCK_PROJECTIONS="+file)
-			s.startProjector(0)
-			s.invariants()
-		})
+func wrongProjectorDeadLettersNothing(t *testing.T) {
+	t.Helper()
+	s := newScenarioOn(t, shop.New(2000, 51), harness.TopicOptions{}, "PENSTOCK_FIELD_AGGREGATE_ID=aggregate")
+	s.start(1, 1)
+	s.load(time.Second)
+	projector := s.started[len(s.started)-1]
+	s.await("a projector that is not ready", func() bool {
+		status, _ := readiness(t, projector)
+		return status == http.StatusServiceUnavailable
+	})
+	s.awaitPublished(0.8)
+	_, said := readiness(t, projector)
+	for _, want := range []string{
+		"circuit breaker", "messages of topic", "are not events", "missing_aggregate_id: field aggregate.", `Check PENSTOCK_FIELD_AGGREGATE_ID, which is "aggregate"`,
+		"restart with the right settings",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the projector does not say %q:\n%s", want, said)
+		}
 	}
+	if status, text := get(t, projector, "/livez"); status != http.StatusOK {
+		t.Errorf("/livez answers %d: %s", status, text)
+	}
+	if backlog, err := s.backend.Backlog(); err != nil || backlog.DeadLettered != 0 {
+		t.Errorf("%d messages are dead-lettered (%v), not 0", backlog.DeadLettered, err)
+	}
+	if n := s.parked(); n != 0 {
+		t.Errorf("%d aggregates are parked, not 0", n)
+	}
+	s.stopped(projector)
+	s.SetEnv("PENSTOCK_FIELD_AGGREGATE_ID=aggregateId")
+	s.startProjector(0)
+	s.invariants()
 }
 
 // Twelve junk messages, and then twelve events that a projection cannot apply, stop nobody
@@ -142,7 +99,13 @@ func badInputStopsNobodyElse(t *testing.T) {
 		}
 	}
 	s.insert(failing...)
-	s.await("all failing aggregates parked", func() bool { return s.parked("rule") == bad })
+	rule := bson.E{Key: "reason", Value: "rule"}
+	s.await("all failing aggregates parked", func() bool { return s.parked(rule) == bad })
+	for _, want := range []string{"a projection fails for most recent events of a type", `"eventType":"Counted"`, "inc n: the value is string, not a number"} {
+		if said := s.log(projector); !strings.Contains(said, want) {
+			t.Errorf("the projector does not say %q:\n%s", want, said)
+		}
+	}
 	s.insert(neighbours...)
 	s.await("the neighbours right", right("neighbour-", "n=1 after event 1"))
 	s.awaitDeadLetters(bad)
@@ -156,31 +119,13 @@ func badInputStopsNobodyElse(t *testing.T) {
 	s.insert(neighbours...)
 	s.await("the neighbours right after a restart", right("neighbour-", "n=2 after event 2"))
 	s.ready()
-	if n := s.parked("rule"); n != bad {
+	if n := s.parked(rule); n != bad {
 		t.Errorf("%d aggregates are parked because their rule fails, want %d", n, bad)
 	}
 
 	s.stopped(projector)
-	file := filepath.Join(t.TempDir(), "projections.yaml")
-	corrected := strings.Replace(countsProjection, "payload.n", "int(payload.n)", 1)
-	if err := os.WriteFile(file, []byte(corrected), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.SetEnv("PENSTOCK_PROJECTIONS=" + file)
+	s.SetEnv("PENSTOCK_PROJECTIONS=" + s.projectionsFile(strings.Replace(countsProjection, "payload.n", "int(payload.n)", 1)))
 	s.startProjector(0)
 	s.await("the failing aggregates right", right("failing-", "n=7 after event 1"))
-	s.await("no parked aggregate", func() bool { return s.parked("rule") == 0 })
-}
-
-// stop ends a process cleanly.
-func stop(t *testing.T, p *harness.Process) {
-	t.Helper()
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
-	defer cancel()
-	if err := p.AwaitExit(ctx); err != nil {
-		t.Fatal(err)
-	}
+	s.await("no parked aggregate", func() bool { return s.parked(rule) == 0 })
 }

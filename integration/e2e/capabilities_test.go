@@ -4,8 +4,6 @@ import "time"
 
 // Faults that only some backends can inject. A test requests one with [capability].
 type (
-	// linkDetacher is a broker that ends its links with a condition on demand.
-	linkDetacher interface{ DetachLinks(condition string) error }
 	// linkRefuser is a broker that ends its links and refuses new ones for a while on
 	// demand.
 	linkRefuser interface {
@@ -22,13 +20,6 @@ type (
 	// streamInterrupter is an event store that fails its change streams and removes their
 	// cursors on demand.
 	streamInterrupter interface{ InterruptStreams() int }
-	// streamDelayer is an event store that, on demand, answers its change streams late, or
-	// answers neither streams nor pings.
-	streamDelayer interface {
-		DelayStream(n int, d time.Duration)
-		HangStream()
-		HealStore()
-	}
 	// pingDelayer is a store that delays the publisher's pings on demand.
 	pingDelayer interface {
 		HangPings()

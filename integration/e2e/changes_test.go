@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -41,10 +39,7 @@ func newTallies(t *testing.T, declared string, env ...string) *tallies {
 // file.
 func (s *tallies) declare(declared string, env ...string) (path string) {
 	s.t.Helper()
-	path = filepath.Join(s.t.TempDir(), "projections.yaml")
-	if err := os.WriteFile(path, []byte("projections:\n"+declared), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	path = s.projectionsFile("projections:\n" + declared)
 	s.SetEnv(append(env, "PENSTOCK_PROJECTIONS="+path)...)
 	return path
 }
@@ -170,50 +165,6 @@ func (s *tallies) watch(collection string) (end func()) {
 	}
 }
 
-// TestProjectionChangesInARollingUpdateUnderLoad changes a projection while old and new
-// pods project live events, and kills pods in every state of the build. Readers see the old
-// documents or the new ones, never a mixture.
-func TestProjectionChangesInARollingUpdateUnderLoad(t *testing.T) {
-	scene(t, projectionChangesInARollingUpdateUnderLoad)
-}
-
-func projectionChangesInARollingUpdateUnderLoad(t *testing.T) {
-	t.Helper()
-	s := newTallies(t, tally("tallies", "tallies", 1), "PENSTOCK_REFOLD_RATE=400")
-	s.start(1, 2)
-	s.store(3)
-	s.complete("tallies", 1)
-	end := s.watch("tallies")
-
-	s.declare(tally("tallies", "tallies", 2), "PENSTOCK_REFOLD_RATE=400")
-	fresh := []*harness.Process{s.startProjector(2), s.startProjector(3)}
-	s.reaches("building")
-	s.store(1)
-	fresh[0].Kill()
-	s.reaches("verifying")
-	s.store(1)
-	s.reaches("promoting")
-	for _, process := range s.Running() {
-		if strings.HasPrefix(process.Name, "projector") {
-			process.Kill() // the coordinator among them
-		}
-	}
-	s.startProjector(4)
-	s.startProjector(5)
-	s.store(1)
-	s.live("tallies", 2)
-	s.store(1)
-	s.complete("tallies", 2)
-	end()
-	s.await("the data of the first generation removed", func() bool {
-		e := s.entry("tallies")
-		return len(e.Garbage) == 1 && e.Garbage[0].Removed != nil
-	})
-	if sum := s.metric("projector-4", "penstock_projector_generation_live", "projection", "tallies"); sum != 2 {
-		t.Errorf("the metric shows generation %v", sum)
-	}
-}
-
 // TestProjectionsAreAddedRenamedAndRetired checks that a new projection gets its history,
 // and that readers do not see it before it is complete. A renamed projection takes over its
 // predecessor's collection when no pod declares the predecessor any more.
@@ -263,73 +214,6 @@ func projectionsAreAddedRenamedAndRetired(t *testing.T) {
 	}
 }
 
-// TestDefinitionChangesAgainAndRollsBack checks that a definition that changes during its
-// build replaces the build, and that a rollback builds the first definition again.
-func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
-	scene(t, definitionChangesAgainAndRollsBack)
-}
-
-func definitionChangesAgainAndRollsBack(t *testing.T) {
-	t.Helper()
-	s := newTallies(t, tally("tallies", "tallies", 1))
-	s.start(1, 1)
-	s.store(5)
-	s.complete("tallies", 1)
-	end := s.watch("tallies")
-
-	s.declare(tally("tallies", "tallies", 2), "PENSTOCK_REFOLD_RATE=5")
-	slow := s.startProjector(1)
-	s.reaches("building")
-	s.declare(tally("tallies", "tallies", 3))
-	third := s.startProjector(2)
-	s.await("the second definition superseded", func() bool {
-		e := s.entry("tallies")
-		return e.Building != nil && e.Building.Generation == 3 || e.Live != nil && e.Live.Generation == 3
-	})
-	s.stopped(slow)
-	s.live("tallies", 3)
-	s.store(1)
-	s.complete("tallies", 3)
-
-	// The pod with the first file still runs, so this is a rollback.
-	s.stopped(third)
-	s.live("tallies", 4)
-	s.store(1)
-	s.complete("tallies", 1)
-	end()
-	s.await("the shadow of the superseded build dropped", func() bool {
-		names, err := s.models.ListCollectionNames(t.Context(), bson.D{{Key: "name", Value: bson.Regex{Pattern: "generation"}}})
-		return err == nil && len(names) == 0
-	})
-}
-
-// TestCorrectedDefinitionAppliesWhatIsParked checks that aggregates that no definition could
-// apply so far are applied by a corrected one, and leave the parked list.
-func TestCorrectedDefinitionAppliesWhatIsParked(t *testing.T) {
-	scene(t, correctedDefinitionAppliesWhatIsParked)
-}
-
-func correctedDefinitionAppliesWhatIsParked(t *testing.T) {
-	t.Helper()
-	wrong := strings.ReplaceAll(tally("tallies", "tallies", 1), "payload.n", "payload.misspelt")
-	s := newTallies(t, wrong, "PENSTOCK_FAILURE_LIMIT=1")
-	s.start(1, 1)
-	s.store(1)
-	parked := func(n int64) {
-		s.await(fmt.Sprintf("%d aggregates parked", n), func() bool {
-			found, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
-			return err == nil && found == n
-		})
-	}
-	parked(tallied)
-	s.declare(tally("tallies", "tallies", 1), "PENSTOCK_FAILURE_LIMIT=1")
-	s.startProjector(1)
-	s.live("tallies", 2)
-	parked(0)
-	s.store(1)
-	s.complete("tallies", 1)
-}
-
 // TestChangedProjectionIsRefusedUntilTheCommand checks PENSTOCK_ON_CHANGE=refuse. A changed
 // projection ends the projector with the difference. The command that the error names
 // starts the rebuild.
@@ -362,25 +246,4 @@ func changedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 	})
 	s.store(1)
 	s.complete("tallies", 2)
-}
-
-// TestTwoRebuildsAtOnceOverAnEmptyEventStore checks that two concurrent rebuilds end
-// although there is nothing to build, and that both projections then follow live events.
-func TestTwoRebuildsAtOnceOverAnEmptyEventStore(t *testing.T) {
-	scene(t, twoRebuildsAtOnceOverAnEmptyEventStore)
-}
-
-func twoRebuildsAtOnceOverAnEmptyEventStore(t *testing.T) {
-	t.Helper()
-	s := newTallies(t, tally("tallies", "tallies", 1)+tally("totals", "totals", 1))
-	s.start(1, 1)
-	s.live("tallies", 1)
-	s.live("totals", 1)
-	s.declare(tally("tallies", "tallies", 2) + tally("totals", "totals", 3))
-	s.startProjector(1)
-	s.live("tallies", 2)
-	s.live("totals", 2)
-	s.store(2)
-	s.complete("tallies", 2)
-	s.complete("totals", 3)
 }

@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // listedDeadLetter is a message as the command deadletters list prints it.
@@ -25,7 +24,7 @@ func TestDeadLettersAreListedAndDiscarded(t *testing.T) { scene(t, deadLettersAr
 
 func deadLettersAreListedAndDiscarded(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	run := func(code int, args ...string) (stdout, stderr string) {
 		t.Helper()
 		out, err := s.Projector(t.Context(), args...)
@@ -52,11 +51,9 @@ func deadLettersAreListedAndDiscarded(t *testing.T) {
 	if found := list(); len(found) != 0 {
 		t.Errorf("at first there are %+v", found)
 	}
-	n := bson.D{{Key: "n", Value: int64(1)}}
-	s.insert(counted("one", 1, n), counted("one", 2, bson.D{}), counted("two", 1, bson.D{}), counted("two", 2, n), counted("right", 1, n))
+	s.insert(counted("one", 1, one), counted("one", 2, bson.D{}), counted("two", 1, bson.D{}), counted("two", 2, one), counted("right", 1, one))
 	s.await("two parked aggregates and their dead letters", func() bool {
-		parked, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
-		return err == nil && parked == 2 && s.count("right") == "n=1 after event 1" && len(list()) == 2
+		return s.parked() == 2 && s.count("right") == "n=1 after event 1" && len(list()) == 2
 	})
 
 	found := list("--aggregate=one", "--reason=expression")

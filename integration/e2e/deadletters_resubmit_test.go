@@ -195,10 +195,7 @@ func resubmittingCanBeRepeatedAfterAKill(t *testing.T) {
 	s.start(1, 1)
 	s.insert(counted("a", 1, bson.D{}), counted("b", 1, one))
 	s.awaitDeadLetters(1)
-	s.await("the parked aggregate", func() bool {
-		n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
-		return err == nil && n == 1
-	})
+	s.await("the parked aggregate", func() bool { return s.parked() == 1 })
 	if _, err := s.events.UpdateOne(t.Context(), bson.D{{Key: "aggregateId", Value: "a"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "payload", Value: one}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -212,8 +209,7 @@ func resubmittingCanBeRepeatedAfterAKill(t *testing.T) {
 		died <- err
 	}()
 	s.await("the aggregate handed to the projectors", func() bool {
-		n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{{Key: "retryAt", Value: bson.D{{Key: "$exists", Value: true}}}})
-		return err == nil && n == 1
+		return s.parked(bson.E{Key: "retryAt", Value: bson.D{{Key: "$exists", Value: true}}}) == 1
 	})
 	kill()
 	if err := <-died; err == nil {

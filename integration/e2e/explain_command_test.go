@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // explained is the output of the command explain for a projection.
@@ -81,7 +80,7 @@ func (s *scenario) export() string {
 func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
-	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)
 	n := func(n int64) bson.D { return bson.D{{Key: "n", Value: n}} }
 	noted := counted("right", 3, n(1))
@@ -89,8 +88,7 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 	s.insert(counted("right", 1, n(2)), counted("right", 2, n(3)), noted, counted("right", 4, n(0)),
 		counted("wrong", 1, n(1)), counted("wrong", 2, bson.D{}), counted("wrong", 3, n(1)))
 	s.await("the read models", func() bool {
-		parked, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
-		return err == nil && parked == 1 && s.count("right") == "n=5 after event 4" && s.count("wrong") == "n=1 after event 1"
+		return s.parked() == 1 && s.count("right") == "n=5 after event 4" && s.count("wrong") == "n=1 after event 1"
 	})
 
 	explain := func(args ...string) explained {
@@ -130,13 +128,6 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 		t.Errorf("an unknown aggregate: %s", stderr)
 	}
 
-	file := func(text string) string {
-		path := filepath.Join(t.TempDir(), "projections.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	diff := func(code int, args ...string) differing {
 		t.Helper()
 		stdout, stderr := s.projectorCommand(code, append([]string{"diff", "--output=json"}, args...)...)
@@ -146,11 +137,11 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 		}
 		return d
 	}
-	if d := diff(0, file(countsProjection)); len(d.Projections) != 1 || d.Projections[0].Kind != "unchanged" || d.Rollout.Builds != 0 {
+	if d := diff(0, s.projectionsFile(countsProjection)); len(d.Projections) != 1 || d.Projections[0].Kind != "unchanged" || d.Rollout.Builds != 0 {
 		t.Errorf("the same definition: %+v", d)
 	}
 	changed := strings.Replace(countsProjection, "Counted: {inc: {n: payload.n}}", "Counted: {inc: {n: payload.n * 10 / payload.n}}", 1)
-	d := diff(1, file(changed))
+	d := diff(1, s.projectionsFile(changed))
 	if d.Aggregates != 2 || d.Events != 7 || d.Rollout.Builds != 1 || d.Rollout.StoreEvents != 7 || d.Rollout.Reads != 14 || d.Rollout.Pods != 1 {
 		t.Errorf("the sample: %+v", d)
 	}
@@ -161,7 +152,7 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 	exported := s.export()
 	offline := func(code int, into any, args ...string) {
 		t.Helper()
-		got, stdout, stderr := command(t, suite.services.Projector, []string{"PENSTOCK_PROJECTIONS=" + file(countsProjection)}, append(args, "--from="+exported, "--output=json")...)
+		got, stdout, stderr := command(t, suite.services.Projector, []string{"PENSTOCK_PROJECTIONS=" + s.projectionsFile(countsProjection)}, append(args, "--from="+exported, "--output=json")...)
 		if err := json.Unmarshal([]byte(stdout), into); err != nil || got != code {
 			t.Fatalf("projector %s: status %d, %v\n%s%s", strings.Join(args, " "), got, err, stdout, stderr)
 		}
@@ -174,11 +165,11 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 		}
 	}
 	var filed differing
-	offline(1, &filed, "diff", file(countsProjection), file(changed))
+	offline(1, &filed, "diff", s.projectionsFile(countsProjection), s.projectionsFile(changed))
 	if p := d.Projections[0]; len(filed.Projections) != 1 || filed.Aggregates != d.Aggregates || filed.Events != d.Events || filed.Projections[0].Differ != p.Differ || filed.Projections[0].Parks != p.Parks {
 		t.Errorf("the difference of a file's aggregates %+v, of the store's %+v", filed, d)
 	}
-	if d := diff(1, file(countsProjection), file(changed), "--sample=1"); d.Aggregates != 1 || d.Projections[0].Aggregates != 1 {
+	if d := diff(1, s.projectionsFile(countsProjection), s.projectionsFile(changed), "--sample=1"); d.Aggregates != 1 || d.Projections[0].Aggregates != 1 {
 		t.Errorf("two files: %+v", d)
 	}
 	if entry := s.projectorList("projections", "list"); len(entry) != 1 || entry[0]["building"] != nil {

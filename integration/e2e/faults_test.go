@@ -58,21 +58,6 @@ func (s *scenario) awaitSaved(leader *harness.Process) {
 	s.await("the checkpoint saved", func() bool { return saves() >= enough })
 }
 
-// checkpointTime returns the cluster time up to which everything is published, according to
-// the checkpoint.
-func (s *scenario) checkpointTime() bson.Timestamp {
-	s.t.Helper()
-	checkpoint, err := s.state.Collection("checkpoints").FindOne(s.t.Context(), bson.D{}).Raw()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	t, i, ok := checkpoint.Lookup("clusterTime").TimestampOK()
-	if !ok {
-		s.t.Fatalf("the checkpoint has no cluster time: %v", checkpoint)
-	}
-	return bson.Timestamp{T: t, I: i}
-}
-
 // heldFor is how long updates are held: longer than a projector needs to take over
 // another's work.
 const heldFor = 10 * time.Second

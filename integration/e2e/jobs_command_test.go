@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // TestJobsAreListedAndControlled checks that the commands about jobs show and change the
@@ -18,7 +17,7 @@ func TestJobsAreListedAndControlled(t *testing.T) { scene(t, jobsAreListedAndCon
 
 func jobsAreListedAndControlled(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	jobs := s.state.Collection("jobs")
 	for i, state := range []string{"planning", "done"} {
 		if _, err := jobs.InsertOne(t.Context(), bson.D{

@@ -78,9 +78,26 @@ func newDrafts(t *testing.T) *tallies {
 		harness.TopicOptions{LockDuration: 5 * time.Second})}
 }
 
+// foldDrafts is an independent fold of the second generation.
+func foldDrafts(events []workload.Event) (string, bson.M) {
+	document := bson.M{"open": true}
+	if counts := len(events) - 1; counts > 0 {
+		document["n"] = int64(2 * counts)
+	}
+	return "drafts", document
+}
+
+// event stores one event of that type.
+func (s *tallies) event(aggregate string, id int64, eventType string) {
+	s.t.Helper()
+	ev := counted(aggregate, id, one)
+	ev.EventType = eventType
+	s.insert(ev)
+}
+
 // opened reports whether the read model of an aggregate exists.
 func (s *tallies) opened(aggregate string) bool {
-	return len(s.documents("drafts", bson.D{{Key: "_id", Value: aggregate}})) == 1
+	return s.documents(s.models.Collection("drafts"), bson.E{Key: "_id", Value: aggregate}) == 1
 }
 
 // killInACreation starts a projector, and kills it within the transaction in which it creates

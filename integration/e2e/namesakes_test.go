@@ -1,8 +1,6 @@
 package e2e_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,16 +74,8 @@ func iDsThatPrintAlikeDoNotShareAReadModel(t *testing.T) {
 		t.Errorf("verified: %v, %+v", found, v)
 	}
 
-	for _, p := range s.Running() {
-		if strings.HasPrefix(p.Name, "projector") {
-			s.stopped(p)
-		}
-	}
-	file := filepath.Join(t.TempDir(), "projections.yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(countsProjection, "payload.n", "payload.n * 1", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.SetEnv("PENSTOCK_PROJECTIONS=" + file)
+	s.stopped(s.projectors()[0])
+	s.SetEnv("PENSTOCK_PROJECTIONS=" + s.projectionsFile(strings.Replace(countsProjection, "payload.n", "payload.n * 1", 1)))
 	s.startProjector(0)
 	s.awaitLive(map[string]int64{"counts": 2})
 	right("the read models after a rebuild", "n=3 after event 3")

@@ -86,17 +86,14 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
 		runScene(t, sequence, func(t *testing.T) {
 			t.Helper()
-			one := bson.D{{Key: "n", Value: int64(1)}}
-			s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}},
-				harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1")
+			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1")
 			s.start(1, 1)
 			for _, id := range []string{"a", "b", "c"} {
 				s.insert(counted(id, 1, one), counted(id, 2, bson.D{}), counted(id, 3, one))
 			}
 			listed := func(args ...string) int { return len(s.projectorList(append([]string{"parked", "list"}, args...)...)) }
 			s.await("three aggregates parked and their later events acknowledged", func() bool {
-				n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{{Key: "reason", Value: "expression"}, {Key: "head", Value: 3}})
-				return err == nil && n == 3
+				return s.parked(bson.E{Key: "reason", Value: "expression"}, bson.E{Key: "head", Value: 3}) == 3
 			})
 
 			if n := listed("--projection=counts", "--reason=expression"); n != 3 {
@@ -130,10 +127,7 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 				t.Errorf("%d parked and %d discarded, want 2 and 1", listed(), listed("--discarded"))
 			}
 			s.insert(counted("b", 4, one), counted("c", 4, one))
-			s.await("the later events acknowledged", func() bool {
-				n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{{Key: "head", Value: 4}})
-				return err == nil && n == 2
-			})
+			s.await("the later events acknowledged", func() bool { return s.parked(bson.E{Key: "head", Value: 4}) == 2 })
 
 			// Correct the events, so that the projections can apply them. No other event
 			// follows.

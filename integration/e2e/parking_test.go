@@ -11,21 +11,26 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// parked counts the markers with a reason.
-func (s *scenario) parked(reason string) int64 {
+// parked counts the markers of aggregates that have these fields.
+func (s *scenario) parked(fields ...bson.E) int {
 	s.t.Helper()
-	n, err := s.state.Collection("parked").CountDocuments(s.t.Context(), bson.D{{Key: "reason", Value: reason}})
+	return s.documents(s.state.Collection("parked"), fields...)
+}
+
+// documents counts the documents of a collection that have these fields.
+func (s *scenario) documents(collection *mongo.Collection, fields ...bson.E) int {
+	s.t.Helper()
+	n, err := collection.CountDocuments(s.t.Context(), append(bson.D{}, fields...))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return n
+	return int(n)
 }
 
 // stopped stops a process and waits for its end.
@@ -38,13 +43,13 @@ func (s *scenario) stopped(p *harness.Process) {
 	}
 }
 
-// refused waits until a projector ends by itself, and expects these texts in its error.
+// refused waits until a process ends by itself, and expects these texts in its error.
 func (s *scenario) refused(p *harness.Process, want ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
 	defer cancel()
 	if err := p.AwaitExit(ctx); err == nil || crashed(p.Err()) {
-		s.t.Fatalf("the projector ended with %v, want status 1", err)
+		s.t.Fatalf("%s ended with %v, want status 1", p.Name, err)
 	}
 	log, err := os.ReadFile(p.Log)
 	if err != nil {
@@ -54,89 +59,6 @@ func (s *scenario) refused(p *harness.Process, want ...string) {
 		if !strings.Contains(string(log), text) {
 			s.t.Errorf("the log does not say %s", text)
 		}
-	}
-}
-
-// TestMissingEventParksAndResumes checks that an event parks its aggregate if neither the
-// topic nor the event store has the event before it. Other aggregates continue. The
-// aggregate catches up when the event store has the missing event, without any further
-// message.
-func TestMissingEventParksAndResumes(t *testing.T) { scene(t, missingEventParksAndResumes) }
-
-func missingEventParksAndResumes(t *testing.T) {
-	t.Helper()
-	w := shop.New(3000, 51)
-	var late workload.Event
-	for i, ev := range w.Events {
-		if ev.EventType == "ItemAddedToOrderEvent" && ev.EventID == 2 {
-			late = ev
-			w.Events = append(w.Events[:i:i], w.Events[i+1:]...)
-			break
-		}
-	}
-	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s")
-	publisher := s.startPublisher(0)
-	s.startProjector(0)
-	s.startProjector(1)
-	s.ready()
-	s.load(time.Second)
-	s.finishLoad()
-	s.await("the aggregate parked as missing", func() bool { return s.parked("missing") == 1 })
-	s.await("all other read models right", func() bool { return len(s.compare().Findings) == 1 })
-	s.await("all messages settled", func() bool {
-		backlog, err := s.backend.Backlog()
-		return err == nil && backlog == harness.Backlog{}
-	})
-	// No publisher runs, so the event that closes the gap is not published.
-	s.stopped(publisher)
-	if _, err := s.events.InsertOne(t.Context(), late); err != nil {
-		t.Fatal(err)
-	}
-	s.await("the aggregate resumed", func() bool { return s.parked("missing") == 0 })
-	s.awaitReadModels()
-}
-
-// TestUniqueValueChangesHands checks that aggregates that exchange a value with a unique
-// index get their final values, in whatever order their events arrive.
-func TestUniqueValueChangesHands(t *testing.T) { scene(t, uniqueValueChangesHands) }
-
-func uniqueValueChangesHands(t *testing.T) {
-	t.Helper()
-	const pairs = 60
-	w := shop.New(10, 52)
-	w.Events = nil
-	event := func(aggregate string, id int64, kind string, payload bson.D) workload.Event {
-		return workload.Event{AggregateID: aggregate, AggregateType: "User", EventID: id, EventType: kind, Timestamp: time.Now().UTC().Truncate(time.Millisecond), Payload: payload}
-	}
-	registered := func(aggregate, email string) workload.Event {
-		return event(aggregate, 1, "UserRegisteredEvent", bson.D{{Key: "name", Value: aggregate}, {Key: "email", Value: email}})
-	}
-	moved := func(aggregate string, id int64, email string) workload.Event {
-		return event(aggregate, id, "UserEmailUpdatedEvent", bson.D{{Key: "newEmail", Value: email}})
-	}
-	for i := range pairs {
-		one, two := fmt.Sprintf("one-%d", i), fmt.Sprintf("two-%d", i)
-		x, y := one+"@x", two+"@y"
-		w.Events = append(w.Events, registered(one, x), registered(two, y))
-		first := []workload.Event{moved(one, 2, one+"@between"), moved(one, 3, y)}
-		second := moved(two, 2, x)
-		if i%2 == 0 {
-			w.Events = append(append(w.Events, first...), second)
-		} else {
-			w.Events = append(append(w.Events, second), first...)
-		}
-	}
-	s := newScenario(t, w)
-	if _, err := s.models.Collection("userReadModels").Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "email", Value: 1}}, Options: options.Index().SetUnique(true),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	s.start(1, 2)
-	s.load(0)
-	s.invariants()
-	if n := s.parked("rejected"); n != 0 {
-		t.Errorf("%d aggregates are parked", n)
 	}
 }
 

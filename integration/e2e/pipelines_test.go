@@ -176,12 +176,6 @@ func (r *release) store(until int) {
 	r.stored = until
 }
 
-// until polls until the condition holds.
-func (r *release) until(what string, holds func() bool) {
-	r.t.Helper()
-	awaitHolds(r.t, what, holds)
-}
-
 // await waits until every read model equals the fold of the pipeline's event store.
 func (r *release) await() {
 	r.t.Helper()

@@ -2,8 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // generationEntry returns a catalog entry with a live first generation.
@@ -33,7 +30,7 @@ func TestProjectionsAreListedRebuiltAndDropped(t *testing.T) {
 
 func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	insert := func(collection string, documents ...any) {
 		db := s.state
 		if collection != "projections" && collection != "parked" {
@@ -102,10 +99,7 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 		t.Errorf("with parked aggregates allowed: %s", got)
 	}
 	// The file has another definition, so it replaces the build.
-	file := filepath.Join(t.TempDir(), "projections.yaml")
-	if err := os.WriteFile(file, []byte(strings.NewReplacer("name: counts", "name: users", "collection: counts", "collection: users").Replace(countsProjection)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := s.projectionsFile(strings.NewReplacer("name: counts", "name: users", "collection: counts", "collection: users").Replace(countsProjection))
 	s.projectorCommand(0, "projections", "rebuild", "users", "--yes", "--projections="+file)
 	if got := building(); !strings.HasPrefix(got, "4 ") || strings.Contains(got, "bbbb") {
 		t.Errorf("with another definition: %s", got)
@@ -122,17 +116,9 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 		t.Errorf("a drop without --yes: %s", stderr)
 	}
 	s.projectorCommand(0, "projections", "drop", "old", "--yes", "--why=replaced")
-	left := make(map[string]int64)
-	for _, name := range []string{"oldReadModels", "watermarks"} {
-		n, err := s.models.Collection(name).CountDocuments(t.Context(), bson.D{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		left[name] = n
-	}
-	markers, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{})
-	if err != nil || markers != 1 || left["oldReadModels"] != 0 || left["watermarks"] != 1 {
-		t.Errorf("left are %v and %d markers; %v", left, markers, err)
+	models, watermarks := s.documents(s.models.Collection("oldReadModels")), s.documents(s.models.Collection("watermarks"))
+	if markers := s.parked(); markers != 1 || models != 0 || watermarks != 1 {
+		t.Errorf("left are %d read models, %d watermarks and %d markers", models, watermarks, markers)
 	}
 	if state := s.projectorList("projections", "list")[0]["state"]; state != "dropped" {
 		t.Errorf("the projection is %v", state)

@@ -71,28 +71,6 @@ func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
 	}
 }
 
-// An ended link returns its error for all later calls, while its connection stays open. The
-// error is no reason to stop, or to give up an event that did not cause it.
-func TestBrokerDetachesLinks(t *testing.T) { scene(t, brokerDetachesLinks) }
-
-func brokerDetachesLinks(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.WithViews(events, 18))
-	broker := capability[linkDetacher](s, "detach the broker's links")
-	s.start(1, 2)
-	s.load(4 * time.Second)
-	for i, condition := range []string{
-		"com.microsoft:timeout", "amqp:link:message-size-exceeded", "amqp:not-allowed", "amqp:unauthorized-access",
-		"amqp:not-found", "com.microsoft:entity-disabled", "amqp:internal-error",
-	} {
-		s.awaitPublished(0.1 * float64(i+1))
-		if err := broker.DetachLinks(condition); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.checkTerms("published", s.invariants().Epochs, 1)
-}
-
 // A projector that is killed while it builds a generation, and starts again on its host,
 // continues at once: it knows that its predecessor is dead. Without that, the ranges and the
 // registration of the predecessor would last for half a minute.

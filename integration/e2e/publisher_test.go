@@ -8,7 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
@@ -107,103 +106,4 @@ func leaderStopsUnderLoadAndHandsOver(t *testing.T) {
 	if topic.Repeats != 0 && s.leasesLost() == 0 {
 		t.Errorf("a clean handover published %d events twice", topic.Repeats)
 	}
-}
-
-func TestLeaderStoppedForLongerThanItsLease(t *testing.T) {
-	scene(t, leaderStoppedForLongerThanItsLease)
-}
-
-func leaderStoppedForLongerThanItsLease(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.New(events, 3))
-	s.start(2, 1)
-	s.load(6 * time.Second)
-	s.awaitPublished(0.3)
-	first := s.leader()
-	if err := first.Signal(sigStop); err != nil {
-		t.Fatal(err)
-	}
-	s.await("a successor", func() bool { return s.epoch() >= 2 })
-	s.awaitPublished(0.9)
-	successor := s.started[0]
-	if successor == first {
-		successor = s.started[1]
-	}
-	s.awaitSaved(successor)
-	before := s.checkpointTime()
-	if err := first.Signal(sigContinue); err != nil {
-		t.Fatal(err)
-	}
-	s.await("the end of the first leader's term", func() bool {
-		return !first.Running() || s.metric(first.Name, "penstock_publisher_terms_total") > 0
-	})
-	if after := s.checkpointTime(); after.Before(before) {
-		t.Errorf("the first leader moved the checkpoint back from %v to %v", before, after)
-	}
-	s.invariants()
-	// Only the first leader lost its lease, unless all processes stood still.
-	if epoch, latest := s.epoch(), int64(max(2, 1+s.leasesLost())); epoch < 2 || epoch > latest {
-		t.Errorf("the term of epoch %d holds the checkpoint, not one from 2 to %d", epoch, latest)
-	}
-}
-
-func TestTokenRewound(t *testing.T) { scene(t, tokenRewound) }
-
-func tokenRewound(t *testing.T) {
-	t.Helper()
-	// Without duplicate detection: every repeat reaches the projector.
-	s := newScenarioOn(t, shop.New(events, 4), harness.TopicOptions{DuplicateDetectionWindow: -1})
-	s.start(1, 2)
-	s.load(time.Second)
-	s.awaitPublished(0.1)
-	var early bson.Raw
-	s.await("a checkpoint", func() bool {
-		early, _ = s.state.Collection("checkpoints").FindOne(t.Context(), bson.D{}).Raw()
-		_, err := early.LookupErr("token")
-		return err == nil
-	})
-	s.finishLoad()
-	s.awaitPublished(1)
-	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
-	defer cancel()
-	if err := s.leader().Stop(ctx); err != nil {
-		t.Fatal(err)
-	}
-	rewound, err := s.state.Collection("checkpoints").UpdateOne(t.Context(), bson.D{},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "token", Value: early.Lookup("token")}}}})
-	if err != nil || rewound.ModifiedCount != 1 {
-		t.Fatalf("rewind the token: %v, %+v", err, rewound)
-	}
-	s.startPublisher(0)
-	last := s.workload.Events[len(s.workload.Events)-1]
-	s.await("the last event published again", func() bool {
-		accepted, err := s.backend.Accepted()
-		times := 0
-		for _, m := range accepted {
-			if m.AggregateID == last.AggregateID && m.EventID == last.EventID {
-				times++
-			}
-		}
-		return err == nil && times > 1
-	})
-	topic := s.invariants()
-	if topic.Repeats == 0 {
-		t.Error("the rewound publisher repeated nothing")
-	}
-	if s.metric("projector", "penstock_projector_events_total", "outcome", "duplicate") == 0 {
-		t.Error("no duplicate reached the projectors")
-	}
-}
-
-func TestEventsStoredBeforeTheStartArePublished(t *testing.T) {
-	scene(t, eventsStoredBeforeTheStartArePublished)
-}
-
-func eventsStoredBeforeTheStartArePublished(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.New(events, 6))
-	s.load(0)
-	s.finishLoad()
-	s.start(1, 1)
-	s.invariants()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -211,6 +212,16 @@ func (s *scenario) startProjector(n int) *harness.Process {
 	}
 	s.started = append(s.started, process)
 	return process
+}
+
+// projectionsFile writes projections to a file of their own, and returns its path.
+func (s *scenario) projectionsFile(projections string) (path string) {
+	s.t.Helper()
+	path = filepath.Join(s.t.TempDir(), "projections.yaml")
+	if err := os.WriteFile(path, []byte(projections), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
 }
 
 func (s *scenario) ready() {

@@ -111,8 +111,8 @@ func shardedReadModelsAreRebuilt(t *testing.T) {
 	for s.entry("tallies").Live.Generation < 2 || s.entry("hashes").Live.Generation < 2 {
 		s.store(1)
 		s.await(fmt.Sprintf("event %d applied", s.next), func() bool {
-			applied := bson.D{{Key: "lastEventId", Value: s.next}}
-			return len(s.documents("tallies", applied)) == tallied && len(s.documents("hashes", applied)) == tallied
+			applied := bson.E{Key: "lastEventId", Value: s.next}
+			return s.documents(s.models.Collection("tallies"), applied) == tallied && s.documents(s.models.Collection("hashes"), applied) == tallied
 		})
 		<-time.After(500 * time.Millisecond)
 	}

@@ -358,26 +358,3 @@ func TestLogLinesNameTheTrace(t *testing.T) {
 		t.Errorf("the line is %s", line)
 	}
 }
-
-// If the collector cannot be reached, that costs one line of the log, and does not delay
-// the end.
-func TestUnreachableCollectorDelaysNothing(t *testing.T) {
-	needsProcesses(t)
-	inParallel(t)
-	s := newScenario(t, shop.New(events/4, 66))
-	address := "http://127.0.0.1:1"
-	s.SetEnv("OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_ENDPOINT="+address, "OTEL_TRACES_SAMPLER=always_on", "OTEL_BSP_SCHEDULE_DELAY=50")
-	s.start(1, 1)
-	s.load(0)
-	s.invariants()
-	for _, process := range s.Running() {
-		s.stopped(process)
-		text, err := os.ReadFile(process.Log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(text), "traces not exported"); n != 1 {
-			t.Errorf("%s logs %d times that the collector cannot be reached", process.Name, n)
-		}
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -44,10 +42,7 @@ type verified struct {
 // verify runs the command and returns its findings, by aggregate.
 func (s *scenario) verify(code int, args ...string) (map[string]string, verified) {
 	s.t.Helper()
-	path := filepath.Join(s.t.TempDir(), "projections.yaml")
-	if err := os.WriteFile(path, s.workload.Projections, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	path := s.projectionsFile(string(s.workload.Projections))
 	stdout, stderr := s.projectorCommand(code, append([]string{"--projections=" + path, "verify", "--json", "--grace=5s"}, args...)...)
 	var results []verified
 	if err := json.Unmarshal([]byte(stdout), &results); err != nil || len(results) != 1 {

@@ -30,16 +30,10 @@ func (e *Embedded) Promote() error {
 	return nil
 }
 
-// DetachLinks ends every link that sends to the topic or receives from the subscription,
-// with that condition. The connections stay open.
-func (e *Embedded) DetachLinks(condition string) error {
-	return errors.Join(e.Broker.DetachLinks(embeddedTopic, condition), e.Broker.DetachLinks(e.SubscriptionPath(), condition))
-}
-
 // RefuseLinks ends every link with that condition, and refuses new ones with it for d.
 func (e *Embedded) RefuseLinks(d time.Duration, condition string) error {
 	e.Broker.RefuseLinks(d, condition)
-	return e.DetachLinks(condition)
+	return errors.Join(e.Broker.DetachLinks(embeddedTopic, condition), e.Broker.DetachLinks(e.SubscriptionPath(), condition))
 }
 
 // RefuseMessages permanently refuses, with that condition, every send with an event that
@@ -98,18 +92,6 @@ func (e *Embedded) InterruptStreams() int {
 	streams := e.Mongo.InterruptStreams(interruptedByFailover)
 	e.Mongo.KillCursors()
 	return streams
-}
-
-// DelayStream delays each of the publisher's next n requests for more of a cursor by d,
-// like a server that scans a long oplog.
-func (e *Embedded) DelayStream(n int, d time.Duration) {
-	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"getMore"}, AppName: publisherApp, Times: n, Block: d})
-}
-
-// HangStream delays the publisher's requests for more of a cursor, and its pings, by 30
-// seconds each, until [Embedded.HealStore].
-func (e *Embedded) HangStream() {
-	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"getMore", "ping"}, AppName: publisherApp, Times: -1, Block: 30 * time.Second})
 }
 
 // interruptedByFailover is the code InterruptedDueToReplStateChange.

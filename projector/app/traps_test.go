@@ -38,7 +38,7 @@ func TestTestsNamedInTheComparisonExist(t *testing.T) {
 		t.Errorf("the comparison names %d tests", len(missing))
 	}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	for _, module := range []string{"pkg", "publisher", "projector", "integration/e2e"} {
+	for _, module := range []string{"pkg", "publisher", "projector", "integration/e2e", "integration/simulation"} {
 		err := fs.WalkDir(root, module, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
