@@ -44,7 +44,7 @@ projections:
         set: {last: payload.at, strict: payload.n / payload.n}
 `
 
-func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
+func newJobHost(t *testing.T) *jobHost {
 	t.Helper()
 	h := &jobHost{database: server.Database(t)}
 	events := h.database.Collection("events")
@@ -81,15 +81,11 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refolding := refold.Options{
+	workers, err := refold.New(refold.Options{
 		Source: reader, Targets: h.engine.Targets, Parking: parked,
 		Store:  refoldStore{readModels{loader, writer}, readmodel.NewRepairer(h.database)},
 		Engine: h.engine, SaveEvery: time.Millisecond,
-	}
-	for _, change := range set {
-		change(&refolding)
-	}
-	workers, err := refold.New(refolding)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,43 +287,5 @@ func TestSweepEndsWithAnAggregateInTrouble(t *testing.T) {
 				t.Errorf("b is parked as %+v: %v", marker, err)
 			}
 		})
-	}
-}
-
-// TestJobOfAnUnknownGenerationIsLeftToOthers: a process must not fail a job that another
-// process can do.
-func TestJobOfAnUnknownGenerationIsLeftToOthers(t *testing.T) {
-	t.Parallel()
-	h := newJobHost(t)
-	h.insert(t, came("a", 1, 1))
-	created, err := h.jobs.Create(t.Context(), job.Job{ID: "visits.3.build", Kind: job.Build, Projection: "visits", Generation: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Meanwhile, a job of a served generation runs to its end.
-	h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2})
-	j, err := h.jobs.Get(t.Context(), created.ID)
-	if err != nil || j.State != job.Planning || j.Attempts != 0 || j.Reason != "" {
-		t.Errorf("job %s is %s: %s, %v", j.ID, j.State, j.Reason, err)
-	}
-}
-
-// TestJobFailsIfTheDefinitionIsWrong: a retry would fail in the same way, and parking every
-// aggregate would help no one.
-func TestJobFailsIfTheDefinitionIsWrong(t *testing.T) {
-	t.Parallel()
-	h := newJobHost(t, func(o *refold.Options) { o.Ranges = 1 })
-	var documents []any
-	for i := range 3000 {
-		documents = append(documents, came(fmt.Sprintf("a-%04d", i), 1, 0))
-	}
-	h.insert(t, documents...)
-	created, err := h.jobs.Create(t.Context(), job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended, err := h.jobs.Await(t.Context(), created.ID, 5*time.Millisecond, func(job.Job) {})
-	if err != nil || ended.State != job.Failed || !strings.Contains(ended.Reason, "correct the definition") {
-		t.Errorf("the job ended as %s: %s, %v", ended.State, ended.Reason, err)
 	}
 }

@@ -10,22 +10,21 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
 
 const lease = time.Minute
 
 // newStore makes a store that serves the generations.
-func newStore(c *parktest.Collection, o park.Options, served ...park.Served) *park.Store {
+func newStore(c *collection, o park.Options, served ...park.Served) *park.Store {
 	s := park.NewStore(c, o)
 	s.Serve(served)
 	return s
 }
 
 // newClaims parks aggregate 7 of users as missing, and waits until it is due.
-func newClaims(t *testing.T) (*parktest.Collection, *park.Store) {
+func newClaims(t *testing.T) (*collection, *park.Store) {
 	t.Helper()
-	c := parktest.NewCollection(t, &server)
+	c := newCollection(t)
 	s := newStore(c, park.Options{FirstRetry: time.Second, MaxRetry: 8 * time.Second}, park.Served{Projection: "users"})
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 5, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}})
 	parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "users", AggregateID: "8"}, Reason: "rejected", EventID: 1, Head: 1})
@@ -176,7 +175,7 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: seven.Projection})
+		s := newStore(newCollection(t), park.Options{}, park.Served{Projection: seven.Projection})
 		parkOne(t, s, model.Marker{Unit: seven, Reason: "rule", EventID: 3, Head: 4, Resumes: true, Seldom: true})
 		limit := 64 * time.Second
 		for range 8 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
 
 // TestGenerationsHaveTheirOwnMarkers checks that each generation of a projection has its
@@ -19,7 +18,7 @@ func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		second, third := seven, seven
 		second.Generation, third.Generation = 2, 3
-		c := parktest.NewCollection(t, &server)
+		c := newCollection(t)
 		s := newStore(c, park.Options{}, park.Served{Projection: "users"})
 		parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 3, Resumes: true})
 		parkOne(t, s, model.Marker{Unit: second, Reason: "missing", EventID: 4, Head: 4, Resumes: true})
@@ -66,7 +65,7 @@ func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 func TestForgetDeletesOneGeneration(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []int64{0, 1, 2} {
-		c := parktest.NewCollection(t, &server)
+		c := newCollection(t)
 		s := park.NewStore(c, park.Options{})
 		second, other := seven, seven
 		second.Generation, other.Projection = 2, "orders"

@@ -13,7 +13,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
 
 var (
@@ -61,7 +60,7 @@ func wait(d time.Duration) { <-time.After(d) }
 func TestRetryMakesAPermanentMarkerClaimable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
+		s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
 		parkOne(t, s, permanent)
 		if claimed(t, s) != nil {
 			t.Fatal("a permanent marker is claimable")
@@ -91,7 +90,7 @@ func TestRetryMakesAPermanentMarkerClaimable(t *testing.T) {
 func TestRetriesOfOneEventBackOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
+		s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
 		parkOne(t, s, permanent)
 		for _, pause := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
 			retry(t, s, 1)
@@ -121,7 +120,7 @@ func TestRetriesOfOneEventBackOff(t *testing.T) {
 func TestRetriesAreSpread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
+		s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
 		for _, id := range []string{"1", "2", "3"} {
 			m := permanent
 			m.AggregateID = id
@@ -139,7 +138,7 @@ func TestRetriesAreSpread(t *testing.T) {
 
 func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
 	t.Parallel()
-	s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
+	s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
 	parkOne(t, s, permanent)
 	before := listOne(t, s, park.Filter{})
 	next := permanent
@@ -159,7 +158,7 @@ func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
 
 func TestListAppliesItsFilter(t *testing.T) {
 	t.Parallel()
-	s := park.NewStore(parktest.NewCollection(t, &server), park.Options{})
+	s := park.NewStore(newCollection(t), park.Options{})
 	parkOne(t, s, permanent)
 	later := permanent
 	later.Generation = 2
@@ -200,7 +199,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
-		s := newStore(parktest.NewCollection(t, &server), park.Options{Reasons: []string{"expression", "missing"}, Registerer: registry}, park.Served{Projection: "users"})
+		s := newStore(newCollection(t), park.Options{Reasons: []string{"expression", "missing"}, Registerer: registry}, park.Served{Projection: "users"})
 		parkOne(t, s, permanent)
 		n, err := s.Discard(t.Context(), []park.Listed{listOne(t, s, park.Filter{})}, park.Discard{Who: "ada", Why: "a test aggregate", At: time.Now()})
 		if n != 1 || err != nil {
@@ -254,7 +253,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 // A discard applies to one event only.
 func TestDiscardEndsWhenAnotherEventFails(t *testing.T) {
 	t.Parallel()
-	s := park.NewStore(parktest.NewCollection(t, &server), park.Options{})
+	s := park.NewStore(newCollection(t), park.Options{})
 	parkOne(t, s, permanent)
 	if n, err := s.Discard(t.Context(), []park.Listed{listOne(t, s, park.Filter{})}, park.Discard{Why: "x", At: time.Now()}); n != 1 || err != nil {
 		t.Fatalf("%d discarded, %v", n, err)
@@ -270,7 +269,7 @@ func TestDiscardEndsWhenAnotherEventFails(t *testing.T) {
 // A discard removes the claim of a process that is resuming the aggregate.
 func TestDiscardEndsTheClaim(t *testing.T) {
 	t.Parallel()
-	s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: "users"})
+	s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
 	parkOne(t, s, permanent)
 	retry(t, s, 1)
 	c := claimed(t, s)
@@ -284,7 +283,7 @@ func TestDiscardEndsTheClaim(t *testing.T) {
 
 func TestStatusesHaveTheReason(t *testing.T) {
 	t.Parallel()
-	s := park.NewStore(parktest.NewCollection(t, &server), park.Options{})
+	s := park.NewStore(newCollection(t), park.Options{})
 	parkOne(t, s, permanent)
 	eight := seven
 	eight.AggregateID = "8"

@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
 
 // server is the MongoDB stand-in of this package's tests.
@@ -37,7 +36,7 @@ func parkOne(t *testing.T, s *park.Store, m model.Marker) {
 }
 
 // count counts the answered requests of one name.
-func count(c *parktest.Collection, name string) *int {
+func count(c *collection, name string) *int {
 	n := new(int)
 	c.After = func(request string) error {
 		if request == name {
@@ -50,7 +49,7 @@ func count(c *parktest.Collection, name string) *int {
 
 func TestMarkers(t *testing.T) {
 	t.Parallel()
-	c := parktest.NewCollection(t, &server)
+	c := newCollection(t)
 	s := park.NewStore(c, park.Options{})
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", Error: "no such key: " + strings.Repeat("ä", 5000), EventID: 3, Head: 5})
 	first := c.Marker(seven)
@@ -80,7 +79,7 @@ func TestAggregateThatHasPassedItsEventIsDue(t *testing.T) {
 	}{"it lacks the event": {0, false}, "its marker is of a later event": {1, false}, "it has the event": {2, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStore(parktest.NewCollection(t, &server), park.Options{}, park.Served{Projection: seven.Projection})
+			s := newStore(newCollection(t), park.Options{}, park.Served{Projection: seven.Projection})
 			parkOne(t, s, model.Marker{Unit: seven, Reason: "history", EventID: 2, Head: 3, Resumes: true, Seldom: true})
 			if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 4, Passed: test.passed}}); err != nil {
 				t.Fatal(err)
@@ -108,7 +107,7 @@ func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := parktest.NewCollection(t, &server)
+			c := newCollection(t)
 			s := park.NewStore(c, park.Options{})
 			for _, m := range test.order {
 				parkOne(t, s, m)
@@ -130,7 +129,7 @@ func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 
 func TestParked(t *testing.T) {
 	t.Parallel()
-	c := parktest.NewCollection(t, &server)
+	c := newCollection(t)
 	queries := count(c, mongotest.Find)
 	s := park.NewStore(c, park.Options{})
 	keys := make([]model.Unit, 2500)
@@ -167,7 +166,7 @@ func TestParked(t *testing.T) {
 // with the number of aggregates.
 func TestManyAggregatesAreParkedInFewRequests(t *testing.T) {
 	t.Parallel()
-	c := parktest.NewCollection(t, &server)
+	c := newCollection(t)
 	writes := count(c, mongotest.BulkWrite)
 	s := park.NewStore(c, park.Options{})
 	const n = 256
@@ -192,7 +191,7 @@ func TestManyAggregatesAreParkedInFewRequests(t *testing.T) {
 
 func TestAdvanceMovesOnlyParkedAggregates(t *testing.T) {
 	t.Parallel()
-	c := parktest.NewCollection(t, &server)
+	c := newCollection(t)
 	s := park.NewStore(c, park.Options{})
 	other := model.Unit{Projection: "users", AggregateID: "8"}
 	parkOne(t, s, model.Marker{Unit: other, EventID: 3, Head: 3})
@@ -213,7 +212,7 @@ func TestAdvanceMovesOnlyParkedAggregates(t *testing.T) {
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := parktest.NewCollection(t, &server)
+		c := newCollection(t)
 		c.Before = func(ctx context.Context, command string) error {
 			if command == mongotest.Aggregate {
 				return mongoxtest.CheckNoDeadline(ctx)

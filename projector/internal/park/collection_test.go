@@ -1,5 +1,4 @@
-// Package parktest reads and changes markers of parked aggregates, for tests.
-package parktest
+package park_test
 
 import (
 	"testing"
@@ -10,16 +9,16 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Collection is a collection of markers in the MongoDB stand-in.
-type Collection struct {
+// collection is a collection of markers in the MongoDB stand-in.
+type collection struct {
 	*mongotest.Collection
 	tb testing.TB
 }
 
-// NewCollection makes an empty collection.
-func NewCollection(tb testing.TB, s *mongotest.Server) *Collection {
+// newCollection makes an empty collection.
+func newCollection(tb testing.TB) *collection {
 	tb.Helper()
-	return &Collection{s.Collection(s.Database(tb).Collection("parked")), tb}
+	return &collection{server.Collection(server.Database(tb).Collection("parked")), tb}
 }
 
 // of selects the marker of a unit.
@@ -32,19 +31,19 @@ func of(u model.Unit) bson.D {
 }
 
 // Marker returns the marker of a unit; nil if there is none.
-func (c *Collection) Marker(u model.Unit) bson.M {
+func (c *collection) Marker(u model.Unit) bson.M {
 	c.tb.Helper()
 	return c.Stored(c.tb, of(u))
 }
 
 // Change sets a field of a marker, as another process would.
-func (c *Collection) Change(u model.Unit, field string, value any) {
+func (c *collection) Change(u model.Unit, field string, value any) {
 	c.tb.Helper()
 	c.Set(c.tb, of(u), bson.D{{Key: field, Value: value}})
 }
 
 // Delete deletes a marker, as an operator does.
-func (c *Collection) Delete(u model.Unit) {
+func (c *collection) Delete(u model.Unit) {
 	c.tb.Helper()
 	c.Remove(c.tb, of(u))
 }
