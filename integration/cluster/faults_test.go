@@ -92,9 +92,18 @@ func killPublisher(r *release) (time.Time, string) {
 	return time.Now(), ""
 }
 
+// killProjector kills a projector. Its successor in the pod knows that it is dead.
 func killProjector(r *release) (time.Time, string) {
-	signalPod(r.t, &r.readyPods("projector")[0], sigkill)
-	return time.Now(), ""
+	pod := &r.readyPods("projector")[0]
+	signalPod(r.t, pod, sigkill)
+	during := r.recovered(time.Now())
+	await(r.t, "a successor that ends what the killed projector held", func() (bool, string) {
+		ctx, cancel := context.WithTimeout(r.t.Context(), settleTimeout)
+		defer cancel()
+		log, err := command(ctx, controlplane.Kubectl, "-n", r.namespace, "logs", pod.Name)
+		return strings.Contains(log, "leases of dead projectors of this host ended"), fmt.Sprintf("%v: %s", err, log)
+	})
+	return time.Now(), fmt.Sprintf("meanwhile a new event takes %s", during.Round(10*time.Millisecond))
 }
 
 func freezePublisher(r *release) (time.Time, string) { return freeze(r, r.leader()) }
