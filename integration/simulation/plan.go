@@ -42,6 +42,8 @@ type Plan struct {
 	Pause               time.Duration
 	// Poison, Unreadable and Large are how many such events each writer writes.
 	Poison, Unreadable, Large int
+	// Wallets makes a fourth of the aggregates wallets. The others are accounts.
+	Wallets bool
 	// Reconcile says that the projectors compare the read models with the event store every
 	// minute. Without it, what live events leave wrong stays wrong, and no fault needs it or
 	// heals.
@@ -103,9 +105,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, wallets %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset,
-		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, len(p.Faults), beside)
+		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Wallets, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -175,6 +177,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 			p.Poison = 0
 		}
 	}
+	p.Wallets = rand.New(rand.NewPCG(seed, 0x77616c6c657473)).IntN(2) == 0
 	p.Beside = neighbour(p)
 	return p
 }

@@ -63,7 +63,12 @@ type storedEvent struct {
 	EventID     int64  `bson:"eventId"`
 	EventType   string `bson:"eventType"`
 	Payload     bson.M `bson:"payload"`
+	// AggregateType is [wallet], or that of an account.
+	AggregateType string `bson:"aggregateType"`
 }
+
+// wallet is the type of aggregates of which the ledger has no read model.
+const wallet = "Wallet"
 
 // expected is the read model of one aggregate; document is nil if none must be visible.
 type expected struct {
@@ -77,6 +82,9 @@ type expected struct {
 // projector's.
 func foldLedger(version int, events []storedEvent) expected {
 	var e expected
+	if events[0].AggregateType == wallet {
+		return e
+	}
 	for _, ev := range events {
 		amount, _ := plain(ev.Payload["amount"]).(int64)
 		switch ev.EventType {

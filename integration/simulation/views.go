@@ -13,8 +13,9 @@ import (
 
 // viewsTemplate has the views of a pipeline. In groups, an account moves to another document
 // with almost every event, and a poison event parks its part. In steps, an account contributes
-// to several documents, each of which all accounts change all the time. Each document has the
-// fields of the account whose id sorts first.
+// to several documents, each of which all accounts change all the time. A wallet moves between
+// the same documents. Each document has the fields of the account or wallet whose id sorts
+// first.
 const viewsTemplate = `views:
   - name: groups
     collection: groups
@@ -48,10 +49,21 @@ const viewsTemplate = `views:
             push: {seen: "{'step': eventId, 'of': aggregateId}"}
           Closed:
             delete: true
-    totals:
-      count: {count: true}
-      sum: {sum: element.step}
-      last: {max: element.step}
+        totals:
+          count: {count: true}
+          sum: {sum: element.step}
+          last: {max: element.step}
+      - aggregateType: Wallet
+        key: "'s' + string(state.amount % 3)"
+        keep: fields
+        on:
+          Opened | Added:
+            set: {of: aggregateId, amount: payload.amount}
+          Closed:
+            delete: true
+        totals:
+          count: {count: true}
+          sum: {sum: part.amount}
 `
 
 // foldViews folds all events into the documents of both views, by code that shares nothing with
@@ -69,6 +81,10 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 	}
 	for _, id := range slices.Sorted(maps.Keys(events)) {
 		list := events[id]
+		if list[0].AggregateType == wallet {
+			foldWallet(id, list, func(key string) bson.M { return document(steps, key, bson.M{"count": int64(0), "sum": int64(0)}) })
+			continue
+		}
 		var part bson.M
 		var seen []int64
 		parked := false
@@ -109,8 +125,14 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 		contributes := map[string]bool{}
 		for _, n := range seen {
 			key := "s" + strconv.FormatInt(n%3, 10)
-			d := document(steps, key, bson.M{"step": n, "of": id, "count": int64(0), "sum": int64(0), "last": int64(0)})
-			d["count"], d["sum"], d["last"] = d["count"].(int64)+1, d["sum"].(int64)+n, max(d["last"].(int64), n)
+			d := document(steps, key, bson.M{"count": int64(0), "sum": int64(0)})
+			for field, value := range map[string]any{"step": n, "of": id} {
+				if d[field] == nil {
+					d[field] = value
+				}
+			}
+			last, _ := d["last"].(int64)
+			d["count"], d["sum"], d["last"] = d["count"].(int64)+1, d["sum"].(int64)+n, max(last, n)
 			if !contributes[key] {
 				contributes[key] = true
 				d["parts"] = d["parts"].(int64) + 1
@@ -118,6 +140,27 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 		}
 	}
 	return groups, steps
+}
+
+// foldWallet folds the events of a wallet into its document of the view steps.
+func foldWallet(id string, events []storedEvent, document func(key string) bson.M) {
+	var last storedEvent
+	for _, ev := range events {
+		if ev.EventType != "Poison" { // steps has no rule for it
+			last = ev
+		}
+	}
+	if last.EventType == "Closed" {
+		return
+	}
+	amount, _ := plain(last.Payload["amount"]).(int64)
+	d := document("s" + strconv.FormatInt(amount%3, 10))
+	for field, value := range map[string]any{"of": id, "amount": amount} {
+		if d[field] == nil {
+			d[field] = value
+		}
+	}
+	d["parts"], d["count"], d["sum"] = d["parts"].(int64)+1, d["count"].(int64)+1, d["sum"].(int64)+amount
 }
 
 // compareViews compares the documents of both views with the fold of all events.

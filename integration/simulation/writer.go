@@ -89,6 +89,14 @@ func (w *writer) aggregate() string {
 	return fmt.Sprintf("%s%d", w.prefix, int(float64(n)*w.random.Float64()*w.random.Float64()))
 }
 
+// aggregateType returns the type of an aggregate.
+func (w *writer) aggregateType(id string) string {
+	if w.world.plan.Wallets && strings.ContainsAny(id[len(id)-1:], "37") {
+		return wallet
+	}
+	return "Account"
+}
+
 // write stores the next event of an aggregate, or of some in one transaction.
 func (w *writer) write(ctx context.Context, several bool, kind string) {
 	count := 1
@@ -111,7 +119,7 @@ func (w *writer) write(ctx context.Context, several bool, kind string) {
 		}
 		w.next[id]++
 		document := bson.D{
-			{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: "Account"}, {Key: "eventId", Value: w.next[id]},
+			{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: w.aggregateType(id)}, {Key: "eventId", Value: w.next[id]},
 			{Key: "eventType", Value: w.eventType(id, kind)}, {Key: "timestamp", Value: time.Now()},
 		}
 		payload := bson.D{{Key: "amount", Value: w.random.Int64N(1000)}}
