@@ -136,8 +136,6 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// While a promotion pauses a projection, all its events wait, which is no reason for a
-// warning. Another error beside the pause is one.
 // TestSessionsShareKeptStatesInAStrictSequence checks that a state is kept beyond its session
 // only if the next event shows that the state is the last one.
 func TestSessionsShareKeptStatesInAStrictSequence(t *testing.T) {
@@ -152,6 +150,8 @@ func TestSessionsShareKeptStatesInAStrictSequence(t *testing.T) {
 	}
 }
 
+// While a promotion pauses a projection, all its events wait, which is no reason for a
+// warning. Another error beside the pause is one.
 func TestWaitForAPromotionIsNotLoggedAsAWarning(t *testing.T) {
 	t.Parallel()
 	paused := fmt.Errorf("write users: %w", engine.ErrPaused)
