@@ -1,13 +1,12 @@
 package seat
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
-
-	"github.com/gofrs/flock"
 )
 
 func TestSeatProvesThatItsFormerHoldersAreDead(t *testing.T) {
@@ -28,7 +27,7 @@ func TestSeatProvesThatItsFormerHoldersAreDead(t *testing.T) {
 		}
 	}
 	leave := expect("a", "boot 1")
-	if lock, dead, err := take(path, "b", "boot 1"); lock != nil || dead != nil || err != nil {
+	if lock, dead, err := take(path, "b", "boot 1"); lock != nil || dead != nil || !errors.Is(err, ErrTaken) {
 		t.Fatalf("b has the seat of a, which lives: %q, %v", dead, err)
 	}
 	leave()
@@ -55,12 +54,49 @@ func TestSeatProvesThatItsFormerHoldersAreDead(t *testing.T) {
 	}
 }
 
+// TestCopiedSeatProvesNothing copies the file of a process that lives: to another directory, and
+// over the file itself.
+func TestCopiedSeatProvesNothing(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	path, another := filepath.Join(directory, "seat"), filepath.Join(directory, "copy")
+	living, _, err := take(path, "living", "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer living.Close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(another, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(another, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(another, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, copied := range []string{path, another} {
+		file, dead, err := take(copied, "other", "boot")
+		if err != nil || len(dead) > 0 {
+			t.Errorf("by %s, the dead processes are %q, and one of them lives: %v", copied, dead, err)
+		}
+		_ = file.Close()
+		if file, dead, err = take(copied, "third", "boot"); err != nil || !slices.Equal(dead, []string{"other"}) {
+			t.Errorf("the dead processes are %q: %v", dead, err)
+		}
+		_ = file.Close()
+	}
+}
+
 func TestSeatWhoseFileIsRemovedProvesNothing(t *testing.T) {
 	t.Parallel()
 	for removed := 0; ; removed++ {
 		directory := t.TempDir()
 		path := filepath.Join(directory, "seat")
-		locks := make([]*flock.Flock, 2)
+		locks := make([]*os.File, 2)
 		locks[0], _, _ = take(path, "living", "boot")
 		files, err := os.ReadDir(directory)
 		if err != nil || locks[0] == nil {
@@ -96,7 +132,7 @@ func TestTakenSeatIsKept(t *testing.T) {
 			t.Fatalf("the first process has taken the seat of %q after %q: %v", name, dead, err)
 		}
 		runtime.GC()
-		if dead, err := Take(directory, "seat of "+name, "second"); err != nil || len(dead) > 0 {
+		if dead, err := Take(directory, "seat of "+name, "second"); !errors.Is(err, ErrTaken) || len(dead) > 0 {
 			t.Fatalf("the second process has taken the seat of %q after %q: %v", name, dead, err)
 		}
 	}

@@ -23,11 +23,16 @@ func (p *Projector) succeed(ctx context.Context, h *history) error {
 	if len(p.dead) == 0 {
 		return nil
 	}
-	for _, abandon := range []func(context.Context, []string) error{h.registry.Abandon, h.catalog.Abandon, h.jobs.Abandon} {
-		if err := abandon(ctx, p.dead); err != nil {
+	leases := 0
+	for _, abandon := range []func(context.Context, []string) (int, error){h.registry.Abandon, h.catalog.Abandon, h.jobs.Abandon} {
+		held, err := abandon(ctx, p.dead)
+		if err != nil {
 			return fmt.Errorf("succeed dead projectors of this host: %w", err)
 		}
+		leases += held
 	}
-	p.logger.Info().Strs("dead", p.dead).Msg("leases of dead projectors of this host ended")
+	if leases > 0 {
+		p.logger.Info().Strs("dead", p.dead).Int("leases", leases).Msg("leases of dead projectors of this host ended")
+	}
 	return nil
 }

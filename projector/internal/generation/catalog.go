@@ -189,21 +189,25 @@ func (c *Catalog) Release(ctx context.Context, name string, epoch int64) error {
 	return c.extend(ctx, name, epoch, coordinators.Release(0), "release the lease on projection")
 }
 
-// Abandon releases the leases of dead coordinators.
-func (c *Catalog) Abandon(ctx context.Context, dead []string) error {
+// Abandon releases the leases of dead coordinators, and returns how many.
+func (c *Catalog) Abandon(ctx context.Context, dead []string) (released int, err error) {
 	entries, err := c.List(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for name, e := range entries {
 		if !slices.Contains(dead, e.Coordinator.Pod) {
 			continue
 		}
-		if err := c.Release(ctx, name, e.Coordinator.Epoch); err != nil && !errors.Is(err, ErrNotCoordinator) {
-			return err
+		result, err := c.collection.UpdateOne(ctx,
+			bson.D{{Key: "_id", Value: name}, coordinators.Held(e.Coordinator.Epoch), coordinators.Alive()},
+			mongo.Pipeline{{{Key: "$set", Value: bson.D{coordinators.Release(0)}}}})
+		if err != nil {
+			return released, fmt.Errorf("release the lease of a dead pod on projection %s: %w", name, err)
 		}
+		released += int(result.MatchedCount)
 	}
-	return nil
+	return released, nil
 }
 
 func (c *Catalog) extend(ctx context.Context, name string, epoch int64, end bson.E, what string) error {

@@ -147,20 +147,21 @@ func TestLateCoordinatorWritesNothing(t *testing.T) {
 func TestLeaseOfADeadCoordinatorIsFree(t *testing.T) {
 	t.Parallel()
 	c, _ := stored(t)
-	abandon := func() {
+	abandon := func(want int) {
 		t.Helper()
-		if err := c.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil {
-			t.Fatal(err)
+		if released, err := c.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil || released != want {
+			t.Fatalf("%d leases released, not %d: %v", released, want, err)
 		}
 	}
 	if _, err := c.Coordinate(t.Context(), "users", "$dead", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	abandon()
+	abandon(1)
+	abandon(0)
 	if e, err := c.Coordinate(t.Context(), "users", "pod-2", time.Hour); err != nil || e.Coordinator.Epoch != 2 {
 		t.Fatalf("the successor is %+v: %v", e, err)
 	}
-	abandon()
+	abandon(0)
 	if _, err := c.Coordinate(t.Context(), "users", "pod-3", time.Hour); !errors.Is(err, generation.ErrNotCoordinator) {
 		t.Errorf("the lease of a living coordinator is free: %v", err)
 	}

@@ -203,16 +203,19 @@ func (r *Registry) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Abandon ends the registrations of dead pods, so that the others go on without them. A request
-// of a dead pod that is still on its way is like one of a pod that was suspended.
-func (r *Registry) Abandon(ctx context.Context, dead []string) error {
+// Abandon ends the registrations of dead pods, so that the others go on without them, and
+// returns how many. A request of a dead pod that is still on its way is like one of a pod that
+// was suspended.
+func (r *Registry) Abandon(ctx context.Context, dead []string) (ended int, err error) {
 	for _, pod := range dead {
-		if _, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: pod}, registration.Alive()},
-			mongo.Pipeline{{{Key: "$set", Value: bson.D{registration.Release(0)}}}}); err != nil {
-			return fmt.Errorf("end the registration of the dead pod %s: %w", pod, err)
+		result, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: pod}, registration.Alive()},
+			mongo.Pipeline{{{Key: "$set", Value: bson.D{registration.Release(0)}}}})
+		if err != nil {
+			return ended, fmt.Errorf("end the registration of the dead pod %s: %w", pod, err)
 		}
+		ended += int(result.MatchedCount)
 	}
-	return nil
+	return ended, nil
 }
 
 // Alive returns the registrations of the pipeline that have not expired, by the server's

@@ -84,9 +84,9 @@ func TestRegistrationOfADeadPodEnds(t *testing.T) {
 		}
 	}
 	var ends []time.Time
-	for range 2 {
-		if err := one.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil {
-			t.Fatal(err)
+	for _, want := range []int{1, 0} {
+		if ended, err := one.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil || ended != want {
+			t.Fatalf("%d registrations ended, not %d: %v", ended, want, err)
 		}
 		if alive, err := one.Alive(t.Context()); err != nil || len(alive) != 1 || alive[0].Pod != "one" {
 			t.Fatalf("alive are %+v: %v", alive, err)

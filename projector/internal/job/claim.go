@@ -191,9 +191,9 @@ func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failur
 // errDied is the failure of work whose process has died.
 var errDied = errors.New("the process that worked on it has died")
 
-// Abandon returns the claims of dead processes. As after an error of a worker, each attempt in a
+// Abandon returns the claims of dead processes, and how many there were. As after an error of a worker, each attempt in a
 // row waits longer: a range that ends its process again and again leaves it time for other work.
-func (s *Store) Abandon(ctx context.Context, dead []string) error {
+func (s *Store) Abandon(ctx context.Context, dead []string) (returned int, err error) {
 	type planned struct {
 		Range `bson:",inline"`
 		Plan  int64 `bson:"plan"`
@@ -207,7 +207,7 @@ func (s *Store) Abandon(ctx context.Context, dead []string) error {
 		}
 		return err
 	}); err != nil {
-		return fmt.Errorf("find the claims of dead processes: %w", err)
+		return 0, fmt.Errorf("find the claims of dead processes: %w", err)
 	}
 	var claims []Claim
 	for _, j := range jobs {
@@ -219,10 +219,11 @@ func (s *Store) Abandon(ctx context.Context, dead []string) error {
 	for _, c := range claims {
 		delay := backoff.After(firstRetry, lastRetry, max(c.Range.Attempts, c.Job.Attempts)+1)
 		if err := s.Return(ctx, c, delay, errDied); err != nil && !stops(err) {
-			return err
+			return returned, err
 		}
+		returned++
 	}
-	return nil
+	return returned, nil
 }
 
 // saved adds what a range has reached to an update.

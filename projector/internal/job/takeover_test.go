@@ -128,7 +128,7 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 				stops = append(stops, run(t, job.RunnerOptions{Jobs: processes[i], Workers: verifying(w), Holder: holders[i], Parallel: 2, Poll: 10 * time.Second}))
 			}
 			succeed := func(holder string) {
-				if err := s.Abandon(t.Context(), []string{"unknown", holder}); err != nil {
+				if _, err := s.Abandon(t.Context(), []string{"unknown", holder}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -214,8 +214,8 @@ func TestClaimsOfDeadProcessesAreReturned(t *testing.T) {
 		for _, id := range []string{"a", "b"} {
 			taken(id)
 			for deaths, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
-				if err := s.Abandon(t.Context(), []string{"dead"}); err != nil {
-					t.Fatal(err)
+				if returned, err := s.Abandon(t.Context(), []string{"dead"}); err != nil || returned == 0 {
+					t.Fatalf("%d claims returned: %v", returned, err)
 				}
 				if wait := taken(id); wait < limit/2 || wait > limit+100*time.Millisecond {
 					t.Errorf("%s is claimed %v after death %d, want at most %v", id, wait, deaths+1, limit)
