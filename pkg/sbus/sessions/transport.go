@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -134,6 +135,11 @@ func (t *transport) take(spare []byte) ([]byte, bool) {
 			return nil, false
 		}
 		t.changed.Wait()
+		// Goroutines that are ready to run may have frames, too. On idle cores there are none,
+		// and this takes no time.
+		t.mu.Unlock()
+		runtime.Gosched()
+		t.mu.Lock()
 	}
 	frames := t.pending
 	t.pending = spare

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -72,6 +73,39 @@ func TestTransportWritesWaitingFramesTogether(t *testing.T) {
 			t.Errorf("%d writes to the socket, want 2", len(socket.writes))
 		}
 	})
+}
+
+// Not parallel: with one processor, the order in which goroutines run is known, except for rare
+// preemptions.
+func TestTransportWritesFramesOfReadyGoroutinesTogether(t *testing.T) { //nolint:paralleltest // see above
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const rounds = 20
+	together := 0
+	for range rounds {
+		synctest.Test(t, func(t *testing.T) {
+			socket, server := newRecorder(t)
+			go func() { _, _ = io.Copy(io.Discard, server) }()
+			c := newTransport(socket)
+			synctest.Wait()
+			for range 3 {
+				go func() {
+					if _, err := c.Write([]byte{1}); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			synctest.Wait()
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			if len(socket.writes) == 1 {
+				together++
+			}
+		})
+	}
+	if together < rounds/2 {
+		t.Errorf("three frames shared a write in %d of %d rounds", together, rounds)
+	}
 }
 
 // go-amqp uses a context's deadline for its write, and a late write would end the

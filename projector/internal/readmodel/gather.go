@@ -3,6 +3,7 @@ package readmodel
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,15 +172,11 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 		select {
 		case r := <-g.submitted:
 			g.enqueue(lanes, r)
-			// Pending callers join before a group starts.
-			for more := true; more; {
-				select {
-				case r := <-g.submitted:
-					g.enqueue(lanes, r)
-				default:
-					more = false
-				}
-			}
+			g.enqueuePending(lanes)
+			// Goroutines that are ready to run may be callers, too. On idle cores there are none,
+			// and this takes no time.
+			runtime.Gosched()
+			g.enqueuePending(lanes)
 		case done := <-g.finished:
 			done.lane.busy--
 			busy--
@@ -214,6 +211,19 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 			}
 		}
 		timer.Reset(next)
+	}
+}
+
+// enqueuePending enqueues the requests of callers that wait already, so that they join the next
+// groups.
+func (g *gatherer[T, R]) enqueuePending(lanes map[string]*lane[T, R]) {
+	for {
+		select {
+		case r := <-g.submitted:
+			g.enqueue(lanes, r)
+		default:
+			return
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -99,6 +100,29 @@ func TestSingleItemIsSentAtOnce(t *testing.T) {
 			t.Errorf("%v", seen.list)
 		}
 	})
+}
+
+// Not parallel: with one processor, the order in which goroutines run is known, except for rare
+// preemptions.
+func TestCallersThatAreReadyToRunJoinTheGroup(t *testing.T) { //nolint:paralleltest // see above
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const rounds = 20
+	together := 0
+	for range rounds {
+		gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+			t.Helper()
+			waits := []func(){ask(t, g, 0, "a1"), ask(t, g, 0, "a2"), ask(t, g, 0, "a3")}
+			for _, wait := range waits {
+				wait()
+			}
+			if len(seen.list) == 1 {
+				together++
+			}
+		})
+	}
+	if together < rounds/2 {
+		t.Errorf("three callers shared a group in %d of %d rounds", together, rounds)
+	}
 }
 
 func TestConcurrentItemsAreGrouped(t *testing.T) {
