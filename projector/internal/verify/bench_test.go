@@ -39,6 +39,8 @@ type benchStore struct {
 // notParked is a parked list that is empty.
 type notParked struct{}
 
+func (notParked) Park(context.Context, []model.Marker) error { return nil }
+
 func (notParked) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	return make([]model.Position, len(units)), nil
 }

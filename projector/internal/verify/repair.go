@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -100,7 +102,7 @@ func (w *Worker) repairOnce(ctx context.Context, t *engine.Target, a *aggregate,
 		// writer has created it since, and it already has the events up to its watermark.
 		from = 1
 	}
-	fold, err := w.foldFrom(ctx, t, a, stored, from)
+	fold, err := w.foldFrom(ctx, t, a, f, stored, from)
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func (w *Worker) repairOnce(ctx context.Context, t *engine.Target, a *aggregate,
 
 // replace replaces a foreign document with the fold of all events.
 func (w *Worker) replace(ctx context.Context, t *engine.Target, a *aggregate, state model.State, f *Finding) error {
-	fold, err := w.foldFrom(ctx, t, a, nil, 1)
+	fold, err := w.foldFrom(ctx, t, a, f, nil, 1)
 	if err != nil {
 		return err
 	}
@@ -129,8 +131,8 @@ func (w *Worker) replace(ctx context.Context, t *engine.Target, a *aggregate, st
 
 // foldFrom folds the aggregate's events from the given id on into a stored document. If
 // the first of them cannot be folded, it returns an error. If a later one cannot, it
-// returns the fold of the events before it.
-func (w *Worker) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64) (*projection.Accumulator, error) {
+// returns the fold of the events before it. In both cases the aggregate is parked.
+func (w *Worker) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, f *Finding, stored []byte, from int64) (*projection.Accumulator, error) {
 	fold := t.Projection.Begin(stored, 0)
 	next := from
 	var failed error
@@ -153,10 +155,28 @@ func (w *Worker) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, s
 	if err != nil {
 		return nil, err
 	}
+	if err := w.park(ctx, t.Unit(a.id), a.raw, f, failed); err != nil {
+		return nil, err
+	}
 	if failed != nil && fold.Last() == 0 {
 		return nil, failed
 	}
 	return fold, nil
+}
+
+// park parks an aggregate at the event that cannot be folded. The repair takes the read model
+// back before that event, and live events of an increasing sequence would be applied to it as
+// if nothing were missing.
+func (w *Worker) park(ctx context.Context, u model.Unit, raw bson.RawValue, f *Finding, failed error) error {
+	cause, poison := errors.AsType[*projection.Error](failed)
+	if !poison {
+		return nil
+	}
+	at, err := w.parked(ctx, u)
+	if err != nil || at.EventID == cause.EventID {
+		return err
+	}
+	return w.options.Parking.Park(ctx, []model.Marker{cause.Marker(u, raw, max(f.Head, cause.EventID))})
 }
 
 // write writes with the same guards as every writer.

@@ -103,6 +103,14 @@ func (w *simulation) Parked(_ context.Context, units []model.Unit) ([]model.Posi
 	return positions, nil
 }
 
+func (w *simulation) Park(_ context.Context, markers []model.Marker) error {
+	w.step()
+	for _, m := range markers {
+		w.parked[m.AggregateID] = model.Position{EventID: m.EventID, Resumes: m.Resumes}
+	}
+	return nil
+}
+
 func (w *simulation) list(after string, limit int, has func(*stored) bool) []string {
 	w.step()
 	var ids []string

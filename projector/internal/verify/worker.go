@@ -60,9 +60,10 @@ type Repairer interface {
 	Replace(ctx context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error)
 }
 
-// Parking knows which units are parked.
+// Parking knows which units are parked, and parks those that a repair takes back.
 type Parking interface {
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
+	Park(ctx context.Context, markers []model.Marker) error
 }
 
 // Listing lists the aggregates that have a document or a side watermark.

@@ -313,6 +313,37 @@ func (w *simulation) behind(id string, watermark int64) {
 	w.of(id).document = documentOf(id, watermark, 1, acc.State())
 }
 
+// TestRepairParksWhatItTakesBack checks a read model that has events after one that cannot be
+// folded: the broker has lost that event, and to a projector the ids only increase. The next
+// live event must not be applied to the repaired read model.
+func TestRepairParksWhatItTakesBack(t *testing.T) {
+	t.Parallel()
+	const definition = "projections: [{name: p, collection: things, on: {Add: {inc: {n: payload.n}}, Bad: {inc: {n: payload.none}}}}]"
+	for _, test := range []struct {
+		kinds    string
+		at       int64
+		repaired bool
+		n        int64
+	}{{"Add Bad Add", 2, true, 2}, {"Bad Add Add", 1, false, 4}} {
+		w := newSimulation(t, definition, false)
+		for _, kind := range strings.Fields(test.kinds) {
+			w.append("a", kind, "A", 2, 0)
+		}
+		ahead, err := bson.Marshal(bson.D{{Key: "n", Value: int64(4)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.of("a").document, w.still = documentOf("a", 3, 1, ahead), true
+		found, _ := w.verify(verify.Params{Repair: true})
+		if f := found["a"]; f.Kind != verify.Different || f.Repaired != test.repaired || !f.Repaired && !strings.Contains(f.RepairError, "no such key") {
+			t.Errorf("%s: found %+v", test.kinds, f)
+		}
+		if w.parked["a"].EventID != test.at || w.of("a").document.Lookup("n").AsInt64() != test.n {
+			t.Errorf("%s: parked at event %d, the document is %s", test.kinds, w.parked["a"].EventID, w.of("a").document)
+		}
+	}
+}
+
 // TestRepairOfAnExtraReadModelSaysWhatStandsInTheWay checks that a repair neither claims to
 // have repaired such a read model nor blames other processes.
 func TestRepairOfAnExtraReadModelSaysWhatStandsInTheWay(t *testing.T) {
