@@ -49,9 +49,7 @@ type Plan struct {
 	// heals.
 	Reconcile bool
 	// Increasing says that the projectors believe that ids only increase: a missing event is
-	// no gap to them, and only reconciliation finds it. A repair does not park an aggregate, so
-	// what follows a lost poison event is applied until a session has met that event. Such
-	// plans have none.
+	// no gap to them, and only reconciliation finds it.
 	Increasing bool
 	Faults     []Fault
 	// Beside is a second pipeline with the same servers; nil if there is none. Only the faults
@@ -173,9 +171,6 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		// Only reconciliation finds the last event of an aggregate that the broker has set aside.
 		p.Deliveries = pick[uint32](rand.New(rand.NewPCG(seed, 0x64656c6976657279)), 0, 0, 2, 3)
 		p.Increasing = rand.New(rand.NewPCG(seed, 0x696e63726561736e)).IntN(4) == 0
-		if p.Increasing {
-			p.Poison = 0
-		}
 	}
 	p.Wallets = rand.New(rand.NewPCG(seed, 0x77616c6c657473)).IntN(2) == 0
 	p.Beside = neighbour(p)
@@ -194,9 +189,6 @@ func neighbour(p *Plan) *Plan {
 	n.Election, n.Buckets, n.Receiver = pick(r, electionMongoDB, electionKubernetes), pick(r, 0, 3), pick(r, "amqp", "sdk")
 	n.Writers, n.Aggregates, n.Pause = 1, 5+r.IntN(10), time.Duration(200+r.IntN(800))*time.Millisecond
 	n.Poison, n.Unreadable, n.Large = r.IntN(2), r.IntN(2), 0
-	if n.Increasing {
-		n.Poison = 0
-	}
 	kinds := slices.DeleteFunc(slices.Sorted(maps.Keys(faultKinds)), func(name string) bool {
 		kind := faultKinds[name]
 		return kind.server != "" || kind.wide || !p.Reconcile && (kind.reconciled || kind.later)
