@@ -146,6 +146,8 @@ func TestExpressions(t *testing.T) {
 		{"1 in state.absent", "error: in does not take int and null: give a field"},
 		{"payload.n && true", "error: a value has a type that does not fit: convert it"},
 		{"state.absent.map(x, x)", "error: the loop runs over null: give a list that may be absent a default, such as payload.?lines.orValue([]), and write x == null ? [] : x"},
+		{"decimal('1') == 1", "error: == does not take Decimal128 and int: write dyn(…) around one of them"},
+		{"size(payload.s) in [4.0]", "error: in does not take int and list: the elements have another type: write dyn(…) around the left side"},
 		{"[1] + ['a']", "error: + does not take list and list: the elements have different types"},
 		{"timestamp(payload.n * 1000000000000)", "error: the time is not between the years 1 and 9999: timestamp(n) takes seconds"},
 		{"payload.s.plus(1, 'day')", "error: plus does not take string and int and string: it takes a time, a whole number and a unit"},

@@ -117,12 +117,11 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 	if err != nil {
 		return nil, err
 	}
-	impl := found[mapInsert]
-	if call.Function() != mapInsert {
-		impl = found[call.OverloadID()]
-	}
+	// The function chooses by the types of its arguments: a driver can have stored a number in
+	// another type than the declared one, by which CEL has chosen an overload.
+	impl := found[call.Function()]
 	if impl == nil {
-		impl = found[call.Function()]
+		impl = found[call.OverloadID()]
 	}
 	if impl == nil {
 		return node, nil

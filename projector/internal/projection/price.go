@@ -77,7 +77,7 @@ var prices = map[string]price{
 
 	"math.abs": {charge: scanned}, "math.sign": {charge: scanned}, "math.ceil": {charge: scanned}, "math.floor": {charge: scanned},
 	"math.round": {charge: scanned}, "math.trunc": {charge: scanned}, "math.isNaN": {charge: scanned}, "math.isInf": {charge: scanned},
-	"math.isFinite": {charge: scanned}, "decimal": {charge: scanned}, "math.divide": {charge: scanned, always: true},
+	"math.isFinite": {charge: scanned}, "math.sqrt": {charge: scanned}, "decimal": {charge: scanned}, "math.divide": {charge: scanned, always: true},
 	"sum": {charge: summed, always: true}, "merge": {charge: mergedMaps, always: true},
 
 	"slice": {charge: listed, always: true}, "flatten": {charge: flattened, always: true}, "sort": {charge: sorted, always: true},

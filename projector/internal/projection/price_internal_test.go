@@ -18,7 +18,6 @@ var unpriced = map[string]bool{
 	"optional.none": true, "optional.of": true, "optional.ofNonZeroValue": true, "value": true, "or": true, "orValue": true,
 	"math.bitAnd": true, "math.bitNot": true, "math.bitOr": true, "math.bitShiftLeft": true, "math.bitShiftRight": true,
 	"math.bitXor": true,
-	"math.sqrt":   true,
 }
 
 // TestEveryFunctionHasAPrice finds the functions that a new version of CEL adds.

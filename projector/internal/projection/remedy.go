@@ -181,6 +181,9 @@ var plainTypes = map[string]string{
 	"dyn": "any value", "optional_type": "optional",
 }
 
+// plainNumbers are the types of numbers.
+var plainNumbers = []string{"int", "uint", "double", "Decimal128"}
+
 func plainType(name string) string {
 	if inner, ok := strings.CutPrefix(name, "wrapper("); ok {
 		name = strings.TrimSuffix(inner, ")")
@@ -236,6 +239,10 @@ func remedy(name string, operands []string) string {
 		return "compare the value, as in x > 0 or x != ''"
 	case name == "[ ]" && len(operands) > 0 && operands[0] == "list":
 		return "write list[0] for an element, list.map(e, e.name) for a field of all elements"
+	case (name == "==" || name == "!=") && !slices.ContainsFunc(operands, func(o string) bool { return !slices.Contains(plainNumbers, o) }):
+		return "write dyn(…) around one of them to compare the numbers by their values"
+	case name == "in" && len(operands) == 2 && operands[1] == "list":
+		return "the elements have another type: write dyn(…) around the left side to compare numbers by their values"
 	case name == "in":
 		return "its right side is a list or a map; a part of a text is found by text.contains('…')"
 	case name == "contains", name == "indexOf", name == "lastIndexOf":

@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +73,30 @@ func TestDeclaredEvents(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// TestDeclaredNumbersCanHaveOtherTypes calls functions with declared numbers that are stored in
+// another type. The result is that without a declaration.
+func TestDeclaredNumbersCanHaveOtherTypes(t *testing.T) {
+	t.Parallel()
+	const events = `{E: {type: object, properties: {n: {type: integer}, d: {bsonType: decimal}}, required: [n, d]}}`
+	for _, expression := range []string{
+		"int(payload.n)", "uint(payload.n)", "double(payload.n)", "string(payload.n)", "decimal(payload.n)", "string(payload.d)",
+		"math.abs(payload.n)", "math.sign(payload.n)", "math.sqrt(payload.n)", "math.round(payload.n, 0)", "math.round(payload.d, 0)", "math.divide(payload.n, payload.d, 2)",
+		"math.greatest(payload.n, 1)", "math.least(payload.n, payload.d)", "[payload.n, 1].sort()", "[payload.n].sum()",
+		"timestamp.plus(payload.n, 'days')", "timestamp + duration(payload.n, 'hours')", "payload.n + payload.d > payload.n * 2",
+	} {
+		var want string
+		for _, declared := range []string{"{}", events} {
+			p := projectiontest.One(t, fmt.Sprintf(`{events: %s, projections: [{name: p, collection: c, on: {E: {set: {v: %q}}}}]}`, declared, expression))
+			f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"n": 2.0, "d": 1.5}`)})
+			if got := projectiontest.JSON(t, f.State()); f.Err != nil || want != "" && got != want {
+				t.Errorf("%s gives %s, not %s: %v", expression, got, want, f.Err)
+			} else {
+				want = got
+			}
+		}
 	}
 }
 
