@@ -47,6 +47,24 @@ func (p place) adviseOn(node *yaml.Node, x *expression) {
 	}
 }
 
+// reading is an expression of a rule or a computed field.
+type reading struct {
+	place place
+	node  *yaml.Node
+	x     *expression
+}
+
+// adviseOnReading reports fields of state that an expression reads and no rule of the source
+// sets.
+func (l *loader) adviseOnReading(s *source) {
+	fields := s.fields()
+	for _, r := range l.reading {
+		for _, name := range r.x.unset(fields) {
+			r.place.advise(r.node, "no rule sets %s.%s%s, so it is always null", varState, name, similar.Meant(name, fields))
+		}
+	}
+}
+
 // notRequired returns the fields of the payload that an expression reads, that the event
 // type declares and does not require, and whose presence neither the expression nor the
 // handler's condition tests.

@@ -38,6 +38,9 @@ type loader struct {
 	stored int
 	// advising says whether advice is collected.
 	advising bool
+	// reading are the expressions of the rules and computed fields of the present source, for
+	// advice about fields that they read.
+	reading []reading
 	// empty says that a folder has no file of projections.
 	empty  bool
 	advice []Problem
@@ -241,6 +244,7 @@ func (p place) declaration(node *yaml.Node) {
 		return
 	}
 	before := len(p.problems)
+	p.reading = nil
 	projection := &Projection{}
 	p = p.identity(node, keys, projection)
 	s := source{on: handlers{}}
@@ -262,6 +266,7 @@ func (p place) declaration(node *yaml.Node) {
 	}
 	projection.sources, projection.deletes = []source{s}, s.deletes()
 	projection.upcasts = p.upcast.all.of(s.on)
+	p.adviseOnReading(&s)
 	p.finish(node, projection, before)
 }
 

@@ -104,6 +104,7 @@ func (r *viewReader) source(node *yaml.Node) {
 		return
 	}
 	before := len(r.problems)
+	r.reading = nil
 	c := &contribution{as: r.as, view: r.view.view}
 	s := source{on: handlers{}, contribution: c}
 	if e, ok := keys["aggregateType"]; ok {
@@ -155,6 +156,7 @@ func (r *viewReader) source(node *yaml.Node) {
 	}
 	r.view.sources, r.nodes = append(r.view.sources, s), append(r.nodes, node)
 	if len(r.problems) == before {
+		r.adviseOnReading(&s)
 		r.adviseOnSource(&s, keys, totals)
 	}
 }
@@ -307,7 +309,7 @@ func (r *viewReader) checkFields() {
 		for _, t := range c.totals {
 			if i := slices.IndexFunc(v.totals, func(o total) bool { return o.name == t.name }); i < 0 {
 				v.totals = append(v.totals, t.total)
-			} else if v.totals[i].kind != t.kind {
+			} else if kind := v.totals[i].kind; kind != "" && t.kind != "" && kind != t.kind {
 				r.problem(r.named[t.name], "the total %s is %s of one source and %s of another", t.name, v.totals[i].kind, t.kind)
 			}
 		}

@@ -259,7 +259,11 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 		p.problem(node, "make the environment of the expression: %v", err)
 		return nil
 	}
-	return p.compiled(node, env, want)
+	x := p.compiled(node, env, want)
+	if p.advising {
+		p.reading = append(p.reading, reading{p, node, x})
+	}
+	return x
 }
 
 // compiled compiles an expression in an environment.
