@@ -118,216 +118,23 @@ func TestCounterReadsEveryPageUpToTheLimit(t *testing.T) {
 	}
 }
 
-// Processes that start together do not count at the same time. Each of them counts at the
-// configured rate, over one connection.
-func TestProcessesCountAtDifferentTimes(t *testing.T) {
+func TestCountsAreShownByTheirResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const processes, hours = 10, 2
-		firsts := make(map[time.Duration]bool)
-		for range processes {
-			begin := time.Now()
-			c := start(t, &broker{})
-			pass(hours * time.Hour)
-			counts := c.begun()
-			first := counts[0].Sub(begin)
-			firsts[first] = true
-			if first > interval/4 {
-				t.Errorf("the first count began after %s", first)
-			}
-			waits := make(map[time.Duration]bool)
-			for i := range len(counts) - 1 {
-				wait := counts[i+1].Sub(counts[i])
-				waits[wait] = true
-				if wait < interval*3/4 || wait > interval*5/4 {
-					t.Errorf("a wait of %s", wait)
-				}
-			}
-			if want := int(hours * time.Hour / interval); len(counts) < want*9/10 || len(counts) > want*11/10 {
-				t.Errorf("%d counts in %d h, want about %d", len(counts), hours, want)
-			}
-			if len(waits) < len(counts)/2 {
-				t.Errorf("%d counts have only %d different waits", len(counts), len(waits))
-			}
-			if c.dialed != 1 {
-				t.Errorf("%d connections were opened", c.dialed)
-			}
-			c.end(t)
-		}
-		if len(firsts) < processes/2 {
-			t.Errorf("%d processes begin at only %d different times", processes, len(firsts))
-		}
-	})
-}
-
-func TestCountIsShownForAWhileAfterFailuresAndThenAbsent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{sessions: 7, fails: func(int) error { return errors.New("not now") }})
+		busy := &amqp.Error{Condition: "com.microsoft:server-busy", Description: "Error code : 50009."}
+		c := start(t, &broker{sessions: 7, err: busy})
 		defer c.end(t)
-		pass(interval)
+		pass(interval / 4)
+		c.results(t, 0, 1, 0)
 		c.shows(t, "absent")
-		c.set(func(b *broker) { b.fails = nil })
-		pass(2 * interval)
+		c.set(func(b *broker) { b.err = nil })
+		pass(interval * 5 / 4)
+		c.results(t, 1, 1, 0)
 		c.shows(t, "7")
-
-		c.set(func(b *broker) {
-			b.fails = func(int) error { return errors.New("not now") }
-			b.sessions = 8
-			b.counts = nil
-		})
-		pass(3*interval - interval*5/4 - time.Second)
-		c.shows(t, "7")
-		pass(2 * interval)
-		c.shows(t, "absent")
+		c.set(func(b *broker) { b.err = errors.New("not now") })
 		pass(10 * interval)
 		c.shows(t, "absent")
-		failures := len(c.begun())
-		if failures < 10 {
-			t.Errorf("%d counts were tried", failures)
-		}
-
-		c.set(func(b *broker) { b.fails = nil })
-		pass(2 * interval)
-		c.shows(t, "8")
-		if n := strings.Count(c.log.String(), `"level":"warn"`); n != 2 {
-			t.Errorf("%d warnings, want one for each time that it began to fail:\n%s", n, c.log)
-		}
-		if n := strings.Count(c.log.String(), `"level":"info"`); n != 2 {
-			t.Errorf("%d times it was said to work again, want 2:\n%s", n, c.log)
-		}
-	})
-}
-
-func TestCounterBacksOffFromABusyBroker(t *testing.T) {
-	t.Parallel()
-	busy := func(int) error {
-		return &amqp.Error{Condition: "com.microsoft:server-busy", Description: "Error code : 50009."}
-	}
-	for name, test := range map[string]struct {
-		interval, first time.Duration
-	}{
-		"short interval": {time.Second, 10 * time.Second},
-		"usual interval": {interval, interval},
-		"long interval":  {time.Hour, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c := start(t, &broker{fails: busy}, func(o *backlog.Options) { o.Interval = test.interval })
-				defer c.end(t)
-				pass(10 * max(test.interval, 5*time.Minute))
-				counts := c.begun()
-				longest := max(5*time.Minute, test.interval)
-				want := test.first
-				for i := range len(counts) - 1 {
-					if wait := counts[i+1].Sub(counts[i]); wait < want*3/4 || wait > want*5/4 {
-						t.Errorf("wait %d is %s, want about %s", i+1, wait, want)
-					}
-					want = min(2*want, longest)
-				}
-				if want != longest {
-					t.Errorf("only %d counts", len(counts))
-				}
-				if c.dialed != 1 {
-					t.Errorf("%d connections were opened", c.dialed)
-				}
-				c.results(t, 0, len(counts), 0)
-
-				c.set(func(b *broker) { b.fails = nil })
-				pass(2 * longest)
-				c.begun()
-				pass(4 * test.interval)
-				if n := len(c.begun()); n < 3 {
-					t.Errorf("%d counts in four intervals after the broker was busy", n)
-				}
-			})
-		})
-	}
-}
-
-// If a connection is lost between two counts, no count fails. If no connection works,
-// each count fails and dials again.
-func TestLostConnectionIsReplaced(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{sessions: 3})
-		defer c.end(t)
-		pass(interval / 4)
-		c.set(func(b *broker) {
-			b.fails = func(connection int) error {
-				if connection == 1 {
-					return &amqp.ConnError{}
-				}
-				return nil
-			}
-			b.sessions = 4
-		})
-		pass(2 * interval)
-		c.shows(t, "4")
-		if c.dialed != 2 || c.closed != 1 {
-			t.Errorf("%d connections were opened, %d closed", c.dialed, c.closed)
-		}
-		if c.log.Len() > 0 {
-			t.Errorf("got the log %s, want none", c.log)
-		}
-
-		c.begun()
-		c.set(func(b *broker) { b.fails = func(int) error { return &amqp.ConnError{} } })
-		pass(5 * interval)
-		counts := len(c.begun())
-		if c.dialed != 2+counts-1 {
-			t.Errorf("%d connections were opened for %d counts", c.dialed-2, counts)
-		}
-	})
-}
-
-func TestHangingCountTimesOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{hangs: true}, func(o *backlog.Options) { o.Interval = time.Second })
-		defer c.end(t)
-		pass(30*time.Second + 500*time.Millisecond) // The second count begins later.
-		c.results(t, 0, 0, 1)
-		if !strings.Contains(c.log.String(), "the count has taken too long") {
-			t.Errorf("the log is %s", c.log)
-		}
-		if c.dialed != c.closed {
-			t.Errorf("of %d connections %d are closed", c.dialed, c.closed)
-		}
-	})
-}
-
-func TestCounterStopsAtOnceWhileItWaitsForTheBroker(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{hangs: true})
-		pass(interval / 4)
-		if len(c.begun()) != 1 {
-			t.Error("no count has begun")
-		}
-		begin := time.Now()
-		c.end(t)
-		if took := time.Since(begin); took != 0 {
-			t.Errorf("stopping took %s", took)
-		}
-		c.results(t, 0, 0, 0)
-		if c.log.Len() > 0 {
-			t.Errorf("got the log %s, want none", c.log)
-		}
-	})
-}
-
-func TestFailedDialIsCountedAndLogged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{}, func(o *backlog.Options) {
-			o.Dial = func() (backlog.Connection, error) { return nil, errDial }
-		})
-		defer c.end(t)
-		pass(interval / 4)
-		c.results(t, 0, 0, 1)
-		if !strings.Contains(c.log.String(), errDial.Error()) {
+		if !strings.Contains(c.log.String(), "sessions with messages not counted; retrying. Autoscaling ignores this process until then") {
 			t.Errorf("the log is %s", c.log)
 		}
 	})

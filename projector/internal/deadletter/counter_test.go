@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/Azure/go-amqp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
@@ -26,45 +24,24 @@ const interval = 30 * time.Second
 
 // broker is a dead-letter queue.
 type broker struct {
-	mu sync.Mutex
 	// sizes are the sizes of the messages, which have the sequence numbers 10, 20, 30, ….
 	sizes []int
 	// reasons are the reasons of the messages, in turn; empty for no reasons.
 	reasons []string
-	// fails returns the error of a peek on the n-th connection; nil for none.
-	fails func(connection int) error
 	// pages are the numbers of messages that the peeks requested.
 	pages          []int
 	dialed, closed int
 }
 
-type connection struct {
-	*broker
-	number int
-}
+type connection struct{ *broker }
 
 func (b *broker) dial() (deadletter.Queue, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.dialed++
-	return &connection{b, b.dialed}, nil
-}
-
-func (b *broker) set(change func(*broker)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	change(b)
+	return &connection{b}, nil
 }
 
 func (c *connection) Peek(ctx context.Context, from int64, limit int) ([]deadletter.Message, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.pages = append(c.pages, limit)
-	if c.fails != nil {
-		if err := c.fails(c.number); err != nil {
-			return nil, err
-		}
-	}
 	var page []deadletter.Message
 	for i, size := range c.sizes {
 		if sequence := int64(10 * (i + 1)); sequence >= from && len(page) < limit {
@@ -91,8 +68,6 @@ func (c *connection) Abandon(context.Context, *deadletter.Message) error {
 }
 
 func (c *connection) Close(context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.closed++
 	return nil
 }
@@ -194,22 +169,6 @@ func TestCounterReadsUpToTheLimits(t *testing.T) {
 	}
 }
 
-func TestCountFollowsTheQueue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{sizes: repeat(10, 3)})
-		defer c.stop()
-		pass(interval)
-		c.shows(t, "3")
-		c.set(func(b *broker) { b.sizes = nil })
-		pass(2 * interval)
-		c.shows(t, "0")
-		if c.dialed != 1 {
-			t.Errorf("%d connections were opened", c.dialed)
-		}
-	})
-}
-
 // TestCounterCountsByReason checks that unknown reasons share one label.
 func TestCounterCountsByReason(t *testing.T) {
 	t.Parallel()
@@ -224,50 +183,6 @@ func TestCounterCountsByReason(t *testing.T) {
 			"penstock_projector_dead_letters{reason=\"other\"} 4\n"
 		if err := testutil.GatherAndCompare(c.registry, strings.NewReader(want)); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-func TestCountIsAbsentWhileCountingFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{sizes: repeat(10, 3)})
-		defer c.stop()
-		pass(interval)
-		c.set(func(b *broker) { b.fails = func(int) error { return errors.New("unauthorized") } })
-		pass(10 * time.Minute)
-		c.shows(t, "absent")
-		if n := strings.Count(c.log.String(), `"level":"warn"`); n != 1 {
-			t.Errorf("%d warnings, want 1:\n%s", n, c.log)
-		}
-		c.set(func(b *broker) { b.fails = nil })
-		pass(2 * time.Minute)
-		c.shows(t, "3")
-		if !strings.Contains(c.log.String(), "counted again") {
-			t.Errorf("the log is %s", c.log)
-		}
-	})
-}
-
-func TestLostConnectionIsReplaced(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, &broker{sizes: repeat(10, 3)})
-		defer c.stop()
-		pass(interval)
-		c.set(func(b *broker) {
-			b.sizes = repeat(10, 4)
-			b.fails = func(connection int) error {
-				if connection == 1 {
-					return &amqp.ConnError{}
-				}
-				return nil
-			}
-		})
-		pass(2 * interval)
-		c.shows(t, "4")
-		if c.dialed != 2 || c.log.Len() > 0 {
-			t.Errorf("%d connections were opened, the log is %s", c.dialed, c.log)
 		}
 	})
 }

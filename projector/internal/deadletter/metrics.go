@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // reasonOther is the label of reasons that are not in [Options.Reasons]. It bounds the
@@ -14,8 +12,8 @@ const reasonOther = "other"
 
 // metrics is a collector of the last successful count.
 type metrics struct {
-	// messages is the last count by label, with the time of its start.
-	messages obs.Expiring[map[string]int]
+	// counter has the last count by label.
+	counter *Counter
 	// reasons are the labels.
 	reasons []string
 }
@@ -23,17 +21,6 @@ type metrics struct {
 var descMessages = prometheus.NewDesc("penstock_projector_dead_letters",
 	"Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least that many. "+
 		"Every process counts all of them: take the largest sum of one process. Absent if there is no count of the last three intervals (a minute at least).", []string{"reason"}, nil)
-
-func newMetrics(o *Options) *metrics {
-	m := &metrics{
-		messages: obs.Expiring[map[string]int]{After: max(staleAfter*o.Interval, minFresh)},
-		reasons:  append(slices.Clone(o.Reasons), reasonOther),
-	}
-	if o.Registerer != nil {
-		o.Registerer.MustRegister(m)
-	}
-	return m
-}
 
 // label returns the label of a reason.
 func (m *metrics) label(reason string) string {
@@ -48,8 +35,8 @@ func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) { descriptions 
 
 // Collect implements [prometheus.Collector].
 func (m *metrics) Collect(values chan<- prometheus.Metric) {
-	messages, _, fresh := m.messages.Get()
-	if !fresh {
+	messages := m.counter.Messages()
+	if messages == nil {
 		return
 	}
 	for _, reason := range m.reasons {
