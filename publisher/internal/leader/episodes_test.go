@@ -16,99 +16,67 @@ func settle(e *episode) (int, error) {
 	return first, nil
 }
 
-var errNobody = errors.New("nobody took over")
-
-// crashes kills the leader.
-func crashes(e *episode) outcome {
-	first, err := settle(e)
-	if err != nil {
-		return outcome{err: err}
-	}
-	begun := time.Now()
-	e.crash(first)
+// takenOver waits until a process takes over from the first one, and then for a lease. The
+// takeover is counted from a time that since returns then.
+func (e *episode) takenOver(first int, since func() time.Time) outcome {
 	next, ok := e.await(2 * time.Minute)
 	if !ok || next == first {
-		return outcome{err: errNobody}
+		return outcome{err: errors.New("nobody took over")}
 	}
-	o := outcome{takeover: time.Since(begun)}
+	o := outcome{takeover: time.Since(since())}
 	sleep(e.config.LeaseDuration)
 	return o
 }
 
+// crashes kills the leader.
+func crashes(e *episode, first int) outcome {
+	begun := time.Now()
+	e.crash(first)
+	return e.takenOver(first, func() time.Time { return begun })
+}
+
 // restarts kills the leader and starts it again on the same host. Requests that it has sent
 // may still reach the store.
-func restarts(e *episode) outcome {
-	first, err := settle(e)
-	if err != nil {
-		return outcome{err: err}
-	}
+func restarts(e *episode, first int) outcome {
 	sleep(time.Minute + e.config.LeaseDuration) // a steady term
 	begun := time.Now()
 	e.crash(first)
 	sleep(e.upTo(time.Second))
 	e.start(penstock, first)
-	next, ok := e.await(2 * time.Minute)
-	if !ok || next == first {
-		return outcome{err: errNobody}
-	}
-	o := outcome{takeover: time.Since(begun)}
-	sleep(e.config.LeaseDuration)
-	return o
+	return e.takenOver(first, func() time.Time { return begun })
 }
 
 // handovers stops the leader, which drains for up to 8 s; takeover is counted from
 // the end of the drain.
-func handovers(e *episode) outcome {
-	first, err := settle(e)
-	if err != nil {
-		return outcome{err: err}
-	}
+func handovers(e *episode, first int) outcome {
 	e.processes[first].stop()
-	next, ok := e.await(2 * time.Minute)
-	if !ok || next == first {
-		return outcome{err: errNobody}
-	}
-	begun := time.Now()
-	e.mu.Lock()
-	for _, s := range e.timeline {
-		if s.process == first {
-			begun = s.end
+	return e.takenOver(first, func() time.Time {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		end := time.Now()
+		for _, s := range e.timeline {
+			if s.process == first {
+				end = s.end
+			}
 		}
-	}
-	e.mu.Unlock()
-	o := outcome{takeover: time.Since(begun)}
-	sleep(e.config.LeaseDuration)
-	return o
+		return end
+	})
 }
 
 // losses cuts the leader's connection to the lock store in one of three ways, permanently
 // or for some time. If the outage is short, the leader may keep the lease.
-func losses(e *episode) outcome {
-	first, err := settle(e)
-	if err != nil {
-		return outcome{err: err}
-	}
-	return e.lose(first)
-}
+func losses(e *episode, first int) outcome { return e.lose(first) }
 
 // commonLosses is losses, in which the standbys may also lose their connection for a
 // while.
-func commonLosses(e *episode) outcome {
-	first, err := settle(e)
-	if err != nil {
-		return outcome{err: err}
-	}
+func commonLosses(e *episode, first int) outcome {
 	e.loseStandbys(first)
 	return e.lose(first)
 }
 
 // deletionWithLosses removes the lock while standbys may be disconnected, and then
 // disconnects the leader.
-func deletionWithLosses(e *episode) outcome {
-	first, err := settle(e)
-	if err != nil {
-		return outcome{err: err}
-	}
+func deletionWithLosses(e *episode, first int) outcome {
 	e.loseStandbys(first)
 	sleep(e.upTo(2 * e.config.LeaseDuration))
 	e.store.remove()
@@ -147,10 +115,7 @@ func (e *episode) lose(first int) outcome {
 
 // deletions removes the lock several times, at any moment. The leader creates it again
 // and continues to lead, also if a candidate reads the lock first.
-func deletions(e *episode) outcome {
-	if _, err := settle(e); err != nil {
-		return outcome{err: err}
-	}
+func deletions(e *episode, _ int) outcome {
 	for range 5 {
 		e.store.remove()
 		if _, ok := e.await(e.config.LeaseDuration + e.upTo(e.config.LeaseDuration)); ok {
@@ -161,10 +126,7 @@ func deletions(e *episode) outcome {
 }
 
 // chaos connects and disconnects every link at random for three minutes.
-func chaos(e *episode) outcome {
-	if _, err := settle(e); err != nil {
-		return outcome{err: err}
-	}
+func chaos(e *episode, _ int) outcome {
 	until := time.Now().Add(3 * time.Minute)
 	for time.Now().Before(until) {
 		e.processes[e.rng.IntN(candidates)].link.set(contact(e.rng.IntN(4)))

@@ -225,8 +225,8 @@ type outcome struct {
 	err      error
 }
 
-// scenario runs one episode in virtual time.
-type scenario func(e *episode) outcome
+// scenario plays one episode in virtual time, with the process that leads at first.
+type scenario func(e *episode, first int) outcome
 
 func runEpisode(t *testing.T, seed uint64, config leader.Config, run campaign, play scenario) (o outcome) {
 	t.Helper()
@@ -236,7 +236,11 @@ func runEpisode(t *testing.T, seed uint64, config leader.Config, run campaign, p
 			e.start(run)
 			sleep(e.upTo(time.Second))
 		}
-		o = play(e)
+		if first, err := settle(e); err != nil {
+			o.err = err
+		} else {
+			o = play(e, first)
+		}
 		if err := e.finish(); err != nil && o.err == nil {
 			o.err = err
 		}

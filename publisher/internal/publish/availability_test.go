@@ -58,8 +58,7 @@ func TestFailoverDoesNotEndTheTerm(t *testing.T) {
 			}
 			return metrics[0].GetMetric()[0].GetGauge().GetValue()
 		}
-		h := newHarness(t, b, func(o *publish.Options) { o.Availability = availability })
-		h.start(t.Context())
+		h := startHarness(t, b, func(o *publish.Options) { o.Availability = availability })
 		for id := range int64(600) {
 			h.submit(t, "a", id+1)
 			if id == 180 {
@@ -103,10 +102,9 @@ func TestLastingRefusalEndsTheTerm(t *testing.T) {
 				if connects {
 					b.connect = nil
 				}
-				h := newHarness(t, b, func(o *publish.Options) {
+				h := startHarness(t, b, func(o *publish.Options) {
 					o.Availability = publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: 10 * time.Minute})
 				})
-				h.start(t.Context())
 				for id := int64(1); h.Submit(t.Context(), item("a", id)) == nil; id++ {
 					<-time.After(time.Second)
 				}
@@ -127,10 +125,9 @@ func TestRefusalAtTheStartEndsTheTermAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		h := newHarness(t, failover(start, start.Add(time.Hour)), func(o *publish.Options) {
+		h := startHarness(t, failover(start, start.Add(time.Hour)), func(o *publish.Options) {
 			o.Availability = publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: 10 * time.Minute})
 		})
-		h.start(t.Context())
 		if err := <-h.ran; !errors.Is(err, errNotFound) || time.Since(start) > time.Second {
 			t.Errorf("run gives %v after %v, want the refusal at once", err, time.Since(start))
 		}

@@ -149,8 +149,7 @@ func TestBatchSizeFollowsTheSizeThatTheLinkAccepts(t *testing.T) {
 			}
 			return answer{after: time.Millisecond, fits: 100}
 		})
-		h := newHarness(t, b, nil)
-		h.start(t.Context())
+		h := startHarness(t, b, nil)
 		for id := range int64(50_000) {
 			h.submit(t, fmt.Sprint("aggregate-", id%1000), id/1000+1)
 		}
@@ -230,10 +229,9 @@ func TestRefusalOnAnEndedLinkQuarantinesNoEvent(t *testing.T) {
 				ended := fails(fault)
 				ended.fault.First, ended.fault.Broken = true, true
 				b := newBroker(answers(ended, ended))
-				h := newHarness(t, b, func(o *publish.Options) {
+				h := startHarness(t, b, func(o *publish.Options) {
 					o.ClaimCheck, o.Connections = claimCheck, 2
 				})
-				h.start(t.Context())
 				h.submit(t, "a", 1)
 				h.finish(t)
 				if len(h.quarantined) > 0 {

@@ -260,6 +260,14 @@ func newHarness(t *testing.T, b *broker, change func(*publish.Options)) *harness
 	return h
 }
 
+// startHarness makes a harness that runs until the test ends.
+func startHarness(t *testing.T, b *broker, change func(*publish.Options)) *harness {
+	t.Helper()
+	h := newHarness(t, b, change)
+	h.start(t.Context())
+	return h
+}
+
 func (h *harness) start(ctx context.Context) { go func() { h.ran <- h.Run(ctx) }() }
 
 // submit submits one event whose ticket is its id.

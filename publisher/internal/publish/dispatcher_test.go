@@ -25,8 +25,7 @@ func TestSubmitBlocksAtTheBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, newBroker(answers(ok(time.Second))), bound)
-				h.start(t.Context())
+				h := startHarness(t, newBroker(answers(ok(time.Second))), bound)
 				start := time.Now()
 				for id := range int64(3) {
 					h.submit(t, "a", id+1)
@@ -57,8 +56,7 @@ func TestSubmitBlocksAtTheBounds(t *testing.T) {
 func TestEventLargerThanTheBoundIsSentAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, newBroker(answers()), func(o *publish.Options) { o.MaxInflightBytes = 10 })
-		h.start(t.Context())
+		h := startHarness(t, newBroker(answers()), func(o *publish.Options) { o.MaxInflightBytes = 10 })
 		for id := range int64(5) {
 			h.submit(t, "a", id+1)
 			if events, bytes := h.Inflight(); events != 1 || bytes != 100 {
@@ -75,8 +73,7 @@ func TestQueuedEventsLeaveAsTheNextBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(func([]*event.Message) answer { return ok(time.Second) })
-		h := newHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingSession })
-		h.start(t.Context())
+		h := startHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingSession })
 		h.submit(t, "a", 1)
 		synctest.Wait()
 		for id := range int64(99) {
@@ -118,11 +115,10 @@ func TestFatalErrorsEndTheTerm(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBroker(nil)
-				h := newHarness(t, b, func(o *publish.Options) {
+				h := startHarness(t, b, func(o *publish.Options) {
 					o.Availability = nil // a refusal ends the term at once
 					change(o, b)
 				})
-				h.start(t.Context())
 				if err := h.Submit(t.Context(), item("a", 1)); err != nil && !errors.Is(err, publish.ErrClosed) {
 					t.Errorf("submit: %v", err)
 				}
@@ -153,10 +149,9 @@ func TestFatalErrorsEndTheTerm(t *testing.T) {
 func TestSessionKeyThatDiffersFromTheLaneEndsTheTerm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, newBroker(answers()), func(o *publish.Options) {
+		h := startHarness(t, newBroker(answers()), func(o *publish.Options) {
 			o.SessionKey = func(string) string { return "another" }
 		})
-		h.start(t.Context())
 		h.submit(t, "a", 1)
 		if err := <-h.ran; err == nil {
 			t.Error("Run returned nil, want an error")
@@ -216,8 +211,7 @@ penstock_publisher_inflight_bytes %d
 func TestDrainGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, newBroker(answers(ok(10*time.Second))), nil)
-		h.start(t.Context())
+		h := startHarness(t, newBroker(answers(ok(10*time.Second))), nil)
 		h.submit(t, "a", 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -242,8 +236,7 @@ func TestTermsShareTheirMetrics(t *testing.T) {
 	metrics := publish.NewMetrics(registry)
 	for range 3 {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, newBroker(answers()), func(o *publish.Options) { o.Metrics = metrics })
-			h.start(t.Context())
+			h := startHarness(t, newBroker(answers()), func(o *publish.Options) { o.Metrics = metrics })
 			h.submit(t, "a", 1)
 			h.finish(t)
 		})

@@ -33,10 +33,9 @@ func TestTooManyRefusedEventsWait(t *testing.T) {
 				corrected := false
 				b := newBroker(refusing(fails(publish.FaultRefused), func(m *event.Message) bool { return !corrected && isBad(m) }))
 				metrics := publish.NewMetrics(nil)
-				h := newHarness(t, b, func(o *publish.Options) {
+				h := startHarness(t, b, func(o *publish.Options) {
 					o.Load, o.Metrics, o.MaxInflightEvents = new(reloads).load, metrics, 1000
 				})
-				h.start(t.Context())
 				good := 0
 				for i := range int64(events) {
 					key, id := fmt.Sprint("good-", i%test.keys), 1+i/test.keys
@@ -95,10 +94,9 @@ func TestHigherShareSetsWaitingEventsAside(t *testing.T) {
 	for share, want := range map[float64]int{0.05: 10, 1: 200} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBroker(refusing(fails(publish.FaultRefused), func(m *event.Message) bool { return isBad(m) && m.EventID == 1 }))
-			h := newHarness(t, b, func(o *publish.Options) {
+			h := startHarness(t, b, func(o *publish.Options) {
 				o.Breaker = breaker.New(breaker.Limit{Window: 1000, Share: share, Minimum: 10})
 			})
-			h.start(t.Context())
 			submit := func(key string, id int64) { h.submitNext(t.Context(), t, key, id) }
 			for key := range 200 {
 				submit(fmt.Sprint("bad-", key), 1)
@@ -123,8 +121,7 @@ func TestFewRefusedEventsThatWaitAreQuarantined(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(refusing(fails(publish.FaultRefused), isBad))
-		h := newHarness(t, b, nil)
-		h.start(t.Context())
+		h := startHarness(t, b, nil)
 		for key := range int64(15) {
 			h.submit(t, fmt.Sprint("bad-", key), 1_000_000+key)
 		}
@@ -146,8 +143,7 @@ func TestRefusalEndsWithTheOnlyRefusedEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(refusing(fails(publish.FaultRefused), isBad))
 		availability := publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: time.Hour})
-		h := newHarness(t, b, func(o *publish.Options) { o.Availability = availability })
-		h.start(t.Context())
+		h := startHarness(t, b, func(o *publish.Options) { o.Availability = availability })
 		h.submit(t, "bad-1", 1_000_000)
 		refused := false
 		for began := time.Now(); h.pending(); {

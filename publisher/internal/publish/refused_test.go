@@ -229,8 +229,7 @@ func TestNothingIsQuarantinedWhileEverythingIsRefused(t *testing.T) {
 						}
 						return ok(time.Millisecond)
 					})
-					h := newHarness(t, b, nil)
-					h.start(t.Context())
+					h := startHarness(t, b, nil)
 					for id := range int64(300) {
 						h.submit(t, fmt.Sprint("aggregate-", id%keys), id/keys+1)
 					}
@@ -267,8 +266,7 @@ func TestTopicThatRefusesEveryEventIsNotReady(t *testing.T) {
 			return ok(time.Millisecond)
 		})
 		availability := publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: 10 * time.Minute})
-		h := newHarness(t, b, func(o *publish.Options) { o.Availability = availability })
-		h.start(t.Context())
+		h := startHarness(t, b, func(o *publish.Options) { o.Availability = availability })
 		for id := range int64(20) {
 			h.submit(t, fmt.Sprint("aggregate-", id%2), id/2+1)
 		}

@@ -23,7 +23,7 @@ func TestSpilledEventsThatAreGoneAreQuarantined(t *testing.T) {
 		blocking.Store(true)
 		b := newBroker(refusing(fails(publish.FaultTransient), func(m *event.Message) bool { return blocking.Load() && isBad(m) }))
 		store := &reloads{}
-		h := newHarness(t, b, func(o *publish.Options) {
+		h := startHarness(t, b, func(o *publish.Options) {
 			o.MaxInflightEvents = 10
 			o.Load = func(ctx context.Context, refs []publish.Ref) ([]publish.Loaded, error) {
 				found, err := store.load(ctx, refs)
@@ -35,7 +35,6 @@ func TestSpilledEventsThatAreGoneAreQuarantined(t *testing.T) {
 				return found, err
 			}
 		})
-		h.start(t.Context())
 		for id := range int64(events) {
 			h.submit(t, "bad-", id+1)
 			other := item("good", id+1)
@@ -74,10 +73,9 @@ func TestHungKeysLeaveTheMemoryToOthers(t *testing.T) {
 			}
 			return ok(100 * time.Millisecond)
 		})
-		h := newHarness(t, b, func(o *publish.Options) {
+		h := startHarness(t, b, func(o *publish.Options) {
 			o.Batching, o.MaxInflightEvents, o.MaxBatchEvents, o.Load = publish.BatchingSession, inflight, 2, (&reloads{}).load
 		})
-		h.start(t.Context())
 		submit := func(key string, id int64) { h.submitNext(t.Context(), t, key, id) }
 		for id := range int64(each) {
 			for key := range bad {
@@ -155,10 +153,9 @@ func TestOutageEndsQuicklyForManyKeys(t *testing.T) {
 			}
 			return ok(5 * time.Millisecond)
 		})
-		h := newHarness(t, b, func(o *publish.Options) {
+		h := startHarness(t, b, func(o *publish.Options) {
 			o.Batching, o.MaxInflightEvents, o.Load = publish.BatchingMixed, inflight, (&reloads{after: 10 * time.Millisecond}).load
 		})
-		h.start(t.Context())
 		for key := range int64(keys) {
 			it := item(fmt.Sprint("key-", key), 1)
 			it.Ticket = uint64(key)

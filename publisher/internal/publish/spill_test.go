@@ -51,11 +51,10 @@ func TestBlockedKeysDoNotStopTheOthers(t *testing.T) {
 						blocking.Store(true)
 						b := newBroker(refusing(bad, func(m *event.Message) bool { return blocking.Load() && isBad(m) }))
 						store := &reloads{after: 5 * time.Millisecond}
-						h := newHarness(t, b, func(o *publish.Options) {
+						h := startHarness(t, b, func(o *publish.Options) {
 							o.Batching, o.MaxInflightEvents, o.Load = policy, inflight, store.load
 							o.MaxBatchEvents = 50
 						})
-						h.start(t.Context())
 						begun := time.Now()
 						worst := time.Duration(0)
 						id := int64(0)
@@ -116,10 +115,9 @@ func TestBurstOfABlockedKeyDoesNotStopTheOthers(t *testing.T) {
 				var blocking atomic.Bool
 				blocking.Store(true)
 				b := newBroker(refusing(bad, func(m *event.Message) bool { return blocking.Load() && isBad(m) }))
-				h := newHarness(t, b, func(o *publish.Options) {
+				h := startHarness(t, b, func(o *publish.Options) {
 					o.MaxInflightEvents, o.MaxBatchEvents, o.Load = inflight, 10, (&reloads{}).load
 				})
-				h.start(t.Context())
 				h.submit(t, "good", 1)
 				synctest.Wait()
 				<-time.After(10 * time.Millisecond)
@@ -249,10 +247,9 @@ func TestBusyKeyDoesNotSlowDownTheOthers(t *testing.T) {
 		const inflight, rounds = 200, 2000
 		b := newBroker(func([]*event.Message) answer { return ok(50 * time.Millisecond) })
 		store := &reloads{after: 2 * time.Millisecond}
-		h := newHarness(t, b, func(o *publish.Options) {
+		h := startHarness(t, b, func(o *publish.Options) {
 			o.Batching, o.MaxInflightEvents, o.MaxBatchEvents, o.Load = publish.BatchingSession, inflight, 10, store.load
 		})
-		h.start(t.Context())
 		begun := time.Now()
 		submit := func(key string, id int64) { h.submitNext(t.Context(), t, key, id) }
 		for round := range int64(rounds) {
@@ -274,10 +271,9 @@ func TestOutageIsReadAheadToTheBound(t *testing.T) {
 		const inflight, spilled = 100, 1000
 		var outage atomic.Bool
 		b := newBroker(refusing(fails(publish.FaultTransient), func(*event.Message) bool { return outage.Load() }))
-		h := newHarness(t, b, func(o *publish.Options) {
+		h := startHarness(t, b, func(o *publish.Options) {
 			o.MaxInflightEvents, o.MaxSpilledEvents, o.Load = inflight, spilled, (&reloads{}).load
 		})
-		h.start(t.Context())
 		h.submit(t, "key-0", 1)
 		synctest.Wait()
 		outage.Store(true)

@@ -33,8 +33,7 @@ func TestAllLanesWaitForABusyBroker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(answers(fails(publish.FaultBusy)))
-		h := newHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingSession })
-		h.start(t.Context())
+		h := startHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingSession })
 		h.submit(t, "first", 1)
 		synctest.Wait()
 		refused := time.Now()
@@ -57,8 +56,7 @@ func TestRepeatedBusyRepliesLengthenTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := fails(publish.FaultBusy)
 		b := newBroker(answers(busy, busy, busy, busy, busy, busy, busy))
-		h := newHarness(t, b, nil)
-		h.start(t.Context())
+		h := startHarness(t, b, nil)
 		h.submit(t, "a", 1)
 		h.finish(t)
 		sends := b.seen()
@@ -78,8 +76,7 @@ func TestRefusalsInFlightProlongTheWait(t *testing.T) {
 		early, late := fails(publish.FaultBusy), fails(publish.FaultBusy)
 		early.after, late.after = time.Millisecond, 1500*time.Millisecond
 		b := newBroker(answers(early, late))
-		h := newHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingOff })
-		h.start(t.Context())
+		h := startHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingOff })
 		start := time.Now()
 		h.submit(t, "a", 1)
 		h.submit(t, "b", 2)
@@ -102,8 +99,7 @@ func TestTransientFaultsBackOff(t *testing.T) {
 			failing[i] = fails(publish.FaultTransient)
 		}
 		b := newBroker(answers(failing...))
-		h := newHarness(t, b, nil)
-		h.start(t.Context())
+		h := startHarness(t, b, nil)
 		h.submit(t, "a", 1)
 		h.finish(t)
 		sends := b.seen()
@@ -122,11 +118,10 @@ func TestSlowSendTimesOutAndReplacesTheConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(answers(ok(time.Hour)))
-		h := newHarness(t, b, func(o *publish.Options) {
+		h := startHarness(t, b, func(o *publish.Options) {
 			o.Connections = 1
 			o.SendTimeout = 10 * time.Second
 		})
-		h.start(t.Context())
 		start := time.Now()
 		h.submit(t, "a", 1)
 		h.finish(t)
@@ -148,11 +143,10 @@ func TestLostConnectionIsReplacedOnceForAllItsLanes(t *testing.T) {
 			failing[i].after = time.Millisecond
 		}
 		b := newBroker(answers(append([]answer{ok(time.Millisecond)}, failing...)...))
-		h := newHarness(t, b, func(o *publish.Options) {
+		h := startHarness(t, b, func(o *publish.Options) {
 			o.Connections = 1
 			o.Batching = publish.BatchingOff
 		})
-		h.start(t.Context())
 		h.submit(t, "served", 1)
 		<-time.After(time.Second)
 		for id := range int64(100) {
@@ -177,8 +171,7 @@ func TestOtherConnectionsContinueDuringAReconnect(t *testing.T) {
 			}
 			return nil
 		}
-		h := newHarness(t, b, func(o *publish.Options) { o.Connections = 2 })
-		h.start(t.Context())
+		h := startHarness(t, b, func(o *publish.Options) { o.Connections = 2 })
 		start := time.Now()
 		h.submit(t, "a", 1)
 		h.finish(t)
@@ -229,11 +222,10 @@ func TestUnreachableBrokerIsRetried(t *testing.T) {
 			return nil
 		}
 		var log bytes.Buffer
-		h := newHarness(t, b, func(o *publish.Options) {
+		h := startHarness(t, b, func(o *publish.Options) {
 			o.Connections = 4
 			o.Logger = zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel)
 		})
-		h.start(t.Context())
 		h.submit(t, "a", 1)
 		h.finish(t)
 		if waited := time.Since(there); waited > 11*time.Second {
