@@ -97,11 +97,8 @@ type entry struct {
 	Building *struct {
 		Generation int64
 		State      string
-		Reason     string
-		Shadow     string
 	}
 	RetiredAt *time.Time
-	Garbage   []struct{ Removed *time.Time }
 }
 
 func (s *tallies) entry(name string) entry {
@@ -117,15 +114,6 @@ func (s *tallies) live(name string, generation int64) {
 	s.await(fmt.Sprintf("generation %d of %s live", generation, name), func() bool {
 		e := s.entry(name)
 		return e.Live != nil && e.Live.Generation == generation && e.Building == nil
-	})
-}
-
-// reaches waits until generation 2 of tallies has reached a state of its build.
-func (s *tallies) reaches(state string) {
-	s.t.Helper()
-	s.await("generation 2 of tallies is "+state, func() bool {
-		e := s.entry("tallies")
-		return e.Building != nil && e.Building.Generation == 2 && e.Building.State == state || e.Live != nil && e.Live.Generation >= 2
 	})
 }
 

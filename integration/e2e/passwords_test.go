@@ -87,33 +87,30 @@ func TestPasswordOfMongoDBIsRotated(t *testing.T) {
 	}
 }
 
-// TestPublishersEndIfTheirPasswordIsWrongForTooLong checks that publishers whose password was
-// changed report it, go on trying for PENSTOCK_FATAL_AFTER, and then end, the leader and the
-// standby: a restarted container has the new password.
-func TestPublishersEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
+// TestServicesEndIfTheirPasswordIsWrongForTooLong checks that services whose password was
+// changed report it, go on trying for PENSTOCK_FATAL_AFTER, and then end: the leader, the
+// standby, and the projectors, although nobody can settle the events that they have received.
+// A restarted container has the new password.
+func TestServicesEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
 	needsProcesses(t)
-	s, b := newScenarioWithUsers(t)
-	b.set(t, "publisher", "old")
-	b.set(t, "projector", "other")
-	s.SetEnv("MONGODB_URI=" + b.uri("projector", "other"))
-	s.startProjector(0)
-	s.SetEnv("MONGODB_URI="+b.uri("publisher", "old"), "PENSTOCK_FATAL_AFTER=10s")
-	publishers := []*harness.Process{s.startPublisher(0), s.startPublisher(1)}
-	s.ready()
+	s, b := newScenarioWithUsers(t, "PENSTOCK_DRAIN_TIMEOUT=5s")
+	b.set(t, "service", "old")
+	s.SetEnv("MONGODB_URI="+b.uri("service", "old"), "PENSTOCK_FATAL_AFTER=10s")
+	s.start(2, 2)
 	s.load(3 * time.Second)
 	s.awaitPublished(0.2)
 
-	b.set(t, "publisher", "new")
+	b.set(t, "service", "new")
 	b.reconnectServices(t)
-	for _, process := range publishers {
+	for _, process := range s.started[:2] {
 		s.reportsWrongPassword(process)
 	}
-	for _, process := range publishers {
+	for _, process := range s.started {
 		s.endsByWrongPassword(process)
 	}
 
-	s.SetEnv("MONGODB_URI=" + b.uri("publisher", "new"))
-	s.start(2, 0)
+	s.SetEnv("MONGODB_URI=" + b.uri("service", "new"))
+	s.start(2, 2)
 	s.invariants()
 }
 
@@ -156,33 +153,6 @@ func TestProjectorsParkNothingIfTheirPasswordIsWrong(t *testing.T) {
 			t.Errorf("%s logged %d lines about events that were not projected, want at most %d", process.Name, lines, most)
 		}
 		s.stopped(process)
-	}
-
-	s.SetEnv("MONGODB_URI=" + b.uri("projector", "new"))
-	s.start(0, 2)
-	s.invariants()
-}
-
-// TestProjectorsEndIfTheirPasswordIsWrongForTooLong checks that projectors whose password was
-// changed go on trying for PENSTOCK_FATAL_AFTER, and then end, although nobody can settle the
-// events that they have received: a restarted container has the new password.
-func TestProjectorsEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
-	needsProcesses(t)
-	s, b := newScenarioWithUsers(t, "PENSTOCK_FATAL_AFTER=5s", "PENSTOCK_DRAIN_TIMEOUT=5s")
-	b.set(t, "publisher", "other")
-	b.set(t, "projector", "old")
-	s.SetEnv("MONGODB_URI=" + b.uri("publisher", "other"))
-	s.startPublisher(0)
-	s.SetEnv("MONGODB_URI=" + b.uri("projector", "old"))
-	projectors := []*harness.Process{s.startProjector(0), s.startProjector(1)}
-	s.ready()
-	s.load(3 * time.Second)
-	s.awaitPublished(0.2)
-
-	b.set(t, "projector", "new")
-	b.reconnectServices(t)
-	for _, process := range projectors {
-		s.endsByWrongPassword(process)
 	}
 
 	s.SetEnv("MONGODB_URI=" + b.uri("projector", "new"))

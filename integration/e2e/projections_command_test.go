@@ -104,6 +104,19 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 	if got := building(); !strings.HasPrefix(got, "4 ") || strings.Contains(got, "bbbb") {
 		t.Errorf("with another definition: %s", got)
 	}
+	if _, stderr := s.projectorCommand(1, "projections", "cancel", "users"); !strings.Contains(stderr, "give up generation 4 of projection users, which is building") {
+		t.Errorf("cancel without --yes: %s", stderr)
+	}
+	if stdout, _ := s.projectorCommand(0, "projections", "cancel", "users", "--yes", "--why=wrong factor"); !strings.Contains(stdout, "generation 1 stays live") {
+		t.Errorf("cancelled: %s", stdout)
+	}
+	users := s.projectorList("projections", "list")[1]
+	if givenUp, ok := users["givenUp"].(map[string]any); !ok || givenUp["why"] != "wrong factor" || users["state"] != "live" {
+		t.Errorf("listed as %v", users)
+	}
+	if _, stderr := s.projectorCommand(1, "projections", "cancel", "users", "--yes"); !strings.Contains(stderr, "projection users builds no generation") {
+		t.Errorf("nothing to cancel: %s", stderr)
+	}
 
 	if _, stderr := s.projectorCommand(1, "projections", "rebuild", "old", "--yes"); !strings.Contains(stderr, "projection old is retired") {
 		t.Errorf("a rebuild of a retired projection: %s", stderr)
@@ -124,7 +137,7 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 		t.Errorf("the projection is %v", state)
 	}
 	s.projectorCommand(1, "projections", "drop", "old", "--yes", "--why=replaced")
-	if n := len(s.projectorList("audit", "--command=projections")); n != 4 {
-		t.Errorf("the audit has %d changes of projections, want 4", n)
+	if n := len(s.projectorList("audit", "--command=projections")); n != 5 {
+		t.Errorf("the audit has %d changes of projections, want 5", n)
 	}
 }

@@ -178,7 +178,7 @@ func (c *cluster) store(aggregates ...string) []any {
 	documents := make([]any, len(aggregates))
 	for i, name := range aggregates {
 		c.heads[name]++
-		documents[i] = came(name, c.heads[name], 1)
+		documents[i] = came(name, c.heads[name])
 	}
 	if _, err := c.database.Collection("events").InsertMany(c.t.Context(), documents); err != nil {
 		c.t.Fatal(err)

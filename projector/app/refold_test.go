@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -41,7 +39,7 @@ projections:
     on:
       Came:
         inc: {count: "1"}
-        set: {last: payload.at, strict: payload.n / payload.n}
+        set: {last: payload.at}
 `
 
 func newJobHost(t *testing.T) *jobHost {
@@ -114,11 +112,11 @@ func (h *jobHost) insert(t *testing.T, documents ...any) {
 	}
 }
 
-// came returns an event; with n = 0, its expression fails.
-func came(aggregate any, id, n int64) bson.D {
+// came returns an event.
+func came(aggregate string, id int64) bson.D {
 	return bson.D{
 		{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Came"},
-		{Key: "payload", Value: bson.D{{Key: "at", Value: id}, {Key: "n", Value: n}}},
+		{Key: "payload", Value: bson.D{{Key: "at", Value: id}}},
 	}
 }
 
@@ -136,71 +134,6 @@ func (h *jobHost) run(t *testing.T, j job.Job) job.Job {
 	return ended
 }
 
-// TestJobsBuildAndSweepAGeneration runs a build and sweeps with the job store and the
-// engine, over the wire protocol.
-func TestJobsBuildAndSweepAGeneration(t *testing.T) {
-	t.Parallel()
-	h := newJobHost(t)
-	const aggregates = 300
-	var documents []any
-	id := func(i int) any {
-		if i%3 == 0 {
-			return int64(i)
-		}
-		return fmt.Sprintf("a-%03d", i)
-	}
-	for i := range aggregates {
-		for n := range int64(i%6 + 1) {
-			documents = append(documents, came(id(i), n+1, 1))
-		}
-	}
-	documents = append(documents, came("poisoned", 1, 1), came("poisoned", 2, 0), came("poisoned", 3, 1), came("late", 4, 1))
-	h.insert(t, documents...)
-	built := h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2})
-	if built.Counts[refold.CountEvents] != int64(len(documents)) || built.Counts[refold.CountParked] != 2 || built.Counts[refold.CountWritten] != aggregates+1 || built.Ranges < 4 {
-		t.Errorf("the build has %d ranges and counts %v of %d events", built.Ranges, built.Counts, len(documents))
-	}
-	for name, want := range map[string]model.Marker{"poisoned": {Reason: "expression", EventID: 2, Head: 3}, "late": {Reason: "history", EventID: 1, Head: 4}} {
-		var marker struct {
-			Reason  string
-			EventID int64 `bson:"eventId"`
-			Head    int64
-		}
-		err := h.database.Collection(park.CollectionName).FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: name}, {Key: "_id.generation", Value: 2}}).Decode(&marker)
-		if err != nil || marker.Reason != want.Reason || marker.EventID != want.EventID || marker.Head != want.Head {
-			t.Errorf("%s is parked as %+v, want %+v: %v", name, marker, want, err)
-		}
-	}
-	if n, err := h.database.Collection("visits").CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
-		t.Errorf("the live generation has %d documents: %v", n, err)
-	}
-
-	// No stream delivers these events: one more for each of two aggregates, and a new
-	// aggregate.
-	h.insert(t, came(id(1), 3, 1), came(id(6), 2, 1), came("new", 1, 1), came("new", 2, 1))
-	sweep := job.Job{Kind: job.Sweep, Projection: "visits", Generation: 2}
-	for number, behind := range []int64{3, 0} {
-		sweep.ID = fmt.Sprintf("visits.2.sweep-%d", number)
-		if swept := h.run(t, sweep); swept.Counts[refold.CountBehind] != behind || swept.Counts[refold.CountParked] != 2 {
-			t.Errorf("sweep %d counts %v, want %d behind", number, swept.Counts, behind)
-		}
-	}
-	for i := range aggregates {
-		want := int64(i%6 + 1)
-		if i == 1 || i == 6 {
-			want++
-		}
-		var found struct {
-			Count, Last int64
-			LastEventID int64 `bson:"lastEventId"`
-		}
-		err := h.database.Collection("visits.generation-2").FindOne(t.Context(), bson.D{{Key: "_id", Value: fmt.Sprint(id(i))}}).Decode(&found)
-		if err != nil || found.Count != want || found.Last != want || found.LastEventID != want {
-			t.Errorf("%v is %+v, want %d events: %v", id(i), found, want, err)
-		}
-	}
-}
-
 // TestBuildParksAConflictUntilItEnds: while a generation is built, two documents can have one
 // unique value, because one of them lacks the event that released it. That must not hold the
 // promotion back until an operator acts.
@@ -215,7 +148,7 @@ func TestBuildParksAConflictUntilItEnds(t *testing.T) {
 	if _, err := building.InsertOne(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	h.insert(t, came("a", 1, 1), came("a", 2, 1))
+	h.insert(t, came("a", 1), came("a", 2))
 	if built := h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2}); built.Counts[refold.CountParked] != 1 {
 		t.Errorf("the build counts %v", built.Counts)
 	}
@@ -266,7 +199,7 @@ func TestSweepEndsWithAnAggregateInTrouble(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, id := range []string{"a", "b", "c"} {
-				h.insert(t, came(id, 1, 1), came(id, 2, 1))
+				h.insert(t, came(id, 1), came(id, 2))
 			}
 			swept := h.run(t, job.Job{ID: "visits.1.sweep", Kind: job.Sweep, Projection: "visits", Generation: 1})
 			if swept.Counts[refold.CountParked] != 1 || swept.Counts[refold.CountBehind] != 2 || swept.Counts[refold.CountFailed] != 0 {

@@ -54,59 +54,46 @@ func electWithFault(t *testing.T, fault error, from, to, runs time.Duration) (*s
 	return s, time.Since(begun), err
 }
 
-func TestTransientRefusalByMongoDBDoesNotEndTheProcess(t *testing.T) {
+func TestOnlyALastingRefusalByMongoDBEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	for _, fault := range refusals() {
-		t.Run(fault.Name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s, _, err := electWithFault(t, fault, time.Minute, 5*time.Minute, 15*time.Minute)
-				if err != nil {
-					t.Errorf("ended with %v", err)
-				}
-				for number := 1; number < 80; number++ {
-					if !s.topic.has(fmt.Sprint("a/", number)) {
-						t.Fatalf("event %d is not published", number)
+	for name, test := range map[string]struct {
+		faults   []mongo.CommandError
+		from, to time.Duration
+		// ends says that the process ends, after least at the earliest and most at the latest.
+		ends        bool
+		least, most time.Duration
+	}{
+		"for some minutes": {refusals(), time.Minute, 5 * time.Minute, false, 0, 0},
+		"for too long":     {refusals()[:2], time.Minute, time.Hour, true, 11 * time.Minute, 15 * time.Minute},
+		"at the start":     {refusals()[:2], 0, time.Hour, true, 0, 10 * time.Second},
+	} {
+		for _, fault := range test.faults {
+			t.Run(fault.Name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					runs := time.Hour
+					if !test.ends {
+						runs = 15 * time.Minute
 					}
-				}
-				if err := s.runner.access.Check(t.Context()); err != nil {
-					t.Errorf("not ready after the refusals: %v", err)
-				}
+					s, took, err := electWithFault(t, fault, test.from, test.to, runs)
+					ready := s.runner.access.Check(t.Context())
+					if test.ends {
+						if !errors.As(err, new(mongo.CommandError)) || took < test.least || took > test.most || test.least > 0 && ready == nil {
+							t.Errorf("ended with %v after %v, want the refusal after %v to %v; ready: %v", err, took, test.least, test.most, ready)
+						}
+						return
+					}
+					if err != nil || ready != nil {
+						t.Errorf("ended with %v, not ready after the refusals: %v", err, ready)
+					}
+					for number := 1; number < 80; number++ {
+						if !s.topic.has(fmt.Sprint("a/", number)) {
+							t.Fatalf("event %d is not published", number)
+						}
+					}
+				})
 			})
-		})
-	}
-}
-
-func TestLastingRefusalByMongoDBEndsTheProcess(t *testing.T) {
-	t.Parallel()
-	for _, fault := range refusals()[:2] {
-		t.Run(fault.Name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s, took, err := electWithFault(t, fault, time.Minute, time.Hour, time.Hour)
-				if !errors.As(err, new(mongo.CommandError)) || took < 11*time.Minute || took > 15*time.Minute {
-					t.Errorf("ended with %v after %v, want the refusal after 11 min and a term", err, took)
-				}
-				if err := s.runner.access.Check(t.Context()); err == nil {
-					t.Error("ready while MongoDB refuses")
-				}
-			})
-		})
-	}
-}
-
-func TestRefusalByMongoDBAtTheStartEndsTheProcess(t *testing.T) {
-	t.Parallel()
-	for _, fault := range refusals()[:2] {
-		t.Run(fault.Name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				_, took, err := electWithFault(t, fault, 0, time.Hour, time.Hour)
-				if !errors.As(err, new(mongo.CommandError)) || took > 10*time.Second {
-					t.Errorf("ended with %v after %v, want the refusal at once", err, took)
-				}
-			})
-		})
+		}
 	}
 }
 
