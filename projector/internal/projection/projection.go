@@ -269,7 +269,7 @@ func (p *Projection) Sources() []Source {
 			for eventType := range s.on {
 				all[eventType] = true
 			}
-			for eventType := range p.upcasts {
+			for eventType := range p.upcasts.of(s.on) {
 				all[eventType] = true
 			}
 			found[i].EventTypes = sortedKeys(all)

@@ -160,6 +160,9 @@ views:
 	if got := strings.Join(view.EventTypes(), " "); got != "Made Placed Quoted" {
 		t.Errorf("the view handles %s", got)
 	}
+	if sources := view.Sources(); strings.Join(sources[0].EventTypes, " ") != "Made Placed" || strings.Join(sources[1].EventTypes, " ") != "Quoted" {
+		t.Errorf("the sources handle %v", sources)
+	}
 	for _, p := range []*projection.Projection{view, stored} {
 		f := p.Fold(nil, []*event.Event{viewEvent(t, "Order", "o", 1, "Made", bson.D{{Key: "client", Value: "ada"}})})
 		if f.Err != nil || !strings.Contains(normal(t, f.State()), `"customer":"ada"`) {
