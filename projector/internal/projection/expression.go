@@ -89,7 +89,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	}
 	program, err := env.cel.Program(checked, options...)
 	if err != nil {
-		return nil, []issue{{line: 1, message: err.Error()}}
+		return nil, []issue{{line: 1, message: env.clean(err.Error())}}
 	}
 	x := &expression{source: source, program: program, loops: loops, checked: checked.NativeRep()}
 	if env.declared != nil {

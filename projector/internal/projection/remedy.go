@@ -99,6 +99,8 @@ var celMessages = []struct {
 }{
 	{regexp.MustCompile(`^reserved identifier: if$`), "there is no if: write condition ? a : b"},
 	{regexp.MustCompile(`^invalid timestamp argument$`), "the time is not valid: write timestamp('2026-01-31T12:00:00Z'), with a time of day and Z or an offset such as +01:00"},
+	{regexp.MustCompile(`^type conversion error from '(?:bson\.)?(\w+)' to '(\w+)'$`), "$2() cannot convert this $1: it has another form, or is out of range"},
+	{regexp.MustCompile(`^type conversion error from '\w+' to 'google.protobuf.Duration'$`), errDurationText.Error()},
 	{regexp.MustCompile(`^timestamp overflow$`), "the time is not between the years 1 and 9999: timestamp(n) takes seconds, so of milliseconds write timestamp(n / 1000)"},
 	{regexp.MustCompile(`^(?s)(invalid RFC 3339 timestamp .*)$`), "$1 (write a time as 2026-01-31T12:00:00Z, with a time of day and Z or an offset such as +01:00)"},
 	{regexp.MustCompile(`^expression of type '(.*)' cannot be range of a comprehension.*$`), "a loop runs over a list or a map, and not over $1"},
