@@ -203,7 +203,8 @@ var Table = []Mutation{
 		File:  "projector/internal/engine/session.go",
 		Old:   "\tif k.target != u.target {\n\t\treturn model.State{}, false\n\t}\n\treturn k.state, true",
 		New:   "\treturn k.state, k.target == u.target",
-		Found: 241,
+		Blind: "the first event of an aggregate must arrive again while the state that was written for the target before its replacement is still kept; in 40 histories it did not",
+		Test:  "projector/internal/engine TestRepeatedEventAfterATargetWasReplaced",
 	},
 	{
 		Name: "an event is folded twice",
