@@ -324,7 +324,7 @@ func TestRepairParksWhatItTakesBack(t *testing.T) {
 		at       int64
 		repaired bool
 		n        int64
-	}{{"Add Bad Add", 2, true, 2}, {"Bad Add Add", 1, false, 4}} {
+	}{{"Add Bad Add", 2, true, 2}, {"Bad Add Other", 1, false, 4}} {
 		w := newSimulation(t, definition, false)
 		for _, kind := range strings.Fields(test.kinds) {
 			w.append("a", kind, "A", 2, 0)
