@@ -29,8 +29,16 @@ type observer struct {
 	reused []string
 	// findings describe what a reader must never see.
 	findings []string
-	// seen are the read models of the last read.
-	seen map[string]int64
+	// seen are the read models of the last read, and returns those that went back.
+	seen    map[string]int64
+	returns []returned
+}
+
+// returned is a read model that went back from one event to an earlier one.
+type returned struct {
+	after    time.Duration
+	id       string
+	from, to int64
 }
 
 // generation is a number of a projection's definition.
@@ -115,8 +123,7 @@ func (o *observer) readCheckpoint() {
 	}
 }
 
-// readModels reads the whole ledger. Its documents must be of one version, and none may go
-// back.
+// readModels reads the whole ledger. Its documents must be of one version.
 func (o *observer) readModels() {
 	read := o.world.models("ledger")
 	o.mu.Lock()
@@ -133,7 +140,7 @@ func (o *observer) readModels() {
 		}
 		id, last := text(m, "_id"), number(m, "lastEventId")
 		if before := o.seen[id]; last < before {
-			find("ledger %s went back from event %d to %d", id, before, last)
+			o.returns = append(o.returns, returned{time.Since(o.world.history.began), id, before, last})
 		}
 		seen[id] = last
 	}

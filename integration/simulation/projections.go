@@ -82,7 +82,7 @@ type expected struct {
 // projector's.
 func foldLedger(version int, events []storedEvent) expected {
 	var e expected
-	if events[0].AggregateType == wallet {
+	if len(events) == 0 || events[0].AggregateType == wallet {
 		return e
 	}
 	for _, ev := range events {
