@@ -64,10 +64,10 @@ type Counter[C Closer, T any] struct {
 	last    obs.Expiring[T]
 
 	// Only Run uses the following fields: the connection, whether the last count failed, and
-	// at how many in a row the broker throttled.
+	// the last wait if the broker throttled it.
 	connection *Kept[C]
 	failing    bool
-	throttled  int
+	busy       time.Duration
 }
 
 // NewCounter makes a counter. It makes no request.
@@ -100,7 +100,7 @@ func (c *Counter[C, T]) look(ctx context.Context) time.Duration {
 		count, err = o.Count(counting, connection)
 		return err
 	})
-	result, wait := CountOK, o.Interval
+	result, wait, busy := CountOK, o.Interval, time.Duration(0)
 	switch {
 	case ctx.Err() != nil:
 		return 0 // Run ends and does not use it.
@@ -109,16 +109,16 @@ func (c *Counter[C, T]) look(ctx context.Context) time.Duration {
 		if c.failing {
 			o.Logger.Info().Any("count", count).Msg(o.What + " counted again")
 		}
-		c.throttled = 0
 	case Classify(err) == ClassBusy:
+		// The waits become longer while the broker throttles.
 		result = CountBusy
-		c.throttled++
-		wait = c.busyWait()
+		wait = max(wait, o.FailedWait, busyWait, min(2*c.busy, maxBusyWait))
+		busy = wait
 	default:
 		result = CountFailed
-		c.throttled = 0
 		wait = max(wait, o.FailedWait)
 	}
+	c.busy = busy
 	if err != nil && !c.failing {
 		// Log only the first failure: a lasting one would fill the log.
 		o.Logger.Warn().Err(err).Msg(o.What + " not counted; retrying. " + o.Until)
@@ -126,19 +126,6 @@ func (c *Counter[C, T]) look(ctx context.Context) time.Duration {
 	c.failing = err != nil
 	if o.Ended != nil {
 		o.Ended(result)
-	}
-	return wait
-}
-
-// busyWait returns the time until the next count while the broker throttles. The waits become
-// longer.
-func (c *Counter[C, T]) busyWait() time.Duration {
-	wait := max(c.options.Interval, c.options.FailedWait, busyWait)
-	for range c.throttled - 1 {
-		if wait >= maxBusyWait {
-			break
-		}
-		wait = min(2*wait, maxBusyWait)
 	}
 	return wait
 }
