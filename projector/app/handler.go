@@ -196,7 +196,7 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 // after them. On the last attempt it parks the aggregate, unless an earlier event of the
 // aggregate is not finished.
 func (h *handler) settle(ctx context.Context, c *unread, verdicts []model.Verdict, attempt model.Attempt) {
-	finished := c.before < 0 || verdicts[c.before].Outcome == model.Done || verdicts[c.before].Outcome == model.Poison
+	finished := c.before < 0 || verdicts[c.before].Outcome.Final()
 	if attempt == model.GiveUp && finished && h.trustStore && c.reason == projection.ReasonMissing {
 		// Parking would let whoever sends the message stop the aggregate. Its later events
 		// do not depend on an event that does not exist.

@@ -187,8 +187,8 @@ var Table = []Mutation{
 	{
 		Name: "an event that lacks its predecessor is settled",
 		File: "projector/internal/drain/verdicts.go",
-		Old:  "if v.Outcome == model.Done || v.Outcome == model.Poison {",
-		New:  "if v.Outcome == model.Done || v.Outcome == model.Poison || v.Outcome == model.Gap {",
+		Old:  "if v.Outcome.Final() {",
+		New:  "if v.Outcome.Final() || v.Outcome == model.Gap {",
 	},
 	{
 		Name:  "an aggregate that waits too long for an event is never parked",

@@ -48,7 +48,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 	for i := start; i < end; i++ {
 		d, v := c.batch[i], c.verdicts[i]
 		d.called = false
-		if v.Outcome == model.Done || v.Outcome == model.Poison {
+		if v.Outcome.Final() {
 			d.settled = true
 			settled = append(settled, settlement{d, v})
 			s.shrink(l, weigh(d))

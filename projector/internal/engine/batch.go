@@ -194,7 +194,7 @@ func (b *batch) verdicts(err error) ([]model.Verdict, error) {
 		return verdicts, err
 	}
 	for i := range verdicts {
-		if v := &verdicts[i]; v.Outcome == model.Done || v.Outcome == model.Poison {
+		if v := &verdicts[i]; v.Outcome.Final() {
 			*v = model.Verdict{Answered: v.Answered}
 		}
 	}

@@ -43,6 +43,9 @@ const (
 	Deferred
 )
 
+// Final reports whether the event is durably finished, so that its message can be settled.
+func (o Outcome) Final() bool { return o == Done || o == Poison }
+
 // String is the outcome in a trace.
 func (o Outcome) String() string {
 	switch o {

@@ -83,7 +83,7 @@ func (t *trial) Deliver(ctx context.Context, numbers []int) error {
 			return fmt.Errorf("apply %d events: %w", len(batch), err)
 		}
 		for i, r := range results {
-			if r.Outcome != model.Done && r.Outcome != model.Poison {
+			if !r.Outcome.Final() {
 				return fmt.Errorf("apply event %d of aggregate %s: the projector does not finish it (outcome %s, missing event %d)", batch[i].EventID, batch[i].AggregateID, r.Outcome, r.Missing)
 			}
 		}

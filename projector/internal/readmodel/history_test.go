@@ -193,7 +193,7 @@ func (q *topic) acknowledge(s *scenario, events []*event.Event, results []model.
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, ev := range events {
-		if v := results[i].Outcome; v == model.Done || v == model.Poison {
+		if results[i].Outcome.Final() {
 			for a, history := range s.histories {
 				if history[0].AggregateID == ev.AggregateID {
 					q.acked[a][ev.EventID] = true
