@@ -29,14 +29,16 @@ type observer struct {
 	reused []string
 	// findings describe what a reader must never see.
 	findings []string
-	// seen are the read models of the last read, and returns those that went back.
-	seen    map[string]int64
-	returns []returned
+	// seen has the last event of each read model of the last read.
+	seen map[string]int64
+	// regressions are the read models that went back.
+	regressions []regression
 }
 
-// returned is a read model that went back from one event to an earlier one.
-type returned struct {
-	after    time.Duration
+// regression is a read model that went back from one event to an earlier one, at a time since
+// the history began.
+type regression struct {
+	at       time.Duration
 	id       string
 	from, to int64
 }
@@ -140,7 +142,7 @@ func (o *observer) readModels() {
 		}
 		id, last := text(m, "_id"), number(m, "lastEventId")
 		if before := o.seen[id]; last < before {
-			o.returns = append(o.returns, returned{time.Since(o.world.history.began), id, before, last})
+			o.regressions = append(o.regressions, regression{time.Since(o.world.history.began), id, before, last})
 		}
 		seen[id] = last
 	}

@@ -126,11 +126,7 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 		for _, n := range seen {
 			key := "s" + strconv.FormatInt(n%3, 10)
 			d := document(steps, key, bson.M{"count": int64(0), "sum": int64(0)})
-			for field, value := range map[string]any{"step": n, "of": id} {
-				if d[field] == nil {
-					d[field] = value
-				}
-			}
+			keepFirst(d, bson.M{"step": n, "of": id})
 			last, _ := d["last"].(int64)
 			d["count"], d["sum"], d["last"] = d["count"].(int64)+1, d["sum"].(int64)+n, max(last, n)
 			if !contributes[key] {
@@ -155,12 +151,17 @@ func foldWallet(id string, events []storedEvent, document func(key string) bson.
 	}
 	amount, _ := plain(last.Payload["amount"]).(int64)
 	d := document("s" + strconv.FormatInt(amount%3, 10))
-	for field, value := range map[string]any{"of": id, "amount": amount} {
-		if d[field] == nil {
-			d[field] = value
+	keepFirst(d, bson.M{"of": id, "amount": amount})
+	d["parts"], d["count"], d["sum"] = d["parts"].(int64)+1, d["count"].(int64)+1, d["sum"].(int64)+amount
+}
+
+// keepFirst sets the fields that a document does not have yet.
+func keepFirst(document, fields bson.M) {
+	for name, value := range fields {
+		if document[name] == nil {
+			document[name] = value
 		}
 	}
-	d["parts"], d["count"], d["sum"] = d["parts"].(int64)+1, d["count"].(int64)+1, d["sum"].(int64)+amount
 }
 
 // compareViews compares the documents of both views with the fold of all events.
