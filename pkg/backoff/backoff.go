@@ -9,8 +9,8 @@ import (
 // Backoff returns waits that double with each consecutive failure, as [After] does. Only
 // one goroutine may use it.
 type Backoff struct {
-	// First and Most bound the waits: the first wait is between First/2 and First, and no
-	// wait is longer than Most. Both must be positive.
+	// First and Max bound the waits: the first wait is between First/2 and First, and no
+	// wait is longer than Max. Both must be positive.
 	First, Max time.Duration
 
 	failures int

@@ -13,13 +13,13 @@ type Handler interface {
 	// each eventId once. Calls of one session overlap, but no two of them have events of
 	// the same aggregate, as long as the lock of its session holds.
 	//
-	// Handle does not wait for a store to recover. It returns [model.Retry] for an event that it
-	// cannot finish, because the rest of the batch waits for the verdicts. Draining waits
+	// Handle does not wait for a store to recover. It returns [model.Retry] for an event that
+	// it cannot finish, because the rest of the batch waits for the verdicts. Draining waits
 	// for each aggregate separately, and calls again.
 	//
-	// It returns [model.Done] and [model.Poison] only if the result is durable. It ends with ctx, whose
-	// cause is [ErrLockLost] shortly before the session's lock ends: no write may begin
-	// after that. Unfinished events are then [model.Retry].
+	// It returns [model.Done] and [model.Poison] only if the result is durable. It ends with
+	// ctx, whose cause is [ErrLockLost] shortly before the session's lock ends: no write may
+	// begin after that. Unfinished events are then [model.Retry].
 	Handle(ctx context.Context, batch []*Delivery, attempt model.Attempt) []model.Verdict
 }
 

@@ -31,8 +31,8 @@ type Options struct {
 	// Sequence defaults to strict.
 	Sequence event.Sequence
 	// Reachable reports whether the read models' store can be reached; nil means always. If
-	// it cannot be reached, [model.GiveUp] parks nothing as unavailable, because every unit would
-	// be parked.
+	// it cannot be reached, [model.GiveUp] parks nothing as unavailable, because every unit
+	// would be parked.
 	Reachable func(ctx context.Context) error
 	// Trusted reports whether other processes still count on this one to know the targets;
 	// nil means always. It is called after the writes. If it returns an error, no event is

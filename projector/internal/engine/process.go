@@ -96,8 +96,8 @@ func (b *batch) fail(units []*unit, err error) {
 	}
 }
 
-// trouble returns the reasons why units are to be retried: each reason once, and only some of
-// them.
+// trouble returns the reasons why units are to be retried: each reason once, and only some
+// of them.
 func (b *batch) trouble() error {
 	const maxErrors = 3
 	var errs []error

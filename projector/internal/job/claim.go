@@ -191,8 +191,9 @@ func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failur
 // errDied is the failure of work whose process has died.
 var errDied = errors.New("the process that worked on it has died")
 
-// Abandon returns the claims of dead processes, and how many there were. As after an error of a worker, each attempt in a
-// row waits longer: a range that ends its process again and again leaves it time for other work.
+// Abandon gives back the claims of dead processes, and returns how many there were. As after an
+// error of a worker, each attempt in a row waits longer: a range that ends its process again
+// and again leaves it time for other work.
 func (s *Store) Abandon(ctx context.Context, dead []string) (returned int, err error) {
 	type planned struct {
 		Range `bson:",inline"`

@@ -22,8 +22,8 @@ import (
 // arguments and not at the declared types.
 const lateOverload = "late_"
 
-// extended are functions of CEL that take Decimal128s too, or do more. The result is nil if CEL's own
-// function computes it.
+// extended are functions of CEL that take Decimal128s too, and those whose results would
+// depend on how Go's library sorts. The result is nil if CEL's own function computes it.
 var extended = map[string]func(arguments ...ref.Val) ref.Val{
 	"math.abs": func(a ...ref.Val) ref.Val {
 		if len(a) != 1 || !isDecimal(a[0]) {
