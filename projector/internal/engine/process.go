@@ -131,7 +131,7 @@ func (b *batch) write(ctx context.Context, units []*unit) []model.Written {
 		writes[i] = model.Write{
 			Unit: u.Unit, Kind: u.fold.Kind,
 			From: u.watermark, To: u.run[u.fold.Folded-1].EventID, UpdatedAt: u.updatedAt, Exact: u.assumes == assumesKept, Foreign: u.foreign,
-			Document: u.fold.Document, Update: u.fold.Update, View: u.target.Projection.View(),
+			Document: u.fold.Document, Update: u.fold.Update, View: u.target.Projection.View(), Building: u.target.Building,
 		}
 	}
 	attempt, cancel := b.oneAttempt(ctx)

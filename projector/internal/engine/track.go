@@ -198,6 +198,7 @@ func (t *track) written(u *unit, result model.Written) {
 		u.attempted = max(u.attempted, u.run[u.fold.Folded-1].EventID)
 		if u.unknown++; u.unknown > maxUnknown {
 			u.trouble = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, result.Err)
+			u.unparkable = errors.Is(result.Err, model.ErrSuperseded)
 			return
 		}
 		t.active = append(t.active, u)

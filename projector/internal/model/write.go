@@ -48,6 +48,9 @@ type Write struct {
 	Document bson.Raw
 	// View makes the documents to which the part contributes. It is set if Parts is set.
 	View View
+	// Building says that a promotion will rename the collection. For a unit with Parts, the
+	// write is Unknown with [ErrSuperseded] if that has happened.
+	Building bool
 	// Update holds $set and $unset of own fields and of keys one level below them
 	// (field.key), and $push of own fields. nil means that only the watermark changes.
 	Update bson.Raw

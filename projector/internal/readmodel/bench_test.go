@@ -46,6 +46,8 @@ func (d *distant) each(ctx context.Context, _ string, _ bson.Raw, _ func(bson.Ra
 	return d.wait(ctx)
 }
 
+func (d *distant) exists(ctx context.Context, _ string) (bool, error) { return true, d.wait(ctx) }
+
 func (d *distant) insert(ctx context.Context, _ string, _ []bson.Raw) error { return d.wait(ctx) }
 
 func (d *distant) update(ctx context.Context, _ string, updates []update) (int, error) {

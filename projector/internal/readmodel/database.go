@@ -37,6 +37,9 @@ type database interface {
 	// remove deletes at most one document for each filter, and gives the number of deleted
 	// documents.
 	remove(ctx context.Context, collection string, filters []bson.Raw) (int, error)
+	// exists reports whether a collection exists now. It does not take part in the transaction
+	// of ctx.
+	exists(ctx context.Context, collection string) (bool, error)
 	// transaction runs do and commits. do must use the context that it gets for the calls
 	// above. The error is do's own, if nothing has happened, or errUncertain.
 	transaction(ctx context.Context, do func(context.Context) error) error
@@ -163,6 +166,16 @@ func (m mongoDatabase) bulk(ctx context.Context, collection string, models []mon
 		err = fmt.Errorf("write to %s: %w", collection, err)
 	}
 	return result, err
+}
+
+// exists asks for names only, because that waits for no lock on a collection: a rename may
+// wait for the transaction of ctx.
+func (m mongoDatabase) exists(ctx context.Context, collection string) (bool, error) {
+	names, err := m.db.ListCollectionNames(mongo.NewSessionContext(ctx, nil), bson.D{{Key: "name", Value: collection}})
+	if err != nil {
+		return false, fmt.Errorf("list collection %s: %w", collection, err)
+	}
+	return len(names) > 0, nil
 }
 
 func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context) error) error {

@@ -81,6 +81,9 @@ func (f *fakeDatabase) page(ctx context.Context, collection string, filter, proj
 	return found, bytes < maxBytes, err
 }
 
+// exists is true, because nothing renames or drops collections of this database.
+func (f *fakeDatabase) exists(context.Context, string) (bool, error) { return true, nil }
+
 func (f *fakeDatabase) each(ctx context.Context, collection string, filter bson.Raw, do func(bson.Raw) error) error {
 	found, err := f.find(ctx, collection, filter, nil, 0)
 	for _, document := range found {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -216,6 +217,78 @@ func TestUnknownCommitOfParts(t *testing.T) {
 	if after := expectWhole(t, db, viewUnit("")); after.documents["k"].String() != before.documents["k"].String() {
 		t.Errorf("%s became %s", before.documents["k"], after.documents["k"])
 	}
+}
+
+// TestNoPartIsChangedUnderTheNameBeforeAPromotion changes a part as a pod does that a promotion
+// did not wait for. Its watermark must not rise, because readers would never see the change.
+func TestNoPartIsChangedUnderTheNameBeforeAPromotion(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	db := onMongo(database)
+	s := newTestStore(t, db)
+	building, live := secondOfView("a", "sums.generation-2"), secondOfView("a", "sums")
+	s.put(t, building, 1, partWith("x", to("k", 1)))
+	if err := promote(t, database); err != nil {
+		t.Fatal(err)
+	}
+	late := partWrite(building, s.state(t, live), 2, partWith("x", to("k", 2)))
+	late.Building = true
+	results, err := s.Write(t.Context(), []model.Write{late})
+	if err != nil || results[0].Status != model.Unknown || !errors.Is(results[0].Err, model.ErrSuperseded) {
+		t.Errorf("%+v, %v", results, err)
+	}
+	if exists, err := db.exists(t.Context(), "sums.generation-2"); err != nil || exists {
+		t.Errorf("the collection exists again: %v, %v", exists, err)
+	}
+	s.put(t, live, 2, partWith("x", to("k", 2)))
+	expectWhole(t, db, live).expectDocument(t, "k", `{"sum":2,"max":2,"notes":{"a":"x"}}`)
+}
+
+// TestPromotionWaitsForPartsThatChange renames the collection while a transaction is about to
+// insert a document.
+func TestPromotionWaitsForPartsThatChange(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	if err := Prepare(t.Context(), database, []string{"sums.generation-2"}); err != nil {
+		t.Fatal(err)
+	}
+	renamed := make(chan error, 1)
+	db := renamedAfterLook{onMongo(database), func() {
+		go func() { renamed <- promote(t, database) }()
+	}}
+	first := partWrite(secondOfView("a", "sums.generation-2"), model.State{}, 1, partWith("x", to("k", 1)))
+	first.Building = true
+	results, err := newTestStore(t, db).Write(t.Context(), []model.Write{first})
+	if err := errors.Join(err, <-renamed); err != nil || results[0].Status != model.Applied {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	expectWhole(t, onMongo(database), secondOfView("a", "sums")).expectDocument(t, "k", `{"sum":1,"max":1,"notes":{"a":"x"}}`)
+}
+
+// secondOfView is a unit of the second generation of the view.
+func secondOfView(aggregate, collection string) model.Unit {
+	u := viewUnit(aggregate)
+	u.Generation, u.Collection = 2, collection
+	return u
+}
+
+// promote renames the collection of the second generation.
+func promote(t *testing.T, db *mongo.Database) error {
+	return db.Client().Database("admin").RunCommand(t.Context(), bson.D{
+		{Key: "renameCollection", Value: db.Name() + ".sums.generation-2"}, {Key: "to", Value: db.Name() + ".sums"},
+	}).Err()
+}
+
+// renamedAfterLook begins to rename a collection when a transaction has found that it exists.
+type renamedAfterLook struct {
+	database
+	rename func()
+}
+
+func (r renamedAfterLook) exists(ctx context.Context, collection string) (bool, error) {
+	found, err := r.database.exists(ctx, collection)
+	r.rename()
+	return found, err
 }
 
 // TestPartsOfAKilledProcess checks that the transaction of a killed process, which holds a

@@ -96,6 +96,8 @@ type viewTransaction struct {
 	unit *model.Unit
 	view model.View
 	now  time.Time
+	// building says that a promotion will rename the collection.
+	building bool
 	// most bounds the bytes of documents that are read, and mostParts those of parts.
 	most, mostParts int
 }
@@ -247,9 +249,28 @@ func (v *viewTransaction) store(ctx context.Context, changes map[string]*viewCha
 		}
 	}
 	if len(inserts) > 0 {
+		if err := v.notPromoted(ctx); err != nil {
+			return err
+		}
 		return v.db.insert(ctx, v.unit.Collection, inserts)
 	}
 	return nil
+}
+
+// notPromoted makes sure that an insert does not create the collection anew after a promotion
+// has renamed it. The watermarks have no other name after a promotion. So if a pod for which
+// the promotion did not wait changed a part under the old name, readers would never see the
+// change. The transaction has read documents of the collection, so a rename that has not
+// happened by now waits for its end.
+func (v *viewTransaction) notPromoted(ctx context.Context) error {
+	if !v.building {
+		return nil
+	}
+	exists, err := v.db.exists(ctx, v.unit.Collection)
+	if err == nil && !exists {
+		err = fmt.Errorf("collection %s is gone: %w", v.unit.Collection, model.ErrSuperseded)
+	}
+	return err
 }
 
 // document makes the document to store. The engine's fields come first, as in all read

@@ -113,6 +113,7 @@ func (w *Worker) repairOnce(ctx context.Context, t *engine.Target, a *aggregate,
 		}
 		return nothing(f)
 	}
+	write.Building = t.Building
 	return w.write(ctx, write)
 }
 
