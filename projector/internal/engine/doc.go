@@ -38,6 +38,10 @@
 // that still defers has only events that were already in the event store. So a sweep that
 // starts after that, and finds no aggregate behind its head, completes the generation.
 //
+// A live generation writes an event after the generation that will replace it, once that one no
+// longer defers: readers of the live one must find the event again after a promotion. It waits
+// for a second at most.
+//
 // A track is one target's part of a batch. It holds its projection's pause lock from before
 // it loads until its writes are answered. Pause lets no further track acquire the lock and
 // waits for the tracks that hold it; other projections go on. A track that finds its target

@@ -27,7 +27,8 @@ func (b *batch) run(ctx context.Context) error {
 		active = b.skipParked(ctx, active)
 	}
 	for len(active) > 0 && ctx.Err() == nil {
-		active = b.repair(ctx, b.project(ctx, active))
+		gapped, following := b.project(ctx, active)
+		active = append(b.repair(ctx, gapped), following...)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -41,14 +42,15 @@ func (b *batch) run(ctx context.Context) error {
 
 // project processes units until each is finished, parked, in trouble, or at a gap, and
 // returns those with gaps. The targets run concurrently, so a slow or unreadable collection
-// does not keep the others from writing.
-func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
+// does not keep the others from writing. Only a live generation follows the one that will
+// replace it: following are the units that wait for a gap of their next generation.
+func (b *batch) project(ctx context.Context, units []*unit) (gapped, following []*unit) {
 	var tracks []*track
 	byTarget := make(map[*Target]*track, len(b.targets))
 	for _, u := range units {
 		t := byTarget[u.target]
 		if t == nil {
-			t = &track{batch: b, target: u.target}
+			t = &track{batch: b, target: u.target, ended: make(chan struct{})}
 			byTarget[u.target] = t
 			tracks = append(tracks, t)
 		}
@@ -59,16 +61,20 @@ func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
 	} else {
 		var work sync.WaitGroup
 		for _, t := range tracks {
-			work.Go(func() { t.run(ctx) })
+			work.Go(func() {
+				defer close(t.ended)
+				t.follow(ctx, tracks)
+				t.run(ctx)
+			})
 		}
 		work.Wait()
 	}
 	var failing []*unit
 	for _, t := range tracks {
-		gapped, failing = append(gapped, t.gapped...), append(failing, t.failing...)
+		gapped, following, failing = append(gapped, t.gapped...), append(following, t.following...), append(failing, t.failing...)
 	}
 	b.park(ctx, failing)
-	return gapped
+	return gapped, following
 }
 
 // load returns the states of units, to be released; none if the whole call failed, which

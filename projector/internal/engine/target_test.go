@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,6 +191,71 @@ func TestBuildingGenerationDoesNotDelayTheLiveOne(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLiveGenerationFollowsTheNextOne checks the order of the writes: an event that readers have
+// seen must not disappear at a promotion.
+func TestLiveGenerationFollowsTheNextOne(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		sequence event.Sequence
+		defers   bool
+		stored   []string
+		want     string
+	}{
+		{sequence: event.SequenceStrict, want: "2 1"},
+		{sequence: event.SequenceStrict, stored: []string{"1 Add", "2 Add"}, want: "2 1"},
+		{sequence: event.SequenceIncreasing, stored: []string{"1 Add", "2 Add"}, want: "2 1"},
+		// It is not promoted while it defers. Here it waits for the end of the live one's write.
+		{sequence: event.SequenceStrict, defers: true, want: "1 2"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newRebuild(t, test.defers, func(o *engine.Options) { o.Sequence = test.sequence })
+			first := "1 Add"
+			if test.stored != nil {
+				b.history.events, first = events(t, "one", test.stored...), "2 Add"
+				b.marks[live], b.documents[live] = 1, projectiontest.Raw(t, `{"n":1}`)
+			}
+			b.slow = func(u model.Unit) {
+				if u.Generation == 2 {
+					<-time.After(maxLead / 2)
+				}
+			}
+			b.process(t, events(t, "one", first), model.Hold, "done")
+			var order []string
+			for _, writes := range b.writes {
+				order = append(order, fmt.Sprint(writes[0].Generation))
+			}
+			if got := strings.Join(order, " "); got != test.want {
+				t.Errorf("%s, defers %v, %d stored: generations are written in the order %s, want %s", test.sequence, test.defers, len(test.stored), got, test.want)
+			}
+		})
+	}
+}
+
+// maxLead is how long a live generation waits for the next one.
+const maxLead = time.Second
+
+// TestLiveGenerationDoesNotWaitForASlowNextOne checks that a collection of the next generation
+// that takes very long does not keep the live one from its events.
+func TestLiveGenerationDoesNotWaitForASlowNextOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newRebuild(t, false)
+		begun := time.Now()
+		var written time.Duration
+		b.slow = func(u model.Unit) {
+			if u.Generation == 2 {
+				<-time.After(time.Minute)
+				return
+			}
+			written = time.Since(begun)
+		}
+		b.process(t, events(t, "one", "1 Add"), model.Hold, "done")
+		if written != maxLead {
+			t.Errorf("the live generation is written after %v", written)
+		}
+	})
 }
 
 // TestPoisonInABuildingGenerationParksOnlyThere checks that for a definition that

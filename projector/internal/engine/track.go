@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -18,6 +20,10 @@ type track struct {
 	active []*unit
 	// gapped lack the event after their watermark.
 	gapped []*unit
+	// following wait until their next generation has had its gap filled.
+	following []*unit
+	// ended is closed at the end of the track.
+	ended chan struct{}
 	// failing have a cause to be parked.
 	failing []*unit
 	// conflicting were refused because of another document.
@@ -29,6 +35,42 @@ type track struct {
 	// turn that this round has it.
 	swollen     int
 	waits, turn bool
+}
+
+// maxLead bounds how long a live generation waits for its next one in a round. A next one that
+// cannot be written must not stop the live one.
+const maxLead = time.Second
+
+// follow lets the generation that will replace this one go first, because readers must not see
+// an event disappear when that generation is promoted before it has the event. Units whose next
+// generation is still at a gap wait for the next round. While the next generation defers events,
+// it cannot be promoted, so nothing follows it.
+func (t *track) follow(ctx context.Context, tracks []*track) {
+	i := slices.IndexFunc(tracks, func(o *track) bool {
+		return o.target.Building && !o.target.Defers && o.target.Projection.Name() == t.target.Projection.Name()
+	})
+	if t.target.Building || i < 0 {
+		return
+	}
+	next, timer := tracks[i], time.NewTimer(maxLead)
+	defer timer.Stop()
+	select {
+	case <-next.ended:
+	case <-timer.C:
+		return
+	case <-ctx.Done():
+		return
+	}
+	gapped := make(map[*aggregate]bool, len(next.gapped))
+	for _, u := range next.gapped {
+		gapped[u.aggregate] = true
+	}
+	t.active = slices.DeleteFunc(t.active, func(u *unit) bool {
+		if gapped[u.aggregate] {
+			t.following = append(t.following, u)
+		}
+		return gapped[u.aggregate]
+	})
 }
 
 // run continues until no unit is active.
