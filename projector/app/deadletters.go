@@ -52,13 +52,20 @@ var _ deadletter.Applier = applier{}
 // retried. It returns false if the event store does not have the event, or if an earlier
 // event is missing.
 func (a applier) Apply(ctx context.Context, of deadletter.Aggregate, eventID int64) (bool, error) {
-	var concerned []engine.Target
-	var units []model.Unit
-	for _, t := range a.targets() {
-		if t.Projection.ConcernsType(of.Type) {
-			concerned = append(concerned, t)
-			units = append(units, t.Unit(of.ID))
+	concerned := slices.DeleteFunc(slices.Clone(a.targets()), func(t engine.Target) bool { return !t.Projection.ConcernsType(of.Type) })
+	// Readers of a live generation must find the event again after a promotion.
+	slices.SortStableFunc(concerned, func(x, y engine.Target) int {
+		switch {
+		case x.Building == y.Building:
+			return 0
+		case x.Building:
+			return -1
 		}
+		return 1
+	})
+	units := make([]model.Unit, len(concerned))
+	for i, t := range concerned {
+		units[i] = t.Unit(of.ID)
 	}
 	positions, err := a.parked.Parked(ctx, units)
 	if err != nil {

@@ -25,7 +25,9 @@ type foldingStore struct {
 	page, has  int64
 	parked     string
 	unreadable string
-	resumed    []string
+	// builds says that the fourth generation of all is being built.
+	builds  bool
+	resumed []string
 }
 
 func (f *foldingStore) targets() []engine.Target {
@@ -38,6 +40,9 @@ func (f *foldingStore) targets() []engine.Target {
 			f.t.Fatal(err)
 		}
 		targets = append(targets, engine.Target{Projection: p, Generation: int64(i + 1), Collection: d.Name})
+	}
+	if f.builds {
+		targets = append(targets, engine.Target{Projection: targets[1].Projection, Generation: 4, Collection: "all.generation-4", Building: true})
 	}
 	return targets
 }
@@ -108,6 +113,7 @@ func TestDeadLettersAreFolded(t *testing.T) {
 		"an aggregate type with its own projections": {foldingStore{page: 10, has: 10}, "User", 10, true, false, []string{"users/1", "all/2", "log/3"}},
 		"behind in a projection of other pods":       {foldingStore{page: 10, has: 10}, "User", 9, false, false, []string{"users/1", "all/2", "log/3"}},
 		"parked in a projection of other pods":       {foldingStore{page: 10, has: 10, parked: "code"}, "User", 10, false, false, []string{"users/1", "all/2", "log/3"}},
+		"beside a build":                             {foldingStore{page: 10, has: 10, builds: true}, "Order", 0, true, false, []string{"all/4", "all/2", "log/3"}},
 		"parked in one projection":                   {foldingStore{page: 10, has: 10, parked: "log"}, "Order", 0, false, false, []string{"all/2"}},
 		"not in the event store":                     {foldingStore{page: 10, has: 8}, "Order", 0, false, false, []string{"all/2", "all/2"}},
 		"a store that cannot answer":                 {foldingStore{page: 10, has: 10, unreadable: "all"}, "Order", 0, false, true, []string{"all/2"}},
