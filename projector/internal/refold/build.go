@@ -43,8 +43,10 @@ type build struct {
 	labels labels
 	// progress may be nil: then nothing is saved.
 	progress job.Progress
-	// only are the aggregates to fold; nil means all.
-	only map[string]struct{}
+	// only are the aggregates to fold, each with the last event to fold: a sweep must not fold
+	// later ones into the live generation, which the generation being built does not have.
+	// nil means all.
+	only map[string]int64
 
 	// counts and at belong to settle: the counts and the position of what is durable.
 	counts counts
@@ -165,7 +167,7 @@ func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order c
 			}
 			g.counts.events++
 			if b.only != nil {
-				if _, wanted := b.only[ev.AggregateID]; !wanted {
+				if last, wanted := b.only[ev.AggregateID]; !wanted || ev.EventID > last {
 					continue
 				}
 			}

@@ -25,6 +25,15 @@
 // continues from the stored watermark. So no event is skipped or applied twice, whichever
 // writer is first, and any part of a range can be repeated.
 //
+// # Beside a generation that is being built
+//
+// A generation that is verified can be promoted at any time. So the live generation must not
+// get an event before that one does. The live stream settles an event only when both have it.
+// A sweep of the live generation folds the aggregates that are behind into the building
+// generation first. Into the live one it then folds no event that is later than the heads that
+// it has compared. A generation that still defers is left out, because a sweep of its own
+// follows.
+//
 // # Documents of older generations
 //
 // A projector that was stopped in the middle of an insert can create a document of its old

@@ -39,7 +39,7 @@ func (w *Workers) sweep(ctx context.Context, j job.Job, part span, p job.Progres
 		return err
 	}
 	s := &sweep{
-		Workers: w, target: target, labels: labels{j.Projection, kindSweep}, grace: grace, since: part.since,
+		Workers: w, job: j, target: target, labels: labels{j.Projection, kindSweep}, grace: grace, since: part.since,
 		progress: p, counts: countsOf(part.counts), at: part.start(),
 	}
 	return s.run(ctx, part)
@@ -48,6 +48,7 @@ func (w *Workers) sweep(ctx context.Context, j job.Job, part span, p job.Progres
 // sweep is the work on one span.
 type sweep struct {
 	*Workers
+	job      job.Job
 	target   *engine.Target
 	labels   labels
 	grace    time.Duration
@@ -183,10 +184,47 @@ func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 			return err
 		}
 	}
+	if err := s.foldBuilding(ctx, page.behind); err != nil {
+		return err
+	}
+	// Another generation can have been promoted meanwhile. A document that it lacks would be
+	// created from the old definition: no guard prevents that.
+	if _, err := s.Workers.target(s.job); err != nil {
+		return err
+	}
 	if err := s.fold(ctx, page); err != nil {
 		return err
 	}
 	return s.removeForeign(ctx, page)
+}
+
+// foldBuilding folds candidates of the live generation that are behind into the generation
+// that is being built, before the live one. If the topic does not deliver their events, a
+// generation that is already verified would be promoted without them, and readers would see
+// older read models. A generation that defers is swept later.
+func (s *sweep) foldBuilding(ctx context.Context, candidates []*history) error {
+	if s.target.Building {
+		return nil
+	}
+	for _, t := range s.Targets() {
+		if !t.Building || t.Defers || t.Projection.Name() != s.labels.projection {
+			continue
+		}
+		next := &sweep{Workers: s.Workers, target: &t, labels: s.labels, since: s.since}
+		page := &sweptPage{}
+		for _, h := range candidates {
+			if h.watermark < h.last {
+				page.behind = append(page.behind, &history{unit: t.Unit(h.unit.AggregateID), raw: h.raw, first: h.first, last: h.last, events: h.events})
+			}
+		}
+		if err := next.loadWatermarks(ctx, page.behind); err != nil {
+			return err
+		}
+		if err := next.fold(ctx, page); err != nil {
+			return fmt.Errorf("fold into generation %d, which is being built: %w", t.Generation, err)
+		}
+	}
+	return nil
 }
 
 // removeForeign removes the foreign documents of candidates without a write: their events
@@ -259,15 +297,15 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	return nil
 }
 
-// foldAbsent folds aggregates without a read model or a watermark. Many of them may not
-// concern the projection; only their events show that.
+// foldAbsent folds aggregates without a read model or a watermark up to their last events, as
+// the page has them. Many of them may not concern the projection; only their events show that.
 func (s *sweep) foldAbsent(ctx context.Context, absent []*history, healed *counts) error {
 	if len(absent) == 0 {
 		return nil
 	}
-	only := make(map[string]struct{}, len(absent))
+	only := make(map[string]int64, len(absent))
 	for _, h := range absent {
-		only[h.unit.AggregateID] = struct{}{}
+		only[h.unit.AggregateID] = h.last
 	}
 	parts := []span{{from: eventstore.Before(absent[0].raw), until: eventstore.After(absent[len(absent)-1].raw)}}
 	if len(absent) <= foldSingly {
