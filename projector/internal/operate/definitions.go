@@ -138,6 +138,24 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 	return t, nil
 }
 
+// building returns the generation that is being built beside a live one, from the time at which
+// every event is folded into both. It returns false if there is none, or if only another process
+// has its code.
+func (d *definitions) building(ctx context.Context, name string, live int64) (engine.Target, bool, error) {
+	e, err := d.entry(ctx, name)
+	if err != nil || e == nil || e.Live == nil || e.Live.Generation != live {
+		return engine.Target{}, false, err
+	}
+	if b := e.Building; b == nil || !b.Ongoing() || b.State == generation.Building {
+		return engine.Target{}, false, nil
+	}
+	t, err := d.target(ctx, name, e.Building.Generation)
+	if errors.Is(err, job.ErrNotHere) {
+		return engine.Target{}, false, nil
+	}
+	return t, err == nil, err
+}
+
 // NewVerifier makes the worker of the kind verify of a pod, which works for its own pipeline
 // only. declared are the projections of the pod. pace limits the rate.
 func NewVerifier(c config.Config, s *stores.Stores, declared []*projection.Projection, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
@@ -154,7 +172,7 @@ func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify
 		Listing: verify.NewDatabase(s.ReadModels), Views: readmodel.NewViewDocuments(s.ReadModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
 		Begin:  pace.Begin, Logger: logger,
-		Target: d.target,
+		Target: d.target, Building: d.building,
 	}), nil
 }
 

@@ -48,6 +48,9 @@
 // After a repair the aggregate is checked again, and the finding records whether its read
 // model is right now.
 //
+// A repair in the live generation first repairs the aggregate in the generation that is being
+// built. Otherwise a promotion could show readers the read model without the repair.
+//
 // # How it is tested
 //
 // In a property test live writers work between every two steps of a verification, and the

@@ -241,6 +241,9 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 		if f.Kind == Extra {
 			return errExtra(f)
 		}
+		if err := p.repairBuilding(ctx, &a); err != nil {
+			return err
+		}
 		// Another generation can have been promoted since the range began. A document that it
 		// lacks would be created from the old definition: no guard prevents that.
 		if _, err := p.options.Target(ctx, p.job.Projection, p.job.Generation); err != nil {
@@ -248,6 +251,25 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 		}
 		return p.repair(ctx, p.target, &a)
 	})
+}
+
+// repairBuilding repairs an aggregate in the generation that is being built, before the live
+// one. If that generation is verified already, it could be promoted without the repair, and
+// readers would see the older read model. A read model of it that cannot be repaired is found
+// by its own verification, and prevents no repair of the live one.
+func (p *pass) repairBuilding(ctx context.Context, a *aggregate) error {
+	if p.options.Building == nil {
+		return nil
+	}
+	t, found, err := p.options.Building(ctx, p.job.Projection, p.job.Generation)
+	if err != nil || !found {
+		return err
+	}
+	if err := p.repair(ctx, &t, a); err != nil && ctx.Err() == nil {
+		p.options.Logger.Warn().Err(err).Str("job", p.job.ID).Str("projection", p.job.Projection).Int64("generation", t.Generation).
+			Str("aggregateId", a.id).Msg("read model not repaired in the generation that is being built")
+	}
+	return nil
 }
 
 // record counts and stores a finding, after a repair if the job asks for it.

@@ -83,7 +83,7 @@ type Findings interface {
 	Put(ctx context.Context, f Finding) error
 }
 
-// Options configure a [Worker]. All but Strict, Begin, Ranges and Logger are
+// Options configure a [Worker]. All but Building, Strict, Begin, Ranges and Logger are
 // required.
 type Options struct {
 	Events   Events
@@ -95,6 +95,9 @@ type Options struct {
 	Findings Findings
 	// Target returns the generation that a job verifies. Plan and Work return its error.
 	Target func(ctx context.Context, projection string, generation int64) (engine.Target, error)
+	// Building returns the generation that is being built beside a live one and gets its
+	// events; false if there is none, or if this process cannot fold it. nil means never.
+	Building func(ctx context.Context, projection string, live int64) (engine.Target, bool, error)
 	// Strict is set if the event ids of an aggregate are 1, 2, 3, … without a gap.
 	Strict bool
 	// Begin is called after events were read, with their number: after each batch, and after

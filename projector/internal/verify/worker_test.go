@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -376,6 +377,92 @@ func TestRepairEndsWithItsGeneration(t *testing.T) {
 	}
 	if w.of("000").document != nil {
 		t.Error("the document was written")
+	}
+}
+
+// twoGenerations are the read models of a live generation and of generation 2, which is being
+// built. written are the generations of the writes, in their order.
+type twoGenerations struct {
+	live, building *simulation
+	written        []int64
+}
+
+func (g *twoGenerations) of(u model.Unit) *simulation {
+	if u.Generation == 2 {
+		return g.building
+	}
+	return g.live
+}
+
+func (g *twoGenerations) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
+	return g.of(units[0]).Load(ctx, units)
+}
+
+func (g *twoGenerations) Release([]model.State) {}
+
+func (g *twoGenerations) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {
+	g.written = append(g.written, writes[0].Generation)
+	return g.of(writes[0].Unit).Write(ctx, writes)
+}
+
+func (g *twoGenerations) SetAside(ctx context.Context, u model.Unit, watermark int64) (bool, error) {
+	return g.of(u).SetAside(ctx, u, watermark)
+}
+
+func (g *twoGenerations) Replace(ctx context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
+	return g.of(u).Replace(ctx, u, foreign, document, to)
+}
+
+func (g *twoGenerations) Parked(ctx context.Context, units []model.Unit) ([]model.Position, error) {
+	return g.of(units[0]).Parked(ctx, units)
+}
+
+func (g *twoGenerations) Park(ctx context.Context, markers []model.Marker) error {
+	return g.of(markers[0].Unit).Park(ctx, markers)
+}
+
+// A verified generation can be promoted at any time, so the live one must not be repaired
+// first. A read model that cannot be repaired in the generation that is being built prevents no
+// repair of the live one.
+func TestRepairBeginsWithTheGenerationThatIsBeingBuilt(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]int64{"behind": {2, 0}, "unreadable": {0}} {
+		g := &twoGenerations{live: newSimulation(t, definitions["keeps its documents"], true), building: newSimulation(t, definitions["keeps its documents"], true)}
+		for range 2 {
+			g.live.append("1", "Set", "A", 1, 0)
+		}
+		g.building.store, g.live.still = g.live.store, true
+		if name == "unreadable" {
+			g.building.of("1").document = bson.Raw{5, 0, 0, 0, 0}
+		}
+		worker := verify.NewWorker(verify.Options{
+			Events: g.live, Store: g, Repairer: g, Parking: g, Listing: g.live, Findings: g.live, Strict: true,
+			Target: func(context.Context, string, int64) (engine.Target, error) {
+				return engine.Target{Projection: g.live.projection, Collection: "things"}, nil
+			},
+			Building: func(context.Context, string, int64) (engine.Target, bool, error) {
+				return engine.Target{Projection: g.live.projection, Generation: 2, Collection: "things.generation-2"}, true, nil
+			},
+		})
+		worker.SetClock(func() time.Time { return g.live.time }, func(_ context.Context, d time.Duration) error {
+			g.live.time = g.live.time.Add(d)
+			return nil
+		})
+		params, err := bson.Marshal(verify.Params{Aggregate: "1", Repair: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := job.Job{ID: "j", Projection: "p", Generation: 1, Params: params}
+		ranges, _, err := worker.Plan(t.Context(), j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := worker.Work(t.Context(), j, job.Range{Bounds: ranges[0]}, &saved{}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(g.written, want) || g.live.state("1").Watermark != 2 {
+			t.Errorf("%s: written are %v, want %v; findings %+v", name, g.written, want, g.live.put)
+		}
 	}
 }
 
