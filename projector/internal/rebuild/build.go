@@ -250,8 +250,7 @@ func (s *step) heldBack(ctx context.Context, count func(b *generation.Build) *in
 }
 
 // verifyAgain verifies a generation again that was held back. Aggregates that were healed
-// meanwhile were left out of the verification. And sweeps bring only the live generation up to
-// date with events that the topic did not deliver: readers would go back.
+// meanwhile were left out of the verification.
 func (s *step) verifyAgain(ctx context.Context) error {
 	return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
 		nextRound(b)

@@ -35,6 +35,11 @@
 // the new generation cannot have (--allow-missing). Documents that are written between this
 // check and the rename, within seconds, are not found.
 //
+// Readers must not see older read models after the promotion. So no event reaches only the live
+// generation while the next one is caught up, verified or waits. The live stream settles an
+// event when both have it, and sweeps and repairs of the live generation bring the new one up to
+// date first (packages refold and verify).
+//
 // What has changed in the layout of the live collection is copied. An index is then built on
 // a full collection, which may take longer than the coordinator's lease. So the copy runs
 // beside the steps that renew the lease. If it took longer than a minute, the layouts are

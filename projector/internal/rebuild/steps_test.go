@@ -267,8 +267,7 @@ func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 }
 
 // An operator allows parked aggregates after a while. Those that were healed were in no
-// verification. And the live generation may have been swept meanwhile, which the new one was
-// not. So the generation is verified again.
+// verification. So the generation is verified again.
 func TestGenerationThatWasHeldBackIsVerifiedAgain(t *testing.T) {
 	t.Parallel()
 	for name, parked := range map[string]int64{"healed": 1, "allowed": 2} {
