@@ -93,14 +93,23 @@ type sweepWorker struct{ watermarks, content job.Worker }
 var _ job.Worker = sweepWorker{}
 
 func (w sweepWorker) of(j job.Job) (job.Worker, error) {
-	var params verify.Params
-	if err := bson.Unmarshal(j.Params, &params); err != nil {
-		return nil, job.Permanent(fmt.Errorf("read the parameters of job %s: %w", j.ID, err))
+	content, err := comparesContent(j)
+	if err != nil {
+		return nil, job.Permanent(err)
 	}
-	if params.Repair {
+	if content {
 		return w.content, nil
 	}
 	return w.watermarks, nil
+}
+
+// comparesContent reports whether a sweep has the form of the verification worker.
+func comparesContent(j job.Job) (bool, error) {
+	var params verify.Params
+	if err := bson.Unmarshal(j.Params, &params); err != nil {
+		return false, fmt.Errorf("read the parameters of job %s: %w", j.ID, err)
+	}
+	return params.Repair, nil
 }
 
 // Plan is Plan of the sweep's form.
@@ -160,8 +169,13 @@ func (s sweeps) Progress(ctx context.Context, id string) (reconcile.Progress, er
 	if err != nil {
 		return reconcile.Progress{}, fmt.Errorf("read job %s: %w", id, err)
 	}
-	return reconcile.Progress{
-		Ended: j.State.Ended(), Failed: j.State != job.Done, Reason: j.Reason,
-		Folded: j.Counts[refold.CountBehind] + j.Counts[verify.CountRepaired],
-	}, nil
+	content, err := comparesContent(j)
+	if err != nil {
+		return reconcile.Progress{}, err
+	}
+	folded := refold.CountBehind
+	if content {
+		folded = verify.CountRepaired
+	}
+	return reconcile.Progress{Ended: j.State.Ended(), Failed: j.State != job.Done, Reason: j.Reason, Folded: j.Counts[folded]}, nil
 }

@@ -166,12 +166,13 @@ func TestSweepBringsTheBuildingGenerationUpToDate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var progress reconcile.Progress
 			c.await("the sweep is done", func(*generation.Entry) bool {
-				j, err = c.jobs.Get(t.Context(), j.ID)
-				return err != nil || j.State.Ended()
+				progress, err = sweeps{jobs: c.jobs}.Progress(t.Context(), j.ID)
+				return err != nil || progress.Ended
 			})
-			if n := max(j.Counts[refold.CountBehind], j.Counts[verify.CountRepaired]); err != nil || j.State != job.Done || n != 3 {
-				t.Fatalf("the sweep is %s (%s), and has folded %d aggregates: %v", j.State, j.Reason, n, err)
+			if err != nil || progress.Failed || progress.Folded != 3 {
+				t.Fatalf("the sweep is %+v: %v", progress, err)
 			}
 			c.right(1)
 			delete(c.heads, "a-000")
