@@ -225,6 +225,9 @@ func TestLiveGenerationFollowsTheNextOne(t *testing.T) {
 			var order []string
 			for _, writes := range b.writes {
 				order = append(order, fmt.Sprint(writes[0].Generation))
+				if writes[0].Building != (writes[0].Generation == 2) {
+					t.Errorf("the write of generation %d says building: %v", writes[0].Generation, writes[0].Building)
+				}
 			}
 			if got := strings.Join(order, " "); got != test.want {
 				t.Errorf("%s, defers %v, %d stored: generations are written in the order %s, want %s", test.sequence, test.defers, len(test.stored), got, test.want)

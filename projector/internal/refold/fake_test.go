@@ -333,6 +333,9 @@ func (w *fakeStores) Write(_ context.Context, writes []model.Write) ([]model.Wri
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if writes[0].Building != w.target.Building {
+		return nil, fmt.Errorf("a write says that its generation is being built: %v", writes[0].Building)
+	}
 	w.requests++
 	w.together = max(w.together, len(writes))
 	results := make([]model.Written, len(writes))

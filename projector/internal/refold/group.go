@@ -85,7 +85,7 @@ func (g *group) add(h *history) {
 
 // write writes each history of the group, and follows those that cannot be written as a
 // whole. When it returns without an error, every history is durable or parked.
-func (w *Workers) write(ctx context.Context, g *group) error {
+func (b *build) write(ctx context.Context, g *group) error {
 	writes := make([]model.Write, 0, len(g.histories))
 	written := make([]*history, 0, len(g.histories))
 	var again []*history
@@ -99,10 +99,11 @@ func (w *Workers) write(ctx context.Context, g *group) error {
 			again = append(again, h)
 			continue
 		}
+		write.Building = b.target.Building
 		writes, written = append(writes, write), append(written, h)
 	}
 	if len(writes) > 0 {
-		results, err := w.Store.Write(ctx, writes)
+		results, err := b.Store.Write(ctx, writes)
 		if err != nil {
 			return fmt.Errorf("write read models: %w", err)
 		}
@@ -118,11 +119,11 @@ func (w *Workers) write(ctx context.Context, g *group) error {
 	for _, h := range g.histories {
 		h.fold = nil
 	}
-	if err := w.loadWatermarks(ctx, again); err != nil {
+	if err := b.loadWatermarks(ctx, again); err != nil {
 		return err
 	}
 	behind := slices.DeleteFunc(again, func(h *history) bool { return h.watermark >= h.last })
-	return w.followAll(ctx, behind, &g.counts)
+	return b.followAll(ctx, behind, &g.counts)
 }
 
 // loadWatermarks reads the watermarks of histories, and whether they have a foreign document.
