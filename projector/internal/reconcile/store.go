@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -88,8 +89,11 @@ func (s *Store) Hold(ctx context.Context, lasts time.Duration) (bool, error) {
 			return false, mongox.Explain(ctx, err)
 		}
 	}
+	// A process that renews the lease has survived its last beat.
+	renewed := bson.D{{Key: "$eq", Value: bson.A{"$holder", mongox.Literal(s.holder)}}}
+	deaths := bson.E{Key: "deaths", Value: bson.D{{Key: "$cond", Value: bson.A{renewed, 0, bson.D{{Key: "$ifNull", Value: bson.A{"$deaths", 0}}}}}}}
 	result, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.leaseID()}, reconciling.FreeFor(s.holder)},
-		bson.A{bson.D{{Key: "$set", Value: reconciling.Take(s.holder, lasts)}}})
+		bson.A{bson.D{{Key: "$set", Value: append(reconciling.Take(s.holder, lasts), deaths)}}})
 	if err != nil {
 		return false, mongox.Explain(ctx, err)
 	}
@@ -109,6 +113,43 @@ func (s *Store) Release(ctx context.Context) error {
 		return fmt.Errorf("give the lease back: %w", mongox.Explain(ctx, err))
 	}
 	return nil
+}
+
+// firstRetry and lastRetry bound the waits after the deaths of reconcilers in a row.
+const firstRetry, lastRetry = time.Second, leaseLasts
+
+// Abandon ends the lease if one of the dead processes holds it, and returns how many leases
+// have ended. A request of the dead process that is still in flight matches nothing after
+// another process has taken the lease. Before that, it can take the lease again: then the lease
+// lasts as it would have without Abandon.
+//
+// The lease is free soon, and later after each further death in a row: a pass over the dead
+// letters that ends its process again and again leaves it time for other work. It is free no
+// later than if it had expired.
+func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err error) {
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
+	defer cancel()
+	held := bson.D{{Key: "_id", Value: s.leaseID()}, {Key: "holder", Value: bson.D{{Key: "$in", Value: dead}}}, reconciling.Alive()}
+	var last struct {
+		Deaths int `bson:"deaths"`
+	}
+	err = s.collection.FindOne(ctx, held).Decode(&last)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the lease of a dead reconciler: %w", mongox.Explain(ctx, err))
+	}
+	soon := reconciling.Release(backoff.After(firstRetry, lastRetry, last.Deaths+1))
+	result, err := s.collection.UpdateOne(ctx, held, bson.A{bson.D{{Key: "$set", Value: bson.D{
+		{Key: "holder", Value: mongox.Literal("")},
+		{Key: soon.Key, Value: bson.D{{Key: "$min", Value: bson.A{"$" + soon.Key, soon.Value}}}},
+		{Key: "deaths", Value: mongox.Literal(last.Deaths + 1)},
+	}}}})
+	if err != nil {
+		return 0, fmt.Errorf("end the lease of a dead reconciler: %w", mongox.Explain(ctx, err))
+	}
+	return int(result.MatchedCount), nil
 }
 
 // record is the stored form of a [Record].

@@ -3,8 +3,10 @@ package reconcile_test
 import (
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
@@ -41,4 +43,76 @@ func TestLeaseIsHeldAgainAfterItWasDeleted(t *testing.T) {
 	if !hold() {
 		t.Error("the lease is not held after its document was deleted")
 	}
+}
+
+// of returns the store of a process.
+func of(c mongox.Collection, holder string) *reconcile.Store {
+	return reconcile.NewStore(c, "shop", holder)
+}
+
+func hold(t *testing.T, s *reconcile.Store, want bool) {
+	t.Helper()
+	if held, err := s.Hold(t.Context(), time.Minute); err != nil || held != want {
+		t.Errorf("the lease is held: %t, want %t: %v", held, want, err)
+	}
+}
+
+func abandon(t *testing.T, s *reconcile.Store, want int) {
+	t.Helper()
+	if ended, err := s.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil || ended != want {
+		t.Errorf("%d leases ended, not %d: %v", ended, want, err)
+	}
+}
+
+// Another process takes the lease of a dead one soon. After that, requests of the dead process
+// change nothing, and the lease of the living process lasts.
+func TestLeaseOfADeadReconcilerEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := server.Collection(reconcile.In(server.Database(t)))
+		dead, living := of(c, "$dead"), of(c, "living")
+		abandon(t, living, 0)
+		hold(t, dead, true)
+		hold(t, living, false)
+		abandon(t, living, 1)
+		abandon(t, living, 0)
+		hold(t, dead, false)
+		pass(time.Second)
+		hold(t, living, true)
+		abandon(t, living, 0)
+		hold(t, dead, false)
+		if err := dead.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		pass(59 * time.Second)
+		hold(t, of(c, "third"), false)
+	})
+}
+
+// A lease whose holders die again and again is free later each time, but no later than if it
+// had expired. After a holder has renewed it, the waits start again.
+func TestLeaseWhoseHoldersDieIsFreeLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := server.Collection(reconcile.In(server.Database(t)))
+		s := of(c, "$dead")
+		hold(t, s, true)
+		die := func(limit time.Duration) {
+			t.Helper()
+			abandon(t, s, 1)
+			pass(limit/2 - time.Millisecond)
+			hold(t, s, false)
+			pass(limit/2 + time.Millisecond)
+			hold(t, s, true)
+		}
+		for _, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			die(limit)
+		}
+		hold(t, s, true)
+		die(time.Second)
+		pass(time.Minute - 200*time.Millisecond)
+		abandon(t, s, 1)
+		pass(200 * time.Millisecond)
+		hold(t, s, true)
+	})
 }
