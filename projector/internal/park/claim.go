@@ -17,8 +17,8 @@ import (
 )
 
 // ErrClaimLost is returned if this process must no longer resume the aggregate: another
-// process has claimed the marker after this claim expired, the aggregate was parked for
-// another reason, or the marker is gone.
+// process has claimed the marker after this claim expired, a process that took this one for
+// dead has ended the claim, the aggregate was parked for another reason, or the marker is gone.
 var ErrClaimLost = errors.New("the parked aggregate is no longer claimed")
 
 // requestTimeout bounds one request about a claim.
@@ -35,6 +35,24 @@ const clocksApart = 5 * time.Minute
 // farAhead is later than any process postpones an attempt to resume an aggregate. A marker
 // with a later time was written by a process whose clock was ahead, so it is due.
 const farAhead = 2 * time.Hour
+
+// claimer is the process of a claim.
+type claimer struct {
+	Claim   bson.ObjectID `bson:"claim"`
+	Process string        `bson:"process"`
+}
+
+// unclaimed are the fields of a marker that its process removes with its claim.
+var unclaimed = []string{fieldClaim, fieldClaimer, fieldDeaths}
+
+// unsetAttempts returns the fields that only a marker that resumes has, to remove them.
+func unsetAttempts() bson.D {
+	unset := bson.D{{Key: fieldRetryAt, Value: ""}, {Key: fieldAttempts, Value: ""}}
+	for _, field := range unclaimed {
+		unset = append(unset, bson.E{Key: field, Value: ""})
+	}
+	return unset
+}
 
 // claimedKey is the key of a claimed marker.
 func claimedKey(c *model.Claimed) key {
@@ -71,10 +89,11 @@ func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, 
 		return model.Claimed{}, false, nil
 	}
 	claim, now := bson.NewObjectID(), time.Now()
-	m, err := s.claim(ctx, bson.E{Key: "$lte", Value: now.Add(clocksApart)}, claims.Free(), served, claims.Take(claim, lasts))
+	take := append(claims.Take(claim, lasts), bson.E{Key: fieldClaimer, Value: mongox.Literal(claimer{claim, s.options.Process})})
+	m, err := s.claim(ctx, bson.E{Key: "$lte", Value: now.Add(clocksApart)}, claims.Free(), served, take)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		late := bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldRetryAt, mongox.FromNow(farAhead)}}}}
-		m, err = s.claim(ctx, bson.E{Key: "$gt", Value: now.Add(farAhead - clocksApart)}, late, served, claims.Take(claim, lasts))
+		m, err = s.claim(ctx, bson.E{Key: "$gt", Value: now.Add(farAhead - clocksApart)}, late, served, take)
 	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return model.Claimed{}, false, nil
@@ -100,9 +119,10 @@ func (s *Store) claim(ctx context.Context, near, due bson.E, served bson.A, take
 }
 
 // Extend extends the claim by another lease and returns the marker's head, which may have
-// risen. It returns [ErrClaimLost] if the claim is lost.
+// risen. Extend is called after progress, so it ends a series of deaths. It returns
+// [ErrClaimLost] if the claim is lost.
 func (s *Store) Extend(ctx context.Context, c model.Claimed, lasts time.Duration) (head int64, err error) {
-	return s.change(ctx, c, bson.D{claims.Renew(lasts)})
+	return s.change(ctx, c, bson.D{claims.Renew(lasts)}, fieldDeaths)
 }
 
 // Finish deletes the marker of an aggregate whose read model has the given watermark. If
@@ -139,14 +159,54 @@ func (s *Store) Postpone(ctx context.Context, c model.Claimed, f model.Failure) 
 		{Key: fieldEventID, Value: mongox.Literal(f.EventID)},
 		{Key: fieldAttempts, Value: mongox.Literal(f.Attempts)},
 		claims.Release(s.retryAfter(f.Attempts, f.Seldom)),
-	}, fieldClaim)
+	}, unclaimed...)
 	return err
 }
 
 // Return releases a marker unchanged. After the delay, any process can claim it.
 func (s *Store) Return(ctx context.Context, c model.Claimed, delay time.Duration) error {
-	_, err := s.change(ctx, c, bson.D{claims.Release(delay)}, fieldClaim)
+	_, err := s.change(ctx, c, bson.D{claims.Release(delay)}, unclaimed...)
 	return err
+}
+
+// Abandon ends the claims of dead processes, and returns how many. Requests of such a claim
+// that are still in flight match nothing.
+//
+// The marker is due soon, and later after each further death in a row: an aggregate whose
+// replay ends its process again and again leaves it time for other work. It is due no later
+// than if the claim had expired.
+func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err error) {
+	type abandoned struct {
+		ID      key     `bson:"_id"`
+		Claimer claimer `bson:"claimer"`
+		Deaths  int     `bson:"deaths"`
+	}
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
+	defer cancel()
+	found, err := mongox.All[abandoned](ctx)(s.collection.Find(ctx, bson.D{{Key: fieldClaimerProcess, Value: bson.D{{Key: "$in", Value: dead}}}}))
+	if err != nil {
+		return 0, fmt.Errorf("find the claims of dead processes: %w", mongox.Explain(ctx, err))
+	}
+	for _, m := range found {
+		soon := claims.Release(s.retryAfter(m.Deaths, false))
+		result, err := s.collection.UpdateOne(ctx, bson.D{{Key: fieldID, Value: m.ID}, {Key: fieldClaim, Value: m.Claimer.Claim}}, bson.A{
+			bson.D{{Key: "$set", Value: bson.D{
+				{Key: soon.Key, Value: bson.D{{Key: "$min", Value: bson.A{"$" + fieldRetryAt, soon.Value}}}},
+				{Key: fieldDeaths, Value: mongox.Literal(m.Deaths + 1)},
+			}}},
+			bson.D{{Key: "$unset", Value: bson.A{fieldClaim, fieldClaimer}}},
+		})
+		if err != nil {
+			return ended, fmt.Errorf("end the claim of a dead process on %s in %s: %w", m.ID.AggregateID, m.ID.Projection, mongox.Explain(ctx, err))
+		}
+		if result.MatchedCount == 0 {
+			continue // an older version has replaced or removed the claim
+		}
+		ended++
+		s.options.Logger.Info().Str("projection", m.ID.Projection).Str("aggregateId", m.ID.AggregateID).Str("pod", m.Claimer.Process).
+			Int("deaths", m.Deaths+1).Msg("projector died while it resumed a parked aggregate; retrying")
+	}
+	return ended, nil
 }
 
 // change updates a claimed marker and returns its head.
@@ -186,8 +246,13 @@ func (s *Store) retryAfter(attempts int, seldom bool) time.Duration {
 	return backoff.After(s.options.FirstRetry, limit, attempts+1)
 }
 
-// Prepare creates the index of the collection of markers that finds due ones. It does not
-// contain permanent markers.
+// Prepare creates the indexes of the collection of markers: one finds due markers and does not
+// contain permanent ones, the other finds the claims of a process.
 func Prepare(ctx context.Context, markers *mongo.Collection) error {
-	return mongox.CreateIndex(ctx, markers, bson.D{{Key: fieldRetryAt, Value: 1}}, bson.E{Key: "sparse", Value: true})
+	for _, field := range []string{fieldRetryAt, fieldClaimerProcess} {
+		if err := mongox.CreateIndex(ctx, markers, bson.D{{Key: field, Value: 1}}, bson.E{Key: "sparse", Value: true}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -37,7 +37,7 @@ func (s *Store) Discard(ctx context.Context, markers []Listed, d Discard) (int64
 		d.Why = clip(d.Why)
 		writes[i] = mongo.NewUpdateOneModel().SetFilter(unchanged(&markers[i])).SetUpdate(bson.D{
 			{Key: "$set", Value: bson.D{{Key: fieldDiscarded, Value: d}}},
-			{Key: "$unset", Value: bson.D{{Key: fieldRetryAt, Value: ""}, {Key: fieldAttempts, Value: ""}, {Key: fieldClaim, Value: ""}}},
+			{Key: "$unset", Value: unsetAttempts()},
 		})
 	}
 	return s.changeListed(ctx, "discard", writes)

@@ -29,6 +29,13 @@
 // that the read model has passed the event at which the aggregate is parked, the marker is
 // due immediately.
 //
+// # Dead processes
+//
+// A claim names its process. A process that knows that another one is dead ends the claims of
+// the dead one by Abandon. If a process is taken for dead by mistake, two processes can replay
+// the same aggregate for a while, as after the expiry of a claim. The watermark guards their
+// writes, and only the process with the claim changes the marker.
+//
 // # Permanent reasons
 //
 // An operator corrects the reason of the failure, and requests a retry. Retry gives the

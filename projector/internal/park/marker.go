@@ -102,7 +102,7 @@ func (s *Store) content(m *model.Marker, now time.Time) (set, unset bson.D) {
 		}
 		return append(set, bson.E{Key: fieldRetryAt, Value: now.Add(s.retryAfter(attempts, m.Seldom))}, bson.E{Key: fieldAttempts, Value: attempts}), nil
 	}
-	return set, bson.D{{Key: fieldRetryAt, Value: ""}, {Key: fieldAttempts, Value: ""}, {Key: fieldClaim, Value: ""}}
+	return set, unsetAttempts()
 }
 
 // Advance records that the events of parked aggregates up to their heads are acknowledged

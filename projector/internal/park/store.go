@@ -62,8 +62,15 @@ const (
 	fieldRetryAt = "retryAt"
 	// fieldAttempts counts the attempts to resume the aggregate without progress.
 	fieldAttempts = "attempts"
-	// fieldClaim identifies the process that resumes the aggregate, until retryAt.
+	// fieldClaim identifies the attempt of a process to resume the aggregate, until retryAt.
 	fieldClaim = "claim"
+	// fieldClaimer names the process of a claim. It repeats the claim, because an older version
+	// sets and removes the claim alone.
+	fieldClaimer        = "claimer"
+	fieldClaimerProcess = "claimer.process"
+	// fieldDeaths counts the processes in a row that have died while they resumed the
+	// aggregate.
+	fieldDeaths = "deaths"
 )
 
 // maxKeys bounds the keys of one request.
@@ -95,6 +102,9 @@ type Options struct {
 	// wait doubles with each attempt, up to MaxRetry, or up to an hour if the reason mostly
 	// ends only when somebody acts. The defaults are 1 s and 1 m.
 	FirstRetry, MaxRetry time.Duration
+	// Process is the unique name of this process. If it dies, [Store.Abandon] finds its claims
+	// by it. Only a process that claims markers needs one.
+	Process string
 }
 
 // Store is the list of parked aggregates. It is safe for concurrent use.
