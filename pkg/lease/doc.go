@@ -53,7 +53,7 @@
 //	the registration of a pod            until                         the trust: without it, the pod settles
 //	  (projectors)                                                       nothing
 //	the reconciler (reconciliations)     until, holder                 nothing: each step repeats without harm
-//	a parked aggregate (parked)          retryAt, claim                the id of the claim, and the watermark
+//	a parked aggregate (parked)          retryAt, claim, claimer       the id of the claim, and the watermark
 //	the sessions for transactions        renewedAt ([Trust] alone)     the trust: without it, the process renews
 //	  (transaction_sessions)                                             before it begins a transaction
 //

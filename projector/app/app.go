@@ -248,7 +248,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Dead: p.dead, Logger: p.logger})
-	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
+	parked := park.NewStore(park.In(s.State), park.Options{Process: pod, Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.Events, c.Fields, p.logger)
 	if err != nil {
 		return nil, nil, err
@@ -275,8 +275,8 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		session: sessionEngine(eng, &c),
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
-	past := p.newHistory(s, pod, registry, newTargets(eng, parked, s.ReadModels, p.projections))
-	past.pausing, past.parked = pausing, parked
+	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections))
+	past.pausing = pausing
 	resumer := resume.New(resume.Options{Claims: parked, Engine: eng, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -58,6 +59,8 @@ type history struct {
 	// pausing reports whether the projectors of the pipeline are paused.
 	pausing *pause.Switch
 	parked  *park.Store
+	// records has the lease of the reconciler.
+	records *reconcile.Store
 }
 
 // parkedKinds returns the kinds of parked aggregates of the pipeline, as this process has
@@ -83,9 +86,10 @@ func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Regist
 }
 
 // newHistory makes the parts that follow the catalog.
-func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generation.Registry, t *targets) *history {
+func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generation.Registry, parked *park.Store, t *targets) *history {
 	h := &history{
-		pod: pod, registry: registry,
+		pod: pod, registry: registry, parked: parked,
+		records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), pod),
 		catalog:  generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), p.config.Pipeline().String()),
 		findings: verify.NewFindingStore(s.State),
 	}

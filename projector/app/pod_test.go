@@ -102,7 +102,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	if pod.reader, err = event.NewReader(p.config.Fields); err != nil {
 		t.Fatal(err)
 	}
-	pod.history = p.newHistory(s, name, registry, newTargets(pod.engine, parked, s.ReadModels, projections))
+	pod.history = p.newHistory(s, name, registry, parked, newTargets(pod.engine, parked, s.ReadModels, projections))
 	workers, err := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(refold.Activity))
 	if err != nil {
 		t.Fatal(err)

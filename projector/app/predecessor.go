@@ -18,13 +18,16 @@ func (p *Projector) predecessors(pod string) []string {
 }
 
 // succeed ends what dead projectors of this host hold: their registrations, the coordination of
-// rebuilds, and the claims of jobs. Then any process can continue their work.
+// rebuilds, the lease of the reconciler, and their claims of jobs and of parked aggregates. Then
+// any process can continue their work. The writer ends their transactions.
 func (p *Projector) succeed(ctx context.Context, h *history) error {
 	if len(p.dead) == 0 {
 		return nil
 	}
 	leases := 0
-	for _, abandon := range []func(context.Context, []string) (int, error){h.registry.Abandon, h.catalog.Abandon, h.jobs.Abandon} {
+	for _, abandon := range []func(context.Context, []string) (int, error){
+		h.registry.Abandon, h.catalog.Abandon, h.jobs.Abandon, h.records.Abandon, h.parked.Abandon,
+	} {
 		held, err := abandon(ctx, p.dead)
 		if err != nil {
 			return fmt.Errorf("succeed dead projectors of this host: %w", err)

@@ -48,7 +48,7 @@ func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine,
 	interval := time.Duration(p.config.History.Reconcile)
 	return reconcile.New(reconcile.Options{
 		Interval: interval,
-		Records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), h.pod),
+		Records:  h.records,
 		Sweeps: sweeps{
 			jobs: h.jobs, who: "reconciler on " + h.pod, grace: min(sweepGrace, interval),
 			content: reconcilesContent(p.config),
