@@ -144,3 +144,50 @@ func forbiddenEventStoreEndsTheProjector(t *testing.T) {
 	s.load(0)
 	s.invariants()
 }
+
+// A projector that is killed while it resumes a parked aggregate, and starts again on its host,
+// resumes the aggregate soon. It also takes the lease of the reconciler at once. Without that,
+// both would last for a minute.
+func TestProjectorThatRestartsResumesItsParkedAggregateAtOnce(t *testing.T) {
+	needsProcesses(t)
+	t.Parallel()
+	s := newDrafts(t)
+	s.env["projector-0"] = []string{"PENSTOCK_RUN_DIRECTORY=" + t.TempDir(), "PENSTOCK_GAP_TIMEOUT=1s"}
+	store := capability[writeHolder](s.scenario, "hold writes back")
+	s.start(1, 1)
+	s.event("late", 2, "Counted")
+	s.await("an aggregate that lacks its first event", func() bool { return s.parked() == 1 })
+	type lease struct {
+		Holder string
+		Until  time.Time
+	}
+	var before, after lease
+	reconciler := func(l *lease) bool {
+		err := s.state.Collection("reconciliations").FindOne(t.Context(), bson.D{{Key: "holder", Value: bson.D{{Key: "$gt", Value: ""}}}}).Decode(l)
+		return err == nil
+	}
+	s.await("a reconciler", func() bool { return reconciler(&before) })
+	// The projector deletes the marker after it has resumed the aggregate.
+	store.HoldWrites("delete", "parked", 1)
+	s.event("late", 1, "Opened")
+	s.await("the aggregate is being resumed", func() bool { return store.WritesToHold() == 0 })
+	s.projectors()[0].Kill()
+	killed := time.Now()
+	reconciler(&before)
+	s.startProjector(0)
+	s.await("the aggregate is not parked", func() bool { return s.parked() == 0 })
+	resumed := time.Since(killed)
+	s.await("another reconciler", func() bool { return reconciler(&after) && after.Holder != before.Holder })
+	t.Logf("after the kill, the aggregate was resumed in %v, and another projector has reconciled in %v", resumed, time.Since(killed))
+	if claim := 30 * time.Second; resumed > claim {
+		t.Error("the claim of the killed projector was not ended at once")
+	}
+	if time.Now().After(before.Until) {
+		t.Error("the lease of the killed reconciler was not ended at once")
+	}
+	// The server carries out the late delete of the killed projector.
+	store.HealStore()
+	if !s.opened("late") {
+		t.Error("the aggregate has no read model")
+	}
+}
