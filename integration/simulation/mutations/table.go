@@ -221,14 +221,14 @@ var Table = []Mutation{
 	{
 		Name: "an update does not compare the watermark",
 		File: "projector/internal/readmodel/guard.go",
-		Old:  "string(fieldID, u.AggregateID).int(model.FieldLastEventID, watermark).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
-		New:  "string(fieldID, u.AggregateID).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
+		Old:  "func updateGuard(o *model.Write) bson.Raw {\n",
+		New:  "func updateGuard(o *model.Write) bson.Raw {\n\tif o.From > 0 {\n\t\treturn build(104).string(fieldID, o.AggregateID).ofGeneration(o.Later()).raw()\n\t}\n",
 	},
 	{
 		Name:  "an update does not compare the generation",
 		File:  "projector/internal/readmodel/guard.go",
-		Old:   "int(model.FieldLastEventID, watermark).ofGeneration(u.Later()).raw()\n}\n\n// outdated",
-		New:   "int(model.FieldLastEventID, watermark).raw()\n}\n\n// outdated",
+		Old:   "func updateGuard(o *model.Write) bson.Raw {\n",
+		New:   "func updateGuard(o *model.Write) bson.Raw {\n\tif o.From > 0 {\n\t\treturn build(104).string(fieldID, o.AggregateID).int(model.FieldLastEventID, o.From).raw()\n\t}\n",
 		Seeds: 80,
 	},
 	{
