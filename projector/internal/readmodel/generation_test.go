@@ -79,7 +79,11 @@ func testGenerations(t *testing.T, db database) {
 		t.Errorf("the older generation loads %+v", state)
 	}
 	s.apply(t, model.Stale, create(of("newer", 1), 0, 5, nil))
-	s.apply(t, model.Stale, model.Write{Unit: of("newer", 1), Kind: model.Update, From: 3, To: 5, Update: rawOf(t, `{"$set":{"a":2}}`)})
+	for _, exact := range []bool{false, true} {
+		s.apply(t, model.Stale, model.Write{
+			Unit: of("newer", 1), Kind: model.Update, From: 5, To: 6, UpdatedAt: load(of("newer", 2)).UpdatedAt, Exact: exact, Update: rawOf(t, `{"$set":{"a":2}}`),
+		})
+	}
 	s.apply(t, model.Stale, model.Write{Unit: of("newer", 1), Kind: model.Delete, From: 5, To: 6})
 	s.apply(t, model.Applied, model.Write{Unit: of("newer", 1), Kind: model.Erase, From: 6, To: 9})
 	if raw := s.expect(t, of("newer", 2), 5, `{"a":1}`); raw.Lookup(model.FieldLastGeneration).AsInt64() != 2 {
