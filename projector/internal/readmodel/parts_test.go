@@ -268,3 +268,25 @@ func TestUniqueIndexOfAView(t *testing.T) {
 		t.Errorf("%d documents", len(now.documents))
 	}
 }
+
+// TestPartTakesUniqueValueAlong checks that a part can move to another document with a value
+// that is unique in the collection.
+func TestPartTakesUniqueValueAlong(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	if _, err := database.Collection("sums").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "max", Value: 1}}, Options: options.Index().SetUnique(true)}); err != nil {
+		t.Fatal(err)
+	}
+	s := newTestStore(t, onMongo(database))
+	s.put(t, viewUnit("least"), 1, partWith("x", to("k", 1)))
+	s.put(t, viewUnit("greatest"), 1, partWith("x", to("z", 2)))
+	s.put(t, viewUnit("moves"), 1, partWith("x", to("l", 10)))
+	// The sort order of the two documents has no effect, nor whether one of them has other parts.
+	for i, key := range []string{"k", "z", "k", "l", "a"} {
+		s.put(t, viewUnit("moves"), int64(2+i), partWith("x", to(key, 10)))
+	}
+	now := expectWhole(t, onMongo(database), viewUnit(""))
+	now.expectDocument(t, "a", `{"sum":10,"max":10,"notes":{"moves":"x"}}`)
+	now.expectDocument(t, "k", `{"sum":1,"max":1,"notes":{"least":"x"}}`)
+	now.expectDocument(t, "z", `{"sum":2,"max":2,"notes":{"greatest":"x"}}`)
+}

@@ -220,7 +220,7 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 func (v *viewTransaction) store(ctx context.Context, changes map[string]*viewChange) error {
 	var inserts, removals []bson.Raw
 	var replacements []update
-	for _, key := range slices.Sorted(maps.Keys(changes)) {
+	for _, key := range inStoreOrder(changes) {
 		c := changes[key]
 		if c.next == nil {
 			if c.stored.raw != nil {
@@ -238,13 +238,13 @@ func (v *viewTransaction) store(ctx context.Context, changes map[string]*viewCha
 			replacements = append(replacements, update{filter: asFound(key, c.stored.raw), change: document, whole: true})
 		}
 	}
-	if len(replacements) > 0 {
-		if matched, err := v.db.update(ctx, v.unit.Collection, replacements); err != nil || matched != len(replacements) {
+	if len(removals) > 0 {
+		if removed, err := v.db.remove(ctx, v.unit.Collection, removals); err != nil || removed != len(removals) {
 			return cmp.Or(err, errOvertaken)
 		}
 	}
-	if len(removals) > 0 {
-		if removed, err := v.db.remove(ctx, v.unit.Collection, removals); err != nil || removed != len(removals) {
+	if len(replacements) > 0 {
+		if matched, err := v.db.update(ctx, v.unit.Collection, replacements); err != nil || matched != len(replacements) {
 			return cmp.Or(err, errOvertaken)
 		}
 	}
@@ -255,6 +255,28 @@ func (v *viewTransaction) store(ctx context.Context, changes map[string]*viewCha
 		return v.db.insert(ctx, v.unit.Collection, inserts)
 	}
 	return nil
+}
+
+// inStoreOrder sorts keys: documents that only lose parts come first. A part that moves can
+// bring a value that is unique in the collection. MongoDB compares each write with the other
+// documents at once, also in a transaction. So the old document must give the value up before
+// the new one gets it.
+func inStoreOrder(changes map[string]*viewChange) []string {
+	keys := slices.Sorted(maps.Keys(changes))
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(changes[a].gains(), changes[b].gains()) })
+	return keys
+}
+
+// gains is 0 if all parts that change leave the document, 2 if all of them join it, and 1
+// otherwise.
+func (c *viewChange) gains() int {
+	switch {
+	case !slices.ContainsFunc(c.parts, func(p model.PartChange) bool { return p.After != nil }):
+		return 0
+	case c.left:
+		return 1
+	}
+	return 2
 }
 
 // notPromoted makes sure that an insert does not create the collection anew after a promotion
