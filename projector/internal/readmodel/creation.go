@@ -170,7 +170,11 @@ func sideKeyIn(document bson.Raw) (key sideKey) {
 	return key
 }
 
-// sideWatermarks reads the side watermarks of units; 0 for a unit without one.
+// unreadable is the watermark of a record that the engine has not written.
+const unreadable = -1
+
+// sideWatermarks reads the side watermarks of units; 0 for a unit without one, and unreadable
+// for one that is none of Penstock's. That one must not keep the others from being read.
 func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[sideKey]int64, error) {
 	found, err := db.find(ctx, watermarksCollection, bySideID(keys), watermarkOnly, len(keys))
 	if err != nil {
@@ -181,7 +185,7 @@ func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[s
 		key := sideKeyIn(document)
 		watermark, ok := watermarkOf(document)
 		if !ok {
-			return nil, fmt.Errorf("watermark of %s in %s has no %s", key.aggregateID, key.projection, model.FieldLastEventID)
+			watermark = unreadable
 		}
 		watermarks[key] = watermark
 	}

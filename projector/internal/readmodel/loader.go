@@ -274,6 +274,8 @@ func (l *Loader) sides(ctx context.Context, keys []model.Unit, indexes []int, an
 			answers[i].Unavailable = fmt.Errorf("load watermarks: %w", mongox.Explain(ctx, err))
 			continue
 		}
-		answers[i].Watermark = watermarks[sideKeyOf(&keys[i])]
+		if answers[i].Watermark = watermarks[sideKeyOf(&keys[i])]; answers[i].Watermark == unreadable {
+			answers[i] = model.State{Err: errNoRecord}
+		}
 	}
 }

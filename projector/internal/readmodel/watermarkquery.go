@@ -39,7 +39,7 @@ func watermarks(ctx context.Context, db database, units []model.Unit) ([]int64, 
 	}
 	found := make([]int64, len(units))
 	for i := range units {
-		found[i] = sides[sideKeyOf(&units[i])]
+		found[i] = max(0, sides[sideKeyOf(&units[i])])
 	}
 	fields, err := bson.Marshal(bson.D{{Key: model.FieldLastEventID, Value: 1}, {Key: model.FieldLastGeneration, Value: 1}})
 	if err != nil {
