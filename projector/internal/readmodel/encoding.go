@@ -183,7 +183,13 @@ var watermarkOnly = build(96).int(model.FieldParts, 1).int(model.FieldLastEventI
 
 // watermarkOf reads lastEventId of any numeric type.
 func watermarkOf(document bson.Raw) (int64, bool) {
-	v, err := document.LookupErr(model.FieldLastEventID)
+	return wholeNumber(document, model.FieldLastEventID)
+}
+
+// wholeNumber reads a whole number of any numeric type, from 0. Shells and imports change the
+// types of numbers.
+func wholeNumber(document bson.Raw, field string) (int64, bool) {
+	v, err := document.LookupErr(field)
 	if err != nil {
 		return 0, false
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 // errNoRecord says that the engine has not written the side watermark of a unit with Parts.
-var errNoRecord = errors.New("the watermark has no valid " + model.FieldLastEventID + ", or its " + fieldPart + " is no document: it is not a watermark of Penstock")
+var errNoRecord = errors.New("the record in collection " + watermarksCollection + " has no valid " + model.FieldLastEventID + ", or its " + fieldPart + " is no document: it is not one of Penstock")
 
 // recordWithoutPart projects the state of a unit with Parts, without its part.
 var recordWithoutPart = build(48).int(model.FieldLastEventID, 1).int(fieldUpdatedAt, 1).raw()

@@ -25,13 +25,13 @@ func TestViewDocumentsAreComparedAndRepaired(t *testing.T) {
 			db, d := onMongo(database), NewViewDocuments(database)
 			s := newTestStore(t, db)
 			unit := func(aggregate string) model.Unit { u := viewUnit(aggregate); u.Generation = generation; return u }
-			keys := []string{"changed", "foreign", "gone", "more", "right"}
+			keys := []string{"changed", "foreign", "gone", "more", "narrow", "right"}
 			for i, key := range keys {
 				s.put(t, unit(fmt.Sprint(i)), 1, partWith("x", to(key, 5), to("all", 1)))
 			}
 			documents := database.Collection("sums")
 			for key, change := range map[string]bson.D{
-				"changed": {{Key: "sum", Value: int64(6)}}, "more": {{Key: "parts", Value: int64(2)}}, "foreign": {{Key: model.FieldLastGeneration, Value: generation - 1}},
+				"changed": {{Key: "sum", Value: int64(6)}}, "more": {{Key: "parts", Value: int64(2)}}, "narrow": {{Key: "parts", Value: int32(1)}}, "foreign": {{Key: model.FieldLastGeneration, Value: generation - 1}},
 			} {
 				if r, err := documents.UpdateByID(t.Context(), key, bson.D{{Key: "$set", Value: change}}); err != nil || r.ModifiedCount != 1 {
 					t.Fatal(r, err)
@@ -42,7 +42,7 @@ func TestViewDocumentsAreComparedAndRepaired(t *testing.T) {
 			}
 			put(t, db, "sums", bson.D{{Key: "_id", Value: "stray"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "lastGeneration", Value: generation}, {Key: "parts", Value: int64(1)}})
 			before := updatedAtOf(t, db, "right")
-			for key, wrong := range map[string]bool{"changed": true, "foreign": true, "gone": true, "more": true, "stray": true, "right": false, "all": false, "never": false} {
+			for key, wrong := range map[string]bool{"changed": true, "foreign": true, "gone": true, "more": true, "narrow": true, "stray": true, "right": false, "all": false, "never": false} {
 				found, err := d.Compare(t.Context(), unit(""), sums{}, key)
 				if err != nil || (found.Foreign || !bytes.Equal(found.Stored, found.Whole)) != wrong {
 					t.Errorf("%s: %+v, %v", key, found, err)
@@ -54,7 +54,7 @@ func TestViewDocumentsAreComparedAndRepaired(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if now := expectWhole(t, db, unit("")); len(now.documents) != 6 {
+			if now := expectWhole(t, db, unit("")); len(now.documents) != 7 {
 				t.Errorf("%d documents", len(now.documents))
 			}
 			if after := updatedAtOf(t, db, "right"); after != before {

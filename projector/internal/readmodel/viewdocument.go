@@ -69,7 +69,7 @@ func viewDocumentOf(raw bson.Raw, u *model.Unit) viewDocument {
 // partsOf reads the number of parts of a view document. It is false for all documents that
 // are none.
 func partsOf(document bson.Raw) (int64, bool) {
-	n, ok := document.Lookup(model.FieldParts).Int64OK()
+	n, ok := wholeNumber(document, model.FieldParts)
 	return n, ok && n > 0 && document.Lookup(model.FieldLastUpdatedAt).Type == bson.TypeDateTime
 }
 
@@ -133,12 +133,14 @@ func (v *viewTransaction) whole(ctx context.Context, keys []string) (map[string]
 			return errTooMuch
 		}
 		id := sideKeyIn(record).aggregateID
-		state := stateOfRecord(record)
-		if state.Err != nil {
-			return fmt.Errorf("part of %s in %s: %w", id, v.unit.Projection, state.Err)
+		// A record whose watermark somebody has changed parks its own aggregate. It must not
+		// keep the others from their document, for which only the part matters.
+		document, ok := record.Lookup(fieldPart).DocumentOK()
+		if !ok {
+			return fmt.Errorf("part of %s in %s: %w", id, v.unit.Projection, errNoRecord)
 		}
 		// The record is not valid any more when the next one is read.
-		for key, part := range v.view.Split(slices.Clone(state.Document)) {
+		for key, part := range v.view.Split(slices.Clone(document)) {
 			fold := folds[key]
 			if fold == nil {
 				continue
