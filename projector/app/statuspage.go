@@ -192,7 +192,7 @@ func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {
 		Verdict:  h.Verdict,
 		Tables: []statuspage.Source{
 			{
-				Name: "Projections", Columns: []string{"projection", "state", "live generation", "building", "verified through"},
+				Name: "Projections", Columns: []string{"projection", "state", "live generation", "building", "complete through"},
 				Empty: "There is no projection in the catalog.", Rows: state.rows(state.generations),
 			},
 			{

@@ -294,7 +294,7 @@ func (p printer) pipeline(s pipelineStatus, now time.Time) {
 			text += fmt.Sprintf(", generation %d in %s", q.Live.Generation, q.Live.Collection)
 		}
 		if q.VerifiedThrough != nil {
-			text += fmt.Sprintf(", verified through %s", cli.Time(*q.VerifiedThrough))
+			text += fmt.Sprintf(", complete through %s", cli.Time(*q.VerifiedThrough))
 		}
 		if b := q.Building; b != nil {
 			text += fmt.Sprintf("; generation %d is %s", b.Generation, b.State)
