@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -41,8 +40,6 @@ type Options struct {
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 	Log        zerolog.Logger
-	// Attempt bounds one request to the store or the event store; default 10 s.
-	Attempt time.Duration
 }
 
 // ErrContended says that the writes of some aggregates repeatedly conflicted with other
@@ -62,7 +59,6 @@ type Engine struct {
 	judge     Judge
 	metrics   *metrics
 	log       zerolog.Logger
-	timeout   time.Duration
 
 	pauseLocks pauseLocks
 	// swelling holds a token while a track folds and writes documents that grow far beyond
@@ -98,7 +94,6 @@ func New(o Options) (*Engine, error) {
 		judge:     o.Judge,
 		log:       o.Log,
 		swelling:  make(chan struct{}, 1),
-		timeout:   cmp.Or(o.Attempt, 10*time.Second),
 	}
 	if len(o.Targets) > 0 {
 		if err := e.Set(o.Targets); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -90,9 +91,12 @@ func (b *batch) load(ctx context.Context, units []*unit) []model.State {
 	return loaded
 }
 
+// attemptTime bounds one request to the store or the event store.
+const attemptTime = 10 * time.Second
+
 // oneAttempt bounds one request, without a deadline: see [mongox.Timeout].
 func (b *batch) oneAttempt(ctx context.Context) (context.Context, context.CancelFunc) {
-	return mongox.Timeout(ctx, b.timeout)
+	return mongox.Timeout(ctx, attemptTime)
 }
 
 // fail marks units as in trouble.
