@@ -353,7 +353,7 @@ func TestBuildWritesSmallGroupsWhileLiveEventsFlow(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores(histories(96, 1)...)
 	w.page = 100
-	workers := newWorkers(t, w, func(o *Options) { o.Pace = NewPace(PaceOptions{Live: alwaysLive{}, Rest: 0.001}) })
+	workers := newWorkers(t, w, func(o *Options) { o.Pace = NewPace(PaceOptions{Live: alwaysLive{}}) })
 	workers.groupHistories = 96
 	if err := workers.build(t.Context(), testJob, span{}, &saver{saves: -1}); err != nil {
 		t.Fatal(err)

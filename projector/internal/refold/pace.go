@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-// defaultRest is how long a worker rests after a page while live events flow, as a multiple
-// of the time for the page. With 3, the workers of a process use a quarter of the time.
-const defaultRest = 3
+// rest is how long a worker rests after a page while live events flow, as a multiple of the
+// time for the page. With 3, the workers of a process use a quarter of the time.
+const rest = 3
 
 // Live reports whether live events are being projected.
 type Live interface {
@@ -28,9 +28,6 @@ type PaceOptions struct {
 	Rate float64
 	// Live may be nil: then the workers never rest.
 	Live Live
-	// Rest is how long the workers rest while live events flow, as a multiple of the time
-	// that they work; default 3.
-	Rest float64
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 }
@@ -42,7 +39,6 @@ type PaceOptions struct {
 type Pace struct {
 	limiter *rate.Limiter
 	live    Live
-	rest    float64
 	waited  *prometheus.CounterVec
 	// turn is held by the one worker that works while live events flow.
 	turn chan struct{}
@@ -53,10 +49,7 @@ type Pace struct {
 
 // NewPace makes a pace.
 func NewPace(o PaceOptions) *Pace {
-	p := &Pace{live: o.Live, rest: o.Rest, turn: make(chan struct{}, 1), waited: newWaited(o.Registerer)}
-	if o.Rest == 0 {
-		p.rest = defaultRest
-	}
+	p := &Pace{live: o.Live, turn: make(chan struct{}, 1), waited: newWaited(o.Registerer)}
 	if o.Rate > 0 {
 		// A page may have more events than a low rate allows per second.
 		p.limiter = rate.NewLimiter(rate.Limit(o.Rate), max(int(o.Rate), 1))
@@ -100,7 +93,7 @@ func (p *Pace) Begin(ctx context.Context, events int) (end func(), err error) {
 	return sync.OnceFunc(func() {
 		now := time.Now()
 		p.mu.Lock()
-		p.resume = now.Add(time.Duration(float64(now.Sub(begun)) * p.rest))
+		p.resume = now.Add(rest * now.Sub(begun))
 		p.mu.Unlock()
 		<-p.turn
 	}), nil

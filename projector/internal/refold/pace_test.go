@@ -55,7 +55,7 @@ func TestPaceYieldsToLiveEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var activity Activity
-		p := NewPace(PaceOptions{Live: &activity, Rest: 3})
+		p := NewPace(PaceOptions{Live: &activity})
 		const page = 10 * time.Millisecond
 		// work returns how long workers work within some seconds, and how many of them
 		// work concurrently.
