@@ -80,7 +80,8 @@ func TestGroupsOfOneProcessDoNotConflict(t *testing.T) {
 		fake := newFakeDatabase(1)
 		fake.latency = time.Millisecond
 		db := &transactions{database: fake}
-		w := newWriter(db, WriterOptions{MaxOperations: 1, Parallel: 8})
+		w := newWriter(db, WriterOptions{Parallel: 8})
+		w.groups.maxItems = 1
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() { _ = w.Run(ctx) })
@@ -471,7 +472,8 @@ func (s *viewScenario) fail(err error) {
 // pod runs a process with two sessions, which may end early.
 func (s *viewScenario) pod() {
 	ctx, crash := context.WithCancelCause(context.Background())
-	w, l := newWriter(s.db, WriterOptions{MaxOperations: 3}), newLoader(s.db, LoaderOptions{})
+	w, l := newWriter(s.db, WriterOptions{}), newLoader(s.db, LoaderOptions{})
+	w.groups.maxItems = 3
 	var loops, sessions sync.WaitGroup
 	loops.Go(func() { _ = w.Run(ctx) })
 	loops.Go(func() { _ = l.Run(ctx) })

@@ -33,8 +33,6 @@ type WriterOptions struct {
 	// Window is how long an operation waits for others of its group; a single caller does
 	// not wait. Default 2 ms.
 	Window time.Duration
-	// MaxOperations bounds one group commit of a collection; default 1,000.
-	MaxOperations int
 	// Parallel bounds the running group commits of one collection; default 2.
 	Parallel int
 	// Registerer may be nil: no metrics then.
@@ -85,7 +83,7 @@ func newWriter(db database, o WriterOptions) *Writer {
 		size:     func(o model.Write) int { return len(o.Document) + len(o.Update) + 2*len(o.AggregateID) + 128 },
 		carryOut: w.commit,
 		window:   cmp.Or(o.Window, 2*time.Millisecond),
-		maxItems: cmp.Or(o.MaxOperations, 1000),
+		maxItems: 1000,
 		maxBytes: 8 << 20, // A single larger operation goes alone.
 		maxBusy:  cmp.Or(o.Parallel, 2),
 
