@@ -227,7 +227,7 @@ func TestNoPartIsChangedUnderTheNameBeforeAPromotion(t *testing.T) {
 	database := server.Database(t)
 	db := onMongo(database)
 	s := newTestStore(t, db)
-	building, live := secondOfView("a", "sums.generation-2"), secondOfView("a", "sums")
+	building, live := secondOfView("sums.generation-2"), secondOfView("sums")
 	s.put(t, building, 1, partWith("x", to("k", 1)))
 	if err := promote(t, database); err != nil {
 		t.Fatal(err)
@@ -257,24 +257,25 @@ func TestPromotionWaitsForPartsThatChange(t *testing.T) {
 	db := renamedAfterLook{onMongo(database), func() {
 		go func() { renamed <- promote(t, database) }()
 	}}
-	first := partWrite(secondOfView("a", "sums.generation-2"), model.State{}, 1, partWith("x", to("k", 1)))
+	first := partWrite(secondOfView("sums.generation-2"), model.State{}, 1, partWith("x", to("k", 1)))
 	first.Building = true
 	results, err := newTestStore(t, db).Write(t.Context(), []model.Write{first})
 	if err := errors.Join(err, <-renamed); err != nil || results[0].Status != model.Applied {
 		t.Fatalf("%+v, %v", results, err)
 	}
-	expectWhole(t, onMongo(database), secondOfView("a", "sums")).expectDocument(t, "k", `{"sum":1,"max":1,"notes":{"a":"x"}}`)
+	expectWhole(t, onMongo(database), secondOfView("sums")).expectDocument(t, "k", `{"sum":1,"max":1,"notes":{"a":"x"}}`)
 }
 
 // secondOfView is a unit of the second generation of the view.
-func secondOfView(aggregate, collection string) model.Unit {
-	u := viewUnit(aggregate)
+func secondOfView(collection string) model.Unit {
+	u := viewUnit("a")
 	u.Generation, u.Collection = 2, collection
 	return u
 }
 
 // promote renames the collection of the second generation.
 func promote(t *testing.T, db *mongo.Database) error {
+	t.Helper()
 	return db.Client().Database("admin").RunCommand(t.Context(), bson.D{
 		{Key: "renameCollection", Value: db.Name() + ".sums.generation-2"}, {Key: "to", Value: db.Name() + ".sums"},
 	}).Err()
