@@ -319,6 +319,32 @@ func TestPositionOfARangeIsNeverAheadOfItsWrites(t *testing.T) {
 	}
 }
 
+// TestBuildPassesOverNoFailedRequest lets each request of a build fail once. The build ends with
+// the error, or everything is written, and no saved position is ahead.
+func TestBuildPassesOverNoFailedRequest(t *testing.T) {
+	t.Parallel()
+	for nth, reached := 1, true; reached; nth++ {
+		w := newFakeStores(histories(10, 3)...)
+		workers := newWorkers(t, w)
+		workers.groupHistories = 2
+		sent := 0
+		w.hook = serial(func() error {
+			if sent++; sent == nth {
+				return errKilled
+			}
+			return nil
+		})
+		s := &checkedSaver{t: t, fakeStores: w}
+		err := workers.build(t.Context(), testJob, span{}, s)
+		if err == nil {
+			err = s.Save(t.Context(), marshal(t, eventstore.After(rawID("z"))), nil)
+		}
+		if reached = sent >= nth; !reached && err != nil {
+			t.Errorf("no request failed, and the build ends with %v", err)
+		}
+	}
+}
+
 // checkedSaver compares every saved position with the read models.
 type checkedSaver struct {
 	t          *testing.T
