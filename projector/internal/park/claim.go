@@ -204,7 +204,7 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err erro
 		}
 		ended++
 		s.options.Logger.Info().Str("projection", m.ID.Projection).Str("aggregateId", m.ID.AggregateID).Str("pod", m.Claimer.Process).
-			Int("deaths", m.Deaths+1).Msg("projector died while it resumed a parked aggregate; retrying")
+			Int("deaths", m.Deaths+1).Msg("process died while it resumed a parked aggregate; retrying")
 	}
 	return ended, nil
 }
