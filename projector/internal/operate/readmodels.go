@@ -3,12 +3,73 @@ package operate
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
+
+// checkReadModels fails if the read model of a live generation is not in the configured
+// database. A verification would report every read model as missing, and a repair would write
+// all of them into the wrong database. A projector records the owner of a collection there
+// before it writes the catalog.
+func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error {
+	owner, err := s.ownerOf(ctx, "read model", e.Live.Collection)
+	if err != nil {
+		return err
+	}
+	switch {
+	case owner == e.Pipeline:
+		return nil
+	case owner == "":
+		// The owner was deleted, or this is the wrong database. Documents decide.
+		err := s.ReadModels.Collection(e.Live.Collection).FindOne(ctx, bson.D{}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, mongo.ErrNoDocuments) {
+			return fmt.Errorf("read a document of collection %s: %w", e.Live.Collection, err)
+		}
+		return fmt.Errorf("%w: projection %s has its read models in collection %s, but database %s has neither an owner of this collection nor a document in it: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
+			errOtherReadModels, e.Name, e.Live.Collection, s.ReadModels.Name())
+	}
+	// A pipeline that adopts a projection while its collection changes owns the new collection,
+	// and the old one keeps its former owner.
+	switch declared, err := s.ownerOf(ctx, "projection", e.Name); {
+	case err != nil:
+		return err
+	case declared == e.Pipeline:
+		return nil
+	}
+	return fmt.Errorf("%w: collection %s in database %s belongs to the pipeline %s, and projection %s to the pipeline %s: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
+		errOtherReadModels, e.Live.Collection, s.ReadModels.Name(), owner, e.Name, e.Pipeline)
+}
+
+// errOtherReadModels says that the configured database is not that of the read models.
+var errOtherReadModels = errors.New("wrong database of read models")
+
+// ownerOf returns the pipeline that owns a name in the database of the read models; empty if
+// the name has no owner.
+func (s *stored) ownerOf(ctx context.Context, kind, name string) (string, error) {
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	defer cancel()
+	owner, err := ownership.Recorded(ctx, ownership.Owners(s.ReadModels), kind, name)
+	parts := make([]string, len(owner))
+	for i, field := range owner {
+		parts[i] = field.Value
+	}
+	return strings.Join(parts, "/"), mongox.Explain(ctx, err)
+}
 
 // withReadModels calls do while the goroutines that read and write read models run.
 func (e *Environment) withReadModels(ctx context.Context, s *stored, do func(store verify.Store) error) (err error) {

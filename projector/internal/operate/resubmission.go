@@ -42,6 +42,9 @@ func newResubmission(ctx context.Context, e *Environment, s *stored, store verif
 	own := e.Config.Pipeline().String()
 	for name, entry := range entries {
 		if entry.Pipeline == own && entry.Live != nil && entry.RetiredAt == nil {
+			if err := s.checkReadModels(ctx, entry); err != nil {
+				return nil, err
+			}
 			r.live[name] = entry.Live.Generation
 		}
 	}

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,6 +58,10 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 		if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 			return err
 		}
+		if _, err := newResubmission(t.Context(), e, data, store); !errors.Is(err, errOtherReadModels) {
+			t.Errorf("in a database in which the pipeline owns nothing: %v", err)
+		}
+		own(t, db, c.Pipeline(), "visits")
 		const aggregates = 30
 		var letters []deadLetter
 		raw := func(id string) bson.RawValue {

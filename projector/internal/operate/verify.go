@@ -97,6 +97,17 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 		}
 		targets, names = append(targets, verified{Projection: name, Generation: number}), append(names, name)
 	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if e := entries[name]; e != nil && e.Live != nil {
+			if err := s.checkReadModels(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
 	if len(targets) == 0 {
 		return errors.Join(c.print(e, []verified{}), cli.ErrFindings)
 	}
@@ -110,7 +121,6 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 		}
 		return counts, err
 	}
-	var err error
 	if c.Repair {
 		what := fmt.Sprintf("verify %s and repair each read model that is wrong", strings.Join(names, ", "))
 		if c.Aggregate != "" {

@@ -109,6 +109,15 @@ func find(ctx context.Context, owners mongox.Collection, name Name) (*owned, err
 	return &found, nil
 }
 
+// Recorded returns the stored owner of a name; nil if the name has none.
+func Recorded(ctx context.Context, owners mongox.Collection, kind, name string) ([]Field, error) {
+	found, err := find(ctx, owners, Name{Kind: kind, Name: name})
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return found.Owner, nil
+}
+
 // takeAttempts bounds the attempts to own a name. An attempt fails if the owner is gone
 // between the insert that it refuses and the read of it: a new primary has rolled it back, or
 // somebody deletes owners.

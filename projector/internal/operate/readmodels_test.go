@@ -1,0 +1,118 @@
+package operate
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// own records a pipeline as the owner of a collection, as its projectors do when they start.
+func own(t *testing.T, db *mongo.Database, p config.Pipeline, collection string) {
+	t.Helper()
+	name := ownership.Name{Kind: "read model", Name: collection, Owner: []ownership.Field{
+		{Name: "Service Bus namespace", Value: p.Namespace}, {Name: "topic", Value: p.Topic},
+		{Name: "subscription", Value: p.Subscription}, {Name: "event store", Value: p.EventStore},
+	}}
+	if err := ownership.Take(t.Context(), []ownership.Place{{Owners: ownership.Owners(db), Names: []ownership.Name{name}}}, "", zerolog.Nop()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// visitsEntry stores a live projection of visitsYAML in the catalog.
+func visitsEntry(t *testing.T, state *mongo.Database, pipeline string) *generation.Entry {
+	t.Helper()
+	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := generation.NewCatalog(mongox.Durable(state, generation.CatalogName), pipeline).Write(t.Context(), nil,
+		generation.Create(pipeline, generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}
+
+func TestReadModelsOfAnotherDatabaseAreRefused(t *testing.T) {
+	t.Parallel()
+	ours := config.Pipeline{Namespace: "shop", Topic: "events", Subscription: "projector", EventStore: "shop.events"}
+	others := ours
+	others.Subscription = "test"
+	for name, test := range map[string]struct {
+		prepare func(t *testing.T, db *mongo.Database)
+		want    string
+	}{
+		"no owner and no documents": {func(*testing.T, *mongo.Database) {}, "has neither an owner"},
+		"the pipeline is the owner": {func(t *testing.T, db *mongo.Database) { own(t, db, ours, "visits") }, ""},
+		"another pipeline is the owner": {func(t *testing.T, db *mongo.Database) {
+			own(t, db, others, "visits")
+			store(t, db, "visits")
+		}, "belongs to the pipeline shop/events/test/shop.events"},
+		"documents without an owner": {func(t *testing.T, db *mongo.Database) { store(t, db, "visits") }, ""},
+		"owner of another collection": {func(t *testing.T, db *mongo.Database) {
+			own(t, db, ours, "orders")
+			store(t, db, "orders")
+		}, "has neither an owner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := server.Database(t)
+			test.prepare(t, db)
+			s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}}
+			err := s.checkReadModels(t.Context(), visitsEntry(t, db, ours.String()))
+			if errors.Is(err, errOtherReadModels) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func store(t *testing.T, db *mongo.Database, collection string) {
+	t.Helper()
+	if _, err := db.Collection(collection).InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestVerifyRepairsNothingInAnotherDatabase checks that a verification in the wrong database
+// of read models writes no document there.
+func TestVerifyRepairsNothingInAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	wrong, state := server.Database(t), server.Database(t)
+	var c config.Config
+	c.Fields, c.Projections.Sequence = event.DefaultFields(), string(event.SequenceStrict)
+	c.MongoDB.EventsDatabase, c.MongoDB.EventsCollection = "shop", "events"
+	visitsEntry(t, state, c.Pipeline().String())
+	if _, err := state.Collection("events").InsertOne(t.Context(), came("a", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	e := &Environment{Config: c, Logger: zerolog.Nop(), stdout: &out, stderr: &out}
+	s := &stored{
+		Stores: &stores.Stores{ReadModels: wrong, State: state, Events: state.Collection("events")}, environment: e,
+		catalog: generation.NewCatalog(mongox.Durable(state, generation.CatalogName), ""), parked: park.NewStore(park.In(state), park.Options{}),
+	}
+	command := verifyCommand{Projection: []string{"visits"}, Sample: "100%", Repair: true, Grace: time.Second, Limit: 10, Change: cli.Change{Yes: true}}
+	if err := command.runOn(t.Context(), e, s); !errors.Is(err, errOtherReadModels) {
+		t.Errorf("the verification ended with %v\n%s", err, out.String())
+	}
+	if n, err := wrong.Collection("visits").CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+		t.Errorf("%d documents in the wrong database, %v", n, err)
+	}
+}
