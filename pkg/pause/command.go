@@ -27,6 +27,9 @@ type Subject struct {
 	// Working returns the processes that still work, given those that have stopped. nil
 	// means that only one process works at a time, so none works after one has stopped.
 	Working func(ctx context.Context, stopped []string) ([]string, error)
+	// Nobody is the result if no process works and none has stopped. Then the pause may be
+	// stored where no process reads it.
+	Nobody string
 	// Out gets the result.
 	Out io.Writer
 }
@@ -75,21 +78,31 @@ func (r *Request) Pause(ctx context.Context, s Subject) error {
 		if err != nil {
 			return err
 		}
+		if len(working) == 0 && len(now.Stopped) == 0 && s.Nobody != "" {
+			fmt.Fprintf(s.Out, "%s is paused; %s\n", s.Name, s.Nobody)
+			return r.unconfirmed()
+		}
 		if len(working) == 0 {
 			fmt.Fprintf(s.Out, "%s is paused; stopped: %s\n", s.Name, orNone(now.Stopped))
 			return nil
 		}
 		if !time.Now().Before(end) {
 			fmt.Fprintf(s.Out, "%s is paused; stopped: %s; not reported yet: %s\n", s.Name, orNone(now.Stopped), orNone(working))
-			if r.Wait == 0 {
-				return nil
-			}
-			return cli.ErrFindings
+			return r.unconfirmed()
 		}
 		if err := backoff.Wait(ctx, commandPoll); err != nil {
 			return err
 		}
 	}
+}
+
+// unconfirmed is the error if no process has reported the end of its work: none if the command
+// does not wait for reports.
+func (r *Request) unconfirmed() error {
+	if r.Wait == 0 {
+		return nil
+	}
+	return cli.ErrFindings
 }
 
 // working returns the processes that have not stopped.
