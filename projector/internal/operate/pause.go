@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -31,7 +32,8 @@ func (e *Environment) pausable(s *stored) pause.Subject {
 	bus, pipeline := e.Config.ServiceBus, e.Config.Pipeline().String()
 	return pause.Subject{
 		Name: "subscription " + bus.Topic + "/" + bus.Subscription, Effect: "release every session and receive nothing",
-		Store: pause.NewStore(pause.In(s.State), "projector", pipeline), Out: e.stdout, Change: s.change,
+		Nobody: fmt.Sprintf("no projector is registered for this pipeline in database %s (PENSTOCK_STATE_DATABASE)", s.State.Name()),
+		Store:  pause.NewStore(pause.In(s.State), "projector", pipeline), Out: e.stdout, Change: s.change,
 		Working: func(ctx context.Context, stopped []string) ([]string, error) {
 			alive, err := s.alive(ctx, pipeline)
 			var working []string
