@@ -30,7 +30,11 @@ func (*statusCommand) needs() config.Part { return config.PartMongoDB }
 
 // statusView is the state of the projectors of an event store.
 type statusView struct {
-	Pipelines []pipelineStatus `json:"pipelines"`
+	// EventStore is the database and the collection of the events, and StateDatabase is the
+	// database that was read.
+	EventStore    string           `json:"eventStore"`
+	StateDatabase string           `json:"stateDatabase"`
+	Pipelines     []pipelineStatus `json:"pipelines"`
 	// Jobs are the jobs that have not ended.
 	Jobs   []job.Job      `json:"jobs"`
 	Parked []parkedStatus `json:"parked"`
@@ -95,17 +99,15 @@ func (c *statusCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 	if err != nil {
 		return err
 	}
-	for _, p := range view.Pipelines {
-		if len(p.Pods) == 0 {
-			return cli.ErrFindings
-		}
+	if len(view.Pipelines) == 0 || slices.ContainsFunc(view.Pipelines, func(p pipelineStatus) bool { return len(p.Pods) == 0 }) {
+		return cli.ErrFindings
 	}
 	return nil
 }
 
 // status collects the status of the pipelines of the configured event store.
 func (e *Environment) status(ctx context.Context, s *stored) (statusView, error) {
-	view := statusView{Pipelines: []pipelineStatus{}, Jobs: []job.Job{}, Parked: []parkedStatus{}, Unknown: map[string]string{}}
+	view := statusView{EventStore: e.Config.Pipeline().EventStore, StateDatabase: s.State.Name(), Pipelines: []pipelineStatus{}, Jobs: []job.Job{}, Parked: []parkedStatus{}, Unknown: map[string]string{}}
 	found, err := s.entries(ctx)
 	if err != nil {
 		return view, err
@@ -253,7 +255,7 @@ func (e *Environment) countDeadLetters(ctx context.Context) (map[string]int, err
 func printStatus(w io.Writer, view statusView, now time.Time) error {
 	p := printer{bufio.NewWriter(w)}
 	if len(view.Pipelines) == 0 {
-		p.line(0, "no projector has run on this event store yet")
+		p.line(0, "no projector has run on event store %s yet, as far as database %s (PENSTOCK_STATE_DATABASE) shows", view.EventStore, view.StateDatabase)
 	}
 	for _, pipeline := range view.Pipelines {
 		p.pipeline(pipeline, now)
