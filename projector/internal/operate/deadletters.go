@@ -94,14 +94,33 @@ const closeTimeout = 2 * time.Second
 // peekTimeout bounds reading the queue, and removing from it.
 const peekTimeout = time.Minute
 
-// choose lists the dead letters that the flags choose.
-func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) ([]deadLetter, error) {
+// errNoDeadLetterMatches is returned if the queue has messages, but the flags choose none.
+var errNoDeadLetterMatches = errors.New("no dead letter matches: see \"projector deadletters list\"")
+
+// chooseSome is choose for a command that changes what it chooses. It fails with
+// [errNoDeadLetterMatches], and returns none if the queue is empty.
+func (f deadlettersFilter) chooseSome(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) ([]deadLetter, error) {
+	found, total, err := f.choose(ctx, e, s, q)
+	switch {
+	case err != nil || len(found) > 0:
+		return found, err
+	case total > 0:
+		return nil, errNoDeadLetterMatches
+	}
+	fmt.Fprintln(e.stderr, "no dead letters")
+	return nil, nil
+}
+
+// choose lists the dead letters that the flags choose. total also counts the other messages
+// that were read.
+func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) (found []deadLetter, total int, err error) {
 	reader, err := event.NewReader(e.Config.Fields)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	found := []deadLetter{}
+	found = []deadLetter{}
 	err = deadletter.Peek(ctx, q, f.Limit, func(m *deadletter.Message) {
+		total++
 		d := describeDeadLetter(m, reader)
 		if f.Reason != "" && d.Reason != f.Reason || f.Aggregate != "" && d.AggregateID != f.Aggregate || f.Sequence != 0 && d.Sequence != f.Sequence {
 			return
@@ -109,7 +128,7 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 		found = append(found, d)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the dead letters of subscription %s of topic %s: %w", e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic, err)
+		return nil, 0, fmt.Errorf("read the dead letters of subscription %s of topic %s: %w", e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic, err)
 	}
 	known := map[string][]park.Listed{}
 	for i := range found {
@@ -117,13 +136,13 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 		if _, asked := known[d.AggregateID]; d.AggregateID != "" && !asked {
 			markers, err := s.parked.List(ctx, park.Filter{AggregateID: d.AggregateID}, maxParked)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			known[d.AggregateID] = markers
 		}
 		d.judge(known[d.AggregateID])
 	}
-	return found, nil
+	return found, total, nil
 }
 
 // describeDeadLetter reads the event of a message.
@@ -172,12 +191,14 @@ func (c *deadlettersListCommand) runOn(ctx context.Context, e *Environment, s *s
 	return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
 		looking, cancel := mongox.Timeout(ctx, peekTimeout)
 		defer cancel()
-		found, err := c.choose(looking, e, s, q)
-		if err != nil {
+		found, total, err := c.choose(looking, e, s, q)
+		switch {
+		case err != nil:
 			return err
-		}
-		if len(found) == 0 {
+		case total == 0:
 			fmt.Fprintln(e.stderr, "no dead letters")
+		case len(found) == 0:
+			fmt.Fprintf(e.stderr, "none of %s matches\n", cli.Count(int64(total), "dead letter"))
 		}
 		return cli.List(e.stdout, c.Output, found,
 			cli.Column[deadLetter]{Name: "sequence", Text: func(d deadLetter) string { return strconv.FormatInt(d.Sequence, 10) }},
@@ -212,14 +233,10 @@ func (c *deadlettersDiscardCommand) Validate() error {
 func (c *deadlettersDiscardCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
 		looking, cancel := mongox.Timeout(ctx, peekTimeout)
-		found, err := c.choose(looking, e, s, q)
+		found, err := c.chooseSome(looking, e, s, q)
 		cancel()
-		if err != nil {
+		if err != nil || len(found) == 0 {
 			return err
-		}
-		if len(found) == 0 {
-			fmt.Fprintln(e.stderr, "no dead letters")
-			return nil
 		}
 		sequences := make(map[int64]bool, len(found))
 		for _, d := range found {

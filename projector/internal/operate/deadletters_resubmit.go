@@ -62,15 +62,11 @@ func (c *deadlettersResubmitCommand) runOn(ctx context.Context, e *Environment, 
 	err := e.withDeadLetters(ctx, func(q deadletter.Queue) (err error) {
 		looking, cancel := mongox.Timeout(ctx, peekTimeout)
 		defer cancel()
-		found, err = c.choose(looking, e, s, q)
+		found, err = c.chooseSome(looking, e, s, q)
 		return err
 	})
-	if err != nil {
+	if err != nil || len(found) == 0 {
 		return err
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(e.stderr, "no dead letters")
-		return nil
 	}
 	result := resubmitted{Kept: []keptLetter{}}
 	var letters []deadLetter
