@@ -70,6 +70,11 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 	if err != nil {
 		return err
 	}
+	if total == 0 && c.Projection != "" {
+		if err := c.checkProjection(ctx, s); err != nil {
+			return err
+		}
+	}
 	building, err := s.building(ctx)
 	if err != nil {
 		return err
@@ -84,6 +89,17 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 		fmt.Fprintf(e.stderr, "%d of %d parked aggregates are shown; raise --limit, or choose by the other flags\n", len(found), total)
 	}
 	return nil
+}
+
+// checkProjection fails if the projection is neither in the catalog nor has markers.
+func (f parkedFilter) checkProjection(ctx context.Context, s *stored) error {
+	for _, discarded := range []bool{false, true} {
+		if n, err := s.parked.Matching(ctx, park.Filter{Projection: f.Projection, Discarded: discarded}); n > 0 || err != nil {
+			return err
+		}
+	}
+	_, err := projectionName{f.Projection}.entry(ctx, s)
+	return err
 }
 
 // parkedColumns are the columns of a list; ages are relative to now.
