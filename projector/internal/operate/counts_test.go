@@ -17,6 +17,10 @@ func TestCountsHaveTheRightNoun(t *testing.T) {
 	if got := summary(verified{State: job.Done, Counts: of}); !strings.Contains(got, ": 1 aggregate, 1 event: every") {
 		t.Errorf("a verification has %q", got)
 	}
+	alone := verified{State: job.Done, Counts: map[string]int64{verify.CountAggregates: 1}}
+	if got := summary(alone); !strings.Contains(got, ": 1 aggregate: every") {
+		t.Errorf("a verification of one aggregate has %q", got)
+	}
 	for want, got := range map[string]string{"2 events": counted(2, "events"), "1 behind": counted(1, "behind")} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -289,7 +289,11 @@ func summary(r verified) string {
 	if r.State != job.Done {
 		return fmt.Sprintf("%s, generation %d: the verification is %s: %s", r.Projection, r.Generation, r.State, r.Reason)
 	}
-	text := fmt.Sprintf("%s, generation %d: %s, %s", r.Projection, r.Generation, cli.Count(r.Counts[verify.CountAggregates], "aggregate"), cli.Count(r.Counts[verify.CountEvents], "event"))
+	text := fmt.Sprintf("%s, generation %d: %s", r.Projection, r.Generation, cli.Count(r.Counts[verify.CountAggregates], "aggregate"))
+	// The verification of one aggregate counts no events.
+	if n, counted := r.Counts[verify.CountEvents]; counted {
+		text += ", " + cli.Count(n, "event")
+	}
 	switch {
 	case r.Counts[verify.CountUnknown] > 0:
 		return fmt.Sprintf("%s, generation %d: there is no such aggregate, neither in the event store nor in the read models", r.Projection, r.Generation)
