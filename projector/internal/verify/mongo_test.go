@@ -200,3 +200,12 @@ func TestNewerAggregateWithTheSameIDIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestListWithoutFindingsIsEmpty checks that commands can print the list as a JSON array.
+func TestListWithoutFindingsIsEmpty(t *testing.T) {
+	t.Parallel()
+	found, err := verify.NewFindingStore(server.Database(t)).List(t.Context(), "no such job", 10)
+	if err != nil || found == nil || len(found) != 0 {
+		t.Errorf("the findings are %#v, %v", found, err)
+	}
+}

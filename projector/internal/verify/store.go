@@ -55,7 +55,7 @@ func (s *FindingStore) List(ctx context.Context, job string, limit int) ([]Findi
 	if err != nil {
 		return nil, fmt.Errorf("list the findings of job %s: %w", job, err)
 	}
-	var found []Finding
+	found := []Finding{} // An empty list, because commands print it as JSON.
 	if err := cursor.All(ctx, &found); err != nil {
 		return nil, fmt.Errorf("list the findings of job %s: %w", job, err)
 	}
