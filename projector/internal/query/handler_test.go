@@ -142,6 +142,7 @@ func TestInvalidRequestsAreRefusedWithOneSentence(t *testing.T) {
 		"/applied?projection=users&aggregateId=1&eventId=1&wait=1s":                   {400, `the parameter "wait" is unknown`},
 		"/applied?projection=users&aggregateId=1&aggregateId=2&eventId=1" + three():   {400, "aggregateId is given 2 times and another parameter 3 times"},
 		"/applied?projection=users&eventId=1" + strings.Repeat("&aggregateId=1", 101): {400, "there are 101 pairs: ask for at most 100 at once"},
+		"/applied?projection=users&aggregateId=a%ff&eventId=1":                        {400, `aggregateId is "a\xff", which is not UTF-8: encode the id in UTF-8`},
 		"/applied?projection=%zz":                                                     {400, "the query cannot be read"},
 		"/applied?projection=items&aggregateId=1&eventId=1":                           {404, `there is no projection "items": ask for one of orders, users`},
 	} {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -71,6 +72,8 @@ func parseRequest(query string) (request, error) {
 			return request{}, fmt.Errorf("eventId is %q: give a whole number from 1", event)
 		case id == "" || len(id) > maxIDBytes:
 			return request{}, fmt.Errorf("aggregateId has %d bytes: give 1 to %d", len(id), maxIDBytes)
+		case !utf8.ValidString(id):
+			return request{}, fmt.Errorf("aggregateId is %q, which is not UTF-8: encode the id in UTF-8", id)
 		}
 		r.pairs = append(r.pairs, Pair{Key: Key{Projection: at("projection", i), AggregateID: id}, EventID: eventID})
 	}
