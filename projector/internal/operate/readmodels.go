@@ -28,10 +28,10 @@ func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error
 	if err != nil {
 		return err
 	}
-	switch {
-	case owner == e.Pipeline:
+	switch owner {
+	case e.Pipeline:
 		return nil
-	case owner == "":
+	case "":
 		// The owner was deleted, or this is the wrong database. Documents decide.
 		err := s.ReadModels.Collection(e.Live.Collection).FindOne(ctx, bson.D{}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
 		if err == nil {

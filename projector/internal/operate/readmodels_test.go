@@ -55,25 +55,26 @@ func TestReadModelsOfAnotherDatabaseAreRefused(t *testing.T) {
 	others := ours
 	others.Subscription = "test"
 	for name, test := range map[string]struct {
-		prepare func(t *testing.T, db *mongo.Database)
-		want    string
+		// owned is a collection with an owner, and stored is one with a document.
+		owned, stored string
+		owner         config.Pipeline
+		want          string
 	}{
-		"no owner and no documents": {func(*testing.T, *mongo.Database) {}, "has neither an owner"},
-		"the pipeline is the owner": {func(t *testing.T, db *mongo.Database) { own(t, db, ours, "visits") }, ""},
-		"another pipeline is the owner": {func(t *testing.T, db *mongo.Database) {
-			own(t, db, others, "visits")
-			store(t, db, "visits")
-		}, "belongs to the pipeline shop/events/test/shop.events"},
-		"documents without an owner": {func(t *testing.T, db *mongo.Database) { store(t, db, "visits") }, ""},
-		"owner of another collection": {func(t *testing.T, db *mongo.Database) {
-			own(t, db, ours, "orders")
-			store(t, db, "orders")
-		}, "has neither an owner"},
+		"no owner and no documents":     {"", "", ours, "has neither an owner"},
+		"the pipeline is the owner":     {"visits", "", ours, ""},
+		"another pipeline is the owner": {"visits", "visits", others, "belongs to the pipeline shop/events/test/shop.events"},
+		"documents without an owner":    {"", "visits", ours, ""},
+		"owner of another collection":   {"orders", "orders", ours, "has neither an owner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := server.Database(t)
-			test.prepare(t, db)
+			if test.owned != "" {
+				own(t, db, test.owner, test.owned)
+			}
+			if test.stored != "" {
+				store(t, db, test.stored)
+			}
 			s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}}
 			err := s.checkReadModels(t.Context(), visitsEntry(t, db, ours.String()))
 			if errors.Is(err, errOtherReadModels) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
