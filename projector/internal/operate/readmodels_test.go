@@ -2,6 +2,7 @@ package operate
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -110,7 +111,9 @@ func TestVerifyRepairsNothingInAnotherDatabase(t *testing.T) {
 		catalog: generation.NewCatalog(mongox.Durable(state, generation.CatalogName), ""), parked: park.NewStore(park.In(state), park.Options{}),
 	}
 	command := verifyCommand{Projection: []string{"visits"}, Sample: "100%", Repair: true, Grace: time.Second, Limit: 10, Change: cli.Change{Yes: true}}
-	if err := command.runOn(t.Context(), e, s); !errors.Is(err, errOtherReadModels) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := command.runOn(ctx, e, s); !errors.Is(err, errOtherReadModels) {
 		t.Errorf("the verification ended with %v\n%s", err, out.String())
 	}
 	if n, err := wrong.Collection("visits").CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
