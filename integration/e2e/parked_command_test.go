@@ -102,8 +102,11 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 			if n := listed("--limit=2"); n != 2 {
 				t.Errorf("%d listed, want 2", n)
 			}
-			if n := listed("--older-than=1h") + listed("--projection=orders") + listed("--reason=missing") + listed("--aggregate=z"); n != 0 {
+			if n := listed("--older-than=1h") + listed("--reason=missing") + listed("--aggregate=z"); n != 0 {
 				t.Errorf("%d listed by flags that match nothing", n)
+			}
+			if _, stderr := s.projectorCommand(1, "parked", "list", "--projection=orders"); !strings.Contains(stderr, `no projection "orders": the catalog has counts`) {
+				t.Errorf("an unknown projection: %s", stderr)
 			}
 			if stdout, _ := s.projectorCommand(0, "parked", "list"); !strings.Contains(stdout, "PROJECTION") || strings.Count(stdout, "expression") != 3 {
 				t.Errorf("the table is\n%s", stdout)
