@@ -65,6 +65,11 @@ func (f Fields) Renew(lasts time.Duration) bson.E {
 	return bson.E{Key: f.Until, Value: mongox.FromNow(lasts)}
 }
 
+// Shorten lets the lease last for a time from now, but no longer than it would have lasted.
+func (f Fields) Shorten(lasts time.Duration) bson.E {
+	return bson.E{Key: f.Until, Value: bson.D{{Key: "$min", Value: bson.A{"$" + f.Until, mongox.FromNow(lasts)}}}}
+}
+
 // Release ends the lease. Another process can take it after a wait, which is mostly 0.
 func (f Fields) Release(wait time.Duration) bson.E { return f.Renew(wait) }
 

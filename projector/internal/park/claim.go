@@ -188,10 +188,9 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err erro
 		return 0, fmt.Errorf("find the claims of dead processes: %w", mongox.Explain(ctx, err))
 	}
 	for _, m := range found {
-		soon := claims.Release(s.retryAfter(m.Deaths, false))
 		result, err := s.collection.UpdateOne(ctx, bson.D{{Key: fieldID, Value: m.ID}, {Key: fieldClaim, Value: m.Claimer.Claim}}, bson.A{
 			bson.D{{Key: "$set", Value: bson.D{
-				{Key: soon.Key, Value: bson.D{{Key: "$min", Value: bson.A{"$" + fieldRetryAt, soon.Value}}}},
+				claims.Shorten(s.retryAfter(m.Deaths, false)),
 				{Key: fieldDeaths, Value: mongox.Literal(m.Deaths + 1)},
 			}}},
 			bson.D{{Key: "$unset", Value: bson.A{fieldClaim, fieldClaimer}}},

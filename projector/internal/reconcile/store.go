@@ -140,10 +140,9 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err erro
 	if err != nil {
 		return 0, fmt.Errorf("read the lease of a dead reconciler: %w", mongox.Explain(ctx, err))
 	}
-	soon := reconciling.Release(backoff.After(firstRetry, lastRetry, last.Deaths+1))
 	result, err := s.collection.UpdateOne(ctx, held, bson.A{bson.D{{Key: "$set", Value: bson.D{
 		{Key: "holder", Value: mongox.Literal("")},
-		{Key: soon.Key, Value: bson.D{{Key: "$min", Value: bson.A{"$" + soon.Key, soon.Value}}}},
+		reconciling.Shorten(backoff.After(firstRetry, lastRetry, last.Deaths+1)),
 		{Key: "deaths", Value: mongox.Literal(last.Deaths + 1)},
 	}}}})
 	if err != nil {
