@@ -41,6 +41,13 @@ func Live(projections []*projection.Projection) []Target {
 	return targets
 }
 
+// Succeeds reports whether the target will replace the live generation of a projection and gets
+// every event. Then readers of the live one must find each of its events in this one, too,
+// because a promotion can come at any time. While the target defers, there is none.
+func (t *Target) Succeeds(projection string) bool {
+	return t.Building && !t.Defers && t.Projection.Name() == projection
+}
+
 // String names the target in errors.
 func (t *Target) String() string {
 	return fmt.Sprintf("generation %d of %s", t.Generation, t.Projection.Name())

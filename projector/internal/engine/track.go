@@ -43,12 +43,9 @@ const maxLead = time.Second
 
 // follow lets the generation that will replace this one go first, because readers must not see
 // an event disappear when that generation is promoted before it has the event. Units whose next
-// generation is still at a gap wait for the next round. While the next generation defers events,
-// it cannot be promoted, so nothing follows it.
+// generation is still at a gap wait for the next round.
 func (t *track) follow(ctx context.Context, tracks []*track) {
-	i := slices.IndexFunc(tracks, func(o *track) bool {
-		return o.target.Building && !o.target.Defers && o.target.Projection.Name() == t.target.Projection.Name()
-	})
+	i := slices.IndexFunc(tracks, func(o *track) bool { return o.target.Succeeds(t.target.Projection.Name()) })
 	if t.target.Building || i < 0 {
 		return
 	}

@@ -207,7 +207,7 @@ func (s *sweep) foldBuilding(ctx context.Context, candidates []*history) error {
 		return nil
 	}
 	for _, t := range s.Targets() {
-		if !t.Building || t.Defers || t.Projection.Name() != s.labels.projection {
+		if !t.Succeeds(s.labels.projection) {
 			continue
 		}
 		next := &sweep{Workers: s.Workers, target: &t, labels: s.labels, since: s.since}
