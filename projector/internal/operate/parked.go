@@ -2,8 +2,12 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -41,23 +45,65 @@ func (f parkedFilter) Validate() error {
 // needs returns the parts that all commands about parked aggregates use.
 func (parkedFilter) needs() config.Part { return config.PartMongoDB }
 
-func (f parkedFilter) filter(now time.Time) park.Filter {
-	chosen := park.Filter{Projection: f.Projection, Reason: f.Reason, AggregateID: f.Aggregate, Discarded: f.Discarded}
+// filter returns the filter of the flags. foreign are the projections of other event stores,
+// which a command leaves alone.
+func (f parkedFilter) filter(now time.Time, foreign []string) park.Filter {
+	chosen := park.Filter{Projection: f.Projection, Reason: f.Reason, AggregateID: f.Aggregate, Except: foreign, Discarded: f.Discarded}
 	if f.OlderThan > 0 {
 		chosen.Before = now.Add(-f.OlderThan)
 	}
 	return chosen
 }
 
-// choose lists the aggregates that the flags choose. total also counts those beyond the
-// limit.
-func (f parkedFilter) choose(ctx context.Context, s *stored) (found []park.Listed, total int64, err error) {
-	filter := f.filter(time.Now())
-	if total, err = s.parked.Matching(ctx, filter); err != nil {
-		return nil, 0, err
+// chosen are the aggregates that the flags choose.
+type chosen struct {
+	found []park.Listed
+	// total also counts those beyond the limit.
+	total int64
+	// foreign are the projections of other event stores, which share the state database.
+	foreign []string
+}
+
+// choose lists the aggregates that the flags choose, among those of the configured event
+// store. A projection without an entry in the catalog counts as one of them.
+func (f parkedFilter) choose(ctx context.Context, e *Environment, s *stored) (c chosen, err error) {
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return c, err
 	}
-	found, err = s.parked.List(ctx, filter, f.Limit)
-	return found, max(total, int64(len(found))), err
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		pipeline := entries[name].Pipeline
+		if e.Config.Pipeline().SameEvents(pipeline) {
+			continue
+		}
+		if name == f.Projection {
+			return c, fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, pipeline, errOtherPipeline)
+		}
+		c.foreign = append(c.foreign, name)
+	}
+	filter := f.filter(time.Now(), c.foreign)
+	if c.total, err = s.parked.Matching(ctx, filter); err != nil {
+		return c, err
+	}
+	c.found, err = s.parked.List(ctx, filter, f.Limit)
+	c.total = max(c.total, int64(len(c.found)))
+	return c, err
+}
+
+// scope says which event store the command has looked at, if the state database has several.
+func (c chosen) scope(e *Environment) string {
+	if len(c.foreign) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in the projections of event store %s (PENSTOCK_EVENTS_DATABASE, PENSTOCK_EVENTS_COLLECTION); those of other event stores are %s", e.Config.Pipeline().EventStore, strings.Join(c.foreign, ", "))
+}
+
+// errNothingParked is returned if the flags choose no aggregate.
+var errNothingParked = errors.New("no parked aggregate matches")
+
+// nothing is the error of a command that changes the chosen aggregates, if there are none.
+func (c chosen) nothing(e *Environment) error {
+	return fmt.Errorf("%w%s: see \"projector parked list\"", errNothingParked, c.scope(e))
 }
 
 type parkedListCommand struct {
@@ -66,11 +112,11 @@ type parkedListCommand struct {
 }
 
 func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	found, total, err := c.choose(ctx, s)
+	all, err := c.choose(ctx, e, s)
 	if err != nil {
 		return err
 	}
-	if total == 0 && c.Projection != "" {
+	if all.total == 0 && c.Projection != "" {
 		if err := c.checkProjection(ctx, s); err != nil {
 			return err
 		}
@@ -79,14 +125,14 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 	if err != nil {
 		return err
 	}
-	if err := cli.List(e.stdout, c.Output, found, parkedColumns(time.Now(), building)...); err != nil {
+	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), building)...); err != nil {
 		return err
 	}
 	switch {
-	case total == 0:
-		fmt.Fprintln(e.stderr, "no parked aggregates")
-	case total > int64(len(found)):
-		fmt.Fprintf(e.stderr, "%d of %d parked aggregates are shown; raise --limit, or choose by the other flags\n", len(found), total)
+	case all.total == 0:
+		fmt.Fprintf(e.stderr, "no parked aggregates%s\n", all.scope(e))
+	case all.total > int64(len(all.found)):
+		fmt.Fprintf(e.stderr, "%d of %d parked aggregates are shown; raise --limit, or choose by the other flags\n", len(all.found), all.total)
 	}
 	return nil
 }

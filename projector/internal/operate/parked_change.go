@@ -39,21 +39,21 @@ type retried struct {
 }
 
 func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	found, total, err := c.choose(ctx, s)
+	all, err := c.choose(ctx, e, s)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return errNothingParked
+	if len(all.found) == 0 {
+		return all.nothing(e)
 	}
-	err = s.change(ctx, c.Change, "retry "+amount(found, total), func(ctx context.Context) (map[string]int64, error) {
-		n, err := s.parked.Retry(ctx, found, time.Now())
+	err = s.change(ctx, c.Change, "retry "+amount(all.found, all.total), func(ctx context.Context) (map[string]int64, error) {
+		n, err := s.parked.Retry(ctx, all.found, time.Now())
 		return map[string]int64{"retried": n}, err
 	})
 	if err != nil {
 		return err
 	}
-	result, again, err := awaitRetried(ctx, s.parked, found, c.Wait)
+	result, again, err := awaitRetried(ctx, s.parked, all.found, c.Wait)
 	if err != nil {
 		return err
 	}
@@ -139,17 +139,17 @@ func (c *parkedDiscardCommand) Validate() error {
 }
 
 func (c *parkedDiscardCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	found, total, err := c.choose(ctx, s)
+	all, err := c.choose(ctx, e, s)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return errNothingParked
+	if len(all.found) == 0 {
+		return all.nothing(e)
 	}
 	var discarded int64
-	err = s.change(ctx, c.Change, "discard "+amount(found, total), func(ctx context.Context) (map[string]int64, error) {
+	err = s.change(ctx, c.Change, "discard "+amount(all.found, all.total), func(ctx context.Context) (map[string]int64, error) {
 		var err error
-		discarded, err = s.parked.Discard(ctx, found, park.Discard{Who: c.Person(), Why: c.Why, At: time.Now()})
+		discarded, err = s.parked.Discard(ctx, all.found, park.Discard{Who: c.Person(), Why: c.Why, At: time.Now()})
 		return map[string]int64{"discarded": discarded}, err
 	})
 	if err != nil {
@@ -158,9 +158,6 @@ func (c *parkedDiscardCommand) runOn(ctx context.Context, e *Environment, s *sto
 	fmt.Fprintf(e.stdout, "discarded %s; see \"projector parked list --discarded\"; to resume: \"projector parked retry --discarded\"\n", cli.Count(discarded, "parked aggregate"))
 	return nil
 }
-
-// errNothingParked is returned if the flags choose no aggregate.
-var errNothingParked = errors.New("no parked aggregate matches: see \"projector parked list\"")
 
 // amount describes how many aggregates are changed, with their projections and reasons.
 func amount(found []park.Listed, total int64) string {

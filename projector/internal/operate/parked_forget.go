@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -25,24 +24,15 @@ func (c *parkedForgetCommand) Validate() error {
 func (*parkedForgetCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
 
 func (c *parkedForgetCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	found, _, err := c.choose(ctx, s)
+	all, err := c.choose(ctx, e, s)
 	if err != nil {
 		return err
-	}
-	entries, err := s.entries(ctx)
-	if err != nil {
-		return err
-	}
-	own, others := ofEventStore(found, entries, e.Config.Pipeline().SameEvents)
-	if len(own) == 0 && len(others) > 0 {
-		m := others[0]
-		return fmt.Errorf("projection %s belongs to the pipeline %s: %w", m.Projection, entries[m.Projection].Pipeline, errOtherPipeline)
 	}
 	events, err := s.events()
 	if err != nil {
 		return err
 	}
-	beyond, err := beyondEnd(ctx, events, own)
+	beyond, err := beyondEnd(ctx, events, all.found)
 	if err != nil {
 		return err
 	}
@@ -63,20 +53,6 @@ func (c *parkedForgetCommand) runOn(ctx context.Context, e *Environment, s *stor
 		return fmt.Errorf("forget markers: %s changed meanwhile, or a pod applies its events: run the command again", cli.Count(left, "aggregate"))
 	}
 	return nil
-}
-
-// ofEventStore divides markers: own are those of projections whose events are in the
-// configured event store. Several pipelines can share the parked list, and the event store of
-// one does not show where that of another ends. A projection without an entry counts as own.
-func ofEventStore(found []park.Listed, entries map[string]*generation.Entry, mine func(pipeline string) bool) (own, others []park.Listed) {
-	for _, m := range found {
-		if e := entries[m.Projection]; e != nil && !mine(e.Pipeline) {
-			others = append(others, m)
-		} else {
-			own = append(own, m)
-		}
-	}
-	return own, others
 }
 
 // errNothingBeyond is returned if no chosen aggregate can be forgotten.

@@ -21,6 +21,8 @@ const listTimeout = 30 * time.Second
 type Filter struct {
 	// Projection, Reason and AggregateID must be equal; empty means any.
 	Projection, Reason, AggregateID string
+	// Except are projections whose markers are left out.
+	Except []string
 	// Generation is that of the projection; 0 means any.
 	Generation int64
 	// Before selects markers that were parked before this time; zero means at any time.
@@ -42,6 +44,9 @@ func (f Filter) query() bson.D {
 		if equal.value != "" {
 			query = append(query, bson.E{Key: equal.field, Value: equal.value})
 		}
+	}
+	if len(f.Except) > 0 {
+		query = append(query, bson.E{Key: fieldProjection, Value: bson.D{{Key: "$nin", Value: f.Except}}})
 	}
 	if f.Generation > 0 {
 		query = append(query, ofGeneration(Served{f.Projection, f.Generation})[1])

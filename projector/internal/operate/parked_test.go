@@ -1,0 +1,95 @@
+package operate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// TestParkedCommandsLeaveOtherEventStoresAlone checks that a command of one pipeline does not
+// list or change the markers of another one. Both share the parked list.
+func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var invoices config.Config
+	invoices.MongoDB.EventsDatabase, invoices.MongoDB.EventsCollection = "shop", "invoices"
+	pipeline := invoices.Pipeline().String()
+	entry := generation.Create(pipeline, generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
+	if _, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), pipeline).Write(t.Context(), nil, entry); err != nil {
+		t.Fatal(err)
+	}
+	parked := park.NewStore(park.In(db), park.Options{})
+	marker := model.Marker{Unit: model.Unit{Projection: "visits", AggregateID: "a"}, EventID: 2, Head: 2, Reason: "expression"}
+	if err := parked.Park(t.Context(), []model.Marker{marker}); err != nil {
+		t.Fatal(err)
+	}
+	// The events of the pipeline are in the collection invoices.
+	for id := range int64(2) {
+		if _, err := db.Collection("invoices").InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: 1 + id}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(collection string, c storedRunner) (out string, err error) {
+		var shown strings.Builder
+		e := &Environment{stdout: &shown, stderr: &shown}
+		e.Config.Fields = event.DefaultFields()
+		e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", collection
+		err = c.runOn(t.Context(), e, &stored{
+			Stores: &stores.Stores{State: db, Events: db.Collection(collection)}, environment: e,
+			catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""), parked: parked,
+		})
+		return shown.String(), err
+	}
+	commands := func(name string) map[string]storedRunner {
+		of, yes := parkedFilter{Projection: name, Limit: maxParked}, cli.Change{Yes: true, Why: "test"}
+		return map[string]storedRunner{
+			"retry":   &parkedRetryCommand{parkedFilter: of, Change: yes},
+			"discard": &parkedDiscardCommand{parkedFilter: of, Change: yes},
+			"forget":  &parkedForgetCommand{parkedFilter: of, Change: yes},
+		}
+	}
+	for name, c := range commands("") {
+		if _, err := run("orders", c); !errors.Is(err, errNothingParked) && !errors.Is(err, errNothingBeyond) {
+			t.Errorf("%s in another event store: %v", name, err)
+		}
+	}
+	for name, c := range commands("visits") {
+		if _, err := run("orders", c); !errors.Is(err, errOtherPipeline) {
+			t.Errorf("%s of a projection of another event store: %v", name, err)
+		}
+	}
+	list := &parkedListCommand{parkedFilter: parkedFilter{Limit: maxParked}}
+	const others = "no parked aggregates in the projections of event store shop.orders (PENSTOCK_EVENTS_DATABASE, PENSTOCK_EVENTS_COLLECTION); those of other event stores are visits"
+	if out, err := run("orders", list); err != nil || !strings.Contains(out, others) {
+		t.Errorf("the list of another event store: %s%v", out, err)
+	}
+	if _, err := run("invoices", commands("")["forget"]); !errors.Is(err, errNothingBeyond) {
+		t.Errorf("forget in the event store that has the events: %v", err)
+	}
+	if out, err := run("invoices", list); err != nil || !strings.Contains(out, "visits") || !strings.Contains(out, "parked retry") {
+		t.Errorf("the list of the event store: %s%v", out, err)
+	}
+	if _, err := run("invoices", commands("")["discard"]); err != nil {
+		t.Errorf("discard in the event store: %v", err)
+	}
+	if n, err := parked.Matching(t.Context(), park.Filter{Discarded: true}); n != 1 || err != nil {
+		t.Errorf("%d markers are discarded, %v", n, err)
+	}
+}
