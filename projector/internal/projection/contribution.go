@@ -267,10 +267,10 @@ func (k totalKind) admit(v bson.RawValue) (bson.RawValue, error) {
 			return integerValue(n.i), nil
 		case n.kind == doubleNumber && n.f == math.Trunc(n.f) && math.Abs(n.f) < 1<<53:
 			return integerValue(int64(n.f)), nil
-		case n.kind == doubleNumber:
-			return v, errors.New("a sum of fractions of type double depends on the order in which they are added: convert the value with decimal(), or add whole numbers of a smaller unit")
 		case n.magnitude() != 0:
-			return v, fmt.Errorf("%s cannot be added: leave it out with where", n.d)
+			return v, fmt.Errorf("%v cannot be added: leave it out with where", n.magnitude())
+		case n.kind == doubleNumber:
+			return v, errors.New("a sum of doubles with a fraction, or from 2^53 on, depends on the order in which they are added: convert the value with decimal(), or add whole numbers of a smaller unit")
 		}
 		return v, nil
 	case totalMin, totalMax:

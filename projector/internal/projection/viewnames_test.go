@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -129,5 +130,37 @@ views:
 	}
 	if got := document.Lookup("all").String(); got != `[{"$numberLong":"1"},{"$numberLong":"2"}]` {
 		t.Errorf("the set is %s, want 1 and 2", got)
+	}
+}
+
+// TestSumSaysWhatItCannotAdd has values that a total refuses, each with its own remedy.
+func TestSumSaysWhatItCannotAdd(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.One(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {all: {sum: part.x}}}
+`)
+	infinite, err := bson.ParseDecimal128("-Infinity")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		value any
+		says  string
+	}{
+		{1.5, "convert the value with decimal()"},
+		{float64(1 << 53), "from 2^53 on"},
+		{math.NaN(), "NaN cannot be added: leave it out with where"},
+		{math.Inf(1), "+Inf cannot be added: leave it out with where"},
+		{infinite, "-Inf cannot be added: leave it out with where"},
+		{"1", "the value is string, not a number"},
+	} {
+		f := p.Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "x", Value: test.value}})})
+		if f.Err == nil || !strings.Contains(f.Err.Error(), test.says) {
+			t.Errorf("%v: %v, want %s", test.value, f.Err, test.says)
+		}
 	}
 }
