@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 )
 
@@ -133,18 +134,19 @@ func TestInvalidRequestsAreRefusedWithOneSentence(t *testing.T) {
 		says string
 	}{
 		"/applied": {400, "projection is missing: ask as in /applied?projection=users&aggregateId=u-1&eventId=3"},
-		"/applied?projection=users&aggregateId=1":                                     {400, "eventId is missing"},
-		"/applied?projection=users&aggregateId=1&eventId=0":                           {400, `eventId is "0": give a whole number from 1`},
-		"/applied?projection=users&aggregateId=1&eventId=x":                           {400, `eventId is "x": give a whole number from 1`},
-		"/applied?projection=users&aggregateId=&eventId=1":                            {400, "aggregateId has 0 bytes: give 1 to 1024"},
-		"/applied?projection=users&aggregateId=1&eventId=1&timeout=2":                 {400, `timeout is "2": give one duration from 0s to 1m0s, such as 2s`},
-		"/applied?projection=users&aggregateId=1&eventId=1&timeout=1h":                {400, `timeout is "1h"`},
-		"/applied?projection=users&aggregateId=1&eventId=1&wait=1s":                   {400, `the parameter "wait" is unknown`},
-		"/applied?projection=users&aggregateId=1&aggregateId=2&eventId=1" + three():   {400, "aggregateId is given 2 times and another parameter 3 times"},
-		"/applied?projection=users&eventId=1" + strings.Repeat("&aggregateId=1", 101): {400, "there are 101 pairs: ask for at most 100 at once"},
-		"/applied?projection=users&aggregateId=a%ff&eventId=1":                        {400, `aggregateId is "a\xff", which is not UTF-8: encode the id in UTF-8`},
-		"/applied?projection=%zz":                                                     {400, "the query cannot be read"},
-		"/applied?projection=items&aggregateId=1&eventId=1":                           {404, `there is no projection "items": ask for one of orders, users`},
+		"/applied?projection=users&aggregateId=1":                                                          {400, "eventId is missing"},
+		"/applied?projection=users&aggregateId=1&eventId=0":                                                {400, `eventId is "0": give a whole number from 1`},
+		"/applied?projection=users&aggregateId=1&eventId=x":                                                {400, `eventId is "x": give a whole number from 1`},
+		"/applied?projection=users&aggregateId=&eventId=1":                                                 {400, "aggregateId has 0 bytes: give 1 to 8192"},
+		"/applied?projection=users&aggregateId=" + strings.Repeat("a", event.MaxKeyBytes+1) + "&eventId=1": {400, "aggregateId has 8193 bytes: give 1 to 8192"},
+		"/applied?projection=users&aggregateId=1&eventId=1&timeout=2":                                      {400, `timeout is "2": give one duration from 0s to 1m0s, such as 2s`},
+		"/applied?projection=users&aggregateId=1&eventId=1&timeout=1h":                                     {400, `timeout is "1h"`},
+		"/applied?projection=users&aggregateId=1&eventId=1&wait=1s":                                        {400, `the parameter "wait" is unknown`},
+		"/applied?projection=users&aggregateId=1&aggregateId=2&eventId=1" + three():                        {400, "aggregateId is given 2 times and another parameter 3 times"},
+		"/applied?projection=users&eventId=1" + strings.Repeat("&aggregateId=1", 101):                      {400, "there are 101 pairs: ask for at most 100 at once"},
+		"/applied?projection=users&aggregateId=a%ff&eventId=1":                                             {400, `aggregateId is "a\xff", which is not UTF-8: encode the id in UTF-8`},
+		"/applied?projection=%zz":                                                                          {400, "the query cannot be read"},
+		"/applied?projection=items&aggregateId=1&eventId=1":                                                {404, `there is no projection "items": ask for one of orders, users`},
 	} {
 		code, _, says := s.get(t.Context(), t, target)
 		if code != want.code || !strings.HasPrefix(says, want.says) || strings.Contains(says, "\n") {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 const (
@@ -17,8 +19,6 @@ const (
 	defaultTimeout = 2 * time.Second
 	// MaxTimeout is the longest timeout that a request may have.
 	MaxTimeout = time.Minute
-	// maxIDBytes bounds an aggregate id, because a longer id cannot be in an index.
-	maxIDBytes = 1024
 )
 
 // request is a client's request.
@@ -65,13 +65,13 @@ func parseRequest(query string) (request, error) {
 	}
 	at := func(name string, i int) string { return values[name][min(i, len(values[name])-1)] }
 	for i := range n {
-		id, event := at("aggregateId", i), at("eventId", i)
-		eventID, err := strconv.ParseInt(event, 10, 64)
+		id, number := at("aggregateId", i), at("eventId", i)
+		eventID, err := strconv.ParseInt(number, 10, 64)
 		switch {
 		case err != nil || eventID < 1:
-			return request{}, fmt.Errorf("eventId is %q: give a whole number from 1", event)
-		case id == "" || len(id) > maxIDBytes:
-			return request{}, fmt.Errorf("aggregateId has %d bytes: give 1 to %d", len(id), maxIDBytes)
+			return request{}, fmt.Errorf("eventId is %q: give a whole number from 1", number)
+		case id == "" || len(id) > event.MaxKeyBytes:
+			return request{}, fmt.Errorf("aggregateId has %d bytes: give 1 to %d", len(id), event.MaxKeyBytes)
 		case !utf8.ValidString(id):
 			return request{}, fmt.Errorf("aggregateId is %q, which is not UTF-8: encode the id in UTF-8", id)
 		}
