@@ -11,7 +11,7 @@ import (
 // Choice checks the flags by which a command chooses records. Zero fields other than Limit
 // are not checked.
 type Choice[R ~string] struct {
-	// Limit is the value of --limit, and Most its upper bound; the lower one is 1.
+	// Limit is the value of --limit, and Max its upper bound; the lower one is 1.
 	Limit, Max int
 	// OlderThan is the value of --older-than.
 	OlderThan time.Duration
