@@ -207,6 +207,9 @@ func (n projectionName) entry(ctx context.Context, s *stored) (*generation.Entry
 	if e := found[n.Name]; e != nil {
 		return e, nil
 	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("there is no projection %q: the catalog in database %s (PENSTOCK_STATE_DATABASE) is empty", n.Name, s.State.Name())
+	}
 	return nil, fmt.Errorf("there is no projection %q: the catalog has %s", n.Name, strings.Join(slices.Sorted(maps.Keys(found)), ", "))
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -261,7 +262,7 @@ func printStatus(w io.Writer, view statusView, now time.Time) error {
 		p.pipeline(pipeline, now)
 	}
 	for _, j := range view.Jobs {
-		p.line(0, "job %s: %s, %s ranges, %s %s", j.ID, j.State, ranges(j), counts(j), j.Reason)
+		p.line(0, "job %s: %s", j.ID, progressOf(j))
 	}
 	for _, k := range view.Parked {
 		discarded := ""
@@ -280,6 +281,20 @@ func printStatus(w io.Writer, view statusView, now time.Time) error {
 		return fmt.Errorf("print the status: %w", err)
 	}
 	return nil
+}
+
+// progressOf describes the state of a job and what it has done.
+func progressOf(j job.Job) string {
+	parts := []string{string(j.State)}
+	if j.Ranges > 0 {
+		parts = append(parts, ranges(j)+" ranges")
+	}
+	for _, text := range []string{counts(j), j.Reason} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (p printer) pipeline(s pipelineStatus, now time.Time) {
