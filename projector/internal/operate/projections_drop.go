@@ -48,15 +48,19 @@ func (c *projectionsDropCommand) runOn(ctx context.Context, e *Environment, s *s
 	case entry.RetiredAt == nil && len(collections) == 0:
 		return fmt.Errorf("other generations use the collections that projection %s has left behind: nothing is deleted", c.Name)
 	}
-	documents, err := countDocuments(ctx, s, collections)
-	if err != nil {
-		return err
-	}
 	deletion, err := newDrop(ctx, s, entry, collections)
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("delete the collections %s of projection %s, with about %d documents", strings.Join(collections, ", "), c.Name, documents)
+	existing := slices.Sorted(maps.Keys(deletion.uuids))
+	documents, err := countDocuments(ctx, s, existing)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("delete the collections %s of projection %s, with about %d documents", strings.Join(existing, ", "), c.Name, documents)
+	if len(existing) == 0 {
+		what = fmt.Sprintf("forget the collections %s of projection %s, which are gone already", strings.Join(collections, ", "), c.Name)
+	}
 	if entry.RetiredAt != nil {
 		what += ", and its watermarks and parked list"
 	}
@@ -65,8 +69,12 @@ func (c *projectionsDropCommand) runOn(ctx context.Context, e *Environment, s *s
 		if err != nil {
 			return counts, err
 		}
-		fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(collections, ", "))
-		if kept := len(deletion.uuids) - int(counts["collections"]); kept > 0 {
+		if len(existing) == 0 {
+			fmt.Fprintf(e.stdout, "forgot %s\n", strings.Join(collections, ", "))
+			return counts, nil
+		}
+		fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(existing, ", "))
+		if kept := len(existing) - int(counts["collections"]); kept > 0 {
 			fmt.Fprintf(e.stdout, "%d of them were replaced meanwhile, and their new contents are kept\n", kept)
 		}
 		return counts, nil

@@ -3,13 +3,16 @@ package operate
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
@@ -86,5 +89,35 @@ func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
 	}
 	if got := dropped(e, map[string]*generation.Entry{"visits": e}); !slices.Equal(got, []string{"older"}) {
 		t.Errorf("dropped are %v", got)
+	}
+}
+
+// TestDropNamesOnlyWhatIsThere drops a projection whose collection somebody has deleted.
+func TestDropNamesOnlyWhatIsThere(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
+	by := generation.Author{At: time.Now()}
+	live, err := catalog.Write(t.Context(), nil, generation.Create("p", generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}, generation.Found{}, by))
+	if err != nil {
+		t.Fatal(err)
+	}
+	retired, err := generation.Retire(live, by)
+	if err == nil {
+		_, err = catalog.Write(t.Context(), live, retired)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, asked strings.Builder
+	e := &Environment{stdout: &out, stderr: &asked}
+	s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}, environment: e, catalog: catalog, parked: park.NewStore(park.In(db), park.Options{})}
+	c := &projectionsDropCommand{projectionName: projectionName{"visits"}, Change: cli.Change{Yes: true, Why: "test"}}
+	if err := c.runOn(t.Context(), e, s); err != nil || out.String() != "forgot visits\n" {
+		t.Errorf("the drop ended with %v: %s%s", err, out.String(), asked.String())
+	}
+	entries, err := catalog.List(t.Context())
+	if err != nil || !entries["visits"].Dropped() {
+		t.Errorf("the entry is %+v, %v", entries["visits"], err)
 	}
 }
