@@ -34,7 +34,7 @@ const (
 // ([github.com/penstock-cdc/penstock/pkg/mongox.Timeout]).
 //
 // $$NOW in filters, updates and pipelines is the time of the caller plus Ahead, so that the server's
-// clock follows virtual time too. BulkWrite and $currentDate use the server's own clock.
+// clock follows virtual time too. $currentDate uses the server's own clock.
 //
 // Set the hooks before the first request. They run in the goroutine of the caller.
 type Collection struct {
@@ -182,8 +182,8 @@ func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...
 
 // BulkWrite is [mongo.Collection.BulkWrite].
 func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
-	return answer(ctx, c, BulkWrite, func(ctx context.Context, _ clock) (*mongo.BulkWriteResult, error) {
-		return c.collection.BulkWrite(ctx, models, opts...)
+	return answer(ctx, c, BulkWrite, func(ctx context.Context, now clock) (*mongo.BulkWriteResult, error) {
+		return c.collection.BulkWrite(ctx, now.setAll(models), opts...)
 	})
 }
 
@@ -247,6 +247,19 @@ func (c clock) set(part any) any {
 		return part
 	}
 	return c.replace(decoded)
+}
+
+// setAll is set for the updates of a bulk write.
+func (c clock) setAll(models []mongo.WriteModel) []mongo.WriteModel {
+	models = slices.Clone(models)
+	for i, m := range models {
+		if update, ok := m.(*mongo.UpdateOneModel); ok {
+			own := *update
+			own.Filter, own.Update = c.set(update.Filter), c.set(update.Update)
+			models[i] = &own
+		}
+	}
+	return models
 }
 
 func (c clock) replace(value any) any {

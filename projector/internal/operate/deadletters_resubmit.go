@@ -101,7 +101,7 @@ func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *Environmen
 	return s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 		counts := map[string]int64{}
 		if len(markers) > 0 {
-			n, err := s.parked.Retry(ctx, markers, time.Now())
+			n, err := s.parked.Retry(ctx, markers)
 			counts["retried"] = n
 			if err != nil {
 				return counts, err

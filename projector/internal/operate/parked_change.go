@@ -47,7 +47,7 @@ func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *store
 		return all.nothing(e)
 	}
 	err = s.change(ctx, c.Change, "retry "+amount(all.found, all.total), func(ctx context.Context) (map[string]int64, error) {
-		n, err := s.parked.Retry(ctx, all.found, time.Now())
+		n, err := s.parked.Retry(ctx, all.found)
 		return map[string]int64{"retried": n}, err
 	})
 	if err != nil {

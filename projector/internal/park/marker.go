@@ -133,16 +133,15 @@ func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
 // wake makes the markers due whose units have passed the event at which they are parked. The
 // next attempt could be an hour away otherwise. It leaves a marker that a process has claimed.
 func (s *Store) wake(ctx context.Context, heads []model.Head) error {
-	now := time.Now()
 	var due []mongo.WriteModel
 	for _, h := range heads {
 		if h.Passed > 0 {
 			due = append(due, mongo.NewUpdateOneModel().SetFilter(bson.D{
 				{Key: fieldID, Value: keyOf(&h.Unit)},
 				{Key: fieldEventID, Value: bson.D{{Key: "$lte", Value: h.Passed}}},
-				{Key: fieldRetryAt, Value: bson.D{{Key: "$gt", Value: now}}},
+				{Key: fieldRetryAt, Value: bson.D{{Key: "$exists", Value: true}}},
 				{Key: fieldClaim, Value: bson.D{{Key: "$exists", Value: false}}},
-			}).SetUpdate(bson.D{{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: now}}}}))
+			}).SetUpdate(bson.A{bson.D{{Key: "$set", Value: bson.D{claims.Shorten(0)}}}}))
 		}
 	}
 	if len(due) == 0 {

@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 const (
@@ -32,39 +34,35 @@ type retried struct {
 
 // Retry makes listed markers claimable, including permanent and discarded ones, so that a
 // process soon resumes their aggregates. The attempts are spread over time, 50 per
-// second. Each further retry of one event waits longer, up to a minute. Markers that have
-// changed since they were listed, or are being resumed, are not changed. The result is
-// the number of markers made claimable.
+// second. Each further retry of one event waits longer, up to a minute. A marker that is due
+// earlier stays so. Markers that have changed since they were listed, or are being resumed, are
+// not changed. The result is the number of markers made claimable.
 //
 // If the event fails again, the aggregate is parked again with a permanent marker.
-func (s *Store) Retry(ctx context.Context, markers []Listed, now time.Time) (int64, error) {
+func (s *Store) Retry(ctx context.Context, markers []Listed) (int64, error) {
 	writes := make([]mongo.WriteModel, len(markers))
 	for i := range markers {
 		m := &markers[i]
-		due := now.Add(time.Duration(i) * retrySpacing)
-		set := bson.D{{Key: fieldAttempts, Value: 0}}
+		set := bson.D{{Key: fieldAttempts, Value: mongox.Literal(0)}, claims.Shorten(time.Duration(i) * retrySpacing)}
 		if m.RetryAt == nil {
+			due := mongox.FromNow(time.Duration(i) * retrySpacing)
 			if m.RetriedAt != nil {
 				const doublings = 16
-				due = later(due, m.RetriedAt.Add(min(firstRequest<<min(m.Retries, doublings), maxRequest)))
+				earliest := m.RetriedAt.Add(min(firstRequest<<min(m.Retries, doublings), maxRequest))
+				due = bson.D{{Key: "$max", Value: bson.A{due, earliest}}}
 			}
-			set = append(set, bson.E{Key: fieldRetried, Value: retried{EventID: m.EventID, Count: m.Retries + 1, At: due}})
+			set = append(set[:1], bson.E{Key: fieldRetryAt, Value: due}, bson.E{Key: fieldRetried, Value: bson.D{
+				{Key: "eventId", Value: m.EventID}, {Key: "count", Value: m.Retries + 1}, {Key: "at", Value: due},
+			}})
 		}
 		writes[i] = mongo.NewUpdateOneModel().
 			SetFilter(append(unchanged(m), bson.E{Key: fieldClaim, Value: bson.D{{Key: "$exists", Value: false}}})).
-			SetUpdate(bson.D{
-				{Key: "$set", Value: append(set, bson.E{Key: fieldRetryAt, Value: due})},
-				{Key: "$unset", Value: bson.D{{Key: fieldDiscarded, Value: ""}}},
+			SetUpdate(bson.A{
+				bson.D{{Key: "$set", Value: set}},
+				bson.D{{Key: "$unset", Value: fieldDiscarded}},
 			})
 	}
 	return s.changeListed(ctx, "retry", writes)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // unchanged matches a marker if it is still at the listed event.

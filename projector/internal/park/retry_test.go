@@ -49,7 +49,7 @@ func retry(t *testing.T, s *park.Store, want int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Retry(t.Context(), found, time.Now()); err != nil || n != want {
+	if n, err := s.Retry(t.Context(), found); err != nil || n != want {
 		t.Errorf("%d markers made claimable, want %d; %v", n, want, err)
 	}
 }
@@ -136,6 +136,32 @@ func TestRetriesAreSpread(t *testing.T) {
 	})
 }
 
+// TestRetryIsDueByTheServersClock has a command whose clock is ahead of the server's. A person
+// who sees no result asks again.
+func TestRetryIsDueByTheServersClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollection(t)
+		c.Ahead = -4 * time.Minute
+		s := newStore(c, park.Options{}, park.Served{Projection: "users"})
+		for _, id := range []string{"1", "2", "3"} {
+			m := permanent
+			m.AggregateID = id
+			parkOne(t, s, m)
+		}
+		retry(t, s, 3)
+		for range 2 {
+			wait(20 * time.Millisecond)
+			retry(t, s, 3)
+		}
+		for i := range 3 {
+			if claimed(t, s) == nil {
+				t.Errorf("marker %d is not due", i)
+			}
+		}
+	})
+}
+
 func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
 	t.Parallel()
 	s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
@@ -145,7 +171,7 @@ func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
 	next.EventID = 4
 	parkOne(t, s, next)
 	for verb, change := range map[string]func() (int64, error){
-		"retried": func() (int64, error) { return s.Retry(t.Context(), []park.Listed{before}, time.Now()) },
+		"retried": func() (int64, error) { return s.Retry(t.Context(), []park.Listed{before}) },
 		"discarded": func() (int64, error) {
 			return s.Discard(t.Context(), []park.Listed{before}, park.Discard{At: time.Now()})
 		},
@@ -238,7 +264,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 		}
 
 		// A retry resumes it at any time, with all events that were acknowledged since.
-		if n, err := s.Retry(t.Context(), []park.Listed{listOne(t, s, park.Filter{Discarded: true})}, time.Now()); n != 1 || err != nil {
+		if n, err := s.Retry(t.Context(), []park.Listed{listOne(t, s, park.Filter{Discarded: true})}); n != 1 || err != nil {
 			t.Errorf("%d retried, %v", n, err)
 		}
 		if c := claimed(t, s); c == nil || c.Head != 9 || c.Failed != 3 {
