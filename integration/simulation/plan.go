@@ -18,6 +18,9 @@ type Plan struct {
 	Length time.Duration
 	// Publishers and Projectors are how many processes run.
 	Publishers, Projectors int
+	// Groups divides the projectors into two Deployments: one declares the projections, and the
+	// other one the views.
+	Groups bool
 	// Election is how the publishers elect: mongodb or kubernetes.
 	Election string
 	// Buckets is the number of sessions of the session mode bucket; 0 means one for each
@@ -103,8 +106,8 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, wallets %v, %d faults%s",
-		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset,
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, wallets %v, %d faults%s",
+		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset,
 		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Wallets, len(p.Faults), beside)
 }
 
@@ -173,6 +176,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		p.Increasing = rand.New(rand.NewPCG(seed, 0x696e63726561736e)).IntN(4) == 0
 	}
 	p.Wallets = rand.New(rand.NewPCG(seed, 0x77616c6c657473)).IntN(2) == 0
+	p.Groups = p.Projectors > 1 && rand.New(rand.NewPCG(seed, 0x67726f757073)).IntN(3) == 0
 	p.Beside = neighbour(p)
 	return p
 }
@@ -185,7 +189,7 @@ func neighbour(p *Plan) *Plan {
 	}
 	n := *p
 	n.Seed, n.Faults = r.Uint64(), nil
-	n.Publishers, n.Projectors = 1+r.IntN(2), 1+r.IntN(2)
+	n.Publishers, n.Projectors, n.Groups = 1+r.IntN(2), 1+r.IntN(2), false
 	n.Election, n.Buckets, n.Receiver = pick(r, electionMongoDB, electionKubernetes), pick(r, 0, 3), pick(r, "amqp", "sdk")
 	n.Writers, n.Aggregates, n.Pause = 1, 5+r.IntN(10), time.Duration(200+r.IntN(800))*time.Millisecond
 	n.Poison, n.Unreadable, n.Large = r.IntN(2), r.IntN(2), 0

@@ -18,17 +18,17 @@ func multiplier(version int) int64 { return []int64{31, 37, 41}[kept(version)-1]
 // kept returns the version with the projection tally.
 func kept(version int) int { return (version-1)%definitions + 1 }
 
-// projectionsFile returns a version of the projections of a pipeline. Nothing in them is idempotent:
-// ledger counts, appends and chains, so that an event that is lost, repeated or out of order
-// shows. tally folds the same events in another way, can fold the poison event, and is
-// the same in every version.
-func projectionsFile(prefix string, version int) string {
-	ledger, tally, _ := strings.Cut(projectionsTemplate, "  - name: tally")
+// projectionsFiles returns a version of the projections of a pipeline, and of its views. Nothing
+// in them is idempotent: ledger counts, appends and chains, so that an event that is lost,
+// repeated or out of order shows. tally folds the same events in another way, can fold the
+// poison event, and is the same in every version.
+func projectionsFiles(prefix string, version int) (projections, views string) {
+	projections, tally, _ := strings.Cut(projectionsTemplate, "  - name: tally")
 	if version <= definitions {
-		ledger += "  - name: tally" + tally
+		projections += "  - name: tally" + tally
 	}
-	ledger += viewsTemplate
-	return strings.NewReplacer("name: ", "name: "+prefix, "collection: ", "collection: "+prefix, "VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version))).Replace(ledger)
+	own := strings.NewReplacer("name: ", "name: "+prefix, "collection: ", "collection: "+prefix, "VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version)))
+	return own.Replace(projections), own.Replace(viewsTemplate)
 }
 
 const projectionsTemplate = `projections:

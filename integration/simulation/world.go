@@ -145,8 +145,11 @@ func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
 	for version := 1; version <= 2*definitions; version++ {
-		if err := os.WriteFile(w.projections(version), []byte(projectionsFile(prefix, version)), 0o600); err != nil {
-			return nil, err
+		projections, views := projectionsFiles(prefix, version)
+		for group, text := range map[string]string{"": projections + views, groups[0]: projections, groups[1]: views} {
+			if err := os.WriteFile(w.projections(version, group), []byte(text), 0o600); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for i := range p.Publishers {
@@ -227,9 +230,12 @@ func (w *World) events() *mongo.Collection {
 	return w.client.Database(eventsDatabase).Collection(w.named("events"))
 }
 
-// projections is the path of a version of the projections.
-func (w *World) projections(version int) string {
-	return filepath.Join(w.folder, fmt.Sprintf("%sprojections-%d.yaml", w.prefix, version))
+// groups are the Deployments of projectors if there are two.
+var groups = []string{"projections", "views"}
+
+// projections is the path of a version of what a group declares; all of it if group is empty.
+func (w *World) projections(version int, group string) string {
+	return filepath.Join(w.folder, fmt.Sprintf("%sprojections-%d%s.yaml", w.prefix, version, group))
 }
 
 // kubeconfig is the path of the file with the API server's address.
@@ -240,7 +246,7 @@ func (s *servers) close(ctx context.Context) error {
 	return errors.Join(s.client.Disconnect(ctx), s.bus.Close(), s.kube.close(), s.mongo.Close())
 }
 
-// environ is the environment of every process and command.
+// environ is the environment of a command, and of a process that is in no group.
 func (w *World) environ(version int) []string {
 	p := w.plan
 	env := []string{
@@ -256,7 +262,7 @@ func (w *World) environ(version int) []string {
 		"PENSTOCK_ELECTION=" + p.Election,
 		"PENSTOCK_LEASE_NAME=" + w.named("lease"),
 		"KUBECONFIG=" + w.kubeconfig(),
-		"PENSTOCK_PROJECTIONS=" + w.projections(version),
+		"PENSTOCK_PROJECTIONS=" + w.projections(version, ""),
 		"PENSTOCK_QUERY_ADDRESS=:8081",
 		"PENSTOCK_RECEIVER=" + p.Receiver,
 		"PENSTOCK_RECONCILE=off",
@@ -273,6 +279,16 @@ func (w *World) environ(version int) []string {
 		env = append(env, "PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", p.Buckets))
 	}
 	return env
+}
+
+// environ is the environment of the process.
+func (p *process) environ(version int) []string {
+	env := p.world.environ(version)
+	if p.kind != virtual.Projector || !p.world.plan.Groups {
+		return env
+	}
+	group := groups[p.number%len(groups)]
+	return append(env, "PENSTOCK_GROUP="+group, "PENSTOCK_PROJECTIONS="+p.world.projections(version, group))
 }
 
 // process is one place in which a publisher or a projector runs, like a pod of a StatefulSet:
@@ -331,7 +347,7 @@ func (w *World) start(p *process) {
 	w.mu.Unlock()
 	log := w.history.logOf(name)
 	w.history.add(name, "starts with definition %d", version)
-	i := &instance{virtual.Start(w.network, virtual.Spec{Kind: p.kind, Name: name, Env: w.environ(version), Stdout: log, Stderr: log}), log}
+	i := &instance{virtual.Start(w.network, virtual.Spec{Kind: p.kind, Name: name, Env: p.environ(version), Stdout: log, Stderr: log}), log}
 	p.running = i
 	w.ending.Go(func() {
 		status := i.Status()
