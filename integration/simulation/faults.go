@@ -18,9 +18,9 @@ type faultKind struct {
 	// server is the only server that the kind concerns; anyServer draws one.
 	server    string
 	anyServer bool
-	// later says that [Plan.more] draws the kind. All new kinds are such: seeds then keep the
-	// other faults of their plans.
-	later bool
+	// later says that [Plan.more] draws the kind, and alone that [NewPlan] draws it from a source
+	// of its own. All new kinds are alone: seeds then keep the other faults of their plans.
+	later, alone bool
 	// wide says that the kind concerns more than the processes of one pipeline.
 	wide bool
 	// reconciled says that the kind needs reconciliation, or heals as it does.
@@ -33,7 +33,10 @@ type faultKind struct {
 // removal is the kind of fault that removes the projection tally and brings it back.
 const removal = "remove a projection"
 
-// faultKinds are all kinds by name. A new kind, with later, needs nothing else: plans draw it.
+// correction is the kind of fault that corrects poison events in the event store.
+const correction = "correct events"
+
+// faultKinds are all kinds by name.
 var faultKinds = map[string]faultKind{
 	"crash publisher": {longest: 40 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
 		w.restart(ctx, w.publishers[f.Process%len(w.publishers)], f, true)
@@ -263,6 +266,11 @@ var faultKinds = map[string]faultKind{
 			w.skipping(func() { set(to.UTC().Format(time.RFC3339)) })
 		default:
 			set("beginning")
+		}
+	}},
+	correction: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
+		if w.correct(ctx, f.Way%2 == 0) {
+			_ = w.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "simulation")
 		}
 	}},
 	"scale projectors": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {

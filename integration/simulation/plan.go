@@ -176,6 +176,10 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		p.Increasing = rand.New(rand.NewPCG(seed, 0x696e63726561736e)).IntN(4) == 0
 	}
 	p.Wallets = rand.New(rand.NewPCG(seed, 0x77616c6c657473)).IntN(2) == 0
+	if r := rand.New(rand.NewPCG(seed, 0x636f7272656374)); p.Poison > 0 && r.IntN(2) == 0 {
+		at := length/4 + time.Duration(r.Int64N(int64(length/2)))
+		p.Faults = append(p.Faults, Fault{At: at, Kind: correction, Way: r.IntN(2)})
+	}
 	p.Groups = p.Projectors > 1 && rand.New(rand.NewPCG(seed, 0x67726f757073)).IntN(3) == 0
 	p.Beside = neighbour(p)
 	return p
@@ -195,7 +199,7 @@ func neighbour(p *Plan) *Plan {
 	n.Poison, n.Unreadable, n.Large = r.IntN(2), r.IntN(2), 0
 	kinds := slices.DeleteFunc(slices.Sorted(maps.Keys(faultKinds)), func(name string) bool {
 		kind := faultKinds[name]
-		return kind.server != "" || kind.wide || !p.Reconcile && (kind.reconciled || kind.later)
+		return kind.alone || kind.server != "" || kind.wide || !p.Reconcile && (kind.reconciled || kind.later)
 	})
 	mean := float64(time.Minute)
 	for at := time.Duration(r.ExpFloat64() * mean); at < p.Length; at += time.Duration(r.ExpFloat64() * mean) {
@@ -229,7 +233,9 @@ func (p *Plan) more(r *rand.Rand) {
 // kinds returns the names of the kinds of faults, in order: those of [NewPlan], or those of
 // [Plan.more].
 func kinds(later bool) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(faultKinds)), func(name string) bool { return faultKinds[name].later != later })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(faultKinds)), func(name string) bool {
+		return faultKinds[name].alone || faultKinds[name].later != later
+	})
 }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }

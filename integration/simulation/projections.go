@@ -103,14 +103,24 @@ func foldLedger(version int, events []storedEvent) expected {
 			}
 			e.document = d
 		case "Poison":
-			e.parked = ev.EventID
-			return e
+			if !corrected(ev) {
+				e.parked = ev.EventID
+				return e
+			}
+			sum, _ := e.document["sum"].(int64)
+			e.document["sum"] = sum + amount + 1
 		case "Closed":
 			e.document = nil
 		}
 		e.last = ev.EventID
 	}
 	return e
+}
+
+// corrected reports whether the ledger can apply a poison event.
+func corrected(ev storedEvent) bool {
+	_, isText := ev.Payload["amount"].(string)
+	return !isText
 }
 
 // foldTally is foldLedger for the projection tally.

@@ -156,9 +156,14 @@ func (o *outcome) await(ctx context.Context, until time.Time) error {
 	if err := o.load(); err != nil {
 		return err
 	}
-	for time.Now().Before(until) {
+	for try := 0; time.Now().Before(until); try++ {
 		if settled, err := o.settled(ctx); settled || err != nil {
 			return err
+		}
+		if len(o.world.corrected) > 0 && try%10 == 9 {
+			// The message of a corrected event still has what it was before. If it comes late, its
+			// aggregate is parked again.
+			_ = o.world.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "settle")
 		}
 		wait(ctx, 2*time.Second)
 	}

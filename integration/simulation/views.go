@@ -103,7 +103,9 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 				part["count"] = part["count"].(int64) + 1
 				part["group"], part["version"] = "g"+strconv.FormatInt(amount%3, 10), int64(version)
 			case "Poison":
-				parked = true
+				if parked = parked || !corrected(ev); !parked {
+					part["count"] = part["count"].(int64) + amount + 1
+				}
 			case "Closed":
 				seen = nil
 				if !parked {
