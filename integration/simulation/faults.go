@@ -33,7 +33,7 @@ type faultKind struct {
 // removal is the kind of fault that removes the projection tally and brings it back.
 const removal = "remove a projection"
 
-// correction is the kind of fault that corrects poison events in the event store.
+// correction is the kind of fault that corrects events in the event store.
 const correction = "correct events"
 
 // faultKinds are all kinds by name.
@@ -270,7 +270,7 @@ var faultKinds = map[string]faultKind{
 	}},
 	correction: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		if w.correct(ctx, f.Way%2 == 0) {
-			_ = w.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "simulation")
+			w.bringBack(ctx)
 		}
 	}},
 	"scale projectors": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {

@@ -176,7 +176,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		p.Increasing = rand.New(rand.NewPCG(seed, 0x696e63726561736e)).IntN(4) == 0
 	}
 	p.Wallets = rand.New(rand.NewPCG(seed, 0x77616c6c657473)).IntN(2) == 0
-	if r := rand.New(rand.NewPCG(seed, 0x636f7272656374)); p.Poison > 0 && r.IntN(2) == 0 {
+	if r := rand.New(rand.NewPCG(seed, 0x636f7272656374)); p.Poison+p.Unreadable > 0 && r.IntN(2) == 0 {
 		at := length/4 + time.Duration(r.Int64N(int64(length/2)))
 		p.Faults = append(p.Faults, Fault{At: at, Kind: correction, Way: r.IntN(2)})
 	}

@@ -313,9 +313,14 @@ func checkListed(_ context.Context, o *outcome) ([]string, error) {
 			findings = append(findings, fmt.Sprintf("the quarantine has an event of the stream %q, which no pipeline has", stream))
 		}
 	}
-	unreadable, skipped := len(o.unreadable), 0
+	unreadable, skipped := 0, 0
 	for i := range o.unreadable {
-		if o.world.skipped(&o.unreadable[i]) {
+		c := &o.unreadable[i]
+		if len(o.world.corrected[c.aggregate]) > 0 {
+			continue
+		}
+		unreadable++
+		if o.world.skipped(c) {
 			skipped++
 		}
 	}

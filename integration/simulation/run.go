@@ -163,7 +163,7 @@ func (o *outcome) await(ctx context.Context, until time.Time) error {
 		if len(o.world.corrected) > 0 && try%10 == 9 {
 			// The message of a corrected event still has what it was before. If it comes late, its
 			// aggregate is parked again.
-			_ = o.world.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "settle")
+			o.world.bringBack(ctx)
 		}
 		wait(ctx, 2*time.Second)
 	}

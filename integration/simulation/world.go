@@ -92,7 +92,7 @@ type World struct {
 	skips []skip
 	// lost are the ids of the messages that the broker has lost.
 	lost map[string]bool
-	// corrected are the poison events of each aggregate that have been corrected.
+	// corrected are the events of each aggregate that a person has corrected.
 	corrected map[string][]int64
 	// changing is held by the fault that changes the definition.
 	changing sync.Mutex
@@ -457,28 +457,6 @@ func (w *World) losing(selects func(string) bool) func(string) bool {
 		w.lost[id] = true
 		return true
 	}
-}
-
-// correct corrects one poison event in the event store, or all of them, as a person does. It
-// reports whether there was one.
-func (w *World) correct(ctx context.Context, all bool) bool {
-	cursor, err := w.events().Find(ctx, bson.D{{Key: "eventType", Value: "Poison"}, {Key: "payload.amount", Value: bson.D{{Key: "$type", Value: "string"}}}})
-	if err != nil {
-		return false
-	}
-	defer func() { _ = cursor.Close(ctx) }()
-	found := false
-	for cursor.Next(ctx) && (all || !found) {
-		found = true
-		w.mu.Lock()
-		aggregate := text(cursor.Current, "aggregateId")
-		w.corrected[aggregate] = append(w.corrected[aggregate], number(cursor.Current, "eventId"))
-		w.mu.Unlock()
-		if _, err := w.events().UpdateByID(ctx, cursor.Current.Lookup("_id"), bson.D{{Key: "$set", Value: bson.D{{Key: "payload.amount", Value: int64(11)}}}}); err != nil {
-			break // it may have been corrected nevertheless
-		}
-	}
-	return found
 }
 
 // command runs a command of an operator. If it fails, the error has what it has printed.

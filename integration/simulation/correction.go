@@ -1,0 +1,63 @@
+package simulation
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/virtual"
+)
+
+// correct corrects events in the event store, as a person does: poison events, and those that
+// the quarantine lists. all says that it corrects each of them instead of one of each kind. It
+// reports whether there was one.
+func (w *World) correct(ctx context.Context, all bool) bool {
+	found := 0
+	poison, err := w.events().Find(ctx, bson.D{{Key: "eventType", Value: "Poison"}, {Key: "payload.amount", Value: bson.D{{Key: "$type", Value: "string"}}}})
+	if err != nil {
+		return false
+	}
+	defer func() { _ = poison.Close(ctx) }()
+	for (all || found == 0) && poison.Next(ctx) {
+		w.change(ctx, poison.Current.Lookup("_id"), bson.D{{Key: "payload.amount", Value: int64(11)}})
+		found++
+	}
+	for _, record := range w.state("quarantine") {
+		if text(record, "_id", "stream") != w.named("events") || text(record, "reason") != "missing_event_id" {
+			continue
+		}
+		w.change(ctx, record.Lookup("_id", "document"), bson.D{
+			{Key: "eventId", Value: int64(1)}, {Key: "aggregateType", Value: "Account"}, {Key: "timestamp", Value: time.Now()},
+		})
+		found++
+		if !all {
+			break
+		}
+	}
+	return found > 0
+}
+
+// change changes an event until MongoDB acknowledges it.
+func (w *World) change(ctx context.Context, id bson.RawValue, set bson.D) {
+	ctx = context.WithoutCancel(ctx)
+	for {
+		if _, err := w.events().UpdateByID(ctx, id, bson.D{{Key: "$set", Value: set}}); err == nil {
+			break
+		}
+		wait(ctx, 500*time.Millisecond)
+	}
+	var ev storedEvent
+	for w.events().FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(&ev) != nil {
+		wait(ctx, 500*time.Millisecond)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.corrected[ev.AggregateID] = append(w.corrected[ev.AggregateID], ev.EventID)
+}
+
+// bringBack applies and publishes what has been corrected.
+func (w *World) bringBack(ctx context.Context) {
+	_ = w.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "corrected")
+	_ = w.command(ctx, virtual.Publisher, "quarantine", "republish", "--yes", "--why", "corrected")
+}
