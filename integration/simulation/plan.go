@@ -180,7 +180,11 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		at := length/4 + time.Duration(r.Int64N(int64(length/2)))
 		p.Faults = append(p.Faults, Fault{At: at, Kind: correction, Way: r.IntN(2)})
 	}
-	p.Groups = p.Projectors > 1 && rand.New(rand.NewPCG(seed, 0x67726f757073)).IntN(3) == 0
+	r = rand.New(rand.NewPCG(seed, 0x67726f757073))
+	p.Groups = p.Projectors > 1 && r.IntN(3) == 0
+	if p.Groups && p.Reconcile && r.IntN(2) == 0 {
+		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(2 * time.Minute))), Kind: retirement, Way: r.IntN(2)})
+	}
 	p.Beside = neighbour(p)
 	return p
 }
