@@ -226,7 +226,13 @@ func (w *World) settle(ctx context.Context) {
 		// aggregates is promoted only on demand. Otherwise no rebuild may mend what live events
 		// have left wrong.
 		for _, projection := range []string{"ledger", "groups"} {
-			_ = w.command(ctx, virtual.Projector, "projections", "rebuild", w.named(projection), "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "settle")
+			rebuild := []string{"projections", "rebuild", w.named(projection), "--allow-parked", fmt.Sprint(w.plan.Poison * w.plan.Writers), "--yes", "--why", "settle"}
+			for range 5 {
+				if w.command(ctx, virtual.Projector, rebuild...) == nil {
+					break
+				}
+				wait(ctx, 2*time.Second) // no pod declares a retired projection yet
+			}
 		}
 	}
 }
