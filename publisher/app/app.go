@@ -246,7 +246,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if reached {
 		made.terms.TopicReached()
 	}
-	made.inventory = p.newInventory(s, topicFill{namespace, c.ServiceBus.Topic})
+	made.inventory = p.newInventory(s, namespace)
 	h.Ready("pause", made.pausing.Check)
 	watchInventory(h, made.inventory)
 	return made, made.terms.AwaitPipeline(ctx, s.events.Database().Client())

@@ -53,10 +53,6 @@ type status struct {
 	Unknown       map[string]string    `json:"unknown,omitempty"`
 }
 
-// runway returns how far an oplog whose oldest entry is from oldest reaches back before the
-// position. It is negative if the oplog no longer has the position.
-func runway(oldest, position time.Time) time.Duration { return position.Sub(oldest) }
-
 func (c *statusCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	now := time.Now()
 	found := collectStatus(ctx, e.options, s, now)
@@ -93,7 +89,7 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 			found.LagSeconds = seconds(max(now.Sub(*at), 0))
 			begin, err := oplogBegin(ctx, s)
 			if note("oplogRunwaySeconds", err) {
-				found.RunwaySeconds, found.OplogComplete = seconds(runway(begin.Time(), *at)), begin.Complete
+				found.RunwaySeconds, found.OplogComplete = seconds(at.Sub(begin.Time())), begin.Complete
 			}
 		}
 	}
@@ -103,7 +99,7 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	if note("quarantined", err) {
 		found.Quarantined = &records
 	}
-	size, limit, err := fill(ctx, c.ServiceBus)
+	size, limit, err := readFill(ctx, c.ServiceBus)
 	if note("topicBytes", err) {
 		found.TopicBytes, found.TopicLimitBytes = &size, &limit
 	}
@@ -136,15 +132,15 @@ func oplogBegin(ctx context.Context, s *stores) (mongox.OplogBegin, error) {
 	return begin, mongox.Explain(ctx, err)
 }
 
-// fill reads the size of the topic and its limit, in bytes.
-func fill(ctx context.Context, c sbus.Config) (size, limit int64, err error) {
+// readFill is fill for a command, which has no namespace yet.
+func readFill(ctx context.Context, c sbus.Config) (size, limit int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
 	namespace, err := sbus.Open(c)
 	if err != nil {
 		return 0, 0, err
 	}
-	return topicFill{namespace, c.Topic}.Fill(ctx)
+	return fill(ctx, namespace, c.Topic)
 }
 
 // checkpointView is a checkpoint as the commands print it.

@@ -12,11 +12,13 @@ import (
 )
 
 // newInventory makes the counter of quarantine, topic and oplog. It runs beside the terms.
-func (p *Publisher) newInventory(s *stores, topic inventory.Topic) *inventory.Counter {
+func (p *Publisher) newInventory(s *stores, namespace *sbus.Namespace) *inventory.Counter {
 	return inventory.New(inventory.Options{
-		Quarantine: quarantine.NewRecords(s.state, p.config.Stream.Name),
-		Topic:      topic,
-		Oplog:      oplogRunway{s, p.config},
+		Quarantine: quarantine.NewRecords(s.state, p.config.Stream.Name).Count,
+		Topic: func(ctx context.Context) (size, limit int64, err error) {
+			return fill(ctx, namespace, p.config.ServiceBus.Topic)
+		},
+		Oplog:      func(ctx context.Context) (inventory.Runway, bool, error) { return measureRunway(ctx, s, p.config) },
 		Registerer: p.registry,
 		Logger:     p.logger,
 	})
@@ -36,14 +38,10 @@ func beside(ctx context.Context, loop func(context.Context)) (stop func()) {
 	}
 }
 
-// oplogRunway measures how far the oplog reaches back before the checkpoint.
-type oplogRunway struct {
-	stores *stores
-	config config.Config
-}
-
-func (o oplogRunway) Runway(ctx context.Context) (r inventory.Runway, ok bool, err error) {
-	read, err := readCheckpoint(ctx, o.stores, o.config)
+// measureRunway measures how far the oplog reaches back before the checkpoint. ok is false if
+// there is no checkpoint, or if its time is unknown.
+func measureRunway(ctx context.Context, s *stores, c config.Config) (r inventory.Runway, ok bool, err error) {
+	read, err := readCheckpoint(ctx, s, c)
 	if read == nil || err != nil {
 		return r, false, err
 	}
@@ -51,22 +49,16 @@ func (o oplogRunway) Runway(ctx context.Context) (r inventory.Runway, ok bool, e
 	if at.IsZero() {
 		return r, false, nil
 	}
-	begin, err := oplogBegin(ctx, o.stores)
-	return inventory.Runway{Left: runway(begin.Time(), at), Complete: begin.Complete}, err == nil, err
+	begin, err := oplogBegin(ctx, s)
+	return inventory.Runway{Left: at.Sub(begin.Time()), Complete: begin.Complete}, err == nil, err
 }
 
-// topicFill is an [inventory.Topic] that asks the administration API.
-type topicFill struct {
-	namespace *sbus.Namespace
-	topic     string
-}
-
-// Fill asks for the topic's properties and for its size.
-func (t topicFill) Fill(ctx context.Context) (size, limit int64, err error) {
-	properties, err := t.namespace.Topic(ctx, t.topic)
+// fill reads the size of the topic and its limit, in bytes.
+func fill(ctx context.Context, namespace *sbus.Namespace, topic string) (size, limit int64, err error) {
+	properties, err := namespace.Topic(ctx, topic)
 	if err != nil {
 		return 0, 0, err
 	}
-	size, err = t.namespace.TopicSize(ctx, t.topic)
+	size, err = namespace.TopicSize(ctx, topic)
 	return size, int64(value(properties.MaxSizeInMegabytes)) << 20, err
 }

@@ -24,19 +24,6 @@ const (
 	refusedWait = time.Hour
 )
 
-// Quarantine counts records.
-type Quarantine interface {
-	// Count returns the number of records of this stream, up to limit.
-	Count(ctx context.Context, limit int64) (int64, error)
-}
-
-// Topic reads the size of a topic.
-type Topic interface {
-	// Fill returns the size of the messages in the topic and its limit, in bytes. Without
-	// the right to read them, it returns [sbus.ErrUnreadable].
-	Fill(ctx context.Context) (size, limit int64, err error)
-}
-
 // Runway is how far the oplog reaches back before the checkpoint.
 type Runway struct {
 	// Left is negative if the oplog no longer has the checkpoint.
@@ -45,19 +32,17 @@ type Runway struct {
 	Complete bool
 }
 
-// Oplog reads how far the oplog reaches back.
-type Oplog interface {
-	// Runway returns the runway. ok is false if there is no checkpoint to compare with.
-	// Without the right to read the oplog, Runway returns [mongox.ErrOplogHidden].
-	Runway(ctx context.Context) (runway Runway, ok bool, err error)
-}
-
 // Options configure a [Counter].
 type Options struct {
-	// Quarantine, Topic and Oplog are measured. Required.
-	Quarantine Quarantine
-	Topic      Topic
-	Oplog      Oplog
+	// Quarantine returns the number of records of this stream, up to limit. Required.
+	Quarantine func(ctx context.Context, limit int64) (int64, error)
+	// Topic returns the size of the messages in the topic and its limit, in bytes. Without
+	// the right to read them, it returns [sbus.ErrUnreadable]. Required.
+	Topic func(ctx context.Context) (size, limit int64, err error)
+	// Oplog returns how far the oplog reaches back before the checkpoint. ok is false if
+	// there is no checkpoint to compare with. Without the right to read the oplog, it returns
+	// [mongox.ErrOplogHidden]. Required.
+	Oplog func(ctx context.Context) (runway Runway, ok bool, err error)
 	// Registerer gets the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger logs nothing by default.
@@ -107,7 +92,7 @@ func (c *Counter) Oplog() (Runway, bool) {
 func (c *Counter) countQuarantine(ctx context.Context) {
 	looking, cancel := mongox.Timeout(ctx, lookTimeout)
 	defer cancel()
-	records, err := c.options.Quarantine.Count(looking, QuarantineLimit)
+	records, err := c.options.Quarantine(looking, QuarantineLimit)
 	if ctx.Err() != nil {
 		return
 	}
@@ -125,7 +110,7 @@ func (c *Counter) measureTopic(ctx context.Context) {
 	}
 	looking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	size, limit, err := c.options.Topic.Fill(looking)
+	size, limit, err := c.options.Topic(looking)
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -149,7 +134,7 @@ func (c *Counter) measureOplog(ctx context.Context) {
 	}
 	looking, cancel := mongox.Timeout(ctx, lookTimeout)
 	defer cancel()
-	runway, ok, err := c.options.Oplog.Runway(looking)
+	runway, ok, err := c.options.Oplog(looking)
 	switch {
 	case ctx.Err() != nil:
 		return

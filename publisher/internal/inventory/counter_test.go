@@ -85,7 +85,7 @@ type measuring struct {
 func start(t *testing.T, w *measured) *measuring {
 	t.Helper()
 	m := &measuring{measured: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
-	counter := inventory.New(inventory.Options{Quarantine: w, Topic: w, Oplog: w, Registerer: m.registry, Logger: zerolog.New(m.log)})
+	counter := inventory.New(inventory.Options{Quarantine: w.Count, Topic: w.Fill, Oplog: w.Runway, Registerer: m.registry, Logger: zerolog.New(m.log)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
