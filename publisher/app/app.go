@@ -14,9 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -231,9 +229,9 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		Checkpoints: checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 			Logger: p.logger, Registerer: p.registry,
 		}),
-		Quarantine: quarantine.NewStore(
-			s.state.Collection(quarantine.CollectionName, options.Collection().SetWriteConcern(writeconcern.Majority())),
-			c.Stream.Name, quarantine.Options{Logger: p.logger, Registerer: p.registry}),
+		Quarantine: quarantine.NewStore(mongox.Durable(s.state, quarantine.CollectionName), c.Stream.Name, quarantine.Options{
+			Logger: p.logger, Registerer: p.registry,
+		}),
 		CheckLock: checkLock(c, s.state),
 		Pausing:   made.pausing,
 		Known:     sample.Known,

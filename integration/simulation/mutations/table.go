@@ -88,7 +88,7 @@ var Table = []Mutation{
 	},
 	{
 		Name: "the checkpoint is not confirmed by a majority",
-		File: "publisher/internal/checkpoint/store.go",
+		File: "pkg/mongox/durable.go",
 		Old:  "SetWriteConcern(writeconcern.Majority()).",
 		New:  "SetWriteConcern(writeconcern.W1()).",
 	},

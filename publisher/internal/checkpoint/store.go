@@ -12,8 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -35,14 +33,9 @@ var (
 	ErrNoPosition = errors.New("position is empty")
 )
 
-// Checkpoints returns the collection checkpoints of db. It writes with majority write
-// concern, so that a failover of the database loses no claim or token, and reads from the
-// primary.
-func Checkpoints(db *mongo.Database) *mongo.Collection {
-	return db.Collection(CollectionName, options.Collection().
-		SetWriteConcern(writeconcern.Majority()).
-		SetReadPreference(readpref.Primary()))
-}
+// Checkpoints returns the collection checkpoints of db. A majority confirms its writes, so that
+// a failover of the database loses no claim or token.
+func Checkpoints(db *mongo.Database) *mongo.Collection { return mongox.Durable(db, CollectionName) }
 
 // document is the stored checkpoint.
 type document struct {
