@@ -204,8 +204,8 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err != nil {
 		return nil, err
 	}
-	connect := publish.ServiceBus(namespace, c.ServiceBus.Topic)
-	reached, err := checkTopic(ctx, connect, c.ServiceBus, p.logger)
+	try := func(ctx context.Context) error { return p.tryTopic(ctx, namespace) }
+	reached, err := checkTopic(ctx, try, c.ServiceBus, p.logger)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		Collection: func(ctx context.Context) (mongox.CollectionID, error) {
 			return mongox.IdentifyCollection(ctx, s.events)
 		},
-		Connect:  connect,
+		Connect:  publish.ServiceBus(namespace, c.ServiceBus.Topic),
 		Batching: policy,
 		Checkpoints: checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 			Logger: p.logger, Registerer: p.registry,

@@ -175,16 +175,6 @@ func (k check) pipeline(ctx context.Context, read *checkpoint.State) {
 	}
 }
 
-// tryTopic opens a link to the topic, which needs the right to send.
-func (p *Publisher) tryTopic(ctx context.Context, namespace *sbus.Namespace) error {
-	sender, err := publish.ServiceBus(namespace, p.config.ServiceBus.Topic)(ctx)
-	if err != nil {
-		return err
-	}
-	_ = sender.Close(ctx)
-	return nil
-}
-
 // checkBus checks the topic.
 func checkBus(ctx context.Context, r *preflight.Report, p *Publisher) {
 	c := p.config.ServiceBus

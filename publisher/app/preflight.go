@@ -94,25 +94,33 @@ func checkReadable(ctx context.Context, check readable.Check, logger zerolog.Log
 	return nil
 }
 
-// checkTopic opens one connection to the topic. So a wrong name or missing rights show at
-// the start and on every process, not only on the leader. It reports whether it reached the
+// checkTopic tries to connect to the topic. So a wrong name or missing rights show at the
+// start and on every process, not only on the leader. It reports whether it reached the
 // topic. If the broker cannot be reached, the publisher starts anyway.
-func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config, logger zerolog.Logger) (reached bool, err error) {
+func checkTopic(ctx context.Context, try func(context.Context) error, config sbus.Config, logger zerolog.Logger) (reached bool, err error) {
 	checking, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
-	sender, err := connect(checking)
-	if err == nil {
-		if err := sender.Close(checking); err != nil {
-			logger.Debug().Err(err).Msg("close the connection that checked the topic")
-		}
+	err = try(checking)
+	switch {
+	case err == nil:
 		return true, nil
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	}
-	if term.Fatal(err) {
+	case term.Fatal(err):
 		return false, publish.Explain(err, config)
 	}
 	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("topic not reached yet; retrying. Check the namespace's name, and that the network allows AMQP (port 5671)")
 	return false, nil
+}
+
+// tryTopic opens a link to the topic, which needs the right to send.
+func (p *Publisher) tryTopic(ctx context.Context, namespace *sbus.Namespace) error {
+	sender, err := publish.ServiceBus(namespace, p.config.ServiceBus.Topic)(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sender.Close(ctx); err != nil {
+		p.logger.Debug().Err(err).Msg("close the connection that checked the topic")
+	}
+	return nil
 }

@@ -105,18 +105,18 @@ func TestTheEventStoreIsCheckedAtTheStart(t *testing.T) {
 func TestTheTopicIsCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
 	config := sbus.Config{Namespace: "orders", Topic: "events"}
-	connect := func(err error) publish.Connect {
-		return func(context.Context) (publish.Sender, error) { return pickyTopic{}, err }
+	check := func(result error) (reached bool, err error) {
+		return checkTopic(t.Context(), func(context.Context) error { return result }, config, zerolog.Nop())
 	}
-	if reached, err := checkTopic(t.Context(), connect(nil), config, zerolog.Nop()); err != nil || !reached {
+	if reached, err := check(nil); err != nil || !reached {
 		t.Error(err)
 	}
 	down := &publish.SendError{Fault: publish.FaultDisconnected, Err: errors.New("connection refused")}
-	if reached, err := checkTopic(t.Context(), connect(down), config, zerolog.Nop()); err != nil || reached {
+	if reached, err := check(down); err != nil || reached {
 		t.Errorf("a broker that is down keeps it from starting: %v", err)
 	}
 	missing := &publish.SendError{Fault: publish.FaultFatal, Err: &amqp.Error{Condition: amqp.ErrCondNotFound}}
-	if _, err := checkTopic(t.Context(), connect(missing), config, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "create it") {
+	if _, err := check(missing); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("says %v", err)
 	}
 }
