@@ -118,15 +118,6 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 	return line{config: p.Config, command: c, path: chosen.Path, variables: chosen.Variables}, nil
 }
 
-// options returns the options of a command that logs to out.
-func (l *line) options(out io.Writer) (Options, error) {
-	logger, err := obs.NewLogger(out, l.config.Process.Log)
-	if err != nil {
-		return Options{}, err
-	}
-	return Options{Config: l.config, Logger: logger}, nil
-}
-
 // Main runs the command that the process's arguments name, by default the service, with the
 // configuration of the environment. It returns the exit code when the command is done or a
 // signal has ended it.
@@ -155,10 +146,11 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 		// Only the command's result goes to stdout.
 		program.Command, out = l.path, stderr
 	}
-	o, err := l.options(out)
+	logger, err := obs.NewLogger(out, l.config.Process.Log)
 	if err != nil {
 		return cli.Program{}, err
 	}
+	o := Options{Config: l.config, Logger: logger}
 	if set != nil {
 		set(&o)
 	}

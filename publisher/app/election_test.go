@@ -41,13 +41,13 @@ func TestMissingElectionSettingIsReportedBeforeConnecting(t *testing.T) {
 		value, ok := environ[name]
 		return value, ok
 	}
-	o, err := parseOptions(nil, lookup, io.Discard, os.Stderr)
+	service, err := Parse(nil, lookup, io.Discard, os.Stderr, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := New(o).Run(ctx); err == nil || !strings.Contains(err.Error(), "outside Kubernetes use PENSTOCK_ELECTION=mongodb") {
+	if err := service.Run(ctx); err == nil || !strings.Contains(err.Error(), "outside Kubernetes use PENSTOCK_ELECTION=mongodb") {
 		t.Errorf("ended with %v", err)
 	}
 }
