@@ -52,17 +52,9 @@ type Config struct {
 }
 
 // DefaultConfig returns the durations that Kubernetes itself uses (15 s, 10 s,
-// 2 s), a margin of 2 s, and 20 s to drain.
+// 2 s), and 20 s to drain.
 func DefaultConfig() Config {
-	return Config{
-		LeaseDuration:  15 * time.Second,
-		RenewDeadline:  10 * time.Second,
-		RetryPeriod:    2 * time.Second,
-		PollPeriod:     500 * time.Millisecond,
-		Margin:         2 * time.Second,
-		StopTimeout:    20 * time.Second,
-		RequestTimeout: 3 * time.Second,
-	}
+	return NewConfig(15*time.Second, 10*time.Second, 2*time.Second, 20*time.Second)
 }
 
 // NewConfig returns a configuration with the given durations, and with a margin and a
