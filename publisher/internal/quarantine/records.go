@@ -22,18 +22,20 @@ const listTimeout = 30 * time.Second
 // Record is an event in the quarantine, as an operator sees it.
 type Record struct {
 	// DocumentID is the event's _id in the store; null if it had none.
-	DocumentID    bson.RawValue
-	Reason        event.Reason
-	Field, Detail string
+	DocumentID bson.RawValue `bson:"-"`
+	Reason     event.Reason  `bson:"reason"`
+	Field      string        `bson:"field"`
+	Detail     string        `bson:"detail"`
 	// AggregateID and EventID are empty and 0 if they could not be read.
-	AggregateID string
-	EventID     int64
+	AggregateID string `bson:"aggregateId"`
+	EventID     int64  `bson:"eventId"`
 	// Event is the whole document; nil if it was omitted or not requested.
-	Event               bson.Raw
-	Epoch               int64
-	FirstSeen, LastSeen time.Time
+	Event     bson.Raw  `bson:"event"`
+	Epoch     int64     `bson:"epoch"`
+	FirstSeen time.Time `bson:"firstSeen"`
+	LastSeen  time.Time `bson:"lastSeen"`
 	// Seen counts how often the event was read.
-	Seen int64
+	Seen int64 `bson:"seen"`
 }
 
 // stored is a record in the collection.
@@ -41,16 +43,7 @@ type stored struct {
 	ID struct {
 		Document bson.RawValue `bson:"document"`
 	} `bson:"_id"`
-	Reason      event.Reason `bson:"reason"`
-	Field       string       `bson:"field"`
-	Detail      string       `bson:"detail"`
-	AggregateID string       `bson:"aggregateId"`
-	EventID     int64        `bson:"eventId"`
-	Event       bson.Raw     `bson:"event"`
-	Epoch       int64        `bson:"epoch"`
-	FirstSeen   time.Time    `bson:"firstSeen"`
-	LastSeen    time.Time    `bson:"lastSeen"`
-	Seen        int64        `bson:"seen"`
+	Record `bson:",inline"`
 }
 
 // Filter chooses records. The zero value chooses all.
@@ -130,10 +123,8 @@ func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]
 		if f.Document != "" && DocumentText(s.ID.Document) != f.Document {
 			continue
 		}
-		records = append(records, Record{
-			DocumentID: s.ID.Document, Reason: s.Reason, Field: s.Field, Detail: s.Detail, AggregateID: s.AggregateID, EventID: s.EventID,
-			Event: s.Event, Epoch: s.Epoch, FirstSeen: s.FirstSeen, LastSeen: s.LastSeen, Seen: s.Seen,
-		})
+		s.DocumentID = s.ID.Document
+		records = append(records, s.Record)
 	}
 	if err := cursor.Err(); err != nil {
 		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
