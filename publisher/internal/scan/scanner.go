@@ -12,13 +12,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/prefetch"
 )
 
 // Handler handles the documents of a scan, in order and one call at a time. If it blocks,
@@ -91,19 +91,26 @@ func New(source Source, options Options) *Scanner {
 // error, or with the cause of ctx's end. It retries all other errors. When Run returns, all
 // its goroutines have ended.
 func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler Handler) error {
-	pages := &prefetch{pages: make(chan page, pagesAhead), limit: s.options.PrefetchBytes, room: semaphore.NewWeighted(s.options.PrefetchBytes)}
+	pages := prefetch.New[[]bson.Raw](pagesAhead, s.options.PrefetchBytes)
 	var health alive
 	health.answered(time.Now())
 
 	group, groupCtx := errgroup.WithContext(ctx)
 	beats, stopBeats := context.WithCancel(groupCtx)
 	group.Go(func() error {
-		defer close(pages.pages)
+		defer pages.Close()
 		return s.read(groupCtx, from, until, since, pages, &health)
 	})
 	group.Go(func() error {
 		defer stopBeats()
-		return s.handle(groupCtx, pages, handler, &health)
+		return pages.Handle(groupCtx, func(ctx context.Context, documents []bson.Raw) error {
+			health.handling.Store(true)
+			defer health.handling.Store(false)
+			if err := handler(ctx, documents); err != nil {
+				return fmt.Errorf("handle scanned events: %w", err)
+			}
+			return nil
+		})
 	})
 	group.Go(func() error {
 		poll.Every(beats, beatInterval, func() { s.beat(&health) })
@@ -117,7 +124,7 @@ func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, sinc
 }
 
 // read fills pages until the end, and opens the query again after transient errors.
-func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages *prefetch, health *alive) error {
+func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages *prefetch.Queue[[]bson.Raw], health *alive) error {
 	retry := backoff.Backoff{First: backoffFirst, Max: backoffMax}
 	for {
 		moved, err := s.query(ctx, &from, until, since, pages, health)
@@ -146,7 +153,7 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 
 // query runs one query from the position, which it advances, and reports whether the query
 // returned anything. Its error is never nil.
-func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages *prefetch, health *alive) (moved bool, err error) {
+func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages *prefetch.Queue[[]bson.Raw], health *alive) (moved bool, err error) {
 	opening, cancel := mongox.Timeout(ctx, s.options.Timeout)
 	cursor, err := s.source.Open(opening, *from, until, since)
 	err = mongox.Explain(opening, err)
@@ -172,7 +179,7 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 		}
 		health.answered(time.Now())
 		s.options.Metrics.read.Add(float64(len(documents)))
-		if err := pages.put(ctx, documents); err != nil {
+		if err := pages.Put(ctx, documents, sizeOf(documents), func() {}); err != nil {
 			return moved, err
 		}
 		moved = true
@@ -185,25 +192,11 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 	}
 }
 
-// handle calls handler for every page.
-func (s *Scanner) handle(ctx context.Context, pages *prefetch, handler Handler, health *alive) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case next, open := <-pages.pages:
-			if !open {
-				return nil
-			}
-			health.handling.Store(true)
-			err := handler(ctx, next.documents)
-			health.handling.Store(false)
-			if err != nil {
-				return fmt.Errorf("handle scanned events: %w", err)
-			}
-			pages.room.Release(next.bytes)
-		}
+func sizeOf(documents []bson.Raw) (bytes int64) {
+	for _, document := range documents {
+		bytes += int64(len(document))
 	}
+	return bytes
 }
 
 // beat sends a heartbeat if the scan is alive.

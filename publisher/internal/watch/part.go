@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// overheadBytes is the size of a change without its document: its token, its key and the
+// slices that refer to them.
+const overheadBytes = 256
+
 // part collects the changes of a chunk that go to the queue as one batch.
 type part struct {
 	// capacity is the expected number of inserts.
@@ -41,7 +45,7 @@ func (p *part) insert(c change, document []byte, changeBytes int) {
 // then after the part.
 func (r *reader) put(ctx context.Context, p *part) error {
 	r.options.Metrics.read.Add(float64(len(p.batch.Inserts)))
-	err := r.queue.put(ctx, p.batch, p.bytes, func() { r.progress.hold(time.Now()) })
+	err := r.queue.Put(ctx, p.batch, p.bytes, func() { r.progress.hold(time.Now()) })
 	r.progress.release()
 	if err != nil {
 		return err

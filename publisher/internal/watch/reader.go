@@ -10,12 +10,13 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/prefetch"
 )
 
 // reader is the state of the reading goroutine.
 type reader struct {
 	*Watcher
-	queue    *prefetch
+	queue    *prefetch.Queue[Batch]
 	progress *progress
 	backoff  backoff.Backoff
 
@@ -140,7 +141,8 @@ func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
 	}
 	if moved && chunk.Token != nil && !r.ended {
 		r.position = Position{Token: chunk.Token}
-		r.queue.mark(Batch{Token: chunk.Token})
+		// If the handler is behind, a later position replaces this one.
+		r.queue.Offer(Batch{Token: chunk.Token})
 	}
 	switch {
 	case r.shape == KeysOnly:

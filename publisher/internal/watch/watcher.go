@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/prefetch"
 )
 
 // Handler handles the batches of a stream, in order and one at a time. If it blocks,
@@ -40,6 +42,9 @@ const (
 	backoffFirst = 100 * time.Millisecond
 	backoffMax   = 15 * time.Second
 	beatInterval = time.Second
+	// prefetchBatches bounds the batches that are read ahead, because a slow stream makes many
+	// small ones.
+	prefetchBatches = 1024
 )
 
 // Watcher reads the change stream of one term. Make it with [New].
@@ -82,13 +87,13 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 	defer w.options.Metrics.setCaughtUp(false)
 	progress := newProgress(w.options.Silence, w.options.CatchUp, time.Now())
 	w.options.Metrics.upTo(startOf(from))
-	queue := newPrefetch(w.options.PrefetchBytes)
+	queue := prefetch.New[Batch](prefetchBatches, w.options.PrefetchBytes)
 
 	group, groupCtx := errgroup.WithContext(ctx)
 	beats, stopBeats := context.WithCancel(groupCtx)
 	var ended error
 	group.Go(func() error {
-		defer queue.close()
+		defer queue.Close()
 		r := reader{Watcher: w, queue: queue, progress: progress, position: from,
 			backoff: backoff.Backoff{First: backoffFirst, Max: backoffMax}}
 		ended = r.run(groupCtx)
@@ -98,7 +103,12 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 	})
 	group.Go(func() error {
 		defer stopBeats()
-		return queue.handle(groupCtx, handler)
+		return queue.Handle(groupCtx, func(ctx context.Context, batch Batch) error {
+			if err := handler(ctx, batch); err != nil {
+				return fmt.Errorf("handle changes: %w", err)
+			}
+			return nil
+		})
 	})
 	group.Go(func() error {
 		w.beat(beats, progress)
