@@ -117,18 +117,15 @@ func Transient(err error) bool {
 	if err == nil {
 		return false
 	}
-	var bulk mongo.BulkWriteException
-	if errors.As(err, &bulk) {
+	if bulk, ok := errors.AsType[mongo.BulkWriteException](err); ok {
 		failed := slices.ContainsFunc(bulk.WriteErrors, func(we mongo.BulkWriteError) bool { return !transientServer(we.WriteError) })
 		return !failed && (len(bulk.WriteErrors) > 0 || bulk.WriteConcernError != nil || transientServer(bulk))
 	}
-	var write mongo.WriteException
-	if errors.As(err, &write) {
+	if write, ok := errors.AsType[mongo.WriteException](err); ok {
 		failed := slices.ContainsFunc(write.WriteErrors, func(we mongo.WriteError) bool { return !transientServer(we) })
 		return !failed && (len(write.WriteErrors) > 0 || write.WriteConcernError != nil || transientServer(write))
 	}
-	var server mongo.ServerError
-	if errors.As(err, &server) {
+	if server, ok := errors.AsType[mongo.ServerError](err); ok {
 		return transientServer(server)
 	}
 	return transientClient(err)
@@ -168,14 +165,10 @@ func transientClient(err error) bool {
 	case errors.Is(err, context.Canceled), errors.Is(err, mongo.ErrClientDisconnected):
 		return true
 	case errors.As(err, &selection), errors.As(err, &connection), errors.As(err, &queue), errors.As(err, &network):
-		return !authenticationFailed(err)
+		return !HasCode(err, CodeAuthenticationFailed)
 	case errors.As(err, &pool) && pool.Retryable():
 		return true
 	}
 	return mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
-
-// authenticationFailed reports whether a connection failed because the credentials are
-// wrong.
-func authenticationFailed(err error) bool { return HasCode(err, CodeAuthenticationFailed) }

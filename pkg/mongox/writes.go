@@ -12,18 +12,15 @@ import (
 // document already exists. A duplicate in another unique index is a conflict between two
 // documents. err is the error of a whole operation or one of its [mongo.WriteError]s.
 func DuplicateKeyOnID(err error) bool {
-	var bulk mongo.BulkWriteException
-	if errors.As(err, &bulk) {
+	if bulk, ok := errors.AsType[mongo.BulkWriteException](err); ok {
 		other := slices.ContainsFunc(bulk.WriteErrors, func(we mongo.BulkWriteError) bool { return !duplicateOnID(we.WriteError) })
 		return len(bulk.WriteErrors) > 0 && !other && bulk.WriteConcernError == nil
 	}
-	var write mongo.WriteException
-	if errors.As(err, &write) {
+	if write, ok := errors.AsType[mongo.WriteException](err); ok {
 		other := slices.ContainsFunc(write.WriteErrors, func(we mongo.WriteError) bool { return !duplicateOnID(we) })
 		return len(write.WriteErrors) > 0 && !other && write.WriteConcernError == nil
 	}
-	var single mongo.WriteError
-	if errors.As(err, &single) {
+	if single, ok := errors.AsType[mongo.WriteError](err); ok {
 		return duplicateOnID(single)
 	}
 	var command mongo.CommandError
