@@ -114,12 +114,10 @@ func Classify(err error) Class {
 	case errors.Is(err, context.Canceled):
 		return ClassStopped
 	}
-	var sdk *azservicebus.Error
-	if errors.As(err, &sdk) {
+	if sdk, ok := errors.AsType[*azservicebus.Error](err); ok {
 		return classifySDK(sdk)
 	}
-	var condition *amqp.Error
-	if errors.As(err, &condition) {
+	if condition, ok := errors.AsType[*amqp.Error](err); ok {
 		if class, ok := conditions[condition.Condition]; ok {
 			return class
 		}
@@ -133,8 +131,7 @@ func Classify(err error) Class {
 	if errors.As(err, &rpc) {
 		return classifyStatus(rpc.RPCCode())
 	}
-	var identity *azidentity.AuthenticationFailedError
-	if errors.As(err, &identity) {
+	if identity, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok {
 		return classifyIdentity(identity)
 	}
 	var network net.Error
@@ -154,8 +151,7 @@ func Classify(err error) Class {
 // never from a link that was detached with a condition such as server-busy: [Classify]
 // gives ClassBusy then, and every later call fails at once.
 func Broken(err error) bool {
-	var sdk *azservicebus.Error
-	if errors.As(err, &sdk) {
+	if sdk, ok := errors.AsType[*azservicebus.Error](err); ok {
 		switch sdk.Code {
 		case azservicebus.CodeLockLost, azservicebus.CodeTimeout:
 			return false

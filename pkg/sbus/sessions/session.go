@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -199,9 +200,7 @@ func (s *Session) DeadLetterMessage(ctx context.Context, m *azservicebus.Receive
 		if o.ErrorDescription != nil {
 			info["DeadLetterErrorDescription"] = *o.ErrorDescription
 		}
-		for name, value := range o.PropertiesToModify {
-			info[name] = value
-		}
+		maps.Copy(info, o.PropertiesToModify)
 	}
 	return s.settle(m, func(raw *amqp.Message) error {
 		return s.link.RejectMessage(ctx, raw, &amqp.Error{Condition: deadLetterCondition, Info: info})
