@@ -79,8 +79,7 @@ func FuzzDecodeJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		doc, err := event.DecodeBody("application/json", body)
 		if err != nil {
-			var broken *event.ContractError
-			if !errors.As(err, &broken) {
+			if _, ok := errors.AsType[*event.ContractError](err); !ok {
 				t.Fatalf("%v is no ContractError", err)
 			}
 			return

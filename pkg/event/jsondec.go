@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -125,10 +126,8 @@ func (d *jsonDecoder) object(depth int) error {
 }
 
 func appendName(dst, name []byte) ([]byte, error) {
-	for _, c := range name {
-		if c == 0 {
-			return dst, malformed("key %s holds NUL", quoted(name))
-		}
+	if slices.Contains(name, 0) {
+		return dst, malformed("key %s holds NUL", quoted(name))
 	}
 	return append(append(dst, name...), 0), nil
 }
