@@ -82,8 +82,7 @@ func (c *commands) failed(_ context.Context, e *event.CommandFailedEvent) {
 	if span == nil {
 		return
 	}
-	var refused mongo.CommandError
-	if errors.As(e.Failure, &refused) {
+	if refused, ok := errors.AsType[mongo.CommandError](e.Failure); ok {
 		span.SetAttributes(semconv.DBResponseStatusCodeKey.Int64(int64(refused.Code)), semconv.ErrorTypeKey.String(refused.Name))
 	}
 	span.SetStatus(codes.Error, e.CommandName+" failed")
