@@ -3,6 +3,7 @@ package config_test
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -135,9 +136,7 @@ func TestDurationsAreCheckedAgainstEachOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := enough()
-			for k, v := range test.env {
-				env[k] = v
-			}
+			maps.Copy(env, test.env)
 			_, text, err := parse(env)
 			if (err == nil) != (test.want == "") || !strings.Contains(text, test.want) {
 				t.Errorf("%v: %s", err, text)

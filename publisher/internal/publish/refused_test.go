@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,10 +19,8 @@ import (
 // accepts other messages after a millisecond.
 func refusing(bad answer, spoils func(m *event.Message) bool) func([]*event.Message) answer {
 	return func(messages []*event.Message) answer {
-		for _, m := range messages {
-			if spoils(m) {
-				return bad
-			}
+		if slices.ContainsFunc(messages, spoils) {
+			return bad
 		}
 		return ok(time.Millisecond)
 	}

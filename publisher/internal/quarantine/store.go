@@ -202,8 +202,7 @@ func idOrNull(id bson.RawValue) any {
 // Cause converts an error of the event contract to the fields of an entry. Any other error
 // is a malformed event.
 func Cause(err error) (reason event.Reason, field, detail string) {
-	var broken *event.ContractError
-	if errors.As(err, &broken) {
+	if broken, ok := errors.AsType[*event.ContractError](err); ok {
 		return broken.Reason, broken.Field, broken.Detail
 	}
 	return event.ReasonMalformed, "", err.Error()

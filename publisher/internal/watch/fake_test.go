@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -80,9 +81,7 @@ func (s *fakeStore) append(operation string, fields bson.M) {
 		"clusterTime":   bson.Timestamp{T: uint32(epoch.Unix()) + uint32(n), I: 1},
 		"documentKey":   bson.M{"_id": n},
 	}
-	for k, v := range fields {
-		change[k] = v
-	}
+	maps.Copy(change, fields)
 	s.log = append(s.log, change)
 	close(s.grown)
 	s.grown = make(chan struct{})
