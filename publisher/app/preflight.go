@@ -32,14 +32,14 @@ const (
 // refuses the credentials.
 func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store, what string, logger zerolog.Logger) error {
 	for {
-		err := checkMongoDB(ctx, client)
+		err := mongox.Reach(ctx, client, attemptTimeout)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, term.ErrSetup):
-			return fmt.Errorf("MongoDB at %s (%s): %w", store, what, err)
+		case mongox.Unusable(err):
+			return fmt.Errorf("MongoDB at %s (%s): %w: %w", store, what, term.ErrSetup, err)
 		case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", store, what, err, mongox.RemedyCredentials)
 		}
@@ -48,17 +48,6 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 			return err
 		}
 	}
-}
-
-// checkMongoDB fails if the primary does not answer or belongs to no replica set.
-func checkMongoDB(ctx context.Context, client *mongo.Client) error {
-	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
-	defer cancel()
-	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
-	if mongox.Unusable(err) {
-		return fmt.Errorf("%w: %w", term.ErrSetup, err)
-	}
-	return err
 }
 
 // checkEvents checks the event store. The index must exist before a scan needs it: when
