@@ -38,17 +38,16 @@ func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *st
 	if read == nil {
 		return fmt.Errorf("stream %s: %w", stream, errNoCheckpoint)
 	}
-	text := func(of func(v checkpointView) string) func(checkpointView) string { return of }
 	return cli.Show(e.stdout, c.Output, viewCheckpoint(stream, read),
-		cli.Column[checkpointView]{Name: "stream", Text: text(func(v checkpointView) string { return v.Stream })},
-		cli.Column[checkpointView]{Name: "position", Text: text(func(v checkpointView) string { return v.Position })},
-		cli.Column[checkpointView]{Name: "published up to", Text: text(func(v checkpointView) string { return optionalTime(v.At) })},
-		cli.Column[checkpointView]{Name: "epoch", Text: text(func(v checkpointView) string { return strconv.FormatInt(v.Epoch, 10) })},
-		cli.Column[checkpointView]{Name: "holder", Text: text(func(v checkpointView) string { return v.Holder })},
-		cli.Column[checkpointView]{Name: "saved", Text: text(func(v checkpointView) string { return cli.Time(v.SavedAt) })},
-		cli.Column[checkpointView]{Name: "database", Text: text(func(v checkpointView) string { return v.Database })},
-		cli.Column[checkpointView]{Name: "collection", Text: text(func(v checkpointView) string { return v.Collection })},
-		cli.Column[checkpointView]{Name: "topic", Text: text(func(v checkpointView) string { return v.Topic })},
+		cli.Column[checkpointView]{Name: "stream", Text: func(v checkpointView) string { return v.Stream }},
+		cli.Column[checkpointView]{Name: "position", Text: func(v checkpointView) string { return v.Position }},
+		cli.Column[checkpointView]{Name: "published up to", Text: func(v checkpointView) string { return optionalTime(v.At) }},
+		cli.Column[checkpointView]{Name: "epoch", Text: func(v checkpointView) string { return strconv.FormatInt(v.Epoch, 10) }},
+		cli.Column[checkpointView]{Name: "holder", Text: func(v checkpointView) string { return v.Holder }},
+		cli.Column[checkpointView]{Name: "saved", Text: func(v checkpointView) string { return cli.Time(v.SavedAt) }},
+		cli.Column[checkpointView]{Name: "database", Text: func(v checkpointView) string { return v.Database }},
+		cli.Column[checkpointView]{Name: "collection", Text: func(v checkpointView) string { return v.Collection }},
+		cli.Column[checkpointView]{Name: "topic", Text: func(v checkpointView) string { return v.Topic }},
 	)
 }
 
