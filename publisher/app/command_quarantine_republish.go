@@ -11,9 +11,6 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -135,8 +132,7 @@ func newRereader(s *stores, fields event.Fields) (*rereader, error) {
 	if err != nil {
 		return nil, err
 	}
-	events := s.events.Clone(options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
-	return &rereader{events, reader, history}, nil
+	return &rereader{s.events, reader, history}, nil
 }
 
 // read reads the event of a record. why is the reason if the event cannot be published.
