@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -22,15 +23,6 @@ func encoder(tb testing.TB, encoding event.Encoding) *event.Encoder {
 		tb.Fatal(err)
 	}
 	return event.NewEncoder(encoding, sessions)
-}
-
-func marshal(tb testing.TB, v any) bson.Raw {
-	tb.Helper()
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return raw
 }
 
 // encodeJSON returns the JSON body of doc.
@@ -162,11 +154,7 @@ func widen(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
 	if err := bson.Unmarshal(doc, &d); err != nil {
 		t.Fatalf("unmarshal: %v", err)
 	}
-	raw, err := bson.Marshal(widenValue(d))
-	if err != nil {
-		t.Fatalf("marshal: %v", err)
-	}
-	return raw
+	return bsontest.Raw(widenValue(d))
 }
 
 func widenValue(v any) any {
@@ -220,7 +208,7 @@ func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			raw := marshal(t, doc)
+			raw := bsontest.Raw(doc)
 			m, err := encoder(t, event.EncodingJSON).Encode(&event.Event{Document: raw}, 1)
 			if err != nil {
 				t.Fatal(err)
@@ -241,7 +229,7 @@ func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 // At the top level and behind another key, a wrapper key is data, in both directions.
 func TestWrapperKeysInDataRoundTrip(t *testing.T) {
 	t.Parallel()
-	doc := marshal(t, bson.D{
+	doc := bsontest.Raw(bson.D{
 		{Key: "$oid", Value: "top"},
 		{Key: "p", Value: bson.D{{Key: "a", Value: int64(1)}, {Key: "$date", Value: "x"}}},
 	})
@@ -256,7 +244,7 @@ func TestWrapperKeysInDataRoundTrip(t *testing.T) {
 // length.
 func TestEmptyOldBinaryRoundTrips(t *testing.T) {
 	t.Parallel()
-	doc := marshal(t, bson.D{{Key: "p", Value: bson.Binary{Subtype: 2}}})
+	doc := bsontest.Raw(bson.D{{Key: "p", Value: bson.Binary{Subtype: 2}}})
 	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
 	if want := `{"p":{"$binary":{"base64":"","subType":"02"}}}`; string(body) != want {
 		t.Fatalf("encoded %s", body)
@@ -270,7 +258,7 @@ func TestEmptyOldBinaryRoundTrips(t *testing.T) {
 // The driver forgets to escape the namespace of a DBPointer.
 func TestDBPointerIsEscaped(t *testing.T) {
 	t.Parallel()
-	doc := marshal(t, bson.D{{Key: "p", Value: bson.DBPointer{DB: `a".b`, Pointer: bson.NewObjectID()}}})
+	doc := bsontest.Raw(bson.D{{Key: "p", Value: bson.DBPointer{DB: `a".b`, Pointer: bson.NewObjectID()}}})
 	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
 	got, err := event.DecodeBody("application/json", body)
 	if err != nil || !bytes.Equal(got, doc) {
@@ -280,7 +268,7 @@ func TestDBPointerIsEscaped(t *testing.T) {
 
 func TestEncodeRefusesMalformed(t *testing.T) {
 	t.Parallel()
-	good := marshal(t, bson.D{{Key: "a", Value: "text"}, {Key: "d", Value: bson.D{{Key: "b", Value: true}}}})
+	good := bsontest.Raw(bson.D{{Key: "a", Value: "text"}, {Key: "d", Value: bson.D{{Key: "b", Value: true}}}})
 	enc := encoder(t, event.EncodingJSON)
 	refused := 0
 	for i := range good {
@@ -328,7 +316,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 func TestDecodeContentType(t *testing.T) {
 	t.Parallel()
-	jsonBody, bsonBody := []byte(`{"a":1}`), marshal(t, bson.D{{Key: "a", Value: int64(1)}})
+	jsonBody, bsonBody := []byte(`{"a":1}`), bsontest.Raw(bson.D{{Key: "a", Value: int64(1)}})
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", " application/json "} {
 		if doc, err := event.DecodeBody(contentType, jsonBody); err != nil || !bytes.Equal(doc, bsonBody) {
 			t.Errorf("%q: %v, %v", contentType, doc, err)

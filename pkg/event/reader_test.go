@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -65,7 +66,7 @@ func with(name string, value any) bson.D {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	doc := marshal(t, order())
+	doc := bsontest.Raw(order())
 	ev, err := reader(t).Read(doc)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func TestReadAggregateID(t *testing.T) {
 		{int64(math.MaxInt64), "9223372036854775807"},
 		{int64(math.MinInt64), "-9223372036854775808"},
 	} {
-		ev, err := reader(t).Read(marshal(t, with("aggregateId", c.value)))
+		ev, err := reader(t).Read(bsontest.Raw(with("aggregateId", c.value)))
 		if err != nil || ev.AggregateID != c.want {
 			t.Errorf("%v: got %q, %v", c.value, ev.AggregateID, err)
 		}
@@ -129,16 +130,16 @@ func TestReadOptional(t *testing.T) {
 		"null then a second": {append(with("timestamp", bson.Null{}), bson.E{Key: "timestamp", Value: bson.NewDateTimeFromTime(at)}), at, "Order"},
 		"twice":              {append(with("aggregateType", "First"), bson.E{Key: "aggregateType", Value: "Second"}), time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), "First"},
 	} {
-		ev, err := reader(t).Read(marshal(t, c.doc))
+		ev, err := reader(t).Read(bsontest.Raw(c.doc))
 		if err != nil || !ev.Timestamp.Equal(c.want) || ev.AggregateType != c.kind {
 			t.Errorf("%s: got %v, %q, %v", name, ev.Timestamp, ev.AggregateType, err)
 		}
 	}
-	ev, err := reader(t).Read(marshal(t, with("payload", nil)))
+	ev, err := reader(t).Read(bsontest.Raw(with("payload", nil)))
 	if err != nil || ev.Payload.Type != 0 {
 		t.Errorf("no payload: %v, %v", ev.Payload, err)
 	}
-	if ev, err := reader(t).Read(marshal(t, with("payload", "not a document"))); err != nil || ev.Payload.Type != bson.TypeString {
+	if ev, err := reader(t).Read(bsontest.Raw(with("payload", "not a document"))); err != nil || ev.Payload.Type != bson.TypeString {
 		t.Errorf("text payload: %v, %v", ev.Payload, err)
 	}
 }
@@ -182,7 +183,7 @@ func TestReadRefuses(t *testing.T) {
 		{"timestamp", int64(5), event.ReasonWrongType},
 		{"timestamp", bson.Timestamp{T: 1}, event.ReasonWrongType},
 	} {
-		ev, err := reader(t).Read(marshal(t, with(c.field, c.value)))
+		ev, err := reader(t).Read(bsontest.Raw(with(c.field, c.value)))
 		var broken *event.ContractError
 		if !errors.As(err, &broken) || broken.Reason != c.reason || broken.Field != c.field {
 			t.Errorf("%s %v: got %v, want %s", c.field, c.value, err, c.reason)
@@ -201,7 +202,7 @@ func TestReadRefuses(t *testing.T) {
 func TestReadIntegralDoubles(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[float64]int64{1: 1, 1 << 53: 1 << 53, 1 << 62: 1 << 62} {
-		ev, err := reader(t).Read(marshal(t, with("eventId", value)))
+		ev, err := reader(t).Read(bsontest.Raw(with("eventId", value)))
 		if err != nil || ev.EventID != want {
 			t.Errorf("%v: got %d, %v", value, ev.EventID, err)
 		}
@@ -211,7 +212,7 @@ func TestReadIntegralDoubles(t *testing.T) {
 // A document that is cut anywhere is malformed. It causes no panic and is no event.
 func TestReadMalformed(t *testing.T) {
 	t.Parallel()
-	doc := marshal(t, order())
+	doc := bsontest.Raw(order())
 	r := reader(t)
 	for i := range doc {
 		var broken *event.ContractError
@@ -237,10 +238,7 @@ func TestReadIgnoresOtherFields(t *testing.T) {
 		id, n := rapid.StringMatching(`[a-z]{1,200}`).Draw(t, "id"), rapid.Int64Range(1, math.MaxInt64).Draw(t, "n")
 		doc = append(doc, bson.E{Key: "aggregateId", Value: id}, bson.E{Key: "eventId", Value: n}, bson.E{Key: "eventType", Value: "E"})
 		doc = append(doc, documentGen(2).Draw(t, "after")...)
-		raw, err := bson.Marshal(doc)
-		if err != nil {
-			t.Fatalf("marshal: %v", err)
-		}
+		raw := bsontest.Raw(doc)
 		ev, err := r.Read(raw)
 		if err != nil || ev.AggregateID != id || ev.EventID != n || ev.EventType != "E" {
 			t.Fatalf("read %+v, %v", ev.Keys, err)
@@ -257,7 +255,7 @@ func TestReaderUsesTheConfiguredFieldNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev, err := r.Read(marshal(t, bson.D{{Key: "stream", Value: "s"}, {Key: "version", Value: 1}, {Key: "type", Value: "T"}, {Key: "aggregateId", Value: "other"}}))
+	ev, err := r.Read(bsontest.Raw(bson.D{{Key: "stream", Value: "s"}, {Key: "version", Value: 1}, {Key: "type", Value: "T"}, {Key: "aggregateId", Value: "other"}}))
 	if err != nil || ev.AggregateID != "s" || ev.EventType != "T" {
 		t.Fatalf("got %+v, %v", ev.Keys, err)
 	}
@@ -291,7 +289,7 @@ func TestReadInternsTypes(t *testing.T) {
 	r := reader(t)
 	var docs []bson.Raw
 	for i := range 2000 {
-		docs = append(docs, marshal(t, with("eventType", fmt.Sprintf("Type%d", i))))
+		docs = append(docs, bsontest.Raw(with("eventType", fmt.Sprintf("Type%d", i))))
 	}
 	var wg sync.WaitGroup
 	for range 4 {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -118,7 +119,7 @@ func TestClaimCheckIsBounded(t *testing.T) {
 	for range 300 {
 		doc = append(doc, bson.E{Key: "extra", Value: strings.Repeat("x", event.MaxKeyBytes)})
 	}
-	ev, err := reader(t).Read(marshal(t, doc))
+	ev, err := reader(t).Read(bsontest.Raw(doc))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
@@ -78,7 +79,7 @@ func TestScanReadsTheIndexFromAPosition(t *testing.T) {
 		reply("firstBatch", 0),
 	)
 	source := newReader(t, events)
-	from, ok := source.Position(mustMarshal(t, eventOf("b", 4)))
+	from, ok := source.Position(bsontest.Raw(eventOf("b", 4)))
 	if !ok {
 		t.Fatal("no position")
 	}
@@ -153,13 +154,4 @@ func TestMissingIndexIsRefused(t *testing.T) {
 	if cursor, err := source.Open(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}); cursor != nil || err != nil {
 		t.Errorf("a collection that does not exist: %v, %v", cursor, err)
 	}
-}
-
-func mustMarshal(t *testing.T, v any) bson.Raw {
-	t.Helper()
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
@@ -18,7 +19,7 @@ func TestHeadsReadOnlyKeys(t *testing.T) {
 		reply("nextBatch", 0, eventOf("c", 5), bson.D{{Key: "aggregateId", Value: "c"}, {Key: "eventId", Value: "six"}}),
 	)
 	r := newReader(t, events)
-	from := eventstore.Before(rawValue(t, "b"))
+	from := eventstore.Before(bsontest.Value("b"))
 	cursor, err := r.Heads(t.Context(), from, eventstore.Position{}, bson.Timestamp{})
 	if err != nil {
 		t.Fatal(err)
@@ -64,13 +65,4 @@ func TestHeadsFailWithTheCursor(t *testing.T) {
 		t.Errorf("heads %v, %v", heads, err)
 	}
 	_ = cursor.Close(t.Context())
-}
-
-func rawValue(t *testing.T, v any) bson.RawValue {
-	t.Helper()
-	kind, data, err := bson.MarshalValue(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bson.RawValue{Type: kind, Value: data}
 }

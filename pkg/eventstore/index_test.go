@@ -5,6 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -39,11 +40,7 @@ func TestUsableIndex(t *testing.T) {
 			c := &Reader{fields: event.Fields{AggregateID: "agg", EventID: "n"}}
 			var indexes []bson.Raw
 			for _, spec := range []bson.D{test.id, test.index} {
-				raw, err := bson.Marshal(spec)
-				if err != nil {
-					t.Fatal(err)
-				}
-				indexes = append(indexes, raw)
+				indexes = append(indexes, bsontest.Raw(spec))
 			}
 			if got := c.usable(indexes); (got == "right") != test.usable {
 				t.Errorf("found %q", got)
@@ -63,11 +60,7 @@ func TestPositionOfADocument(t *testing.T) {
 		"without any": {bson.D{{Key: "x", Value: 1}}, true},
 		"array":       {bson.D{{Key: "agg", Value: bson.A{"a", "b"}}, {Key: "n", Value: 1}}, false},
 	} {
-		raw, err := bson.Marshal(test.document)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := c.Position(raw); ok != test.ok {
+		if _, ok := c.Position(bsontest.Raw(test.document)); ok != test.ok {
 			t.Errorf("%s: has a position: %v", name, ok)
 		}
 	}

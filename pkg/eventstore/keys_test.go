@@ -5,17 +5,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
 func TestDocumentsHaveTheOrderAndTheTypesOfTheirKeys(t *testing.T) {
 	t.Parallel()
 	key := func(aggregate any, id int64) eventstore.Key {
-		kind, value, err := bson.MarshalValue(aggregate)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return eventstore.Key{AggregateID: bson.RawValue{Type: kind, Value: value}, EventID: id}
+		return eventstore.Key{AggregateID: bsontest.Value(aggregate), EventID: id}
 	}
 	// A collection that ignores case returns the event of A, too.
 	s, collection := newServer(t, reply("firstBatch", 0, stored("a", 2), stored("A", 1), stored("a", 1), stored(int32(42), 7)))

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
@@ -18,15 +19,11 @@ func stored(aggregate any, id int64) bson.D {
 
 func read(t *testing.T, document bson.D) *event.Event {
 	t.Helper()
-	raw, err := bson.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r, err := event.NewReader(event.DefaultFields())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev, err := r.Read(raw)
+	ev, err := r.Read(bsontest.Raw(document))
 	if err != nil {
 		t.Fatal(err)
 	}

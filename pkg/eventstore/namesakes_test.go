@@ -7,18 +7,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-func documents(t *testing.T, events ...bson.D) []bson.Raw {
-	t.Helper()
+func documents(events ...bson.D) []bson.Raw {
 	all := make([]bson.Raw, len(events))
 	for i, ev := range events {
-		raw, err := bson.Marshal(ev)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[i] = raw
+		all[i] = bsontest.Raw(ev)
 	}
 	return all
 }
@@ -40,7 +36,7 @@ func TestStoreWithOneTypeOfIDIsAskedOnlyForTypes(t *testing.T) {
 			r := newReader(t, events)
 			for range 2 {
 				// The server fails every command after the last reply.
-				if found, err := r.Strangers(t.Context(), documents(t, eventOf(test.id, 1))); found != nil || err != nil {
+				if found, err := r.Strangers(t.Context(), documents(eventOf(test.id, 1))); found != nil || err != nil {
 					t.Fatalf("found %v, %v", found, err)
 				}
 				if name == "no index" {
@@ -80,7 +76,7 @@ func TestOlderNamesakeKeepsTheID(t *testing.T) {
 				reply("firstBatch", 0, test.integer), reply("firstBatch", 0, test.text),
 			)
 			r := newReader(t, events)
-			docs := documents(t, eventOf(42, 7), eventOf("42", 7), eventOf("x", 1))
+			docs := documents(eventOf(42, 7), eventOf("42", 7), eventOf("x", 1))
 			for range 2 {
 				found, err := r.Strangers(t.Context(), docs)
 				if err != nil || len(found) != len(docs) {

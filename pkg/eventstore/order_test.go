@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 )
 
 // The order must be the server's: with another one, a scan would skip events.
@@ -30,11 +32,7 @@ func TestCompareHasTheOrderOfTheIndex(t *testing.T) {
 			v  any
 			to *bson.RawValue
 		}{{aggregate, &p.AggregateID}, {event, &p.EventID}} {
-			kind, data, err := bson.MarshalValue(part.v)
-			if err != nil {
-				t.Fatal(err)
-			}
-			*part.to = bson.RawValue{Type: kind, Value: data}
+			*part.to = bsontest.Value(part.v)
 		}
 		return p
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -162,7 +163,7 @@ func TestStartAcceptsWhatIsQuarantined(t *testing.T) {
 		if i < 30 {
 			document = append(document, bson.E{Key: "eventId", Value: 1})
 		} else {
-			entries = append(entries, quarantine.Entry{DocumentID: mustRaw(document).Lookup("_id"), Reason: event.ReasonMissingEventID})
+			entries = append(entries, quarantine.Entry{DocumentID: bsontest.Raw(document).Lookup("_id"), Reason: event.ReasonMissingEventID})
 		}
 		if _, err := s.events.InsertOne(ctx, document); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -29,11 +30,7 @@ func claim(t *testing.T, s *checkpoint.Store, holder string) *checkpoint.Claim {
 
 // token returns a resume token in MongoDB's form: a document.
 func token(data string) bson.Raw {
-	raw, err := bson.Marshal(bson.D{{Key: "_data", Value: data}})
-	if err != nil {
-		panic(err)
-	}
-	return raw
+	return bsontest.Raw(bson.D{{Key: "_data", Value: data}})
 }
 
 func TestClaimIssuesEpochs(t *testing.T) {
@@ -200,12 +197,8 @@ func TestScanKeepsTheTypeOfItsAggregate(t *testing.T) {
 	c := newCollection(t)
 	s, _ := newStore(t, c)
 	for _, id := range []any{"u-1", bson.NewObjectID(), int64(7), int32(7), bson.Binary{Subtype: 4, Data: make([]byte, 16)}} {
-		kind, data, err := bson.MarshalValue(id)
-		if err != nil {
-			t.Fatal(err)
-		}
 		p := checkpoint.Position{Scan: checkpoint.Scan{
-			OperationTime: bson.Timestamp{T: 9}, AggregateID: bson.RawValue{Type: kind, Value: data}, EventID: 1 << 40,
+			OperationTime: bson.Timestamp{T: 9}, AggregateID: bsontest.Value(id), EventID: 1 << 40,
 		}}
 		w := checkpoint.NewWatermark(1)
 		w.Ack(add(t, w, p)...)

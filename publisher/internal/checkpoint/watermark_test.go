@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -33,13 +34,9 @@ func postBatch(n int) checkpoint.Position {
 
 // scanned returns a scan's position after an event.
 func scanned(aggregateID string, eventID int64) checkpoint.Position {
-	value, data, err := bson.MarshalValue(aggregateID)
-	if err != nil {
-		panic(err)
-	}
 	return checkpoint.Position{Scan: checkpoint.Scan{
 		OperationTime: bson.Timestamp{T: 7},
-		AggregateID:   bson.RawValue{Type: value, Value: data},
+		AggregateID:   bsontest.Value(aggregateID),
 		EventID:       eventID,
 	}}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -290,14 +291,10 @@ func (h *harness) submitNext(ctx context.Context, t *testing.T, aggregate string
 }
 
 func item(aggregate string, id int64) publish.Item {
-	kind, value, err := bson.MarshalValue(aggregate)
-	if err != nil {
-		panic(err)
-	}
 	return publish.Item{
 		Event: event.Event{
 			Keys:           event.Keys{AggregateID: aggregate, EventID: id, EventType: "Happened"},
-			RawAggregateID: bson.RawValue{Type: kind, Value: value},
+			RawAggregateID: bsontest.Value(aggregate),
 		},
 		Ticket: uint64(id),
 		Size:   100,

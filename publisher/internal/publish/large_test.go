@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -27,13 +28,10 @@ func crammed(tb testing.TB, id int64, size int, kind bson.Type, value []byte) ev
 	}
 	payload = append(payload, 0)
 	binary.LittleEndian.PutUint32(payload, uint32(len(payload)))
-	doc, err := bson.Marshal(bson.D{
+	doc := bsontest.Raw(bson.D{
 		{Key: "aggregateId", Value: fmt.Sprint("bomb-", kind, "-", id)}, {Key: "eventId", Value: int64(1)}, {Key: "eventType", Value: "Bomb"},
 		{Key: "payload", Value: bson.Raw(payload)},
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
 		tb.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 )
@@ -23,15 +24,11 @@ func unreadable(tb testing.TB, aggregate any) (*event.Event, error) {
 	if aggregate != nil {
 		document = append(document, bson.E{Key: "aggregateId", Value: aggregate})
 	}
-	raw, err := bson.Marshal(document)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ev, err := reader.Read(raw)
+	ev, err := reader.Read(bsontest.Raw(document))
 	if err == nil {
 		tb.Fatal("the event is readable")
 	}

@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
@@ -234,7 +235,7 @@ func checkPrefixes(got, there []stored) error {
 func TestScanContinuesFromAPosition(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{page: 2, log: []stored{{"a", 1}, {"a", 2}, {"b", 1}, {"b", 2}, {"c", 1}}}
-	from, ok := store.Position(mustMarshal(t, bson.D{{Key: "aggregateId", Value: "b"}, {Key: "eventId", Value: int64(1)}}))
+	from, ok := store.Position(bsontest.Raw(bson.D{{Key: "aggregateId", Value: "b"}, {Key: "eventId", Value: int64(1)}}))
 	if !ok {
 		t.Fatal("no position")
 	}
@@ -245,15 +246,6 @@ func TestScanContinuesFromAPosition(t *testing.T) {
 	if want := []stored{{"b", 1}, {"b", 2}, {"c", 1}}; !slices.Equal(c.got, want) {
 		t.Errorf("got %v, want %v", c.got, want)
 	}
-}
-
-func mustMarshal(t *testing.T, v any) bson.Raw {
-	t.Helper()
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
 }
 
 func TestScanEndsAtPermanentErrors(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
@@ -60,14 +61,6 @@ func newEventStore() *eventStore {
 	return &eventStore{grown: make(chan struct{}), page: 5}
 }
 
-func mustRaw(v any) bson.Raw {
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return raw
-}
-
 func (s *eventStore) insert(aggregate string, number int64, poison bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +69,7 @@ func (s *eventStore) insert(aggregate string, number int64, poison bool) {
 	if !poison {
 		doc = append(doc, bson.E{Key: "eventId", Value: number})
 	}
-	e.document = mustRaw(append(doc, bson.E{Key: "eventType", Value: "T"},
+	e.document = bsontest.Raw(append(doc, bson.E{Key: "eventType", Value: "T"},
 		bson.E{Key: "timestamp", Value: time.Unix(int64(timeOf(e.id).T), 0)}, bson.E{Key: "payload", Value: bson.D{{Key: "n", Value: number}}}))
 	s.append(e)
 }
@@ -113,7 +106,7 @@ func (s *eventStore) trim(n int) {
 func timeOf(i int) bson.Timestamp { return bson.Timestamp{T: uint32(clusterBase + i + 1), I: 1} }
 
 func positionToken(n, noops int) bson.Raw {
-	return mustRaw(bson.D{{Key: "_data", Value: fmt.Sprintf("%08x.%d", n, noops)}})
+	return bsontest.Raw(bson.D{{Key: "_data", Value: fmt.Sprintf("%08x.%d", n, noops)}})
 }
 
 // Strangers finds none: all ids are strings.
@@ -202,7 +195,7 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 		f.at++
 		if e.ends() {
 			for _, operation := range []string{"rename", "invalidate"} {
-				chunk.Changes = append(chunk.Changes, mustRaw(bson.D{
+				chunk.Changes = append(chunk.Changes, bsontest.Raw(bson.D{
 					{Key: "_id", Value: positionToken(f.at, 0)},
 					{Key: "operationType", Value: operation},
 					{Key: "clusterTime", Value: timeOf(f.at - 1)},
@@ -210,7 +203,7 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 			}
 			break
 		}
-		chunk.Changes = append(chunk.Changes, mustRaw(bson.D{
+		chunk.Changes = append(chunk.Changes, bsontest.Raw(bson.D{
 			{Key: "_id", Value: positionToken(f.at, 0)},
 			{Key: "operationType", Value: "insert"},
 			{Key: "clusterTime", Value: timeOf(f.at - 1)},

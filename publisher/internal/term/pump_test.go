@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
@@ -41,8 +42,8 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 
 func insertAt(i int, document bson.D) watch.Insert {
 	return watch.Insert{
-		Document:    mustRaw(document),
-		DocumentKey: mustRaw(bson.D{{Key: "_id", Value: i}}),
+		Document:    bsontest.Raw(document),
+		DocumentKey: bsontest.Raw(bson.D{{Key: "_id", Value: i}}),
 		Token:       positionToken(i+1, 0),
 		Time:        timeOf(i),
 	}
@@ -93,7 +94,7 @@ func TestEventWithoutAKeyKeepsThePreviousScanPosition(t *testing.T) {
 	p := newPump(t, q, func(item publish.Item) { items = append(items, item) })
 	since := timeOf(7)
 	p.at = checkpoint.Position{Scan: checkpoint.Scan{OperationTime: since}}
-	bad := mustRaw(bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "z"}})
+	bad := bsontest.Raw(bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "z"}})
 	if err := p.scanned(t.Context(), []bson.Raw{bad}); err != nil {
 		t.Fatal(err)
 	}

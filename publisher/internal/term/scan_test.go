@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -229,7 +230,7 @@ func TestLapCoversTheScannedPart(t *testing.T) {
 	s := newSetup(t, random())
 	tm := &term{Runner: s.runner}
 	place := func(aggregate string) bson.RawValue {
-		return mustRaw(bson.D{{Key: "v", Value: aggregate}}).Lookup("v")
+		return bsontest.Raw(bson.D{{Key: "v", Value: aggregate}}).Lookup("v")
 	}
 	for name, test := range map[string]struct {
 		at, from string
@@ -251,7 +252,7 @@ func TestLapCoversTheScannedPart(t *testing.T) {
 			scan.Lap.FromAggregateID, scan.Lap.FromEventID = place(test.from), 5
 		}
 		for _, aggregate := range []string{"a", "b", "c", "d", "e"} {
-			read, err := s.runner.reader.Read(mustRaw(bson.D{
+			read, err := s.runner.reader.Read(bsontest.Raw(bson.D{
 				{Key: "_id", Value: 1}, {Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: int64(5)}, {Key: "eventType", Value: "T"},
 			}))
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 )
 
 func TestBatchSizeFollowsTheTimeOfReplies(t *testing.T) {
@@ -50,10 +52,7 @@ func TestTokenTime(t *testing.T) {
 		"826B01102800000007":   {T: 0x6B011028, I: 7},
 		"826B0110280000000Z04": {},
 	} {
-		token, err := bson.Marshal(bson.D{{Key: "_data", Value: data}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := bsontest.Raw(bson.D{{Key: "_data", Value: data}})
 		if got := tokenTime(token); got != want {
 			t.Errorf("%s is of %v, want %v", data, got, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -168,10 +169,7 @@ func TestLagStartsFromTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	// The virtual clock starts at this time.
 	hoursAgo := bson.Timestamp{T: uint32(time.Date(1999, 12, 31, 21, 0, 0, 0, time.UTC).Unix()), I: 1}
-	ofToken, err := bson.Marshal(bson.M{"_data": fmt.Sprintf("82%08X%08X2B0229296E04", hoursAgo.T, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ofToken := bsontest.Raw(bson.M{"_data": fmt.Sprintf("82%08X%08X2B0229296E04", hoursAgo.T, 1)})
 	for name, from := range map[string]watch.Position{
 		"a time":                      {Time: hoursAgo},
 		"a token that shows its time": {Token: ofToken, Time: bson.Timestamp{T: hoursAgo.T - 7200}},

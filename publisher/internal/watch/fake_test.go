@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -55,11 +56,7 @@ var epoch = time.Unix(1_700_000_000, 0)
 func token(n, noops int) bson.Raw {
 	data := binary.BigEndian.AppendUint32(nil, uint32(n))
 	data = binary.BigEndian.AppendUint32(data, uint32(noops))
-	raw, err := bson.Marshal(bson.M{"_data": string(bytesToHex(data))})
-	if err != nil {
-		panic(err)
-	}
-	return raw
+	return bsontest.Raw(bson.M{"_data": string(bytesToHex(data))})
 }
 
 func bytesToHex(b []byte) []byte {

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -53,7 +54,7 @@ func TestBatchesOfTheDriverAreReadAsChunks(t *testing.T) {
 		reply("nextBatch", 7, "82C9"),
 		reply("nextBatch", 0, "82D9", bson.D{{Key: "_id", Value: bson.D{{Key: "_data", Value: "82D9"}}}, {Key: "operationType", Value: "invalidate"}}),
 	)
-	token := bson.Raw(mustMarshal(t, bson.D{{Key: "_data", Value: "8201"}}))
+	token := bsontest.Raw(bson.D{{Key: "_data", Value: "8201"}})
 	stream, err := watch.NewCollection(events).Open(t.Context(), watch.Position{Token: token}, watch.Whole)
 	if err != nil {
 		t.Fatal(err)
@@ -94,15 +95,6 @@ func TestBatchesOfTheDriverAreReadAsChunks(t *testing.T) {
 	if got, want := s.Command(t, 1), `{"getMore":7,"collection":"events","batchSize":64,"maxTimeMS":1000}`; got != want {
 		t.Errorf("read by\n%s, want\n%s", got, want)
 	}
-}
-
-func mustMarshal(t *testing.T, v any) []byte {
-	t.Helper()
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
 }
 
 func TestStreamOpensAtATimeAndWithKeysOnly(t *testing.T) {
@@ -221,7 +213,7 @@ func TestFetchReadsOneDocument(t *testing.T) {
 	found := reply("firstBatch", 0, "", bson.D{{Key: "_id", Value: 3}, {Key: "a", Value: 1}})
 	s, events := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})
 	source := watch.NewCollection(events)
-	key := bson.Raw(mustMarshal(t, bson.D{{Key: "_id", Value: 3}}))
+	key := bsontest.Raw(bson.D{{Key: "_id", Value: 3}})
 	inserted := bson.Timestamp{T: 70, I: 1}
 	if doc, err := source.Fetch(t.Context(), key, inserted); err != nil || doc.Lookup("a").Int32() != 1 {
 		t.Errorf("%v: %v", doc, err)

@@ -1,0 +1,26 @@
+// Package bsontest makes BSON of Go values, for tests. It panics if there is none.
+package bsontest
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Raw is the document of a Go value.
+func Raw(v any) bson.Raw {
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %v: %v", v, err))
+	}
+	return raw
+}
+
+// Value is the BSON value of a Go value.
+func Value(v any) bson.RawValue {
+	kind, data, err := bson.MarshalValue(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %v: %v", v, err))
+	}
+	return bson.RawValue{Type: kind, Value: data}
+}
