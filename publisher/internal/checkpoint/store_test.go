@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -87,20 +88,10 @@ func TestSaveIsFenced(t *testing.T) {
 	if got := claim(t, s, "c").Position; !same(got, checkpoint.Position{Token: token("2")}) {
 		t.Errorf("stored position is %v", got)
 	}
-	saves := map[string]float64{}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "penstock_publisher_checkpoint_saves_total" {
-			for _, m := range f.GetMetric() {
-				saves[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
-			}
+	for result, want := range map[string]float64{"saved": 2, "fenced": 1, "error": 0} {
+		if n := obstest.Value(t, registry, "penstock_publisher_checkpoint_saves_total", result); n != want {
+			t.Errorf("%v saves count as %s, want %v", n, result, want)
 		}
-	}
-	if saves["saved"] != 2 || saves["fenced"] != 1 || saves["error"] != 0 {
-		t.Errorf("saves count as %v", saves)
 	}
 }
 

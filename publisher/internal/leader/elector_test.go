@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
+	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -69,30 +70,13 @@ func (c *candidate) finish(t *testing.T) {
 // leads reports, by the metric, whether the candidate's work runs.
 func (c *candidate) leads(t *testing.T) bool {
 	t.Helper()
-	return c.metric(t, "penstock_publisher_leader", "") == 1
+	return obstest.Value(t, c.registry, "penstock_publisher_leader", "") == 1
 }
 
 // ended returns how many terms of the candidate ended for this reason.
 func (c *candidate) ended(t *testing.T, reason string) int {
 	t.Helper()
-	return int(c.metric(t, "penstock_publisher_terms_total", reason))
-}
-
-func (c *candidate) metric(t *testing.T, name, label string) float64 {
-	t.Helper()
-	families, err := c.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			}
-		}
-	}
-	t.Fatalf("no metric %s %s", name, label)
-	return 0
+	return int(obstest.Value(t, c.registry, "penstock_publisher_terms_total", reason))
 }
 
 func TestStopDrainsFirstAndReleasesSecond(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -34,31 +35,16 @@ func TestLagCountsFromTheCheckpointDuringAScan(t *testing.T) {
 				s.checkpoint.Set(t, bson.D{{Key: "_id", Value: "events"}}, checkpoint)
 				term := s.lead(t)
 				pass(10 * time.Minute)
-				if lag := lagOf(t, registry); lag < 3*3600+600 || lag > 3*3600+601 {
+				if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds", ""); lag < 3*3600+600 || lag > 3*3600+601 {
 					t.Errorf("lag is %v s, want 3 h and 10 min", lag)
 				}
 				if err := term.end(term.abort); err != nil {
 					t.Error(err)
 				}
-				if lag := lagOf(t, registry); lag != 0 {
+				if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds", ""); lag != 0 {
 					t.Errorf("after the term, lag is %v s", lag)
 				}
 			})
 		})
 	}
-}
-
-func lagOf(t *testing.T, registry *prometheus.Registry) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == "penstock_publisher_stream_lag_seconds" {
-			return family.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	t.Fatal("no lag")
-	return 0
 }

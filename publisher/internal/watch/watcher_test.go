@@ -362,24 +362,3 @@ func resumeAfterCuts(t *testing.T, store *fakeStore, cuts []int, want []int64) e
 	}
 	return nil
 }
-
-func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == name {
-			m := family.GetMetric()[0]
-			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
-		}
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
-}
-
-func counter(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	return gauge(t, registry, name)
-}
