@@ -16,35 +16,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
-	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
-
-// republishOn makes a republisher of a topic that accepts everything.
-func republishOn(t *testing.T, limit publishRate) *republisher {
-	t.Helper()
-	o := Options{Config: config.Config{Publish: config.Publish{Encoding: string(event.EncodingBSON), SessionMode: string(event.SessionPerAggregate)}}}
-	connect := func(context.Context) (publish.Sender, error) { return pickyTopic{}, nil }
-	r, err := republishBy(connect, publish.BatchingOff, o, 1, limit, func(uint64, error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// feedOf submits the given number of events, which belong to seven aggregates.
-func feedOf(events int) func(context.Context, func(context.Context, publish.Item) error) error {
-	return func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
-		for i := range events {
-			if err := submit(ctx, publish.Item{Event: eventOf(fmt.Sprintf("a%d", i%7), int64(i/7)+1), Ticket: uint64(i)}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
 
 func TestRepublishKeepsToItsRate(t *testing.T) {
 	t.Parallel()
@@ -61,7 +35,7 @@ func TestRepublishKeepsToItsRate(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				sent, err := republishOn(t, publishRate{test.rate}).run(t.Context(), sbus.Config{}, feedOf(test.events))
+				sent, _, err := republish(t.Context(), t, pickyTopic{}, config.Refusals{}, publishRate{test.rate}, uint64(test.events))
 				if err != nil || sent != int64(test.events) {
 					t.Fatalf("%d sent, error %v", sent, err)
 				}
@@ -79,7 +53,7 @@ func TestRepublishEndsWhileItWaitsForItsRate(t *testing.T) {
 		ended := errors.New("ordered by the test")
 		ctx, end := context.WithCancelCause(t.Context())
 		time.AfterFunc(2500*time.Millisecond, func() { end(ended) })
-		sent, err := republishOn(t, publishRate{1}).run(ctx, sbus.Config{}, feedOf(1000))
+		sent, _, err := republish(ctx, t, pickyTopic{}, config.Refusals{}, publishRate{1}, 1000)
 		if !errors.Is(err, ended) || sent != 3 {
 			t.Errorf("%d sent, error %v; want 3, %v", sent, err, ended)
 		}

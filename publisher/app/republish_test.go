@@ -42,13 +42,17 @@ func eventOf(aggregate string, number int64) event.Event {
 	return event.Event{Keys: event.Keys{AggregateID: aggregate, EventID: number, EventType: "T"}, Document: bsontest.Raw(bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: number}, {Key: "eventType", Value: "T"}})}
 }
 
+// thirty is the rate of the tests that are not about the rate.
+var thirty = publishRate{Rate: 30}
+
 // republish sends one event for each of n aggregates to a topic, by a command's republisher
-// with the given refusals. It returns how many events were sent and how many were refused.
-func republish(t *testing.T, topic pickyTopic, c config.Refusals, n uint64) (sent int64, failed int, err error) {
+// with the given refusals and rate. It returns how many events were sent and how many were
+// refused.
+func republish(ctx context.Context, t *testing.T, topic pickyTopic, c config.Refusals, limit publishRate, n uint64) (sent int64, failed int, err error) {
 	t.Helper()
 	o := Options{Config: config.Config{Publish: config.Publish{SessionMode: string(event.SessionPerAggregate)}, Refusals: c}}
 	var mu sync.Mutex
-	r, err := republishBy(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, publishRate{Rate: 30},
+	r, err := republishBy(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, limit,
 		func(_ uint64, err error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -59,7 +63,7 @@ func republish(t *testing.T, topic pickyTopic, c config.Refusals, n uint64) (sen
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, err = r.run(t.Context(), o.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
+	sent, err = r.run(ctx, o.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
 		for ticket := range n {
 			aggregate := fmt.Sprintf("a%03d", ticket)
 			if err := submit(ctx, publish.Item{Event: eventOf(aggregate, 1), Ticket: ticket}); err != nil {
@@ -83,7 +87,7 @@ func TestRepublisherKeepsToTheQuarantineShare(t *testing.T) {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				sent, failed, err := republish(t, topic, config.Refusals{QuarantineShare: share, MaxAttempts: 5}, events)
+				sent, failed, err := republish(t.Context(), t, topic, config.Refusals{QuarantineShare: share, MaxAttempts: 5}, thirty, events)
 				switch {
 				case ends && (!errors.Is(err, publish.ErrRefusals) || !strings.Contains(err.Error(), "PENSTOCK_QUARANTINE_SHARE") || failed != 10):
 					t.Errorf("after %d refusals it ended with %v", failed, err)
@@ -101,7 +105,7 @@ func TestRepublisherReportsARefusedLastEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		sent, failed, err := republish(t, pickyTopic{refused: []string{"a009"}}, config.Refusals{QuarantineShare: 0.05, MaxAttempts: 5}, 10)
+		sent, failed, err := republish(t.Context(), t, pickyTopic{refused: []string{"a009"}}, config.Refusals{QuarantineShare: 0.05, MaxAttempts: 5}, thirty, 10)
 		if took := time.Since(began); err != nil || sent != 9 || failed != 1 || took > 2*time.Minute {
 			t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, took, err)
 		}
@@ -114,7 +118,7 @@ func TestRepublisherEndsIfTheTopicAcceptsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		topic := pickyTopic{refused: []string{"a000", "a001", "a002"}}
-		sent, failed, err := republish(t, topic, config.Refusals{QuarantineShare: 0.05, MaxAttempts: 5}, 3)
+		sent, failed, err := republish(t.Context(), t, topic, config.Refusals{QuarantineShare: 0.05, MaxAttempts: 5}, thirty, 3)
 		if took := time.Since(began); !errors.Is(err, publish.ErrRefusals) || !strings.Contains(err.Error(), "not allowed") || sent != 0 || failed != 0 || took > 3*time.Minute {
 			t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, took, err)
 		}
