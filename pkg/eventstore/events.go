@@ -17,8 +17,6 @@ const (
 	// pageDocuments and pageBytes bound a page.
 	pageDocuments = 512
 	pageBytes     = 256 << 10
-	// slabBytes bounds the bytes of other documents that a kept document keeps in memory.
-	slabBytes = 4 << 10
 	// codeNothingBetween is the server's error code for a range whose min is not before its
 	// max.
 	codeNothingBetween = 51175
@@ -125,24 +123,13 @@ type driverCursor struct {
 // only if the batch is used up.
 func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	var page []bson.Raw
-	var slab []byte
+	var slab mongox.Slab
 	for size := 0; d.cursor.Next(ctx); {
-		// The driver's bytes are valid only until its next call, so they are copied. One
-		// slab for several documents saves an allocation for each.
 		current, left := d.cursor.Current, d.cursor.RemainingBatchLength()
 		if page == nil {
 			page = make([]bson.Raw, 0, min(left+1, pageDocuments))
 		}
-		if len(slab)+len(current) > cap(slab) {
-			want := len(current)
-			if left > 0 {
-				want = max(want, slabBytes)
-			}
-			slab = make([]byte, 0, want)
-		}
-		start := len(slab)
-		slab = append(slab, current...)
-		page = append(page, bson.Raw(slab[start:len(slab):len(slab)]))
+		page = append(page, slab.Copy(current, left > 0))
 		size += len(current)
 		if left == 0 || size >= pageBytes || len(page) >= pageDocuments {
 			d.reader.noteScanned(d.session.OperationTime())

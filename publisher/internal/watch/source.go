@@ -12,6 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 const (
@@ -28,9 +30,6 @@ const (
 	// chunkChanges and chunkBytes bound a chunk.
 	chunkChanges = 512
 	chunkBytes   = 256 << 10
-	// slabBytes bounds the memory that one unacknowledged event keeps for events that are
-	// already acknowledged.
-	slabBytes = 4 << 10
 )
 
 // Collection is the [Source] on a real collection.
@@ -159,22 +158,10 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 		s.stream.SetBatchSize(s.sizer.size)
 	}
 	chunk := Chunk{Changes: make([]bson.Raw, 0, min(s.stream.RemainingBatchLength()+1, chunkChanges))}
-	var slab []byte
+	var slab mongox.Slab
 	for size := 0; ; {
-		// The driver's bytes are valid only until its next call, so they are copied. One
-		// slab for many changes saves an allocation for each.
-		current := s.stream.Current
-		left := s.stream.RemainingBatchLength()
-		if len(slab)+len(current) > cap(slab) {
-			want := len(current)
-			if left > 0 {
-				want = max(want, slabBytes)
-			}
-			slab = make([]byte, 0, want)
-		}
-		start := len(slab)
-		slab = append(slab, current...)
-		chunk.Changes = append(chunk.Changes, bson.Raw(slab[start:len(slab):len(slab)]))
+		current, left := s.stream.Current, s.stream.RemainingBatchLength()
+		chunk.Changes = append(chunk.Changes, slab.Copy(current, left > 0))
 		size += len(current)
 		if left == 0 || size >= chunkBytes || len(chunk.Changes) >= chunkChanges {
 			break
