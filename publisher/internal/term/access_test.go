@@ -157,7 +157,7 @@ func TestLastingRefusalByMongoDBEndsAStandby(t *testing.T) {
 					s.runner.standby = &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
 					s.runner.standby.Works()
 					begun := time.Now()
-					s.runner.collection = func(ctx context.Context) (mongox.CollectionID, error) {
+					s.runner.options.Collection = func(ctx context.Context) (mongox.CollectionID, error) {
 						if now := time.Since(begun); now >= time.Minute && now < time.Minute+lasts {
 							return mongox.CollectionID{}, fault
 						}

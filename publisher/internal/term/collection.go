@@ -108,7 +108,7 @@ func (t *term) succeed(ctx context.Context, end *watch.ReplacedError) (checkpoin
 func (t *term) ends(ctx context.Context, after watch.Position, until bson.Timestamp) (bool, error) {
 	options := t.watching
 	options.Logger, options.Metrics = t.logger, nil
-	err := watch.New(t.events, options).Run(ctx, after, func(_ context.Context, batch watch.Batch) error {
+	err := watch.New(t.options.Events, options).Run(ctx, after, func(_ context.Context, batch watch.Batch) error {
 		at := watch.TimeOf(watch.Position{Token: batch.Token})
 		idle := len(batch.Inserts) == 0 && (at.IsZero() || at.Unix() >= int64(until.T))
 		if idle || !batch.Time.Before(until) {
@@ -194,7 +194,7 @@ func (t *term) note(ctx context.Context) (bson.Timestamp, error) {
 func (t *term) operationTime(ctx context.Context) (bson.Timestamp, error) {
 	asking, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
-	now, err := t.history.OperationTime(asking)
+	now, err := t.options.History.OperationTime(asking)
 	return now, mongox.Explain(asking, err)
 }
 

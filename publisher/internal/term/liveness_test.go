@@ -40,9 +40,9 @@ func newConfigured(t *testing.T, h *health.Health) *setup {
 			Process:  config.Process{DrainTimeout: 20 * time.Second},
 		},
 		Health: h, Registerer: prometheus.NewRegistry(), Logger: zerolog.Nop(),
-		Events: made.events, History: made.history, Collection: made.collection,
+		Events: made.options.Events, History: made.options.History, Collection: made.options.Collection,
 		Connect: made.publishing.Connect, Batching: publish.BatchingMixed,
-		Checkpoints: made.checkpoints, Quarantine: made.quarantine,
+		Checkpoints: made.options.Checkpoints, Quarantine: made.options.Quarantine,
 		Known: s.known, Whole: s.whole, Refused: s.refused,
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestLivenessNamesTheStuckLoop(t *testing.T) {
 		"saver": func(s *setup, released chan struct{}) func() {
 			stuck := make(chan struct{})
 			collection := stuckCheckpoint{s.checkpoint, stuck, released}
-			s.runner.checkpoints = checkpoint.NewStore(collection, "events", checkpoint.Options{})
+			s.runner.options.Checkpoints = checkpoint.NewStore(collection, "events", checkpoint.Options{})
 			return func() { close(stuck) }
 		},
 	} {

@@ -53,12 +53,12 @@ func TestPausedLeaderKeepsTheLeaseAndPublishesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newSetup(t, random()), &pauses{}
-		s.runner.pausing = pause.NewSwitch(p, "", zerolog.Nop())
+		s.runner.options.Pausing = pause.NewSwitch(p, "", zerolog.Nop())
 		ctx, cancel := context.WithCancel(t.Context())
 		var beside sync.WaitGroup
 		defer beside.Wait()
 		defer cancel()
-		beside.Go(func() { _ = s.runner.pausing.Run(ctx) })
+		beside.Go(func() { _ = s.runner.options.Pausing.Run(ctx) })
 		s.runner.start = config.StartPoint{Now: true}
 		term := s.lead(t)
 		pass(2 * time.Second)

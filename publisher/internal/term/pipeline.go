@@ -27,7 +27,7 @@ const guardInterval = 10 * time.Second
 // does not answer. An error tells the operator what to do.
 func (r *Runner) AwaitPipeline(ctx context.Context, client *mongo.Client) error {
 	for {
-		identity, cluster, err := Identify(ctx, r.config, client)
+		identity, cluster, err := Identify(ctx, r.options.Config, client)
 		if err == nil {
 			r.identity = identity
 			err = r.checkPipeline(ctx)
@@ -37,7 +37,7 @@ func (r *Runner) AwaitPipeline(ctx context.Context, client *mongo.Client) error 
 		}
 		switch {
 		case err == nil && cluster.Sharded():
-			r.logger.Info().Msg("reading through mongos; a shard without writes delays the stream until its next no-op entry, by up to periodicNoopIntervalSecs (10 s)")
+			r.options.Logger.Info().Msg("reading through mongos; a shard without writes delays the stream until its next no-op entry, by up to periodicNoopIntervalSecs (10 s)")
 			return nil
 		case err == nil || Fatal(err):
 			return err
@@ -46,7 +46,7 @@ func (r *Runner) AwaitPipeline(ctx context.Context, client *mongo.Client) error 
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		r.logger.Warn().Err(err).Msg("pipeline not compared with the checkpoint's; retrying")
+		r.options.Logger.Warn().Err(err).Msg("pipeline not compared with the checkpoint's; retrying")
 		if err := backoff.Wait(ctx, askPause); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (r *Runner) here(ctx context.Context) (checkpoint.Identity, error) {
 func (r *Runner) identify(ctx context.Context) (mongox.CollectionID, error) {
 	ctx, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
-	id, err := r.collection(ctx)
+	id, err := r.options.Collection(ctx)
 	switch {
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		return id, fmt.Errorf("%w: %w; grant the user listCollections on the database of the event store (the role read has it)", ErrSetup, err)
@@ -107,13 +107,13 @@ func (r *Runner) checkPipeline(ctx context.Context) error {
 	}
 	ctx, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
-	if r.checkLock != nil {
-		if err := r.checkLock(ctx); err != nil {
+	if r.options.CheckLock != nil {
+		if err := r.options.CheckLock(ctx); err != nil {
 			return mongox.Explain(ctx, err)
 		}
 	}
-	err = r.checkpoints.Check(ctx, here)
-	if other, ok := errors.AsType[*checkpoint.OtherPipelineError](err); ok && other.Adoption == r.adopt {
+	err = r.options.Checkpoints.Check(ctx, here)
+	if other, ok := errors.AsType[*checkpoint.OtherPipelineError](err); ok && other.Adoption == r.options.Config.Stream.Adopt {
 		return nil
 	}
 	return ExplainPipeline(mongox.Explain(ctx, err))
@@ -141,7 +141,7 @@ func (r *Runner) guard(ctx context.Context) error {
 		case mongox.AccessRefused(err) && r.standby.Final(err):
 			return fmt.Errorf("compare the pipeline with the checkpoint's: %w; check the user, the password and authSource in the connection string, and the user's roles", r.standby.Check(ctx))
 		default:
-			r.logger.Debug().Err(err).Msg("pipeline not compared with the checkpoint's")
+			r.options.Logger.Debug().Err(err).Msg("pipeline not compared with the checkpoint's")
 		}
 	}
 }

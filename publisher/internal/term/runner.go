@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -64,21 +63,10 @@ type Options struct {
 
 // Runner runs the terms of a process. Make it with [New].
 type Runner struct {
-	config      config.Config
-	events      watch.Source
-	history     scan.Source
-	checkpoints *checkpoint.Store
-	quarantine  *quarantine.Store
+	options Options
 
-	// unreadable bounds how many events may be unreadable with the field names in fields.
-	fields     event.Fields
+	// unreadable bounds how many events may be unreadable with the configured field names.
 	unreadable readable.Limit
-	known      readable.Known
-	whole      func(context.Context) error
-
-	// refusals bounds how many events that the topic refuses may go to the quarantine.
-	refusals breaker.Limit
-	refused  func(ctx context.Context, since time.Time, limit int64) (int64, error)
 
 	reader *event.Reader
 	start  config.StartPoint
@@ -88,8 +76,6 @@ type Runner struct {
 	publishing publish.Options
 	saving     checkpoint.SaverConfig
 	window     int
-	// drainTimeout bounds how long the end of a term waits for acknowledgements.
-	drainTimeout time.Duration
 
 	// access decides whether a refusal by MongoDB that ended a term ends the process, standby
 	// whether one that guard meets does, and storing whether a refusal of the quarantine does:
@@ -99,20 +85,15 @@ type Runner struct {
 	// other loops and of the topic, until the next term. Both are nil without a probe.
 	idle, ended func()
 
-	pausing *pause.Switch
-	// identity is this process's pipeline without the collection's UUID, which collection
-	// reads. adopt allows a takeover.
-	identity   checkpoint.Identity
-	collection func(context.Context) (mongox.CollectionID, error)
-	adopt      string
-	checkLock  func(context.Context) error
+	// identity is this process's pipeline without the UUID of its collection, which
+	// [Options.Collection] reads.
+	identity checkpoint.Identity
 
 	// stretch is how long a scan reads before it follows the change stream for the part
 	// that is scanned; zero means [scanStretch].
 	stretch time.Duration
 
 	*metrics
-	logger zerolog.Logger
 }
 
 // New makes the runner of the terms of a process, and registers their health with
@@ -147,23 +128,13 @@ func New(o Options) (*Runner, error) {
 		return a
 	}
 	r := &Runner{
-		config:     c,
+		options:    o,
 		access:     access("mongodb-access"),
 		standby:    access("mongodb-state"),
 		storing:    access("mongodb-quarantine"),
-		fields:     c.Fields,
 		unreadable: readable.Limit{Share: c.Stream.Unreadable},
-		known:      o.Known,
-		whole:      o.Whole,
-		refusals:   c.Refusals.Limit(),
-		refused:    o.Refused,
-
-		events:      o.Events,
-		history:     o.History,
-		checkpoints: o.Checkpoints,
-		quarantine:  o.Quarantine,
-		reader:      reader,
-		start:       start,
+		reader:     reader,
+		start:      start,
 		watching: watch.Options{
 			PrefetchBytes: c.Stream.PrefetchBytes,
 			Silence:       c.Stream.Silence,
@@ -191,20 +162,14 @@ func New(o Options) (*Runner, error) {
 			Access:   access("mongodb-checkpoint"),
 			Beat:     saver.Beat,
 		},
-		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
-		drainTimeout: c.Process.DrainTimeout,
-		idle:         stream.Idle,
+		window: max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
+		idle:   stream.Idle,
 		ended: func() {
 			dispatcher.Idle()
 			saver.Idle()
 			availability.TermEnded()
 		},
-		pausing:    o.Pausing,
-		collection: o.Collection,
-		adopt:      c.Stream.Adopt,
-		checkLock:  o.CheckLock,
-		metrics:    newMetrics(o.Registerer),
-		logger:     o.Logger,
+		metrics: newMetrics(o.Registerer),
 	}
 	// The claim of the checkpoint, in the same database, was written before: a refusal is
 	// retried.
@@ -257,7 +222,7 @@ func (r *Runner) Run(ctx context.Context, elector *leader.Elector) error {
 // claims a new epoch, because a command may have moved the checkpoint meanwhile.
 func (r *Runner) lead(ctx context.Context, leading leadership) error {
 	for {
-		working, release, err := r.pausing.WorkingAs(ctx, leading.Identity())
+		working, release, err := r.options.Pausing.WorkingAs(ctx, leading.Identity())
 		if err != nil {
 			return UnlessEnded(ctx, err)
 		}
@@ -267,6 +232,6 @@ func (r *Runner) lead(ctx context.Context, leading leadership) error {
 		if err != nil || !paused || ctx.Err() != nil {
 			return err
 		}
-		r.logger.Info().Msg("publishing stopped for the pause; the lease is kept")
+		r.options.Logger.Info().Msg("publishing stopped for the pause; the lease is kept")
 	}
 }

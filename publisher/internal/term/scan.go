@@ -99,7 +99,7 @@ func (t *term) readStretch(ctx context.Context) error {
 	options := t.scanning
 	options.Logger = t.logger
 	over := time.Now().Add(cmp.Or(t.stretch, scanStretch))
-	return scan.New(t.history, options).Run(ctx, from, until, s.OperationTime, func(ctx context.Context, documents []bson.Raw) error {
+	return scan.New(t.options.History, options).Run(ctx, from, until, s.OperationTime, func(ctx context.Context, documents []bson.Raw) error {
 		t.access.Works()
 		if err := t.pump.scanned(ctx, documents); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (t *term) readStretch(ctx context.Context) error {
 // comparable reports whether the order of events and the scan's position can be computed.
 func (t *term) comparable(s checkpoint.Scan) bool {
 	at := placeOf(s.AggregateID, s.EventID)
-	_, known := t.history.Compare(at, at)
+	_, known := t.options.History.Compare(at, at)
 	return known
 }
 
@@ -133,7 +133,7 @@ func (t *term) catchUp(ctx context.Context) error {
 	}
 	options := t.watching
 	options.Logger = t.logger
-	err = watch.New(t.events, options).Run(ctx, StreamPosition(t.pump.at), func(ctx context.Context, batch watch.Batch) error {
+	err = watch.New(t.options.Events, options).Run(ctx, StreamPosition(t.pump.at), func(ctx context.Context, batch watch.Batch) error {
 		t.access.Works()
 		s := t.pump.at.Scan
 		left, err := t.pump.behind(ctx, batch, func(ev *event.Event) bool { return t.covers(s, ev) })
@@ -171,11 +171,11 @@ func (t *term) covers(s checkpoint.Scan, ev *event.Event) bool {
 	place := placeOf(ev.RawAggregateID, ev.EventID)
 	// notAfter and notBefore return true if the order is unknown.
 	notAfter := func(end eventstore.Position) bool {
-		order, known := t.history.Compare(place, end)
+		order, known := t.options.History.Compare(place, end)
 		return !known || order <= 0
 	}
 	notBefore := func(begin eventstore.Position) bool {
-		order, known := t.history.Compare(place, begin)
+		order, known := t.options.History.Compare(place, begin)
 		return !known || order >= 0
 	}
 	scanned := s.AggregateID.Type != 0 && notAfter(placeOf(s.AggregateID, s.EventID))

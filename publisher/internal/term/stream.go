@@ -14,18 +14,18 @@ import (
 // startPoint returns the position at which a stream without a checkpoint starts.
 func (r *Runner) startPoint(ctx context.Context) (checkpoint.Position, error) {
 	if !r.start.At.IsZero() {
-		r.logger.Info().Time("at", r.start.At).Msg("no position stored; starting at the configured time")
+		r.options.Logger.Info().Time("at", r.start.At).Msg("no position stored; starting at the configured time")
 		return checkpoint.Position{ClusterTime: bson.Timestamp{T: uint32(r.start.At.Unix()), I: 1}, Begin: true}, nil
 	}
-	now, err := r.history.OperationTime(ctx)
+	now, err := r.options.History.OperationTime(ctx)
 	if err != nil {
 		return checkpoint.Position{}, fmt.Errorf("note the operation time: %w", err)
 	}
 	if r.start.Now {
-		r.logger.Info().Msg("no position stored; starting at the present time")
+		r.options.Logger.Info().Msg("no position stored; starting at the present time")
 		return checkpoint.Position{ClusterTime: now, Begin: true}, nil
 	}
-	r.logger.Info().Msg("no position stored; starting from the beginning with a scan of the event store")
+	r.options.Logger.Info().Msg("no position stored; starting from the beginning with a scan of the event store")
 	r.scans.WithLabelValues(scanBeginning).Inc()
 	return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}, nil
 }
@@ -66,7 +66,7 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 	t.logger.Info().Bool("resumed", from.Token != nil).Msg("following the change stream")
 	options := t.watching
 	options.Logger = t.logger
-	return watch.New(t.events, options).Run(ctx, StreamPosition(from), func(ctx context.Context, batch watch.Batch) error {
+	return watch.New(t.options.Events, options).Run(ctx, StreamPosition(from), func(ctx context.Context, batch watch.Batch) error {
 		t.access.Works()
 		return t.pump.stream(ctx, batch)
 	})

@@ -46,24 +46,24 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 	if err != nil {
 		return UnlessEnded(ctx, err)
 	}
-	logger := r.logger.With().Int64("epoch", claim.Epoch).Logger()
+	logger := r.options.Logger.With().Int64("epoch", claim.Epoch).Logger()
 	t := &term{Runner: r, logger: logger, since: claim.Since, pump: &pump{
 		reader:     r.reader,
 		epoch:      claim.Epoch,
 		watermark:  checkpoint.NewWatermark(r.window),
-		quarantine: r.quarantine,
+		quarantine: r.options.Quarantine,
 		storing:    r.storing,
-		window:     readable.NewWindow(r.fields, r.unreadable),
-		known:      r.known,
-		whole:      r.whole,
-		strangers:  r.history.Strangers,
+		window:     readable.NewWindow(r.options.Config.Fields, r.unreadable),
+		known:      r.options.Known,
+		whole:      r.options.Whole,
+		strangers:  r.options.History.Strangers,
 		logger:     logger,
 	}}
 	options := r.publishing
 	options.Epoch, options.Logger = claim.Epoch, logger
 	options.Acked, options.Quarantine, options.Known = t.pump.acked, t.pump.refused, t.pump.isKnown
 	r.limitRefusals(ctx, &options, from)
-	if store, ok := r.history.(documents); ok {
+	if store, ok := r.options.History.(documents); ok {
 		options.Load = t.pump.reload(store)
 	}
 	options.Closing = func() (context.Context, context.CancelFunc) {
@@ -102,16 +102,16 @@ func (r *Runner) limitRefusals(ctx context.Context, options *publish.Options, fr
 	}
 	ctx, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
-	limit := int64(r.refusals.Minimum)
-	refused, err := r.refused(ctx, since.Add(-recentRefusals), limit)
+	limit := int64(r.options.Config.Refusals.Limit().Minimum)
+	refused, err := r.options.Refused(ctx, since.Add(-recentRefusals), limit)
 	if err != nil {
 		refused = limit
-		r.logger.Warn().Err(err).Msg("refused events in the quarantine not counted; they count as many")
+		r.options.Logger.Warn().Err(err).Msg("refused events in the quarantine not counted; they count as many")
 	}
 	if refused == limit {
 		options.GoodFrom = time.Now().Add(repeatTime)
 	}
-	options.Breaker = breaker.New(r.refusals)
+	options.Breaker = breaker.New(r.options.Config.Refusals.Limit())
 	for range refused {
 		options.Breaker.Allow(0)
 	}
@@ -134,7 +134,7 @@ func (r *Runner) claim(ctx context.Context, identity string) (*checkpoint.Claim,
 	}
 	ctx, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
-	claim, err := r.checkpoints.Claim(ctx, identity, here, r.adopt)
+	claim, err := r.options.Checkpoints.Claim(ctx, identity, here, r.options.Config.Stream.Adopt)
 	switch {
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		return nil, checkpoint.Position{}, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", ErrSetup, err)
@@ -226,7 +226,7 @@ func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Posi
 func (t *term) drain(ctx context.Context) {
 	events, _ := t.dispatcher.Inflight()
 	t.logger.Info().Int("inflight", events).Msg("draining")
-	ctx, cancel := context.WithTimeout(ctx, t.drainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.options.Config.Process.DrainTimeout)
 	defer cancel()
 	if err := t.dispatcher.Drain(ctx); err != nil {
 		left, _ := t.dispatcher.Inflight()

@@ -54,31 +54,33 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		t.Fatal(err)
 	}
 	s.runner = &Runner{
-		events:      streamSource{s.store},
-		history:     historySource{s.store},
-		checkpoints: checkpoint.NewStore(s.checkpoint, "events", checkpoint.Options{}),
-		quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
-		reader:      reader,
-		fields:      event.DefaultFields(),
+		options: Options{
+			Config: config.Config{
+				Fields:   event.DefaultFields(),
+				Refusals: config.Refusals{QuarantineShare: 0.05},
+				Process:  config.Process{DrainTimeout: 20 * time.Second},
+			},
+			Events:      streamSource{s.store},
+			History:     historySource{s.store},
+			Collection:  s.store.identify,
+			Checkpoints: checkpoint.NewStore(s.checkpoint, "events", checkpoint.Options{}),
+			Quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
+			Known:       s.known, Whole: s.whole, Refused: s.refused,
+		},
+		reader: reader,
 		// The default limits are too large for these small stores and short terms.
 		unreadable: readable.Limit{Events: 20, Hold: time.Second},
-		known:      s.known,
-		whole:      s.whole,
-		refusals:   config.Refusals{QuarantineShare: 0.05}.Limit(),
-		refused:    s.refused,
 		publishing: publish.Options{
 			Connect: s.topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, event.SessionKeys{}), SessionKey: event.SessionKeys{}.Key,
 			Connections: 2, MaxInflightEvents: 40,
 		},
-		watching:     watch.Options{PrefetchBytes: 8 << 10},
-		window:       64,
-		drainTimeout: 20 * time.Second,
-		metrics:      newMetrics(prometheus.NewRegistry()),
-		identity:     checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"},
-		collection:   s.store.identify,
-		access:       new(mongox.Access),
-		standby:      new(mongox.Access),
-		storing:      new(mongox.Access),
+		watching: watch.Options{PrefetchBytes: 8 << 10},
+		window:   64,
+		metrics:  newMetrics(prometheus.NewRegistry()),
+		identity: checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"},
+		access:   new(mongox.Access),
+		standby:  new(mongox.Access),
+		storing:  new(mongox.Access),
 	}
 	return s
 }
@@ -296,7 +298,7 @@ func TestALaterClaimEndsATerm(t *testing.T) {
 		s.store.insert("a", 1, false)
 		term := s.lead(t)
 		pass(3 * time.Second)
-		if _, err := s.runner.checkpoints.Claim(t.Context(), "other", s.runner.identity, ""); err != nil {
+		if _, err := s.runner.options.Checkpoints.Claim(t.Context(), "other", s.runner.identity, ""); err != nil {
 			t.Fatal(err)
 		}
 		s.store.insert("a", 2, false)

@@ -25,7 +25,7 @@ func (s *setup) misread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.runner.reader, s.runner.fields = reader, fields
+	s.runner.reader, s.runner.options.Config.Fields = reader, fields
 }
 
 // TestWrongFieldNameStopsBeforeTheCheckpointMoves starts a publisher several times. Each
@@ -71,7 +71,7 @@ func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.runner.reader, s.runner.fields = reader, event.DefaultFields()
+				s.runner.reader, s.runner.options.Config.Fields = reader, event.DefaultFields()
 				s.serve(t, time.Minute)
 				if got := s.topic.count(); got < 2000 {
 					t.Errorf("%d of 2000 events are published", got)
@@ -114,7 +114,7 @@ func TestUnreadableNeighboursDoNotStopAScan(t *testing.T) {
 		lead()
 		// The next scan finds all of them in the quarantine. It asks for no second opinion,
 		// and does not stop although the store has hardly anything else.
-		s.runner.whole = func(context.Context) error { return errors.New("not needed") }
+		s.runner.options.Whole = func(context.Context) error { return errors.New("not needed") }
 		s.store.insert("c", 1, false)
 		s.store.trim(0)
 		s.store.insert("c", 2, false)
