@@ -21,11 +21,7 @@ func (p *parser) answer(args []string) (bool, error) {
 		case "-h", "--help":
 			return true, p.printHelp(args)
 		case "--version":
-			version := p.info.Version
-			if version == "" {
-				version = Version()
-			}
-			if _, err := fmt.Fprintf(p.stdout, "%s %s\n", p.info.Name, version); err != nil {
+			if _, err := fmt.Fprintf(p.stdout, "%s %s\n", p.info.Name, Version()); err != nil {
 				return true, fmt.Errorf("print version: %w", err)
 			}
 			return true, ErrHelp

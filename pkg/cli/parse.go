@@ -22,8 +22,6 @@ type Info struct {
 	Name string
 	// Description is the first text of the help.
 	Description string
-	// Version is what --version prints; empty means [Version].
-	Version string
 }
 
 // Validator is a configuration that can check itself. Validate joins all its problems with
