@@ -1,14 +1,11 @@
-package leader_test
+package leader
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-
-	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
 // A process that crashes again and again must not keep the lease from a healthy standby.
@@ -27,7 +24,7 @@ func TestOnlyTheLeaseOfASteadyTermIsSucceeded(t *testing.T) {
 		{"living", time.Hour, "living"},
 		{"", 0, ""},
 	} {
-		lock := leader.Succeed(heldLock{record: resourcelock.LeaderElectionRecord{
+		lock := Succeed(recorded{record: &resourcelock.LeaderElectionRecord{
 			HolderIdentity: c.holder, AcquireTime: metav1.NewTime(began), RenewTime: metav1.NewTime(began.Add(c.lasted)),
 		}}, []string{"dead"})
 		record, _, err := lock.Get(t.Context())
@@ -35,14 +32,4 @@ func TestOnlyTheLeaseOfASteadyTermIsSucceeded(t *testing.T) {
 			t.Errorf("a term of %q that lasted %v is read as one of %q, not %q: %v", c.holder, c.lasted, record.HolderIdentity, c.want, err)
 		}
 	}
-}
-
-type heldLock struct {
-	resourcelock.Interface
-
-	record resourcelock.LeaderElectionRecord
-}
-
-func (h heldLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	return &h.record, nil, nil
 }
