@@ -40,17 +40,13 @@ func equalDocuments(a, b []byte, m *meter) bool {
 		return false
 	}
 	theirs := finder{doc: b, meter: m}
-	r := m.fields(a)
-	for {
-		name, value, ok := r.next()
-		if !ok {
-			return true
-		}
+	for name, value := range m.fields(a).all() {
 		other, ok := theirs.find(alias(name))
 		if !ok || !equalValues(value, other, m) {
 			return false
 		}
 	}
+	return true
 }
 
 func equalArrays(a, b []byte, m *meter) bool {

@@ -291,11 +291,8 @@ func (k totalKind) admit(v bson.RawValue) (bson.RawValue, error) {
 
 // valuesOf returns the elements of an array.
 func valuesOf(array bson.RawValue) (values []bson.RawValue) {
-	for r := readFields(array.Value); ; {
-		_, v, ok := r.next()
-		if !ok {
-			return values
-		}
+	for _, v := range readFields(array.Value).all() {
 		values = append(values, v)
 	}
+	return values
 }

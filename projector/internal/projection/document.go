@@ -174,11 +174,7 @@ func (d *document) count() int {
 func (d *document) passing() int {
 	if d.scanned < 0 {
 		d.scanned = 0
-		for r := readFields(d.base); ; {
-			name, v, ok := r.next()
-			if !ok {
-				break
-			}
+		for name, v := range readFields(d.base).all() {
 			if !model.EngineOwned(string(name)) {
 				d.scanned += scannedBytes(len(name), v)
 			}
@@ -197,12 +193,7 @@ func (d *document) passing() int {
 
 // each visits the document's own fields.
 func (d *document) each(visit func(name string, v bson.RawValue)) {
-	r := readFields(d.base)
-	for {
-		name, value, ok := r.next()
-		if !ok {
-			break
-		}
+	for name, value := range readFields(d.base).all() {
 		if !model.EngineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
 			visit(string(name), value)
 		}
@@ -258,12 +249,7 @@ func (d *document) replace(next State) {
 		return
 	}
 	d.create()
-	r := readFields(next)
-	for {
-		name, value, ok := r.next()
-		if !ok {
-			return
-		}
+	for name, value := range readFields(next).all() {
 		if !model.EngineOwned(string(name)) {
 			d.touched = append(d.touched, touched{name: string(name), value: value})
 		}
@@ -281,12 +267,8 @@ func appended(old, next bson.RawValue) ([]bson.RawValue, bool) {
 		return nil, false
 	}
 	var more []bson.RawValue
-	r := fieldReader{rest: next.Value[4+len(kept) : len(next.Value)-1]}
-	for {
-		_, v, ok := r.next()
-		if !ok {
-			return more, true
-		}
+	for _, v := range (fieldReader{rest: next.Value[4+len(kept) : len(next.Value)-1]}).all() {
 		more = append(more, v)
 	}
+	return more, true
 }

@@ -91,15 +91,12 @@ func checkDepth(v bson.RawValue, depth int) error {
 	if depth >= maxDepth {
 		return errTooDeep
 	}
-	for fields := readFields(v.Value); ; {
-		_, member, ok := fields.next()
-		if !ok {
-			return nil
-		}
+	for _, member := range readFields(v.Value).all() {
 		if err := checkDepth(member, depth+1); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 var errTooDeep = fmt.Errorf("value nests deeper than %d levels", maxDepth)

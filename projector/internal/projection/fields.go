@@ -2,6 +2,7 @@ package projection
 
 import (
 	"bytes"
+	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -40,28 +41,35 @@ func (r *fieldReader) next() (name []byte, value bson.RawValue, ok bool) {
 	return nil, bson.RawValue{}, false
 }
 
+// all visits the remaining elements.
+func (r fieldReader) all() iter.Seq2[[]byte, bson.RawValue] {
+	return func(yield func([]byte, bson.RawValue) bool) {
+		for {
+			name, value, ok := r.next()
+			if !ok || !yield(name, value) {
+				return
+			}
+		}
+	}
+}
+
 // lookup finds a field in a document.
 func lookup(doc []byte, name string) (bson.RawValue, bool) {
-	r := readFields(doc)
-	for {
-		key, value, ok := r.next()
-		if !ok {
-			return bson.RawValue{}, false
-		}
+	for key, value := range readFields(doc).all() {
 		if string(key) == name {
 			return value, true
 		}
 	}
+	return bson.RawValue{}, false
 }
 
 // countFields counts the elements of a document or array.
 func countFields(doc []byte) int {
 	n := 0
-	for r := readFields(doc); ; n++ {
-		if _, _, ok := r.next(); !ok {
-			return n
-		}
+	for range readFields(doc).all() {
+		n++
 	}
+	return n
 }
 
 // present reports whether there is a value. Null is a value.

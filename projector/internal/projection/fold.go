@@ -201,11 +201,7 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 	if err := next.Validate(); err != nil {
 		return nil, fmt.Errorf("the state is not a BSON document: %w", err)
 	}
-	for r := readFields(next); ; {
-		name, _, ok := r.next()
-		if !ok {
-			break
-		}
+	for name := range readFields(next).all() {
 		if err := updatable(string(name)); err != nil {
 			return nil, err
 		}

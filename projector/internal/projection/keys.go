@@ -42,11 +42,7 @@ func changedKeys(set, unset []byte, name string, old, next bson.RawValue) (_, _ 
 func (c *keyChanges) collect() bool {
 	after := readFields(c.next.Value)
 	key, value, more := after.next()
-	for before := readFields(c.old.Value); ; {
-		oldKey, oldValue, had := before.next()
-		if !had {
-			break
-		}
+	for oldKey, oldValue := range readFields(c.old.Value).all() {
 		if !more || !bytes.Equal(key, oldKey) {
 			if _, moved := lookup(c.next.Value, string(oldKey)); moved || !c.change(oldKey, bson.RawValue{}) {
 				return false
@@ -86,13 +82,10 @@ func (c *keyChanges) change(key []byte, value bson.RawValue) bool {
 // repeated reports whether a key occurs more than once in a document.
 func repeated(document, key []byte) bool {
 	count := 0
-	for r := readFields(document); ; {
-		name, _, ok := r.next()
-		if !ok {
-			return count > 1
-		}
+	for name := range readFields(document).all() {
 		if bytes.Equal(name, key) {
 			count++
 		}
 	}
+	return count > 1
 }

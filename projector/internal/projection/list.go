@@ -42,11 +42,7 @@ func (f *listForm) arrange(array bson.RawValue, m *meter) (bson.RawValue, error)
 		m.spend(n*sortWork(n), 0)
 	}
 	all := make([]ranked, 0, n)
-	for r := m.fields(array.Value); ; {
-		_, element, ok := r.next()
-		if !ok {
-			break
-		}
+	for _, element := range m.fields(array.Value).all() {
 		e := ranked{element, element}
 		if f.by != "" {
 			e.rank = bson.RawValue{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -162,14 +163,12 @@ func (m *meter) lookup(doc []byte, name string) (bson.RawValue, bool) {
 // count counts the elements of a document or array.
 func (m *meter) count(doc []byte) int {
 	n, work := 0, 0
-	for r := readFields(doc); ; n++ {
-		name, value, ok := r.next()
-		if !ok {
-			m.spend(work, 0)
-			return n
-		}
+	for name, value := range readFields(doc).all() {
+		n++
 		work += passing(name, value)
 	}
+	m.spend(work, 0)
+	return n
 }
 
 // meteredFields is a [fieldReader] that charges each element.
@@ -186,6 +185,18 @@ func (r *meteredFields) next() (name []byte, value bson.RawValue, ok bool) {
 		r.meter.spend(passing(name, value), 0)
 	}
 	return name, value, ok
+}
+
+// all visits the remaining elements.
+func (r meteredFields) all() iter.Seq2[[]byte, bson.RawValue] {
+	return func(yield func([]byte, bson.RawValue) bool) {
+		for {
+			name, value, ok := r.next()
+			if !ok || !yield(name, value) {
+				return
+			}
+		}
+	}
 }
 
 // passing is the work to read past one element.

@@ -174,11 +174,8 @@ func pull(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	}
 	var kept []bson.RawValue
 	total := 0
-	for r := m.fields(old.Value); ; total++ {
-		_, element, ok := r.next()
-		if !ok {
-			break
-		}
+	for _, element := range m.fields(old.Value).all() {
+		total++
 		if !equalValues(element, v, m) {
 			kept = append(kept, element)
 		}
@@ -196,15 +193,12 @@ func addToSet(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	if old.Type != bson.TypeArray {
 		return old, errNotArray(old)
 	}
-	for r := m.fields(old.Value); ; {
-		_, element, ok := r.next()
-		if !ok {
-			return arrayOf(old, []bson.RawValue{v}), nil
-		}
+	for _, element := range m.fields(old.Value).all() {
 		if equalValues(element, v, m) {
 			return old, nil
 		}
 	}
+	return arrayOf(old, []bson.RawValue{v}), nil
 }
 
 func extreme(op operator, old, v bson.RawValue) (bson.RawValue, error) {

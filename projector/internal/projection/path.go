@@ -336,11 +336,7 @@ func (p fieldPath) elements(array bson.RawValue, do change, m *meter) (bson.RawV
 	}
 	var all []bson.RawValue
 	found, changed := false, false
-	for r := m.fields(array.Value); ; {
-		_, element, ok := r.next()
-		if !ok {
-			break
-		}
+	for _, element := range m.fields(array.Value).all() {
 		if p[0].selects(element, m) {
 			found = true
 			next, err := p.element(element, do, m)
@@ -403,12 +399,7 @@ func (p fieldPath) element(old bson.RawValue, do change, m *meter) (bson.RawValu
 func replaceField(doc []byte, name string, v bson.RawValue) []byte {
 	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(doc)+len(name)+len(v.Value)+len(emptyDocument)+2))
 	done := false
-	r := readFields(doc)
-	for {
-		key, value, ok := r.next()
-		if !ok {
-			break
-		}
+	for key, value := range readFields(doc).all() {
 		if string(key) == name {
 			if present(v) {
 				dst = appendField(dst, name, v)

@@ -364,15 +364,12 @@ const decimalWork = 500
 // search takes.
 func hasDecimal(v ref.Val) bool {
 	if a, ok := v.(*arrayValue); ok && a.list == nil {
-		for r := readFields(a.raw.Value); ; {
-			_, element, ok := r.next()
-			if !ok {
-				return slices.ContainsFunc(a.more, func(v bson.RawValue) bool { return v.Type == bson.TypeDecimal128 })
-			}
+		for _, element := range readFields(a.raw.Value).all() {
 			if element.Type == bson.TypeDecimal128 {
 				return true
 			}
 		}
+		return slices.ContainsFunc(a.more, func(v bson.RawValue) bool { return v.Type == bson.TypeDecimal128 })
 	}
 	l, ok := v.(traits.Lister)
 	if !ok {

@@ -38,11 +38,7 @@ func (d *document) touchedSize() int {
 // size returns the size of the document's own fields in bytes.
 func (d *document) size() int {
 	size := len(emptyDocument)
-	for r := readFields(d.base); ; {
-		name, v, ok := r.next()
-		if !ok {
-			break
-		}
+	for name, v := range readFields(d.base).all() {
 		if !model.EngineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
 			size += 2 + len(name) + len(v.Value)
 		}

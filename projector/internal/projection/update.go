@@ -49,12 +49,7 @@ func (d *document) update() bson.Raw {
 	if d.base == nil {
 		// The document was deleted and created again: remove the old fields that were not
 		// set since.
-		r := readFields(d.loaded)
-		for {
-			name, _, ok := r.next()
-			if !ok {
-				break
-			}
+		for name := range readFields(d.loaded).all() {
 			if model.EngineOwned(string(name)) || d.indexTouched(string(name)) >= 0 || updatable(string(name)) != nil {
 				continue
 			}

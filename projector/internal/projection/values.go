@@ -184,9 +184,8 @@ func (d *documentValue) find(name string) (ref.Val, bool) {
 func (d *documentValue) count() int { return d.meter.count(d.raw) }
 
 func (d *documentValue) entries(visit func(name string, v ref.Val) bool) {
-	for r := d.meter.fields(d.raw); ; {
-		name, v, ok := r.next()
-		if !ok || !visit(alias(name), celValue(v, d.meter)) {
+	for name, v := range d.meter.fields(d.raw).all() {
+		if !visit(alias(name), celValue(v, d.meter)) {
 			return
 		}
 	}

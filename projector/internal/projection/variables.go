@@ -127,11 +127,7 @@ func (v *Event) entries(visit func(name string, value ref.Val) bool) {
 			return
 		}
 	}
-	for r := v.meter.fields(v.Document); ; {
-		name, value, ok := r.next()
-		if !ok {
-			return
-		}
+	for name, value := range v.meter.fields(v.Document).all() {
 		if _, known := v.resolve(alias(name)); !known && !visit(alias(name), celValue(value, &v.meter)) {
 			return
 		}

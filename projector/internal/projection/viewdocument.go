@@ -112,11 +112,8 @@ func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) 
 // Fullness implements [model.View].
 func (v *view) Fullness(document bson.Raw) float64 {
 	n, size := 0, 0
-	for r := readFields(document); ; {
-		name, value, ok := r.next()
+	for name, value := range readFields(document).all() {
 		switch field := string(name); {
-		case !ok:
-			return max(float64(n)/maxEmbedded, float64(size)/maxEmbeddedBytes)
 		case v.hasTotal(field):
 			continue
 		case slices.Contains(v.as, field):
@@ -124,6 +121,7 @@ func (v *view) Fullness(document bson.Raw) float64 {
 		}
 		size += len(name) + len(value.Value)
 	}
+	return max(float64(n)/maxEmbedded, float64(size)/maxEmbeddedBytes)
 }
 
 // contributed is one element of model.FieldDocuments.
@@ -138,17 +136,9 @@ type contributed struct {
 func contributionsOf(part bson.Raw, key string) (found []contributed) {
 	documents, _ := lookup(part, model.FieldDocuments)
 contributions:
-	for all := readFields(documents.Value); ; {
-		_, v, ok := all.next()
-		if !ok {
-			return found
-		}
+	for _, v := range readFields(documents.Value).all() {
 		c := contributed{}
-		for r := readFields(v.Value); ; {
-			name, value, ok := r.next()
-			if !ok {
-				break
-			}
+		for name, value := range readFields(v.Value).all() {
 			switch string(name) {
 			case model.FieldKey:
 				if key != "" && !isText(value, key) {
@@ -167,6 +157,7 @@ contributions:
 		}
 		found = append(found, c)
 	}
+	return found
 }
 
 // isText reports whether a value is that text, without a copy of it.
@@ -212,15 +203,12 @@ func held(part bson.Raw, key string) heldPart {
 // ownFields returns a part without the list of its documents.
 func ownFields(part bson.Raw) []byte {
 	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(part)))
-	for r := readFields(part); ; {
-		name, value, ok := r.next()
-		if !ok {
-			return finishDocument(dst, start)
-		}
+	for name, value := range readFields(part).all() {
 		if string(name) != model.FieldDocuments {
 			dst = appendField(dst, string(name), value)
 		}
 	}
+	return finishDocument(dst, start)
 }
 
 // viewDocument is a document of a view in its components.
@@ -244,11 +232,7 @@ type embeddedPart struct {
 // read takes a document apart. nil is a document without parts.
 func (v *view) read(document bson.Raw) (*viewDocument, error) {
 	d := &viewDocument{view: v, embedded: map[string][]embeddedPart{}, totals: map[string]bson.RawValue{}}
-	for r := readFields(document); ; {
-		name, value, ok := r.next()
-		if !ok {
-			return d, nil
-		}
+	for name, value := range readFields(document).all() {
 		switch field := string(name); {
 		case field == model.FieldParts:
 			d.parts, _ = value.AsInt64OK()
@@ -256,11 +240,7 @@ func (v *view) read(document bson.Raw) (*viewDocument, error) {
 			if value.Type != bson.TypeEmbeddedDocument {
 				return d, errIncremental // somebody has changed it
 			}
-			for r := readFields(value.Value); ; {
-				id, part, ok := r.next()
-				if !ok {
-					break
-				}
+			for id, part := range readFields(value.Value).all() {
 				d.embedded[field] = append(d.embedded[field], embeddedPart{string(id), part})
 			}
 		case v.hasTotal(field):
@@ -269,6 +249,7 @@ func (v *view) read(document bson.Raw) (*viewDocument, error) {
 			d.fields = appendField(d.fields, field, value)
 		}
 	}
+	return d, nil
 }
 
 // ownField reports whether a document has a field of this name that no part gives.
@@ -283,11 +264,7 @@ func (v *view) takes(from *source, name string) bool {
 
 // checkGiven refuses an element whose fields a document cannot have as its own.
 func (v *view) checkGiven(element []byte) error {
-	for r := readFields(element); ; {
-		name, _, ok := r.next()
-		if !ok {
-			return nil
-		}
+	for name := range readFields(element).all() {
 		field := string(name)
 		if v.ownField(field) || model.EngineOwned(field) {
 			return fmt.Errorf("its field %s is also one of the document's own: give each elements without it, such as state.lines.map(l, {'sku': l.sku})", field)
@@ -296,6 +273,7 @@ func (v *view) checkGiven(element []byte) error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (v *view) hasTotal(name string) bool {
@@ -349,11 +327,7 @@ func (d *viewDocument) changeTotal(t total, removed, added []bson.RawValue) erro
 // addFields adds the fields of a part. If several parts have a field, that of the first one
 // counts.
 func (d *viewDocument) addFields(fields []byte) {
-	for r := readFields(fields); ; {
-		name, value, ok := r.next()
-		if !ok {
-			return
-		}
+	for name, value := range readFields(fields).all() {
 		if d.taken[string(name)] {
 			continue
 		}
@@ -443,11 +417,7 @@ func Contributions(part State) map[string]State {
 		if all[c.key] == nil {
 			all[c.key] = map[string][]bson.RawValue{}
 		}
-		for r := readFields(c.totals); ; {
-			name, value, ok := r.next()
-			if !ok {
-				break
-			}
+		for name, value := range readFields(c.totals).all() {
 			all[c.key][string(name)] = append(all[c.key][string(name)], value)
 		}
 	}

@@ -84,16 +84,13 @@ func (f *viewFold) Add(p model.Part) error {
 // give takes those fields of a part that no part before it in the order of ids has. So the memory
 // does not grow with the parts.
 func (f *viewFold) give(aggregateID string, fields []byte) {
-	r := readFields(fields)
-	for at := 0; ; at++ {
-		name, value, ok := r.next()
-		if !ok {
-			return
-		}
+	at := 0
+	for name, value := range readFields(fields).all() {
 		if g, given := f.given[string(name)]; !given || aggregateID < g.aggregateID {
 			value.Value = bytes.Clone(value.Value) // not the whole part
 			f.given[string(name)] = givenField{aggregateID, at, value}
 		}
+		at++
 	}
 }
 
