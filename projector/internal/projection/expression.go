@@ -98,6 +98,21 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	return x, nil
 }
 
+// planned is a node of a program's plan for which exec computes the result. It is not an
+// [interpreter.InterpretableCall], because CEL would replace the calls of some functions.
+type planned struct {
+	interpreter.InterpretableV2
+	exec func(frame *interpreter.ExecutionFrame) ref.Val
+}
+
+// Exec is called by the program.
+func (p *planned) Exec(frame *interpreter.ExecutionFrame) ref.Val { return p.exec(frame) }
+
+// Eval is Exec on variables alone.
+func (p *planned) Eval(vars interpreter.Activation) ref.Val {
+	return interpreter.EvalActivation(vars, p.exec)
+}
+
 var errDuration = errors.New("a duration cannot be stored as BSON: store a number of a unit, such as (timestamp - state.since).getSeconds(), or .total('hours') with a fraction")
 
 // checkResult refuses a type that can never be valid. dyn may be valid.

@@ -8,9 +8,8 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// membership is the operator "in", which compares by [sameValue]. It is not an
-// [interpreter.InterpretableCall]: CEL would replace it by a lookup in a Go map, which
-// panics for an ObjectId, a UUID and a Decimal128.
+// membership is the operator "in", which compares by [sameValue]. CEL would look the value up in
+// a Go map, which panics for an ObjectId, a UUID and a Decimal128.
 type membership struct {
 	call        interpreter.InterpretableCall
 	left, right interpreter.InterpretableV2
@@ -19,8 +18,6 @@ type membership struct {
 	// longest is the size of the longest of texts. A longer text is not hashed.
 	longest int
 }
-
-var _ interpreter.InterpretableV2 = (*membership)(nil)
 
 // exactMembership replaces the operator "in" in a program's plan.
 func exactMembership(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
@@ -38,7 +35,7 @@ func exactMembership(node interpreter.InterpretableV2) (interpreter.Interpretabl
 			}
 		}
 	}
-	return m, nil
+	return &planned{node, m.exec}, nil
 }
 
 // textsOf returns the elements of a list of texts; nil if an element is of another type.
@@ -54,11 +51,7 @@ func textsOf(list traits.Lister) map[types.String]bool {
 	return texts
 }
 
-// ID implements [interpreter.InterpretableV2].
-func (m *membership) ID() int64 { return m.call.ID() }
-
-// Exec is called by the program.
-func (m *membership) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+func (m *membership) exec(frame *interpreter.ExecutionFrame) ref.Val {
 	v := m.left.Exec(frame)
 	if types.IsUnknownOrError(v) {
 		return v
@@ -73,12 +66,7 @@ func (m *membership) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	}
 	result := contains(within, v, meterOf(frame))
 	if costs := frame.CostTracker(); costs != nil {
-		costs.EvalBinary(frame, m.ID(), m.call, v, within, result)
+		costs.EvalBinary(frame, m.call.ID(), m.call, v, within, result)
 	}
 	return result
-}
-
-// Eval is Exec on variables alone.
-func (m *membership) Eval(vars interpreter.Activation) ref.Val {
-	return interpreter.EvalActivation(vars, m.Exec)
 }

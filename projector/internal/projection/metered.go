@@ -16,8 +16,7 @@ import (
 )
 
 // meteredCall is a call of a function that has a [price]. CEL charges a call only after it
-// has returned, so one call could take hours or all of the memory. It is not an
-// [interpreter.InterpretableCall]: CEL would replace the calls of some functions.
+// has returned, so one call could take hours or all of the memory.
 type meteredCall struct {
 	call  interpreter.InterpretableCall
 	args  []interpreter.InterpretableV2
@@ -31,8 +30,6 @@ type meteredCall struct {
 	pattern      *regexp.Regexp
 	instructions int
 }
-
-var _ interpreter.InterpretableV2 = (*meteredCall)(nil)
 
 // implementations are the functions of all expressions, by overload and by name.
 var implementations = sync.OnceValues(func() (map[string]*functions.Overload, error) {
@@ -132,7 +129,7 @@ func metered(node interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 			return nil, err
 		}
 	}
-	return c, nil
+	return &planned{node, c.exec}, nil
 }
 
 // constant reports whether all nodes are constants.
@@ -158,11 +155,7 @@ func (c *meteredCall) compile() (err error) {
 	return err
 }
 
-// ID implements [interpreter.InterpretableV2].
-func (c *meteredCall) ID() int64 { return c.call.ID() }
-
-// Exec is called by the program.
-func (c *meteredCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+func (c *meteredCall) exec(frame *interpreter.ExecutionFrame) ref.Val {
 	// Most calls have one or two arguments. A slice of them would be an allocation.
 	a := c.args[0].Exec(frame)
 	if types.IsUnknownOrError(a) {
@@ -180,12 +173,12 @@ func (c *meteredCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if c.price.always || textSize(a) > smallText || textSize(b) > smallText {
 		c.charge(frame, a, b, nil)
 	}
-	result := types.LabelErrNode(c.ID(), c.run(a, b))
+	result := types.LabelErrNode(c.call.ID(), c.run(a, b))
 	if costs := frame.CostTracker(); costs != nil {
 		if b == nil {
-			costs.EvalUnary(frame, c.ID(), c.call, a, result)
+			costs.EvalUnary(frame, c.call.ID(), c.call, a, result)
 		} else {
-			costs.EvalBinary(frame, c.ID(), c.call, a, b, result)
+			costs.EvalBinary(frame, c.call.ID(), c.call, a, b, result)
 		}
 	}
 	return result
@@ -257,9 +250,9 @@ func (c *meteredCall) callMany(frame *interpreter.ExecutionFrame, a, b ref.Val) 
 		values = append(values, v)
 	}
 	c.charge(frame, a, b, values[2])
-	result := types.LabelErrNode(c.ID(), c.impl.Function(values...))
+	result := types.LabelErrNode(c.call.ID(), c.impl.Function(values...))
 	if costs := frame.CostTracker(); costs != nil {
-		costs.EvalVarArgs(frame, c.ID(), c.call, values, result)
+		costs.EvalVarArgs(frame, c.call.ID(), c.call, values, result)
 	}
 	return result
 }
@@ -271,9 +264,4 @@ func (c *meteredCall) charge(frame *interpreter.ExecutionFrame, a, b, third ref.
 		return
 	}
 	c.price.charge(m, a, b, third)
-}
-
-// Eval is Exec on variables alone.
-func (c *meteredCall) Eval(vars interpreter.Activation) ref.Val {
-	return interpreter.EvalActivation(vars, c.Exec)
 }

@@ -116,13 +116,8 @@ func compareKeys(a, b ref.Val) int {
 	return cmp.Compare(a.Type().TypeName(), b.Type().TypeName())
 }
 
-// hashedKey is the expression of a key that is looked up in a map, or inserted into one. A
-// map of Go hashes the whole key, which takes one step of CEL whatever the size is.
-type hashedKey struct {
-	interpreter.InterpretableV2
-}
-
-// hashedKeys replaces the keys in brackets and in map literals in a program's plan.
+// hashedKeys replaces the keys in brackets and in map literals in a program's plan. A map of Go
+// hashes the whole key, which takes one step of CEL whatever the size is.
 func hashedKeys(checked *ast.AST) interpreter.InterpretableDecoratorV2 {
 	keys := map[int64]bool{}
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -141,27 +136,14 @@ func hashedKeys(checked *ast.AST) interpreter.InterpretableDecoratorV2 {
 		if !keys[node.ID()] || constant(node) {
 			return node, nil
 		}
-		return &hashedKey{node}, nil
+		return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val {
+			v := node.Exec(frame)
+			if textSize(v) > smallText {
+				meterOf(frame).hashed(v)
+			}
+			return v
+		}}, nil
 	}
-}
-
-// Exec is called by the program.
-func (k *hashedKey) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	v := k.InterpretableV2.Exec(frame)
-	if textSize(v) > smallText {
-		meterOf(frame).hashed(v)
-	}
-	return v
-}
-
-// Eval is Exec on variables alone.
-func (k *hashedKey) Eval(vars interpreter.Activation) ref.Val {
-	return interpreter.EvalActivation(vars, k.Exec)
-}
-
-// orderedRange is the range of a loop.
-type orderedRange struct {
-	interpreter.InterpretableV2
 }
 
 // orderedRanges replaces the ranges of loops in a program's plan.
@@ -178,23 +160,15 @@ func orderedRanges(checked *ast.AST) interpreter.InterpretableDecoratorV2 {
 		if !ranges[node.ID()] {
 			return node, nil
 		}
-		return &orderedRange{node}, nil
+		return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val {
+			v := node.Exec(frame)
+			switch m := v.(type) {
+			case *documentValue, *eventVariable, *stateView:
+				return v
+			case traits.Mapper:
+				return &orderedMap{m, sortedEntries(m, meterOf(frame))}
+			}
+			return v
+		}}, nil
 	}
-}
-
-// Exec is called by the program.
-func (r *orderedRange) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	v := r.InterpretableV2.Exec(frame)
-	switch m := v.(type) {
-	case *documentValue, *eventVariable, *stateView:
-		return v
-	case traits.Mapper:
-		return &orderedMap{m, sortedEntries(m, meterOf(frame))}
-	}
-	return v
-}
-
-// Eval is Exec on variables alone.
-func (r *orderedRange) Eval(vars interpreter.Activation) ref.Val {
-	return interpreter.EvalActivation(vars, r.Exec)
 }

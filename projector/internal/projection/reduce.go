@@ -95,45 +95,27 @@ func merge(a, b ref.Val) ref.Val {
 	return types.NewRefValMap(types.DefaultTypeAdapter, merged)
 }
 
-// reduction is the step of reduce. CEL would add to a list by a chain of lists, which takes one
-// step and no memory whatever the lengths are.
-type reduction struct {
-	call interpreter.InterpretableCall
-	step interpreter.InterpretableV2
-}
-
-var _ interpreter.InterpretableV2 = (*reduction)(nil)
-
-// growingResults replaces the steps of reduce in a program's plan.
+// growingResults replaces the steps of reduce in a program's plan. CEL would add to a list by a
+// chain of lists, which takes one step and no memory whatever the lengths are.
 func growingResults(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := node.(interpreter.InterpretableCall)
 	if !ok || call.Function() != reduceStep {
 		return node, nil
 	}
-	return &reduction{call, call.Args()[0]}, nil
-}
-
-// ID implements [interpreter.InterpretableV2].
-func (r *reduction) ID() int64 { return r.call.ID() }
-
-// Exec is called by the program.
-func (r *reduction) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	v := r.step.Exec(frame)
-	switch l := v.(type) {
-	case *arrayValue, *growingList:
-	case traits.Lister:
-		m := meterOf(frame)
-		n := listSize(l)
-		m.borrow(n*fieldWork, n*elementMemory)
-		elements := elementsOf(l)
-		return growingOf(&elements, m)
-	}
-	return v
-}
-
-// Eval is Exec on variables alone.
-func (r *reduction) Eval(vars interpreter.Activation) ref.Val {
-	return interpreter.EvalActivation(vars, r.Exec)
+	step := call.Args()[0]
+	return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val {
+		v := step.Exec(frame)
+		switch l := v.(type) {
+		case *arrayValue, *growingList:
+		case traits.Lister:
+			m := meterOf(frame)
+			n := listSize(l)
+			m.borrow(n*fieldWork, n*elementMemory)
+			elements := elementsOf(l)
+			return growingOf(&elements, m)
+		}
+		return v
+	}}, nil
 }
 
 // growingList is a list that is the result of reduce. Appending to the longest list of those
