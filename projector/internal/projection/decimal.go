@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -87,39 +88,18 @@ func compareDecimals(a, b number) int {
 	x, xFinite := a.finite()
 	y, yFinite := b.finite()
 	if !xFinite || !yFinite {
-		return compareMagnitudes(a.magnitude(), b.magnitude())
+		return cmp.Compare(a.magnitude(), b.magnitude())
 	}
-	if c := x.coefficient.Sign() - y.coefficient.Sign(); c != 0 || x.coefficient.Sign() == 0 {
-		return sign(c)
+	if c := cmp.Compare(x.coefficient.Sign(), y.coefficient.Sign()); c != 0 || x.coefficient.Sign() == 0 {
+		return c
 	}
 	// Numbers of different length are compared by length: with a common exponent, they
 	// could have thousands of digits.
-	if c := x.length() - y.length(); c != 0 {
-		return sign(c) * x.coefficient.Sign()
+	if c := cmp.Compare(x.length(), y.length()); c != 0 {
+		return c * x.coefficient.Sign()
 	}
 	x, y = alike(x, y)
 	return x.coefficient.Cmp(y.coefficient)
-}
-
-// compareMagnitudes orders floats of which at least one is not finite.
-func compareMagnitudes(a, b float64) int {
-	switch {
-	case math.IsNaN(a) && math.IsNaN(b), a == b:
-		return 0
-	case math.IsNaN(a), !math.IsNaN(b) && a < b:
-		return -1
-	}
-	return 1
-}
-
-func sign(n int) int {
-	switch {
-	case n < 0:
-		return -1
-	case n > 0:
-		return 1
-	}
-	return 0
 }
 
 // length returns the number of digits before the decimal point; 0 or less for numbers
