@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -68,7 +69,7 @@ func (s *lanes) add(d *Delivery, now time.Time) {
 		s.queue = append(s.queue, l)
 	}
 	at, found := slices.BinarySearchFunc(l.deliveries, d.Event.EventID, func(have *Delivery, id int64) int {
-		return compare(have.Event.EventID, id)
+		return cmp.Compare(have.Event.EventID, id)
 	})
 	if found {
 		l.deliveries[at].duplicates = append(l.deliveries[at].duplicates, d)
@@ -154,16 +155,6 @@ func (s *lanes) room() load {
 	room := s.max
 	room.sub(s.held)
 	return room
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // wake makes a waiting lane ready.

@@ -45,14 +45,7 @@ func (c *clientConnection) Accept(ctx context.Context, wait time.Duration) (Acce
 	return Accepted{Receiver: r, SessionID: r.SessionID(), LockedUntil: r.LockedUntil()}, nil
 }
 
-func (c *clientConnection) Expired() bool {
-	select {
-	case <-c.changed:
-		return true
-	default:
-		return false
-	}
-}
+func (c *clientConnection) Expired() bool { return isClosed(c.changed) }
 
 func (c *clientConnection) Close(ctx context.Context) error { return c.client.Close(ctx) }
 
