@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -161,15 +162,7 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, a
 func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
 	index := make(map[*event.Event]int, len(events))
 	for _, a := range b.aggregates {
-		slices.SortStableFunc(a.events, func(x, y *projection.Event) int {
-			if x.EventID < y.EventID {
-				return -1
-			}
-			if x.EventID > y.EventID {
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(a.events, func(x, y *projection.Event) int { return cmp.Compare(x.EventID, y.EventID) })
 		for i, ev := range a.events {
 			index[ev.Event] = i
 		}
