@@ -3,6 +3,8 @@ package engine
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // metrics are the engine's metrics. Label values are bounded: the names of the
@@ -34,26 +36,17 @@ const (
 // value 0, because rate() and increase() miss the first event of a counter that appears
 // with it.
 func newMetrics(r prometheus.Registerer) *metrics {
-	f := promauto.With(r)
-	m := &metrics{
-		events: f.NewCounterVec(prometheus.CounterOpts{
+	return &metrics{
+		events: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_events_total",
 			Help: "Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).",
 		}, []string{"projection", "outcome"}),
-		gaps: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_projector_gaps_total",
-			Help: "Gaps in an aggregate's events, by result: held (the event waits for its predecessor), repaired (the missing events were read from the event store) or missing (the event store lacks them too).",
-		}, []string{"result"}),
-		age: f.NewHistogram(prometheus.HistogramOpts{
-			Name:    "penstock_projector_event_age_seconds",
-			Help:    "Time from an event's timestamp to its durable read models.",
-			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400},
-		}),
+		gaps: obs.CounterVec(r, "penstock_projector_gaps_total",
+			"Gaps in an aggregate's events, by result: held (the event waits for its predecessor), repaired (the missing events were read from the event store) or missing (the event store lacks them too).",
+			"result", gapHeld, gapRepaired, gapMissing),
+		age: obs.Histogram(r, "penstock_projector_event_age_seconds", "Time from an event's timestamp to its durable read models.",
+			.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400),
 	}
-	for _, result := range []string{gapHeld, gapRepaired, gapMissing} {
-		m.gaps.WithLabelValues(result)
-	}
-	return m
 }
 
 // declare creates the counters of a projection with the value 0.

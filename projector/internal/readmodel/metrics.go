@@ -2,7 +2,8 @@ package readmodel
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // metrics are the metrics of the writer and the loader.
@@ -17,29 +18,15 @@ type metrics struct {
 
 // newMetrics registers the metrics. With a nil registerer they are not exported.
 func newMetrics(r prometheus.Registerer) *metrics {
-	f := promauto.With(r)
 	return &metrics{
-		writeSize: f.NewHistogram(prometheus.HistogramOpts{
-			Name:    "penstock_projector_write_batch_size",
-			Help:    "Operations in a group commit.",
-			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
-		}),
-		writeDuration: f.NewHistogram(prometheus.HistogramOpts{
-			Name:    "penstock_projector_write_duration_seconds",
-			Help:    "Time of a group commit, from its start until it is durable on a majority.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}),
-		stale: f.NewCounter(prometheus.CounterOpts{
-			Name: "penstock_projector_stale_writes_total",
-			Help: "Writes that matched nothing, because another writer was faster.",
-		}),
-		nearLimit: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_projector_view_documents_near_limit_total",
-			Help: "Writes of view documents that have more than 80 % of a limit, by projection. Beyond the limit, aggregates are parked.",
-		}, []string{"projection"}),
-		withoutDocument: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_projector_view_parts_without_document_total",
-			Help: "Changed parts of views that belong to no document, because their key is absent or null or their list is empty, by projection.",
-		}, []string{"projection"}),
+		writeSize: obs.Histogram(r, "penstock_projector_write_batch_size", "Operations in a group commit.", prometheus.ExponentialBuckets(1, 2, 11)...),
+		writeDuration: obs.Histogram(r, "penstock_projector_write_duration_seconds",
+			"Time of a group commit, from its start until it is durable on a majority.",
+			.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30),
+		stale: obs.Counter(r, "penstock_projector_stale_writes_total", "Writes that matched nothing, because another writer was faster."),
+		nearLimit: obs.CounterVec[string](r, "penstock_projector_view_documents_near_limit_total",
+			"Writes of view documents that have more than 80 % of a limit, by projection. Beyond the limit, aggregates are parked.", "projection"),
+		withoutDocument: obs.CounterVec[string](r, "penstock_projector_view_parts_without_document_total",
+			"Changed parts of views that belong to no document, because their key is absent or null or their list is empty, by projection.", "projection"),
 	}
 }

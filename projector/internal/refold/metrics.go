@@ -3,6 +3,8 @@ package refold
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
 // labels are the labels of the work that is counted.
@@ -44,23 +46,16 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "penstock_projector_refold_aggregates_total",
 			Help: "Aggregates that jobs have processed, by projection, kind of job (build, sweep) and outcome: written, parked, or current (the read model has every event already, or the projection does not concern the aggregate).",
 		}, []string{"projection", "kind", "outcome"}),
-		unreadable: factory.NewCounter(prometheus.CounterOpts{
-			Name: "penstock_projector_refold_unreadable_total",
-			Help: "Documents of the event store that jobs left out because they break the event contract.",
-		}),
+		unreadable: obs.Counter(registerer, "penstock_projector_refold_unreadable_total",
+			"Documents of the event store that jobs left out because they break the event contract."),
 	}
 }
 
 // newWaited counts the time that work waits.
 func newWaited(registerer prometheus.Registerer) *prometheus.CounterVec {
-	waited := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
-		Name: "penstock_projector_refold_waited_seconds_total",
-		Help: "Time that jobs have waited before pages of events, by reason: rate (PENSTOCK_REFOLD_RATE) or live (live events flow, so the jobs yield).",
-	}, []string{"reason"})
-	for _, reason := range []string{waitedRate, waitedLive} {
-		waited.WithLabelValues(reason)
-	}
-	return waited
+	return obs.CounterVec(registerer, "penstock_projector_refold_waited_seconds_total",
+		"Time that jobs have waited before pages of events, by reason: rate (PENSTOCK_REFOLD_RATE) or live (live events flow, so the jobs yield).",
+		"reason", waitedRate, waitedLive)
 }
 
 func (m *metrics) count(l labels, c counts) {
