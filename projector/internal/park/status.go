@@ -37,7 +37,7 @@ func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, err
 		markers, err := mongox.All[marker](ctx)(s.collection.Find(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
 			options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}, {Key: fieldReason, Value: 1}})))
 		if err != nil {
-			return nil, fmt.Errorf("look up why aggregates are parked: %w", err)
+			return nil, fmt.Errorf("look up parked aggregates: %w", err)
 		}
 		for _, m := range markers {
 			found[m.ID] = Status{Position: model.Position{EventID: m.EventID, Resumes: m.RetryAt != nil}, Reason: m.Reason}
@@ -48,4 +48,17 @@ func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, err
 		statuses[i] = found[keyOf(&units[i])]
 	}
 	return statuses, nil
+}
+
+// Parked returns the position of each unit, in the order of units.
+func (s *Store) Parked(ctx context.Context, units []model.Unit) ([]model.Position, error) {
+	statuses, err := s.Statuses(ctx, units)
+	if err != nil {
+		return nil, err
+	}
+	positions := make([]model.Position, len(statuses))
+	for i := range statuses {
+		positions[i] = statuses[i].Position
+	}
+	return positions, nil
 }

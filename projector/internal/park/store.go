@@ -2,18 +2,14 @@ package park
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
@@ -155,43 +151,6 @@ func (s *Store) serving() []Served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served
-}
-
-// Parked returns the position of each unit.
-func (s *Store) Parked(ctx context.Context, units []model.Unit) ([]model.Position, error) {
-	keys := make([]key, len(units))
-	for i := range units {
-		keys[i] = keyOf(&units[i])
-	}
-	found := make(map[key]model.Position)
-	for part := range slices.Chunk(keys, maxKeys) {
-		if err := s.lookUp(ctx, part, found); err != nil {
-			return nil, fmt.Errorf("look up parked aggregates: %w", err)
-		}
-	}
-	parked := make([]model.Position, len(keys))
-	for i, k := range keys {
-		parked[i] = found[k]
-	}
-	return parked, nil
-}
-
-func (s *Store) lookUp(ctx context.Context, keys []key, found map[key]model.Position) error {
-	type marker struct {
-		ID      key        `bson:"_id"`
-		EventID int64      `bson:"eventId"`
-		RetryAt *time.Time `bson:"retryAt"`
-	}
-	markers, err := mongox.All[marker](ctx)(s.collection.Find(ctx,
-		bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
-		options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}})))
-	if err != nil {
-		return err
-	}
-	for _, m := range markers {
-		found[m.ID] = model.Position{EventID: m.EventID, Resumes: m.RetryAt != nil}
-	}
-	return nil
 }
 
 // notify makes Run count soon.
