@@ -54,22 +54,10 @@ func forget(ctx context.Context, db database, projection string, generation int6
 	}
 }
 
-// replace creates documents that replace documents of older generations, each only if that
-// has not changed since it was found. It is one step. Between a removal and an insert,
-// another writer would find neither the document nor a watermark, and would take the
-// aggregate for a new one.
-func (w *Writer) replace(ctx context.Context, collection string, operations []*model.Write) []model.Written {
-	now := time.Now()
-	updates := make([]update, len(operations))
-	for i, o := range operations {
-		updates[i] = replacement(o, now)
-	}
-	matched, err := w.db.update(ctx, collection, updates)
-	results, all := w.resolve(ctx, collection, operations, matched, err, reached)
-	return dated(operations, results, all, now)
-}
-
-// replacement makes the update that puts a new document in the place of a foreign one.
+// replacement makes the update that puts a new document in the place of one of an older
+// generation, if that has not changed since it was found. It is one step. Between a removal
+// and an insert, another writer would find neither the document nor a watermark, and would
+// take the aggregate for a new one.
 func replacement(o *model.Write, now time.Time) update {
 	return update{filter: foreignGuard(o.AggregateID, *o.Foreign), change: newDocument(o, now), whole: true}
 }

@@ -228,11 +228,11 @@ func (w *Writer) commitPart(ctx context.Context, do commitFunc, collection strin
 func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection string, operations []*model.Write) []model.Written {
 	switch do {
 	case byUpdate:
-		return w.update(ctx, collection, operations)
+		return w.update(ctx, collection, operations, guardedUpdate)
 	case byInsert:
 		return w.insert(ctx, collection, operations)
 	case byReplacement:
-		return w.replace(ctx, collection, operations)
+		return w.update(ctx, collection, operations, replacement)
 	case byFencedInsert:
 		return w.fencedInsert(ctx, collection, operations)
 	case bySideUpdate:
@@ -246,21 +246,19 @@ func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection stri
 // applied is the result of an operation without an error.
 func applied(int) model.Written { return model.Written{Status: model.Applied} }
 
-// update updates documents that have exactly the expected watermark.
-func (w *Writer) update(ctx context.Context, collection string, operations []*model.Write) []model.Written {
+// update changes or replaces documents that have not changed since they were found.
+func (w *Writer) update(ctx context.Context, collection string, operations []*model.Write,
+	updateOf func(*model.Write, time.Time) update,
+) []model.Written {
 	now := time.Now()
 	updates := make([]update, len(operations))
 	for i, o := range operations {
-		updates[i] = guardedUpdate(o, now)
+		updates[i] = updateOf(o, now)
 	}
 	matched, err := w.db.update(ctx, collection, updates)
 	results, all := w.resolve(ctx, collection, operations, matched, err, reached)
-	return dated(operations, results, all, now)
-}
-
-// dated sets UpdatedAt in the results of updates, if all of them certainly took effect.
-func dated(operations []*model.Write, results []model.Written, all bool, now time.Time) []model.Written {
 	for i, o := range operations {
+		// If all were found, each of them certainly took effect here.
 		if all && results[i].Status == model.Applied {
 			results[i].UpdatedAt = updatedBy(o, now)
 		}
