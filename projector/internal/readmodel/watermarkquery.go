@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -41,10 +40,6 @@ func watermarks(ctx context.Context, db database, units []model.Unit) ([]int64, 
 	for i := range units {
 		found[i] = max(0, sides[sideKeyOf(&units[i])])
 	}
-	fields, err := bson.Marshal(bson.D{{Key: model.FieldLastEventID, Value: 1}, {Key: model.FieldLastGeneration, Value: 1}})
-	if err != nil {
-		return nil, fmt.Errorf("read watermarks: %w", err)
-	}
 	for collection, indexes := range collections {
 		ids := make([]string, len(indexes))
 		asked := make(map[string][]int, len(indexes))
@@ -52,7 +47,7 @@ func watermarks(ctx context.Context, db database, units []model.Unit) ([]int64, 
 			ids[j] = units[i].AggregateID
 			asked[ids[j]] = append(asked[ids[j]], i)
 		}
-		documents, err := db.find(ctx, collection, byID(ids), fields, len(ids))
+		documents, err := db.find(ctx, collection, byID(ids), watermarkOnly, len(ids))
 		if err != nil {
 			return nil, fmt.Errorf("read watermarks: %w", mongox.Explain(ctx, err))
 		}

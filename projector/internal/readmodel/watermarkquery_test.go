@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -52,6 +53,8 @@ func TestWatermarksOfManyUnitsTakeOneQueryForEachCollection(t *testing.T) {
 	put(t, db, "users", bson.D{{Key: "_id", Value: "document"}, {Key: "lastEventId", Value: int64(4)}, {Key: "name", Value: "x"}})
 	put(t, db, "users", bson.D{{Key: "_id", Value: "second"}, {Key: "lastEventId", Value: int64(6)}, {Key: "lastGeneration", Value: int64(2)}})
 	put(t, db, "users", bson.D{{Key: "_id", Value: "broken"}})
+	put(t, db, "users", bson.D{{Key: "_id", Value: "key"}, {Key: "parts", Value: int64(1)}, {Key: "lastUpdatedAt", Value: time.Now()}})
+	put(t, db, "watermarks", side("key", 2, 5))
 	put(t, db, "watermarks", side("document", 1, 2)) // from before it was created
 	put(t, db, "watermarks", side("deleted", 1, 7))
 	put(t, db, "watermarks", side("deleted", 2, 9))
@@ -65,9 +68,11 @@ func TestWatermarksOfManyUnitsTakeOneQueryForEachCollection(t *testing.T) {
 		unit("second", 0), unit("second", 2),
 		// A document of an older generation does not count for a newer one.
 		unit("document", 2), unit("deleted", 2),
+		// Nor does one of an older generation that was a view.
+		unit("key", 2),
 	}
 	got, err := watermarks(t.Context(), db, units)
-	if want := []int64{4, 7, 0, 0, 0, 6, 3, 9}; err != nil || !slices.Equal(got, want) {
+	if want := []int64{4, 7, 0, 0, 0, 6, 3, 9, 5}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("watermarks %v, want %v; %v", got, want, err)
 	}
 	if n := db.count.Load(); n != 2 {
