@@ -177,12 +177,7 @@ func parkedDifference(want, got *Parked) []Difference {
 
 // keysOf returns the sorted keys of two maps.
 func keysOf[V any](a, b map[string]V) []string {
-	all := map[string]bool{}
-	for key := range a {
-		all[key] = true
-	}
-	for key := range b {
-		all[key] = true
-	}
-	return slices.Sorted(maps.Keys(all))
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }

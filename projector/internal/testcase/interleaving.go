@@ -42,7 +42,7 @@ func (r *Runner) interleaved(c *Case) (runs []run) {
 			seen[key] = true
 			runs = append(runs, run{
 				"with the events one by one, in the order of lines " + c.lines(orders),
-				func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.ordered(ctx, c, orders) },
+				func(ctx context.Context, c *Case) ([]State, error) { return r.ordered(ctx, c, orders) },
 			})
 		}
 	}

@@ -52,7 +52,7 @@ const splits = 3
 // run is one way in which events reach a projector.
 type run struct {
 	name string
-	play func(ctx context.Context, r *Runner, c *Case) ([]State, error)
+	play func(ctx context.Context, c *Case) ([]State, error)
 }
 
 // Run runs a case as given and, if it passes, in every other way. The error is the cause
@@ -70,7 +70,7 @@ func (r *Runner) Run(ctx context.Context, c *Case) (Result, error) {
 	}
 	if len(result.Failures) == 0 {
 		for _, other := range r.others(c) {
-			states, err := other.play(ctx, r, c)
+			states, err := other.play(ctx, c)
 			if err != nil {
 				result.Failures = append(result.Failures, Failure{Line: c.Line, Run: other.name, Message: err.Error()})
 				continue
@@ -90,14 +90,14 @@ func (r *Runner) Run(ctx context.Context, c *Case) (Result, error) {
 // others returns all runs except the run as given.
 func (r *Runner) others(c *Case) []run {
 	runs := []run{
-		{"with each event delivered again", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.redelivered(ctx, c) }},
-		{"with a crash after every write", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.crashes(ctx, c) }},
-		{"rebuilt from the event store", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.rebuilt(ctx, c) }},
+		{"with each event delivered again", r.redelivered},
+		{"with a crash after every write", r.crashes},
+		{"rebuilt from the event store", r.rebuilt},
 	}
 	for i := range splits {
 		runs = append(runs, run{
 			fmt.Sprintf("in other batches (--seed %d)", r.Seed),
-			func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.batches(ctx, c, uint64(i)) },
+			func(ctx context.Context, c *Case) ([]State, error) { return r.batches(ctx, c, uint64(i)) },
 		})
 	}
 	return append(runs, r.interleaved(c)...)
