@@ -140,9 +140,10 @@ func (c *testCommand) once(ctx context.Context, e *Environment) error {
 	if broken && len(results) == 0 {
 		return cli.ErrUsage
 	}
-	summary := countOf(len(results)) + " passed"
+	cases := cli.Count(int64(len(results)), "case")
+	summary := cases + " passed"
 	if failed > 0 {
-		summary = fmt.Sprintf("%d of %s failed", failed, countOf(len(results)))
+		summary = fmt.Sprintf("%d of %s failed", failed, cases)
 	}
 	fmt.Fprintf(e.stdout, "%s in %.1fs (seed %d)\n", summary, time.Since(begin).Seconds(), seed)
 	switch {
@@ -226,17 +227,9 @@ func (s suite) run(ctx context.Context, only *regexp.Regexp, seed uint64, stdout
 		}
 	}
 	if failed == 0 && len(results) > 0 {
-		fmt.Fprintf(stdout, "ok   %s: %s\n", s.Path, countOf(len(results)))
+		fmt.Fprintf(stdout, "ok   %s: %s\n", s.Path, cli.Count(int64(len(results)), "case"))
 	}
 	return results, failed, nil
-}
-
-// countOf formats a number of cases.
-func countOf(n int) string {
-	if n == 1 {
-		return "1 case"
-	}
-	return fmt.Sprintf("%d cases", n)
 }
 
 // report writes the file of results, if a flag names one.

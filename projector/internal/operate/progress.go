@@ -37,9 +37,6 @@ func newProgress(out io.Writer, terminal bool, name, count string) *progress {
 // lineEvery is how often a line is printed if there is no terminal.
 const lineEvery = 10 * time.Second
 
-// every is the interval at which the job should be read.
-func (p *progress) every() time.Duration { return commandPoll }
-
 // show shows a job.
 func (p *progress) show(j job.Job) {
 	now := time.Now()

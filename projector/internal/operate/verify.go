@@ -193,7 +193,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 		}).Run(working)
 	})
 	bar := newProgress(e.stderr, isTerminal(e.stderr), target.Projection, verify.CountEvents)
-	ended, err := jobs.Await(ctx, created.ID, bar.every(), bar.show)
+	ended, err := jobs.Await(ctx, created.ID, commandPoll, bar.show)
 	bar.end()
 	stop()
 	err = errors.Join(err, group.Wait())
