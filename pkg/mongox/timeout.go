@@ -57,6 +57,14 @@ func WithoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
+// Within makes one request, which ends after d as that of [Timeout] does.
+func Within[T any](ctx context.Context, d time.Duration, request func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := Timeout(ctx, d)
+	defer cancel()
+	answer, err := request(ctx)
+	return answer, Explain(ctx, err)
+}
+
 // Explain adds [ErrNoAnswer] to the error of a request if the request ended because ctx,
 // made by [Timeout], timed out. If no server took the request, the text names the servers
 // and their errors instead of the driver's dump of its topology.

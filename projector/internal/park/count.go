@@ -103,10 +103,7 @@ func (s *Store) Run(ctx context.Context) error {
 			soon = false
 		}
 		timer.Reset(countEvery)
-		counting, cancel := mongox.Timeout(ctx, countTimeout)
-		counts, err := s.Count(counting)
-		err = mongox.Explain(counting, err)
-		cancel()
+		counts, err := mongox.Within(ctx, countTimeout, s.Count)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.options.Logger.Warn().Err(err).Msg("parked aggregates not counted")

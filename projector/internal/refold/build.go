@@ -56,7 +56,9 @@ type build struct {
 
 // run reads, folds, writes and settles concurrently.
 func (b *build) run(ctx context.Context, s span) error {
-	cursor, err := b.open(ctx, s)
+	cursor, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (eventstore.Cursor, error) {
+		return b.Source.Open(ctx, s.start(), s.until, s.since)
+	})
 	if err != nil {
 		return err
 	}
@@ -96,20 +98,10 @@ func (b *build) run(ctx context.Context, s span) error {
 	return b.save(ctx)
 }
 
-func (b *build) open(ctx context.Context, s span) (eventstore.Cursor, error) {
-	opening, cancel := mongox.Timeout(ctx, readTimeout)
-	defer cancel()
-	cursor, err := b.Source.Open(opening, s.start(), s.until, s.since)
-	return cursor, mongox.Explain(opening, err)
-}
-
 // read reads ahead.
 func (b *build) read(ctx context.Context, cursor eventstore.Cursor, pages chan<- []bson.Raw) error {
 	for {
-		reading, cancel := mongox.Timeout(ctx, readTimeout)
-		page, err := cursor.Next(reading)
-		err = mongox.Explain(reading, err)
-		cancel()
+		page, err := mongox.Within(ctx, readTimeout, cursor.Next)
 		if errors.Is(err, eventstore.ErrEnd) {
 			return nil
 		}

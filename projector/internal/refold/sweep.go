@@ -76,20 +76,16 @@ type sweptPage struct {
 
 // run reads heads, and settles each page when its grace is over.
 func (s *sweep) run(ctx context.Context, part span) error {
-	opening, cancel := mongox.Timeout(ctx, readTimeout)
-	cursor, err := s.Source.Heads(opening, part.start(), part.until, part.since)
-	err = mongox.Explain(opening, err)
-	cancel()
+	cursor, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (eventstore.HeadCursor, error) {
+		return s.Source.Heads(ctx, part.start(), part.until, part.since)
+	})
 	if err != nil {
 		return err
 	}
 	if cursor != nil {
 		defer s.closeCursor(ctx, cursor)
 		for {
-			reading, cancel := mongox.Timeout(ctx, readTimeout)
-			heads, err := cursor.Next(reading)
-			err = mongox.Explain(reading, err)
-			cancel()
+			heads, err := mongox.Within(ctx, readTimeout, cursor.Next)
 			if errors.Is(err, eventstore.ErrEnd) {
 				break
 			}

@@ -154,10 +154,9 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 // query runs one query from the position, which it advances, and reports whether the query
 // returned anything. Its error is never nil.
 func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages *prefetch.Queue[[]bson.Raw], health *alive) (moved bool, err error) {
-	opening, cancel := mongox.Timeout(ctx, s.options.Timeout)
-	cursor, err := s.source.Open(opening, *from, until, since)
-	err = mongox.Explain(opening, err)
-	cancel()
+	cursor, err := mongox.Within(ctx, s.options.Timeout, func(ctx context.Context) (eventstore.Cursor, error) {
+		return s.source.Open(ctx, *from, until, since)
+	})
 	switch {
 	case err != nil:
 		return false, err
@@ -170,10 +169,7 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 		}
 	}()
 	for {
-		reading, cancel := mongox.Timeout(ctx, s.options.Timeout)
-		documents, err := cursor.Next(reading)
-		err = mongox.Explain(reading, err)
-		cancel()
+		documents, err := mongox.Within(ctx, s.options.Timeout, cursor.Next)
 		if err != nil {
 			return moved, err
 		}
