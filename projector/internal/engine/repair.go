@@ -60,7 +60,10 @@ func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64
 	for _, ev := range events {
 		p.bytes += len(ev.Document)
 	}
-	page := b.viewPage(events, from)
+	if b.strict {
+		events = inOrder(events, from)
+	}
+	page := viewsOf(events)
 	if p.pages == nil {
 		p.pages = make(map[pageKey][]*projection.Event)
 	}
@@ -110,27 +113,19 @@ func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 	return true
 }
 
-// viewPage views the events of a page. In a strict sequence it ends before the first hole.
-func (b *batch) viewPage(events []*event.Event, from int64) []*projection.Event {
-	if b.strict {
-		return viewInOrder(events, from)
+// inOrder returns the leading events whose ids follow each other, beginning with from.
+func inOrder(events []*event.Event, from int64) []*event.Event {
+	n := 0
+	for n < len(events) && events[n].EventID == from+int64(n) {
+		n++
 	}
+	return events[:n]
+}
+
+func viewsOf(events []*event.Event) []*projection.Event {
 	views := make([]*projection.Event, len(events))
 	for i, ev := range events {
 		views[i] = projection.NewEvent(ev)
-	}
-	return views
-}
-
-// viewInOrder views the leading events whose ids follow each other, beginning with from.
-func viewInOrder(events []*event.Event, from int64) []*projection.Event {
-	views := make([]*projection.Event, 0, len(events))
-	for _, ev := range events {
-		if ev.EventID != from {
-			break
-		}
-		views = append(views, projection.NewEvent(ev))
-		from++
 	}
 	return views
 }

@@ -107,7 +107,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	if cause != nil {
 		return b.stopped(ctx, u, s, cause)
 	}
-	u.aggregate = &aggregate{id: s.AggregateID, events: b.viewPage(events, u.watermark+1), units: []*unit{u}}
+	u.aggregate = &aggregate{id: s.AggregateID, events: viewsOf(events), units: []*unit{u}}
 	u.read, u.after = u.aggregate.last(), u.watermark
 	b.aggregates = []*aggregate{u.aggregate}
 	b.project(ctx, b.units)
@@ -194,13 +194,10 @@ func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64)
 	if !b.strict {
 		return events, nil
 	}
-	n := 0
-	for n < len(events) && events[n].EventID == from+int64(n) {
-		n++
-	}
+	leading := inOrder(events, from)
 	switch {
-	case n > 0:
-		return events[:n], nil
+	case len(leading) > 0:
+		return leading, nil
 	case from == 1 && len(events) > 0 && s.Final:
 		cause.Reason, cause.Err = projection.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", events[0].EventID)
 	default:
