@@ -236,14 +236,17 @@ type Entry struct {
 
 // Wanted returns the hash of the building definition, or else of the live one; empty for
 // none.
-func (e *Entry) Wanted() string {
+func (e *Entry) Wanted() string { return e.wanted().Hash }
+
+// wanted returns the building definition, or else the live one; the zero value for none.
+func (e *Entry) wanted() Definition {
 	switch {
 	case e.Building != nil:
-		return e.Building.Hash
+		return e.Building.Definition
 	case e.Live != nil:
-		return e.Live.Hash
+		return e.Live.Definition
 	}
-	return ""
+	return Definition{}
 }
 
 // asked reports whether an operator asked for the building definition, or else for the

@@ -345,7 +345,7 @@ func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first 
 // refuse reports a change that needs a confirmation: as an error when the pod starts, and
 // once in the log afterwards.
 func (f *Follower) refuse(c Change, first bool) error {
-	err := fmt.Errorf("%w: %w", ErrRefused, c.Refusal(f.Difference(cmp.Or(c.Old.present(), "{}"), c.Declared.Text)))
+	err := fmt.Errorf("%w: %w", ErrRefused, c.Refusal(f.Difference(cmp.Or(c.Old.wanted().Text, "{}"), c.Declared.Text)))
 	if first {
 		return err
 	}
@@ -368,17 +368,6 @@ func (f *Follower) reportGivenUp(e *Entry, d Declared) {
 			Msg("declared definition not built, because its build was cancelled; projector projections rebuild builds it")
 	}
 	f.givenUp[d.Name] = d.Hash
-}
-
-// present returns the text of the building definition, or else of the live one.
-func (e *Entry) present() string {
-	switch {
-	case e.Building != nil:
-		return e.Building.Text
-	case e.Live != nil:
-		return e.Live.Text
-	}
-	return ""
 }
 
 // write stores a change and keeps the result in entries.
