@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -118,10 +119,8 @@ func (s *Store) moved(what string, wanted ...State) func(Job, error) (Job, error
 		if !errors.Is(err, ErrState) {
 			return j, err
 		}
-		for _, state := range wanted {
-			if j.State == state {
-				return j, nil
-			}
+		if slices.Contains(wanted, j.State) {
+			return j, nil
 		}
 		return j, notAllowed(what, j)
 	}

@@ -162,8 +162,8 @@ type permanentError struct{ error }
 func (e permanentError) Unwrap() error { return e.error }
 
 func isPermanent(err error) bool {
-	var p permanentError
-	return errors.As(err, &p)
+	_, permanent := errors.AsType[permanentError](err)
+	return permanent
 }
 
 // stops reports whether an error ends the work on a range without being a failure.
