@@ -3,6 +3,7 @@ package projection
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"regexp"
@@ -482,11 +483,7 @@ func sumExactly(values []ref.Val) exact {
 			sums[x.exponent] = new(big.Int).Set(x.coefficient)
 		}
 	}
-	var exponents []int
-	for exponent := range sums {
-		exponents = append(exponents, exponent)
-	}
-	slices.Sort(exponents)
+	exponents := slices.Sorted(maps.Keys(sums))
 	slices.Reverse(exponents)
 	total := exact{coefficient: new(big.Int)}
 	for i, exponent := range exponents {

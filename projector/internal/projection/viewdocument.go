@@ -63,19 +63,13 @@ func (v *view) Split(part bson.Raw) map[string]bson.Raw {
 		own bool
 	}
 	shares := map[string]*share{}
-	documents, _ := lookup(part, model.FieldDocuments)
-	for _, c := range valuesOf(documents) {
-		name, _ := lookup(c.Value, model.FieldKey)
-		key, _ := name.StringValueOK()
-		if shares[key] == nil {
-			shares[key] = &share{}
+	for _, c := range contributionsOf(part, "") {
+		if shares[c.key] == nil {
+			shares[c.key] = &share{}
 		}
-		s := shares[key]
-		s.contributions = append(s.contributions, c)
-		_, as := lookup(c.Value, contributedAs)
-		_, fields := lookup(c.Value, contributedFields)
-		_, element := lookup(c.Value, contributedElement)
-		s.own = s.own || (as || fields) && !element
+		s := shares[c.key]
+		s.contributions = append(s.contributions, c.raw)
+		s.own = s.own || c.whole()
 	}
 	split := make(map[string]bson.Raw, len(shares))
 	for key, s := range shares {
@@ -126,18 +120,22 @@ func (v *view) Fullness(document bson.Raw) float64 {
 
 // contributed is one element of model.FieldDocuments.
 type contributed struct {
+	raw     bson.RawValue
 	key, as string
 	fields  bool
 	element bson.RawValue
 	totals  []byte
 }
 
+// whole reports whether the document has the part, not an element of it.
+func (c *contributed) whole() bool { return !present(c.element) && (c.fields || c.as != "") }
+
 // contributionsOf returns what a part contributes to a document; to all if key is empty.
 func contributionsOf(part bson.Raw, key string) (found []contributed) {
 	documents, _ := lookup(part, model.FieldDocuments)
 contributions:
 	for _, v := range readFields(documents.Value).all() {
-		c := contributed{}
+		c := contributed{raw: v}
 		for name, value := range readFields(v.Value).all() {
 			switch string(name) {
 			case model.FieldKey:
@@ -181,7 +179,7 @@ func held(part bson.Raw, key string) heldPart {
 	var elements []bson.RawValue
 	for _, c := range h.contributions {
 		whole := c.element
-		if !present(whole) && (c.fields || c.as != "") {
+		if c.whole() {
 			whole = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: ownFields(part)}
 		}
 		switch {
