@@ -53,11 +53,7 @@ func TestRefusedCommandIsHalved(t *testing.T) {
 				}
 				operations = append(operations, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"v":"`+v+`"}`)})
 			}
-			results, err := s.Write(t.Context(), operations)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, r := range results {
+			for i, r := range s.write(t, operations...) {
 				want := model.Applied
 				if i == 5 {
 					want = model.Rejected

@@ -62,13 +62,19 @@ func rawOf(t *testing.T, json string) bson.Raw {
 	return raw
 }
 
-func (s testStore) apply(t *testing.T, want model.Status, operations ...model.Write) {
+// write makes operations.
+func (s testStore) write(t *testing.T, operations ...model.Write) []model.Written {
 	t.Helper()
 	results, err := s.Write(t.Context(), operations)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range results {
+	return results
+}
+
+func (s testStore) apply(t *testing.T, want model.Status, operations ...model.Write) {
+	t.Helper()
+	for i, r := range s.write(t, operations...) {
 		if r.Status != want {
 			t.Errorf("%+v: status %d, %v; want %d", operations[i].Unit, r.Status, r.Err, want)
 		}
@@ -156,10 +162,7 @@ func testContract(t *testing.T, db database) {
 			next = append(next, model.Write{Unit: k, Kind: model.Update, From: int64(1 + i%4/3), To: 7, Update: rawOf(t, `{"$set":{"n":1}}`)})
 		}
 		s.apply(t, model.Applied, create...)
-		results, err := s.Write(t.Context(), next)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := s.write(t, next...)
 		for i, r := range results {
 			want := model.Applied
 			if i%4 == 3 {
@@ -177,10 +180,7 @@ func testContract(t *testing.T, db database) {
 				create[i].AggregateID = fmt.Sprintf("mixed-new-%d", i)
 			}
 		}
-		results, err = s.Write(t.Context(), create)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results = s.write(t, create...)
 		for i, r := range results {
 			if (i%2 == 0) != (r.Status == model.Applied) || i%2 == 1 && r.Status != model.Stale {
 				t.Errorf("%d: %v", i, r)
@@ -241,11 +241,7 @@ func testContract(t *testing.T, db database) {
 			}
 			operations = append(operations, model.Write{Unit: k, Kind: model.Create, From: from, To: from + 1, Document: rawOf(t, fmt.Sprintf(`{"i":%d}`, i))})
 		}
-		results, err := s.Write(t.Context(), operations)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range results {
+		for i, r := range s.write(t, operations...) {
 			if r.Status != want[i] {
 				t.Errorf("%d: %v, want %d", i, r, want[i])
 			}

@@ -14,11 +14,7 @@ func testExact(t *testing.T, db database) {
 	writeOne := func(o model.Write) model.Written {
 		t.Helper()
 		o.Unit = k
-		written, err := s.Write(t.Context(), []model.Write{o})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return written[0]
+		return s.write(t, o)[0]
 	}
 	update := func(from int64, at int64, exact bool) model.Written {
 		t.Helper()
@@ -26,12 +22,7 @@ func testExact(t *testing.T, db database) {
 	}
 	loaded := func() model.State {
 		t.Helper()
-		states, err := s.Load(t.Context(), []model.Unit{k})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Release(states)
-		return states[0]
+		return s.state(t, k)
 	}
 	made := writeOne(model.Write{Kind: model.Create, To: 1, Document: rawOf(t, `{"n":1}`)})
 	if made.UpdatedAt == 0 || made.UpdatedAt != loaded().UpdatedAt {

@@ -116,10 +116,7 @@ func testParts(t *testing.T, db database) {
 			writes = append(writes, partWrite(unit(fmt.Sprint(i)), model.State{}, 1, partWith("x", to("k", 1), to(fmt.Sprint(i), 1))))
 		}
 		writes[5].Document = partWith("x", to("k", sumsLimit))
-		results, err := s.Write(t.Context(), writes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := s.write(t, writes...)
 		for i, r := range results {
 			if want := i != 5; want != (r.Status == model.Applied) || !want && (r.Status != model.Rejected || !errors.Is(r.Err, errSum)) {
 				t.Errorf("%d: %+v", i, r)
@@ -142,10 +139,7 @@ func testParts(t *testing.T, db database) {
 		for _, key := range []string{"theirs", "odd", "readmodel", "newer", "older", "oldest"} {
 			writes = append(writes, partWrite(second(key), model.State{}, 1, partWith("x", to(key, 1), to("common", 2))))
 		}
-		results, err := s.Write(t.Context(), writes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := s.write(t, writes...)
 		for i, want := range []struct {
 			status model.Status
 			err    error
@@ -248,10 +242,7 @@ func TestUniqueIndexOfAView(t *testing.T) {
 		writes = append(writes, partWrite(viewUnit(fmt.Sprint(i)), model.State{}, 1, partWith("x", to(fmt.Sprint(i), int64(10+i)))))
 	}
 	writes[6].Document = partWith("x", to("other", 13))
-	results, err := s.Write(t.Context(), writes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := s.write(t, writes...)
 	conflicts := 0
 	for i, r := range results {
 		switch {

@@ -348,11 +348,7 @@ func TestOpenTransactionBlocksOnlyItsOwnDocument(t *testing.T) {
 		}()
 		<-begun
 		start := time.Now()
-		results, err := s.Write(t.Context(), writes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range results {
+		for i, r := range s.write(t, writes...) {
 			if want := i%10 != 4; want != (r.Status == model.Applied) || !want && r.Status != model.Unknown {
 				t.Errorf("%d: %+v", i, r)
 			}

@@ -112,20 +112,14 @@ func TestRefusedDocuments(t *testing.T) {
 				k.AggregateID = fmt.Sprintf("%v-0", deletes)
 				change = append(change, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"v":"`+v+`"}}`)})
 			}
-			results, err := s.Write(t.Context(), create)
-			if err != nil {
-				t.Fatal(err)
-			}
+			results := s.write(t, create...)
 			for i, r := range results {
 				if r.Status != want[i] || (r.Err != nil) != (want[i] == model.Rejected || want[i] == model.Conflict || want[i] == model.Unknown) {
 					t.Errorf("create %s (deletes: %v): %v, want %d", values[i], deletes, r, want[i])
 				}
 			}
 			for i, o := range change[1:4] {
-				results, err := s.Write(t.Context(), []model.Write{o})
-				if err != nil {
-					t.Fatal(err)
-				}
+				results := s.write(t, o)
 				if results[0].Status != []model.Status{model.Rejected, model.Conflict, model.Unknown}[i] {
 					t.Errorf("change to %s: %v, want %d", values[i+1], results[0], want[i+1])
 				}
@@ -151,11 +145,7 @@ func TestLostRepliesAreReportedAsUnknown(t *testing.T) {
 			{Unit: deletable("made"), Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)},
 			{Unit: deletable("gone"), Kind: model.Delete, From: 1, To: 2},
 		}
-		results, err := s.Write(t.Context(), operations)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range results {
+		for i, r := range s.write(t, operations...) {
 			if r.Status != model.Unknown || r.Err == nil {
 				t.Errorf("%s: %v", operations[i].AggregateID, r)
 			}

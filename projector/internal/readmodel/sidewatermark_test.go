@@ -47,11 +47,7 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 			t.Helper()
 			start := time.Now()
 			operations := append(neighbours[:20:20], model.Write{Unit: stuck, Kind: model.MoveWatermark, To: 2})
-			results, err := s.Write(t.Context(), operations)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, r := range results {
+			for i, r := range s.write(t, operations...) {
 				want := model.Applied
 				if i == 20 {
 					want = model.Unknown
