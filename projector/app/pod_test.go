@@ -25,7 +25,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
@@ -141,12 +141,9 @@ func visits(t *testing.T, factor int) *Projection {
 // counting is visits with another name and collection.
 func counting(t *testing.T, name, collection string, factor int) *Projection {
 	t.Helper()
-	projections, err := projection.Parse("visits.yaml", fmt.Appendf(nil, `
+	projections := projectiontest.All(t, fmt.Sprintf(`
 projections:
   - {name: %s, collection: %s, on: {Came: {inc: {n: "%d"}, set: {factor: "%d"}}}}`, name, collection, factor, factor))
-	if err != nil {
-		t.Fatal(err)
-	}
 	return projections[0]
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
@@ -51,10 +51,7 @@ func newJobHost(t *testing.T) *jobHost {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, visitsYAML)
 	reader, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -43,10 +44,7 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 			if _, err := db.Collection("events").InsertMany(t.Context(), []bson.D{stored(1), broken(2), broken(3), stored(4)}); err != nil {
 				t.Fatal(err)
 			}
-			projections, err := projection.Parse("test.yaml", []byte("projections: [{name: counts, collection: counts, on: {Counted: {inc: {n: '1'}}}}]"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			projections := projectiontest.All(t, "projections: [{name: counts, collection: counts, on: {Counted: {inc: {n: '1'}}}}]")
 			reader, err := eventstore.NewReader(db.Collection("events"), event.DefaultFields(), zerolog.Nop())
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // TestEveryRouteGivesTheSameReadModel passes one event to the projector by every route: the
@@ -21,7 +21,7 @@ import (
 // byte.
 func TestEveryRouteGivesTheSameReadModel(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("values.yaml", []byte(`
+	projections := projectiontest.All(t, `
 projections:
   - name: values
     collection: values
@@ -30,10 +30,7 @@ projections:
         set: {payload: payload, metadata: metadata, whole: event, list: "[payload, 1]", field: "payload.?v"}
         push: {all: payload}
         addToSet: {set: "payload.?v"}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 const (
@@ -147,10 +148,7 @@ func TestDiffRefuses(t *testing.T) {
 func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 	t.Parallel()
 	parse := func(text string) *projection.Projection {
-		projections, err := projection.Parse("p.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {a: \""+text+"\"}}}}]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		projections := projectiontest.All(t, "projections: [{name: p, collection: c, on: {E: {set: {a: \""+text+"\"}}}}]")
 		return projections[0]
 	}
 	one, two, three := parse("1"), parse("2"), parse("3")
@@ -233,10 +231,7 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	projections, err := projection.Parse("p.yaml", []byte(`projections: [{name: p, collection: c, on: {E: {inc: {n: "1"}, set: {last: aggregateId}}}}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, `projections: [{name: p, collection: c, on: {E: {inc: {n: "1"}, set: {last: aggregateId}}}}]`)
 	for _, limit := range []int{1, 3, 100, 499, 500, 600} {
 		c := newComparison(nil, projections[0])
 		s := sampler{comparisons: []*comparison{c}, strict: true, max: limit, open: map[string][]versus{}}
@@ -246,10 +241,7 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 		}
 	}
 	// A sample of a hundred reaches the last quarter of the store.
-	again, err := projection.Parse("p.yaml", []byte(`projections: [{name: p, collection: c, on: {E: {set: {last: "aggregateId > 'a-450' ? 'late' : 'early'"}}}}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := projectiontest.All(t, `projections: [{name: p, collection: c, on: {E: {set: {last: "aggregateId > 'a-450' ? 'late' : 'early'"}}}}]`)
 	c := newComparison(projections[0], again[0])
 	s := sampler{comparisons: []*comparison{c}, strict: true, max: 100, open: map[string][]versus{}}
 	if _, err := s.fromStore(t.Context(), reader); err != nil {

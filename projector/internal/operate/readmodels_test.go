@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
@@ -38,10 +38,7 @@ func own(t *testing.T, db *mongo.Database, p config.Pipeline, collection string)
 // visitsEntry stores a live projection of visitsYAML in the catalog.
 func visitsEntry(t *testing.T, state *mongo.Database, pipeline string) *generation.Entry {
 	t.Helper()
-	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, visitsYAML)
 	entry, err := generation.NewCatalog(mongox.Durable(state, generation.CatalogName), pipeline).Write(t.Context(), nil,
 		generation.Create(pipeline, generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()}))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // runCases runs a test file in a folder of its own, with projections.yaml if there are
@@ -96,14 +97,11 @@ tests:
 // write, and that the projector reaches the same state.
 func TestTrialCrashesAfterEveryWrite(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("p.yaml", []byte(`
+	projections := projectiontest.All(t, `
 projections:
   - {name: a, collection: a, on: {E: {inc: {n: payload.n}}, D: {delete: true}}}
   - {name: b, collection: b, on: {E: {push: {all: payload.n}}}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	var states []string
 	for _, crashing := range []bool{false, true} {
 		trial, err := newTrial(projections, event.SequenceStrict)

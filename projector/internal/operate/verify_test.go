@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
@@ -35,10 +35,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		return c
 	}
 	orders, invoices := pipeline("orders"), pipeline("invoices")
-	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, visitsYAML)
 	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), invoices.Pipeline().String())
 	entry := generation.Create(invoices.Pipeline().String(), generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
 	if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
@@ -79,10 +76,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 // missing or behind, and a repair would write them before any rollout.
 func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, visitsYAML)
 	declared := generation.Declare(projections[0])[0]
 	by := generation.Author{At: time.Now()}
 	for name, test := range map[string]struct {

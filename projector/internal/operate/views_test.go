@@ -10,7 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // shopEvents has the events of an order that moves between customers, and of another one.
@@ -106,10 +106,7 @@ func TestDiffShowsViews(t *testing.T) {
 // TestProjectionsShowViews checks that lists and the status name views and their sources.
 func TestProjectionsShowViews(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("shop.yaml", []byte("projections: [{name: plain, collection: plain, on: {E: {delete: true}}}]"+shopViews))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, "projections: [{name: plain, collection: plain, on: {E: {delete: true}}}]"+shopViews)
 	view := pipelineStatus{}
 	for _, p := range projections {
 		definition := generation.Definition{Text: p.Definition()}

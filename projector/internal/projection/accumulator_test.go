@@ -109,10 +109,7 @@ func TestAccumulatorKeepsNoEvents(t *testing.T) {
 	for i := range 20 {
 		fmt.Fprintf(&declared, "      A%d: {push: {list: payload.v}, set: {field%d: payload.v}}\n", i, i)
 	}
-	projections, err := projection.Parse("test.yaml", []byte(declared.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, declared.String())
 	a := projections[0].Begin(nil, 0)
 	var kept []weak.Pointer[byte]
 	for i := range int64(20) {
@@ -137,10 +134,7 @@ func TestAccumulatorKeepsNoEvents(t *testing.T) {
 // exceeds the size that can be stored.
 func TestAccumulatorEndsWithADocumentTooLarge(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("test.yaml", []byte("projections: [{name: p, collection: c, on: {A: {push: {list: payload.v}}}}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, "projections: [{name: p, collection: c, on: {A: {push: {list: payload.v}}}}]")
 	a := projections[0].Begin(nil, 0)
 	for i := range int64(100) {
 		failed := a.Add([]*event.Event{projectiontest.Event(t, i+1, "A", `{"v":"`+strings.Repeat("x", 1<<20)+`"}`)})

@@ -14,10 +14,7 @@ import (
 // BenchmarkFold measures a handler of five operations and a condition, per event,
 // from the loaded document to the finished update.
 func BenchmarkFold(b *testing.B) {
-	projections, err := projection.Parse("bench.yaml", []byte(projectiontest.Orders))
-	if err != nil {
-		b.Fatal(err)
-	}
+	projections := projectiontest.All(b, projectiontest.Orders)
 	for _, lines := range []int{0, 1000} {
 		document := projectiontest.Order(b, lines)
 		for _, batch := range []int{1, 50} {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // viewOf returns a view of orders, with the lines of a source and of the view.
@@ -61,12 +61,9 @@ func TestCheckAdvisesOnViews(t *testing.T) {
 // TestForm checks what an author is told about the documents of a view and their cost.
 func TestForm(t *testing.T) {
 	t.Parallel()
-	projections, err := projection.Parse("p.yaml", []byte(viewOf("each: part.lines\nkey: element.sku\nas: orders\ntotals: {cents: {sum: element.cents}, skus: {set: element.sku}}",
+	projections := projectiontest.All(t, viewOf("each: part.lines\nkey: element.sku\nas: orders\ntotals: {cents: {sum: element.cents}, skus: {set: element.sku}}",
 		keptCustomer+"  - {aggregateType: Visit, key: aggregateId, on: {Seen: {set: {at: timestamp}}}}\ntotals: {last: {max: part.at}}")+
-		"projections: [{name: p, collection: p, on: {E: {delete: true}}}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+		"projections: [{name: p, collection: p, on: {E: {delete: true}}}]\n")
 	want := []string{
 		"an event's part and the documents that it changes are written in one transaction",
 		"each element of a part of Order: it is in the document's orders; the document has at most 1000 aggregates in it and 4 MiB",

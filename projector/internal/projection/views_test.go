@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 const shopViews = `
@@ -79,10 +80,7 @@ views:
 // shop returns the views of shopViews.
 func shop(t *testing.T) []*projection.Projection {
 	t.Helper()
-	projections, err := projection.Parse("shop.yaml", []byte(shopViews))
-	if err != nil {
-		t.Fatal(err)
-	}
+	projections := projectiontest.All(t, shopViews)
 	return projections
 }
 

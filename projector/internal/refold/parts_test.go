@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -61,10 +62,7 @@ func newParts(tb testing.TB, generation int64) *parts {
 	if p.reader, err = eventstore.NewReader(p.events, event.DefaultFields(), zerolog.Nop()); err != nil {
 		tb.Fatal(err)
 	}
-	projections, err := projection.Parse("orders.yaml", []byte(ordersYAML))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	projections := projectiontest.All(tb, ordersYAML)
 	p.projection = projections[0]
 	p.Loader = readmodel.NewLoader(database, readmodel.LoaderOptions{})
 	p.Writer = readmodel.NewWriter(database, readmodel.WriterOptions{Parallel: 4})

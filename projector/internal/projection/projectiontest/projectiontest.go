@@ -56,13 +56,20 @@ func JSON(tb testing.TB, raw bson.Raw) string {
 	return string(text)
 }
 
-// One compiles declarations of one projection.
-func One(tb testing.TB, yaml string) *projection.Projection {
+// All compiles declarations.
+func All(tb testing.TB, yaml string) []*projection.Projection {
 	tb.Helper()
 	projections, err := projection.Parse("test.yaml", []byte(yaml))
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return projections
+}
+
+// One compiles declarations of one projection.
+func One(tb testing.TB, yaml string) *projection.Projection {
+	tb.Helper()
+	projections := All(tb, yaml)
 	if len(projections) != 1 {
 		tb.Fatalf("%d projections", len(projections))
 	}
