@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -59,9 +60,7 @@ func TestCheckWithoutConnectionsNeedsNoSecret(t *testing.T) {
 			}
 			delete(env, secret)
 		}
-		for variable, value := range test.set {
-			env[variable] = value
-		}
+		maps.Copy(env, test.set)
 		var out bytes.Buffer
 		_, err := app.ParseOptions(append([]string{"check", "--without-connections"}, test.args...),
 			func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)

@@ -3,6 +3,7 @@ package drain_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -284,9 +285,7 @@ func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 		pause(t.Context(), 50*time.Millisecond)
 		f := startFlow(broker, m, "bucket", 100*time.Millisecond, "a", "b", "c")
 		pause(t.Context(), time.Minute)
-		for key, n := range f.end() {
-			want[key] = n
-		}
+		maps.Copy(want, f.end())
 		if f.worst > 1500*time.Millisecond {
 			t.Errorf("an event took %s", f.worst)
 		}

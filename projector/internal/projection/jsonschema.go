@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -143,9 +144,7 @@ func properties(keys []string, help map[string]string, schemas map[string]object
 			// Draft 7 ignores the keywords beside a $ref.
 			described["allOf"] = []object{{"$ref": s}}
 		} else {
-			for k, v := range schemas[key] {
-				described[k] = v
-			}
+			maps.Copy(described, schemas[key])
 		}
 		all[key] = described
 	}

@@ -1,6 +1,8 @@
 package projection
 
 import (
+	"slices"
+
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	celop "cel.dev/cel-go/common/operators"
@@ -48,10 +50,8 @@ func expandReduce(f cel.MacroExprFactory, list ast.Expr, arguments []ast.Expr) (
 			return nil, f.NewError(argument.ID(), "reduce takes the name of the result, its initial value, the name of the element, and the next result, as in list.reduce(total, 0, e, total + e.price)")
 		}
 		name := argument.AsIdent()
-		for _, other := range names {
-			if other == name {
-				return nil, f.NewError(argument.ID(), "reduce needs different names for the result and the element")
-			}
+		if slices.Contains(names, name) {
+			return nil, f.NewError(argument.ID(), "reduce needs different names for the result and the element")
 		}
 		if variables[name] {
 			return nil, f.NewError(argument.ID(), "the name "+name+" is taken: give the result and the element other names")

@@ -1,5 +1,7 @@
 package testcase
 
+import "maps"
+
 // SchemaID is the address of the published JSON Schema of a test file.
 const SchemaID = "https://raw.githubusercontent.com/penstock-cdc/penstock/main/docs/schema/projections_test.json"
 
@@ -59,9 +61,7 @@ func JSONSchema(reasons []string) map[string]any {
 		"name": some, "aggregateId": id, "aggregateType": text,
 		"steps": {"type": "array", "minItems": 1, "items": refTo("step")},
 	}
-	for key, s := range step {
-		whole[key] = s
-	}
+	maps.Copy(whole, step)
 	expecting := []object{{"required": []string{"expect"}}, {"required": []string{"expectParked"}}}
 	file := mapping("file", fileKeys, map[string]object{
 		"projections": {"anyOf": []object{some, {"type": "array", "items": some}}},
@@ -100,9 +100,7 @@ func mapping(kind string, keys []string, schemas map[string]object, required ...
 	all := object{}
 	for _, key := range keys {
 		described := object{"description": help[kind][key]}
-		for k, v := range schemas[key] {
-			described[k] = v
-		}
+		maps.Copy(described, schemas[key])
 		all[key] = described
 	}
 	m := object{"type": "object", "additionalProperties": false, "properties": all}

@@ -1,6 +1,7 @@
 package projectiontest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,9 +66,7 @@ func changedKey(t *rapid.T, field bson.RawValue, operator, key string, value bso
 // Updated applies an update like MongoDB, and fails if MongoDB would reject it.
 func Updated(t *rapid.T, old map[string]bson.RawValue, update bson.Raw) map[string]bson.RawValue {
 	next := make(map[string]bson.RawValue)
-	for name, value := range old {
-		next[name] = value
-	}
+	maps.Copy(next, old)
 	if update == nil {
 		return next
 	}
