@@ -36,7 +36,6 @@ type call struct {
 
 // take adds the events of a lane, up to limit events in the call.
 func (c *call) take(l *lane, limit int) {
-	l.busy = true
 	c.lanes = append(c.lanes, l)
 	for _, d := range l.deliveries[:min(len(l.deliveries), limit-len(c.batch))] {
 		d.called = true

@@ -10,8 +10,6 @@ import (
 type lane struct {
 	key        string
 	deliveries []*Delivery
-	// busy says that a call has some of its deliveries.
-	busy bool
 	// due is when a waiting lane is tried again; zero while it does not wait.
 	due time.Time
 	// attempts counts consecutive failures.

@@ -42,7 +42,6 @@ func (s *lanes) apply(c *call, now time.Time) []settlement {
 }
 
 func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int, now time.Time) []settlement {
-	l.busy = false
 	// open is the first event that is not finished.
 	open := -1
 	for i := start; i < end; i++ {
