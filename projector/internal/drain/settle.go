@@ -252,8 +252,5 @@ func (s *settler) wait() { s.running.Wait() }
 
 // clip truncates a text for the dead-letter queue.
 func clip(text string) string {
-	if len(text) > maxDeadLetterText {
-		text = text[:maxDeadLetterText]
-	}
-	return strings.ToValidUTF8(text, "")
+	return strings.ToValidUTF8(text[:min(len(text), maxDeadLetterText)], "")
 }

@@ -241,9 +241,4 @@ func (s *Store) deleteRanges(ctx context.Context, filter bson.D) error {
 }
 
 // clip cuts a text to at most maxReason bytes.
-func clip(text string) string {
-	if len(text) > maxReason {
-		text = text[:maxReason]
-	}
-	return strings.ToValidUTF8(text, "")
-}
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxReason)], "") }

@@ -165,9 +165,4 @@ func (s *Store) Forget(ctx context.Context, g Served) (int64, error) {
 }
 
 // clip cuts a text to at most maxErrorBytes.
-func clip(text string) string {
-	if len(text) > maxErrorBytes {
-		text = text[:maxErrorBytes]
-	}
-	return strings.ToValidUTF8(text, "")
-}
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxErrorBytes)], "") }
