@@ -34,6 +34,16 @@ func (c *cluster) left(collection string) int64 {
 	return n
 }
 
+// loseState deletes the collections of the state.
+func (c *cluster) loseState() {
+	c.t.Helper()
+	for _, lost := range []string{"projections", "projectors", "jobs", "job_ranges", "parked"} {
+		if err := c.database.Collection(lost).Drop(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
 // TestCollectionOfAnApplicationIsRefused checks that a projection neither adopts nor
 // replaces a collection in which an application keeps documents of its own, whether the
 // event store has events or not.
@@ -151,11 +161,7 @@ func TestReadModelsAreAdoptedAfterTheLossOfTheState(t *testing.T) {
 	}
 	c.live(6)
 	p.stop()
-	for _, lost := range []string{"projections", "projectors", "jobs", "job_ranges", "parked"} {
-		if err := c.database.Collection(lost).Drop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.loseState()
 	p = c.pod(0, visits(t, 3))
 	if e := c.entry(); e.Live == nil || e.Live.Generation != 6 || e.Generations != 6 || e.Building != nil {
 		t.Errorf("adopted as %+v", e)
@@ -215,11 +221,7 @@ func TestLostStateOfATakeoverDoesNotMixProjections(t *testing.T) {
 		return e.Building != nil && strings.Contains(e.Building.Reason, "belongs to projection visits")
 	})
 	p.stop()
-	for _, lost := range []string{"projections", "projectors", "jobs", "job_ranges", "parked"} {
-		if err := c.database.Collection(lost).Drop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.loseState()
 	c.pod(0, counting(t, "guests", "visits", 3))
 	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil && e.Building == nil })
 	c.right(3)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,13 +73,7 @@ func (c *connection) Close(context.Context) error {
 	return nil
 }
 
-func repeat(size, count int) []int {
-	sizes := make([]int, count)
-	for i := range sizes {
-		sizes[i] = size
-	}
-	return sizes
-}
+func repeat(size, count int) []int { return slices.Repeat([]int{size}, count) }
 
 // counting is a running counter.
 type counting struct {

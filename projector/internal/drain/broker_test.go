@@ -64,7 +64,6 @@ type fakeBroker struct {
 }
 
 type fakeSession struct {
-	id       string
 	messages []*fakeMessage
 	// byToken are the deliveries. No message before the index first is available, and
 	// left counts the unsettled messages.
@@ -108,7 +107,7 @@ func (b *fakeBroker) sendBody(session, id string, body []byte) {
 	defer b.mu.Unlock()
 	s := b.sessions[session]
 	if s == nil {
-		s = &fakeSession{id: session, byToken: make(map[[16]byte]*fakeMessage)}
+		s = &fakeSession{byToken: make(map[[16]byte]*fakeMessage)}
 		b.sessions[session] = s
 		b.order = append(b.order, session)
 	}

@@ -90,7 +90,6 @@ type pipeline struct {
 	parts     map[string]bson.Raw
 	watermark map[string]int64
 	documents map[string]bson.Raw
-	wholes    int
 }
 
 func newPipeline(p *projection.Projection) *pipeline {
@@ -139,7 +138,6 @@ func (l *pipeline) merge(t interface {
 		}
 		if !ok {
 			next = l.whole(t, key)
-			l.wholes++
 		}
 		if l.documents[key] = next; next == nil {
 			delete(l.documents, key)

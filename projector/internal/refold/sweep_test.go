@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,16 +26,18 @@ func sweepAll(t *testing.T, w *fakeStores, j job.Job, set ...func(*Options)) map
 	return s.r.counts
 }
 
-func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
-	t.Parallel()
+// newFleet has aggregates that are named after their states.
+func newFleet() *fakeStores {
 	customer := historyOf("customer", 2)
 	for i := range customer {
 		customer[i].aggregateType = "Customer"
 	}
-	w := newFakeStores()
-	for _, events := range [][]stored{historyOf("absent", 3), customer, historyOf("current", 4), historyOf("deleted", 2), historyOf("lagging", 5), historyOf("parked", 6)} {
-		w.events = append(w.events, events...)
-	}
+	return newFakeStores(slices.Concat(historyOf("absent", 3), customer, historyOf("current", 4), historyOf("deleted", 2), historyOf("lagging", 5), historyOf("parked", 6))...)
+}
+
+func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
+	t.Parallel()
+	w := newFleet()
 	w.models["current"], w.watermarks["current"] = "1,2,3,4,", 4
 	w.watermarks["deleted"] = 2
 	w.models["lagging"], w.watermarks["lagging"] = "1,2,", 2
@@ -122,14 +125,7 @@ func TestSweepWaitsTheGracePeriodOnlyAFewTimes(t *testing.T) {
 // projection, and if the aggregate is parked. The sweep changes nothing else.
 func TestSweepRemovesForeignDocuments(t *testing.T) {
 	t.Parallel()
-	customer := historyOf("customer", 2)
-	for i := range customer {
-		customer[i].aggregateType = "Customer"
-	}
-	w := newFakeStores()
-	for _, events := range [][]stored{historyOf("absent", 3), customer, historyOf("current", 4), historyOf("deleted", 2), historyOf("lagging", 5), historyOf("parked", 6)} {
-		w.events = append(w.events, events...)
-	}
+	w := newFleet()
 	w.models["current"], w.watermarks["current"] = "1,2,3,4,", 4
 	w.watermarks["deleted"], w.watermarks["lagging"] = 2, 2
 	w.parked["parked"] = model.Marker{EventID: 1, Reason: "expression"}
