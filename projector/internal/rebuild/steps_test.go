@@ -101,6 +101,38 @@ func TestPromotionWaitsForEveryAlivePod(t *testing.T) {
 	})
 }
 
+// A coordinator is suspended at any point of a promotion. Its successor promotes the
+// generation, and a suspended pod creates a collection under the name that the new one had.
+// When the coordinator continues, it may rename that collection, but must not promote it.
+func TestSuspendedCoordinatorPromotesNoOtherCollection(t *testing.T) {
+	t.Parallel()
+	for steps, promoted := 0, false; !promoted && !t.Failed(); steps++ {
+		inSimulation(t, func(r *run) {
+			r.settle(generation.Promoting)
+			for _, p := range r.pods {
+				r.poll(p)
+			}
+			suspended := r.coordinators[0]
+			for range steps {
+				for !suspended.step() {
+					<-time.After(100 * time.Millisecond)
+				}
+			}
+			promoted = r.state() == ""
+			r.coordinators = nil
+			r.abandon(suspended)
+			r.start()
+			r.settle("")
+			r.create("users.generation-2")
+			r.coordinators = append(r.coordinators, suspended)
+			r.pass(5 * time.Second)
+			if r.state() != "" || r.entry().Live.Generation != 2 || r.collections[readers].generation != 2 {
+				t.Errorf("suspended after %d steps: the generation is %q, and readers see %+v", steps, r.state(), r.collections[readers])
+			}
+		})
+	}
+}
+
 func TestPromotionIsCancelledIfAPodDoesNotPause(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
