@@ -393,7 +393,8 @@ var Table = []Mutation{
 		File:  "projector/internal/rebuild/promote.go",
 		Old:   "if now != own {",
 		New:   "if now == \"never\" {",
-		Blind: "two renames would have to be delayed across a takeover; the model of package rebuild draws such a schedule rarely, and no test forces it",
+		Blind: "a coordinator must be suspended between two operations of a promotion, and a pod must create the old collection again before it continues",
+		Test:  "projector/internal/rebuild TestSuspendedCoordinatorPromotesNoOtherCollection",
 	},
 	{
 		Name:  "a promotion deletes the documents of an application",
