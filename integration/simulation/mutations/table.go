@@ -426,7 +426,7 @@ var Table = []Mutation{
 		Old:   "number, what := found.Adoptable, whatAdopted",
 		New:   "number, what := min(found.Adoptable, 1), whatAdopted",
 		Blind: "no history loses the state database",
-		Test:  "projector/app TestReadModelsAreAdoptedAfterTheLossOfTheState",
+		Test:  "projector/internal/generation TestDecisions",
 	},
 	{
 		Name:  "a part is changed under the name that a promotion has taken away",
