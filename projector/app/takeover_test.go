@@ -164,7 +164,7 @@ func TestReadModelsAreAdoptedAfterTheLossOfTheState(t *testing.T) {
 	c.loseState()
 	p = c.pod(0, visits(t, 3))
 	if e := c.entry(); e.Live == nil || e.Live.Generation != 6 || e.Generations != 6 || e.Building != nil {
-		t.Errorf("adopted as %+v", e)
+		t.Fatalf("adopted as %+v", e)
 	}
 	p.deliver(c.store(append(names(20), "new")...))
 	c.right(3)
