@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -53,6 +55,53 @@ func TestLoadAsksOnce(t *testing.T) {
 		s.Release(states)
 		if got := <-requests; got != "find" || len(requests) > 0 {
 			t.Errorf("a load of %d documents sent %s and %d more requests, want one find", n, got, len(requests))
+		}
+	}
+}
+
+// A write that a failover can roll back must not count as applied, and a load must not read
+// such a write. The concerns of the client must not matter.
+func TestMajorityConfirmsReadsAndWrites(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	seen := map[string]int{}
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetWriteConcern(writeconcern.W1()).SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			path, inTransaction := []string{"writeConcern", "w"}, e.Command.Lookup("autocommit").Type != 0
+			switch e.CommandName {
+			case "insert", "update", "delete":
+				if inTransaction {
+					return // Its commit has the concern.
+				}
+			case "commitTransaction":
+			case "find":
+				path = []string{"readConcern", "level"}
+			default:
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			seen[e.CommandName]++
+			if concern, _ := e.Command.Lookup(path...).StringValueOK(); concern != "majority" {
+				t.Errorf("without a majority: %s", e.Command)
+			}
+		},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	s := newTestStore(t, onMongo(client.Database(server.Database(t).Name())))
+	kept, deleted := keyOf("kept"), deletable("deleted")
+	for _, u := range []model.Unit{kept, deleted} {
+		s.apply(t, model.Applied, model.Write{Unit: u, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+	}
+	s.apply(t, model.Applied, model.Write{Unit: kept, Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":2}}`)})
+	s.apply(t, model.Applied, model.Write{Unit: deleted, Kind: model.Delete, From: 1, To: 2})
+	s.expect(t, kept, 2, `{"a":2}`)
+	for _, name := range []string{"insert", "update", "delete", "commitTransaction", "find"} {
+		if seen[name] == 0 {
+			t.Errorf("there was no %s", name)
 		}
 	}
 }
