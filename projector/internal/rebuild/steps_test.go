@@ -78,6 +78,29 @@ func TestErrorOfAStepIsInTheCatalog(t *testing.T) {
 	})
 }
 
+// A pod that does not serve the new generation yet settles events without it. The sweep must
+// begin after the last of these events, so it waits for the pod.
+func TestSweepWaitsUntilEveryPodServesTheGeneration(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.settle(generation.CatchingUp)
+		slow := &pod{name: "slow"}
+		r.pods["slow"] = slow
+		for _, p := range r.pods {
+			r.poll(p)
+		}
+		r.pass(2 * time.Second)
+		if b := r.entry().Building; b.Jobs.Sweep != "" || b.Reason != "pods that do not serve the generation yet: slow" {
+			t.Errorf("the generation is %s (%s) with the sweep %q", b.State, b.Reason, b.Jobs.Sweep)
+		}
+		r.poll(slow)
+		r.pass(2 * time.Second)
+		if b := r.entry().Building; b.Jobs.Sweep == "" {
+			t.Errorf("the generation is %s (%s) without a sweep although all pods serve it", b.State, b.Reason)
+		}
+	})
+}
+
 func TestPromotionWaitsForEveryAlivePod(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
