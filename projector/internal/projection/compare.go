@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -75,7 +74,8 @@ func compareValues(a, b bson.RawValue) (int, error) {
 	if a.Type == b.Type {
 		switch a.Type {
 		case bson.TypeString:
-			return strings.Compare(a.StringValue(), b.StringValue()), nil
+			const length = 4
+			return bytes.Compare(a.Value[length:], b.Value[length:]), nil // without copies
 		case bson.TypeDateTime:
 			return cmp.Compare(a.DateTime(), b.DateTime()), nil
 		case bson.TypeBoolean:
