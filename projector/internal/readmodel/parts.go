@@ -29,6 +29,9 @@ const (
 	transactionBytes = 16 << 20
 	// changedBytes bounds the documents of a transaction.
 	changedBytes = 64 << 20
+	// refusalTime is how long a transaction looks for the operations that full documents cannot
+	// have.
+	refusalTime = 2 * time.Second
 )
 
 // contribution is an operation on a part, and its result.
@@ -50,7 +53,7 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 	}
 	began := time.Now()
 	for _, group := range generations {
-		w.contributeGroup(ctx, collection, group, began)
+		w.contributeGroup(ctx, collection, group, began, make(map[string]bool))
 	}
 	return results
 }
@@ -58,12 +61,15 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 // contributeGroup writes parts of one generation of a view in a transaction, and repeats it
 // while it conflicts with those of other processes. If it still conflicts after lockWait, the
 // group is divided by its documents, because the transaction of a killed process may hold one
-// of them. If the server or the view refuses an operation, the group is halved until that
-// operation is alone.
-func (w *Writer) contributeGroup(ctx context.Context, collection string, operations []contribution, began time.Time) {
+// of them.
+//
+// If documents cannot be made with all of the operations, they go into full, and the next
+// transaction leaves out what they cannot have. If the server refuses an operation, the
+// group is halved until that operation is alone.
+func (w *Writer) contributeGroup(ctx context.Context, collection string, operations []contribution, began time.Time, full map[string]bool) {
 	pause := backoff.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
-		err := w.contributeTogether(ctx, collection, operations)
+		err := w.contributeTogether(ctx, collection, operations, full)
 		first := 0
 		switch {
 		case err == nil:
@@ -74,12 +80,14 @@ func (w *Writer) contributeGroup(ctx context.Context, collection string, operati
 			if (age < lockWait || first == 0 && age < hotWait) && backoff.Wait(ctx, pause.Next()) == nil {
 				continue
 			}
+		case len(operations) > 1 && isFull(err, full):
+			continue
 		case len(operations) > 1 && attributable(err):
 			first = len(operations) / 2
 		}
 		if first > 0 && ctx.Err() == nil {
-			w.contributeGroup(ctx, collection, operations[:first], began)
-			w.contributeGroup(ctx, collection, operations[first:], began)
+			w.contributeGroup(ctx, collection, operations[:first], began, full)
+			w.contributeGroup(ctx, collection, operations[first:], began, full)
 			return
 		}
 		for _, o := range operations {
@@ -90,6 +98,20 @@ func (w *Writer) contributeGroup(ctx context.Context, collection string, operati
 		}
 		return
 	}
+}
+
+// isFull adds the documents that could not be made to full. It is false if all of them are
+// known already, or if none was the reason.
+func isFull(err error, full map[string]bool) bool {
+	refused, _ := errors.AsType[viewErrors](err)
+	if one, ok := errors.AsType[*viewError](err); ok && refused == nil {
+		refused = viewErrors{one}
+	}
+	known := len(full)
+	for _, e := range refused {
+		full[e.key] = true
+	}
+	return len(full) > known
 }
 
 // divide sorts operations by their keys and gives the number of those for the first half, so
@@ -144,8 +166,9 @@ type partChange struct {
 // changed reports whether the part changes, not only its watermark.
 func (c *partChange) changed() bool { return !bytes.Equal(c.before.Document, c.Document) }
 
-// contributeTogether carries out operations in one transaction.
-func (w *Writer) contributeTogether(ctx context.Context, collection string, operations []contribution) error {
+// contributeTogether carries out operations in one transaction, except those that a full
+// document cannot have.
+func (w *Writer) contributeTogether(ctx context.Context, collection string, operations []contribution, full map[string]bool) error {
 	done, err := w.turns.take(ctx, collection)
 	if err != nil {
 		return err
@@ -161,7 +184,7 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 		if changes, err = v.current(ctx, operations); err != nil {
 			return err
 		}
-		changes, documents, err = v.concerned(ctx, changes)
+		changes, documents, err = v.concerned(ctx, changes, full)
 		if err != nil || len(changes) == 0 {
 			return err
 		}
@@ -253,9 +276,9 @@ func (v *viewTransaction) partChange(o *contribution, before model.State, first 
 	return c
 }
 
-// concerned reads the documents of changes. A change of a document that must not be written
-// is not in the result, and has its own.
-func (v *viewTransaction) concerned(ctx context.Context, changes []partChange) ([]partChange, map[string]*viewChange, error) {
+// concerned reads the documents of changes. A change of a document that must not be written, or
+// that is full, is not in the result, and has its own.
+func (v *viewTransaction) concerned(ctx context.Context, changes []partChange, full map[string]bool) ([]partChange, map[string]*viewChange, error) {
 	documents := documentsOf(changes)
 	if len(documents) == 0 {
 		return changes, nil, nil
@@ -276,11 +299,57 @@ func (v *viewTransaction) concerned(ctx context.Context, changes []partChange) (
 		}
 		return false
 	})
+	if len(full) > 0 {
+		changes = v.withoutRefused(changes, stored, full)
+	}
 	documents = documentsOf(changes)
 	for key, c := range documents {
 		c.stored = stored[key]
 	}
 	return changes, documents, nil
+}
+
+// withoutRefused leaves out the changes that full documents cannot have. It tries them one
+// after the other in memory, first those of parts that leave such a document. What it has no
+// time to try is left out as well, to be tried again: other documents must not wait for it.
+func (v *viewTransaction) withoutRefused(changes []partChange, stored map[string]viewDocument, full map[string]bool) []partChange {
+	joins := func(c partChange) int {
+		for _, key := range c.keys {
+			if full[key] && c.joined[key] != nil {
+				return 1
+			}
+		}
+		return 0
+	}
+	slices.SortStableFunc(changes, func(a, b partChange) int { return cmp.Compare(joins(a), joins(b)) })
+	// made are the documents with the changes so far.
+	made := make(map[string]bson.Raw)
+	for key := range full {
+		made[key] = stored[key].own
+	}
+	began := time.Now()
+	return slices.DeleteFunc(changes, func(c partChange) bool {
+		with := make(map[string]bson.Raw)
+		for _, key := range c.keys {
+			if s := stored[key]; !full[key] || s.foreign() || s.raw == nil && c.left[key] != nil {
+				continue // it is not full, or it is made of all parts
+			}
+			if time.Since(began) > refusalTime {
+				*c.result = model.Written{Status: model.Unknown, Err: &viewError{key, errUntried}}
+				return true
+			}
+			next, ok, err := v.view.Merge(key, made[key], []model.PartChange{{AggregateID: c.AggregateID, Before: c.left[key], After: c.joined[key]}})
+			if err != nil {
+				*c.result = model.Written{Status: model.Rejected, Err: &viewError{key, err}}
+				return true
+			}
+			if ok {
+				with[key] = next
+			}
+		}
+		maps.Copy(made, with)
+		return false
+	})
 }
 
 // documentsOf are the documents that changes of parts concern.

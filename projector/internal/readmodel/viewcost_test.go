@@ -103,3 +103,43 @@ func TestPartOfTooManyBytesIsRejected(t *testing.T) {
 	rejected(partWith("x", amounts...))
 	s.apply(t, model.Applied, partWrite(viewUnit("a"), model.State{}, 1, partWith("x", amounts[:7]...)))
 }
+
+// TestFullDocumentRefusesItsOwnPartsOnly checks that the parts which full documents cannot have
+// are found in one transaction, with work that is linear in their number, and that the others
+// of their group are written.
+func TestFullDocumentRefusesItsOwnPartsOnly(t *testing.T) {
+	t.Parallel()
+	db := newFakeDatabase(1)
+	s, v := newTestStore(t, db), &counting{}
+	s.put(t, viewUnit("a"), 1, partWith("x", to("k", sumsLimit-1100), to("l", sumsLimit-1)))
+	s.put(t, viewUnit("z"), 1, partWith("x", to("k", 500)))
+	var writes []model.Write
+	for i := range 60 {
+		key := []string{"k", "l", "other"}[i%3]
+		writes = append(writes, partWrite(viewUnit(fmt.Sprint(i)), model.State{}, 1, partWith("x", to(key, 600))))
+	}
+	writes = append(writes, partWrite(viewUnit("z"), s.state(t, viewUnit("z")), 2, partWith("x", to("other", 1))))
+	for i := range writes {
+		writes[i].View = v
+	}
+	before := db.calls["commit"]
+	results, err := s.Write(t.Context(), writes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := map[string]int{}
+	for i, r := range results {
+		if key := v.Keys(writes[i].Document)[0]; r.Status == model.Applied {
+			applied[key]++
+		} else if r.Status != model.Rejected || !errors.Is(r.Err, errSum) {
+			t.Errorf("%s in %s: %+v", writes[i].AggregateID, key, r)
+		}
+	}
+	// z makes room for one.
+	if applied["k"] != 1 || applied["l"] != 0 || applied["other"] != 21 {
+		t.Errorf("applied are %v", applied)
+	}
+	if commits := db.calls["commit"] - before; commits != 1 || v.merges > 2*len(writes) {
+		t.Errorf("%d transactions, and %d merges for %d parts", commits, v.merges, len(writes))
+	}
+}

@@ -23,6 +23,9 @@ var (
 	errTooMuch = fmt.Errorf("the documents that change have more than %d MiB together: let a part contribute to fewer documents, or leave out as", changedBytes>>20)
 )
 
+// errUntried says that nobody knows yet if a full document can have an operation.
+var errUntried = errors.New("it cannot have some of the parts that change, and there was no time to try this one: it is tried again")
+
 // viewError says that a document cannot be made of its parts.
 type viewError struct {
 	key string
@@ -31,6 +34,19 @@ type viewError struct {
 
 func (e *viewError) Error() string { return fmt.Sprintf("make view document %q: %v", e.key, e.err) }
 func (e *viewError) Unwrap() error { return e.err }
+
+// viewErrors are those of several documents, in the order of their keys. There is at least one.
+type viewErrors []*viewError
+
+func (e viewErrors) Error() string {
+	text := e[0].Error()
+	if len(e) > 1 {
+		text += fmt.Sprintf("; %d other documents cannot be made either", len(e)-1)
+	}
+	return text
+}
+
+func (e viewErrors) Unwrap() error { return e[0] }
 
 // viewDocument is a view document as it was found. The zero value is an absent one.
 type viewDocument struct {
@@ -180,8 +196,10 @@ type viewChange struct {
 // compute makes each document. The changes of its parts must have been written.
 func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewChange) error {
 	var whole []string
+	var refused viewErrors
 	made := 0
-	for key, c := range changes {
+	for _, key := range slices.Sorted(maps.Keys(changes)) {
+		c := changes[key]
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -191,7 +209,8 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 		}
 		next, ok, err := v.view.Merge(key, c.stored.own, c.parts)
 		if err != nil {
-			return &viewError{key, err}
+			refused = append(refused, &viewError{key, err})
+			continue
 		}
 		if c.next = next; !ok {
 			whole = append(whole, key)
@@ -200,10 +219,12 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 			return errTooMuch
 		}
 	}
-	if len(whole) == 0 {
+	switch {
+	case len(refused) > 0:
+		return refused
+	case len(whole) == 0:
 		return nil
 	}
-	slices.Sort(whole)
 	documents, err := v.whole(ctx, whole)
 	if err != nil {
 		return err
