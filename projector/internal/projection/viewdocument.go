@@ -375,19 +375,27 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	if err != nil || d.parts == 0 {
 		return nil, err
 	}
-	start, dst := bsoncore.AppendDocumentStart(nil)
+	n, size := 0, len(d.fields)
+	for _, field := range d.view.as {
+		n += len(d.embedded[field])
+		for _, p := range d.embedded[field] {
+			size += len(p.aggregateID) + len(p.value.Value)
+		}
+	}
+	if n > maxEmbedded || size > maxEmbeddedBytes {
+		return nil, errTooManyParts
+	}
+	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, size+size/8))
 	dst = bsoncore.AppendInt64Element(dst, model.FieldParts, d.parts)
 	dst = append(dst, d.fields...)
-	n := 0
 	for _, field := range d.view.as {
 		inner, next := bsoncore.AppendDocumentElementStart(dst, field)
 		for _, p := range d.embedded[field] {
 			next = appendField(next, p.aggregateID, p.value)
 		}
-		n += len(d.embedded[field])
 		dst = finishDocument(next, inner)
 	}
-	if n > maxEmbedded || len(dst) > maxEmbeddedBytes {
+	if len(dst) > maxEmbeddedBytes {
 		return nil, errTooManyParts
 	}
 	for _, t := range d.view.totals {
