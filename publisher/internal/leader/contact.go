@@ -116,7 +116,7 @@ func complaintOf(err error) string {
 		return "API server refuses the credentials; retrying. Check the service account's token or the kubeconfig"
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mongox.ErrNoAnswer) || os.IsTimeout(err) {
-		return "lease not reached in time; retrying. A request may take 0.3 of the renew deadline: if the lock store is always slower than that, nobody leads. Raise PENSTOCK_RENEW_DEADLINE and PENSTOCK_LEASE_DURATION"
+		return "lease not reached in time; retrying. A request may take 0.3 of the renew deadline: if the lock store is always slower than that, nobody leads. Raise PENSTOCK_LEASE_RENEW_DEADLINE and PENSTOCK_LEASE_DURATION"
 	}
 	return "lease not reached; retrying"
 }

@@ -198,7 +198,7 @@ func TestSlowLockIsExplained(t *testing.T) {
 		go func() { result <- e.Run(ctx, untilDone) }()
 		pass(5 * time.Second)
 		for what, got := range map[string]string{"log": log.String(), "readiness": fmt.Sprint(e.CheckLock(ctx))} {
-			if !strings.Contains(got, "PENSTOCK_RENEW_DEADLINE") {
+			if !strings.Contains(got, "PENSTOCK_LEASE_RENEW_DEADLINE") {
 				t.Errorf("%s: %q", what, got)
 			}
 		}
