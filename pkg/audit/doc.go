@@ -8,5 +8,5 @@
 // change may have been made, in part or completely. If the entry cannot be written, the
 // command does not make the change.
 //
-// The collection keeps the last [Keep] entries. Begin deletes older ones.
+// The collection keeps the last 10,000 entries. Begin deletes older ones.
 package audit

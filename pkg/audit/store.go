@@ -74,7 +74,7 @@ type Store struct {
 	keep       int64
 }
 
-// NewStore makes a store that keeps [Keep] entries in the collection.
+// NewStore makes a store that keeps 10,000 entries in the collection.
 func NewStore(c mongox.Collection) *Store { return &Store{collection: c, keep: keep} }
 
 // Begin records that a change is about to be made. It uses Who, Command, What and Why of e.
@@ -152,7 +152,7 @@ func (s *Store) Do(ctx context.Context, e Entry, change func(ctx context.Context
 }
 
 // List returns the last entries of commands that begin with command, the newest first. An
-// empty command means all. limit is at most [Keep].
+// empty command means all. limit is at most 10,000.
 func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()

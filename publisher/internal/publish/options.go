@@ -86,7 +86,7 @@ type Options struct {
 	// first of a session key takes about 700 bytes more. Default 131,072, half of the default
 	// window of the watermark: each can be followed by acknowledged events, which need a slot.
 	MaxSpilledEvents int
-	// MaxBatchEvents bounds the events of a batch, up to [MaxBatchEvents]. Default
+	// MaxBatchEvents bounds the events of a batch, up to 4,500. Default
 	// 1000.
 	MaxBatchEvents int
 	// MaxSends bounds the unanswered sends over all connections. Default 512 if a batch has

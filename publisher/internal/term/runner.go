@@ -82,7 +82,7 @@ type Runner struct {
 	// meanwhile every term reads the event store.
 	access, standby, storing *mongox.Access
 	// idle ends the liveness check of the stream, and ended ends the checks of the term's
-	// other loops and of the topic, until the next term. Both are nil without a probe.
+	// other loops and of the topic, until the next term.
 	idle, ended func()
 
 	// identity is this process's pipeline without the UUID of its collection, which
