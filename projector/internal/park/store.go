@@ -141,6 +141,7 @@ func (s *Store) Serve(served []Served) {
 	for _, gone := range before {
 		if !slices.ContainsFunc(served, func(g Served) bool { return g.Projection == gone.Projection }) {
 			s.parked.DeletePartialMatch(prometheus.Labels{"projection": gone.Projection})
+			s.discarded.DeletePartialMatch(prometheus.Labels{"projection": gone.Projection})
 		}
 	}
 	s.notify()

@@ -256,6 +256,12 @@ func TestCounts(t *testing.T) {
 		c.Delete(seven)
 		<-time.After(time.Minute)
 		shows("0", "1")
+		s.Serve(nil)
+		for _, name := range []string{"penstock_projector_parked_aggregates", "penstock_projector_discarded_aggregates"} {
+			if n, err := testutil.GatherAndCount(registry, name); n != 0 || err != nil {
+				t.Errorf("%s has %d series of projections that are not served, %v", name, n, err)
+			}
+		}
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
