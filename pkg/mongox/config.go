@@ -121,7 +121,7 @@ func checkURI(variable, uri string) []error {
 	}
 	_, err := clientOptions(uri, Options{})
 	switch {
-	case errors.Is(err, ErrNotMongoDB):
+	case errors.Is(err, ErrNotMongoDB), errors.Is(err, errControl):
 		return []error{fmt.Errorf("%s cannot be used: %w", variable, err)}
 	case errors.Is(err, errOption):
 		return []error{fmt.Errorf("%s has an %w", variable, err)}

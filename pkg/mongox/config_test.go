@@ -45,6 +45,18 @@ func TestConfigValidate(t *testing.T) {
 			func(c *mongox.ReadModelsConfig) { c.URI, c.EventsURI, c.StateURI, c.ReadModelsURI = "a", "b", "c", "d" },
 			[]string{"MONGODB_URI is no", "PENSTOCK_EVENTS_MONGODB_URI is no", "PENSTOCK_STATE_MONGODB_URI is no", "PENSTOCK_READMODELS_MONGODB_URI is no"},
 		},
+		"two URIs in a file": {
+			func(c *mongox.ReadModelsConfig) {
+				c.URI = "mongodb://u:p@h/?replicaSet=rs0&directConnection=true\nmongodb://user:s3cret@h2/?replicaSet=rs0"
+			},
+			[]string{"MONGODB_URI cannot be used: a line break"},
+		},
+		"two URIs in a line": {
+			func(c *mongox.ReadModelsConfig) {
+				c.URI = "mongodb://u:pass@h/?replicaSet=rs0&directConnection=true mongodb://user:s3cret@h2/?replicaSet=rs0"
+			},
+			[]string{"MONGODB_URI is not a MongoDB connection string"},
+		},
 		"names": {
 			func(c *mongox.ReadModelsConfig) {
 				c.EventsDatabase, c.StateDatabase, c.ReadModelsDatabase, c.EventsCollection = "", "a.b", strings.Repeat("x", 64), "system.views"
@@ -55,7 +67,7 @@ func TestConfigValidate(t *testing.T) {
 		config := mongox.ReadModelsConfig{Config: valid(), ReadModelsDatabase: "penstock"}
 		c.change(&config)
 		err := config.Validate()
-		if err == nil || len(strings.Split(err.Error(), "\n")) != len(c.want) {
+		if err == nil || len(strings.Split(err.Error(), "\n")) != len(c.want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: got %v", name, err)
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -64,6 +65,9 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 }
 
 func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
+	if strings.ContainsFunc(uri, unicode.IsControl) {
+		return nil, errControl
+	}
 	o := options.Client().
 		SetServerSelectionTimeout(serverSelectionTimeout).
 		ApplyURI(uri).
@@ -109,10 +113,14 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+		return nil, sanitize(errors.Join(problems...), uri)
 	}
 	return o, nil
 }
+
+// errControl says that a connection string has a control character. Files with two lines are
+// the usual reason. The driver's own error would show a part of the second line.
+var errControl = errors.New("a line break or another control character is inside: write one connection string, in one line")
 
 // errOption says that an option of a connection string is not supported.
 var errOption = errors.New("unsupported option")
@@ -129,10 +137,7 @@ func (s *sanitized) Unwrap() error { return s.err }
 // sanitize replaces the secrets of uri in the text of err.
 func sanitize(err error, uri string) error {
 	text := err.Error()
-	clean := text
-	for _, secret := range secrets(uri) {
-		clean = strings.ReplaceAll(clean, secret, redacted)
-	}
+	clean := conceal(text, uri)
 	if clean == text {
 		return err
 	}

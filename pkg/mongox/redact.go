@@ -1,7 +1,9 @@
 package mongox
 
 import (
+	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -49,7 +51,16 @@ func Redact(uri string) string {
 	return scheme + "://" + rest + "?" + strings.Join(pairs, "&")
 }
 
-// secrets lists the secrets of uri, as written and unescaped.
+// conceal replaces the secrets of uri in a text.
+func conceal(text, uri string) string {
+	for _, secret := range secrets(uri) {
+		text = strings.ReplaceAll(text, secret, redacted)
+	}
+	return text
+}
+
+// secrets lists the secrets of uri, as written and unescaped, the longest first because it
+// can contain others. A file with two connection strings has the secrets of both.
 func secrets(uri string) []string {
 	var found []string
 	add := func(s string) {
@@ -66,8 +77,12 @@ func secrets(uri string) []string {
 	if !ok {
 		return found
 	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		credentials := rest[:at]
+	for _, part := range append(strings.Split(rest, "://"), rest) {
+		at := strings.LastIndexByte(part, '@')
+		if at < 0 {
+			continue
+		}
+		credentials := part[:at]
 		add(credentials)
 		if _, password, ok := strings.Cut(credentials, ":"); ok {
 			add(password)
@@ -79,5 +94,6 @@ func secrets(uri string) []string {
 			add(value)
 		}
 	}
+	slices.SortStableFunc(found, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	return found
 }

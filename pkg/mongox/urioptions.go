@@ -221,7 +221,7 @@ func report(logger zerolog.Logger, uri string) {
 		}
 		entry := logger.Warn().Str("option", d.name).Str("reason", d.reason)
 		if _, known := driverOptions[strings.ToLower(d.name)]; known {
-			entry = entry.Str("value", d.value)
+			entry = entry.Str("value", conceal(d.value, uri))
 		}
 		entry.Msg(message)
 	}

@@ -190,6 +190,15 @@ func TestGuaranteesHoldForEveryURI(t *testing.T) {
 	}
 }
 
+func TestReportHidesASecondConnectionString(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	report(zerolog.New(&log), "mongodb://u:pass@host/?appName=shop mongodb://u:s3cret@host")
+	if strings.Contains(log.String(), "s3cret") || !strings.Contains(log.String(), "appName") {
+		t.Errorf("logs %s", log.String())
+	}
+}
+
 func TestUnsupportedOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, query := range []string{"loadBalanced=true", "maxPoolSize=1", "proxyHost=proxy", "authMechanism=GSSAPI"} {
