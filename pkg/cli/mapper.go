@@ -36,7 +36,7 @@ func (c collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	wrong := ""
 	if mayBeSecret(text) {
-		c.parser.doubtful = append(c.parser.doubtful, text)
+		c.parser.doubtful = append(c.parser.doubtful, text, strings.TrimSpace(text))
 	}
 	if err := c.Mapper.Decode(ctx, target); err != nil {
 		wrong = mismatch(ctx.Value, text, err)
@@ -47,6 +47,10 @@ func (c collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 		wrong = "which looks like a connection string: a secret in this setting would be printed, so it is not used"
 	}
 	if wrong == "" {
+		// A line break behind a secret usually comes from echo. Files are read without it too.
+		if ctx.Value.Tag.Has("secret") && target.Kind() == reflect.String {
+			target.SetString(strings.TrimSpace(target.String()))
+		}
 		return nil
 	}
 	c.parser.wrongValue(ctx.Value, text, wrong)

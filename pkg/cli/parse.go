@@ -49,7 +49,8 @@ type Selective interface {
 // wrong arguments and variables together, and the problems of Validate if config or the
 // chosen command has it. Any other error means that kong cannot read the struct.
 //
-// Fields tagged secret:"" never show their value. No problem shows a value with =, ;, @ or
+// Fields tagged secret:"" never show their value. Strings among them lose the white space
+// around them. No problem shows a value with =, ;, @ or
 // ://, because it may be a secret in the wrong place. A setting with an environment variable
 // refuses a value that looks like a connection string, because services print settings;
 // exceptions are fields tagged secret:"" or url:"". A field tagged content:"name" is the path

@@ -25,6 +25,26 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	}
 }
 
+// The pipe "echo … | base64" puts a line break into a Secret, and so into a variable.
+func TestSecretsLoseTheWhiteSpaceAroundThem(t *testing.T) {
+	t.Parallel()
+	environment := complete()
+	want := environment["MONGODB_URI"]
+	environment["MONGODB_URI"] = " " + want + "\n"
+	environment["PENSTOCK_STATE_MONGODB_URI"] = "\n"
+	environment["AZURE_SERVICEBUS_CONNECTION_STRING"] += "\r\n"
+	var s service
+	if o := run(t, &s, environment); o.err != nil {
+		t.Fatalf("got %v, %s", o.err, o.stderr)
+	}
+	if s.MongoDB.State().URI != want || s.Bus.ConnectionString != complete()["AZURE_SERVICEBUS_CONNECTION_STRING"] {
+		t.Errorf("got %q, %q", s.MongoDB.State().URI, s.Bus.ConnectionString)
+	}
+	if o := run(t, &s, complete(), "--mongodb-uri="+want+"\n"); o.err != nil || s.MongoDB.URI != want {
+		t.Errorf("flag: got %v, %q", o.err, s.MongoDB.URI)
+	}
+}
+
 // Each wrong file gives one problem, and none of them shows a secret.
 func TestSecretFilesThatCannotBeUsedAreReported(t *testing.T) {
 	t.Parallel()
