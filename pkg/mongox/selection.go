@@ -52,7 +52,8 @@ func serversOf(t description.Topology) string {
 		}
 	}
 	if len(servers) == 0 {
-		return "no server is known"
+		// The driver drops servers that are not members of the set that the string names.
+		return "no server is known: no host of the connection string is a member of the replica set that its option replicaSet names; correct that name, or the hosts"
 	}
 	return "no primary was found: " + strings.Join(servers, "; ")
 }

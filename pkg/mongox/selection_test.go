@@ -61,7 +61,7 @@ func TestExplainKeepsTheTextAroundATopology(t *testing.T) {
 		"alone":          {selection, "no primary was found: a:1: connection refused; dial b:1: no route; c:1 is RSSecondary"},
 		"with an action": {fmt.Errorf("list indexes: %w", selection), "list indexes: no primary was found: a:1: connection refused; dial b:1: no route; c:1 is RSSecondary"},
 		"too early":      {topology.ServerSelectionError{Desc: description.Topology{Servers: []description.Server{{Addr: address.Address("a:1")}}}}, "no primary was found: a:1 has not answered"},
-		"no server":      {topology.ServerSelectionError{Wrapped: context.Canceled}, "no server is known"},
+		"no server":      {topology.ServerSelectionError{Wrapped: context.Canceled}, "no server is known: no host of the connection string is a member of the replica set that its option replicaSet names; correct that name, or the hosts"},
 		"another error":  {refused, "connection refused"},
 	} {
 		got := mongox.Explain(t.Context(), test.err)
