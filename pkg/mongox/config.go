@@ -3,6 +3,8 @@ package mongox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -120,7 +122,15 @@ func checkURI(variable, uri string) []error {
 		return nil
 	}
 	_, err := clientOptions(uri, Options{})
+	lookup, unresolved := errors.AsType[*net.DNSError](err)
+	_, unreadable := errors.AsType[*fs.PathError](err)
 	switch {
+	case unresolved && lookup.IsNotFound:
+		return []error{fmt.Errorf("%s has a host that was not found in the DNS: %w: correct the name after mongodb+srv://, or its SRV record", variable, err)}
+	case unresolved:
+		return []error{fmt.Errorf("%s has a host that could not be looked up in the DNS: %w: check the DNS of this machine, and repeat", variable, err)}
+	case unreadable:
+		return []error{fmt.Errorf("%s names a file that cannot be read: %w: correct the path, or mount the file", variable, err)}
 	case errors.Is(err, ErrNotMongoDB), errors.Is(err, errControl):
 		return []error{fmt.Errorf("%s cannot be used: %w", variable, err)}
 	case errors.Is(err, errOption):

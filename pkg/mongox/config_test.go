@@ -57,6 +57,23 @@ func TestConfigValidate(t *testing.T) {
 			},
 			[]string{"MONGODB_URI is not a MongoDB connection string"},
 		},
+		"unknown host": {
+			func(c *mongox.ReadModelsConfig) {
+				// No name in the DNS has a label of 64 characters, so this needs no network.
+				c.URI = "mongodb+srv://u:s3cret@" + strings.Repeat("x", 64) + ".example.org"
+			},
+			[]string{"MONGODB_URI has a host that was not found in the DNS: error parsing uri: lookup _mongodb._tcp.xxx"},
+		},
+		"directory instead of a file": {
+			func(c *mongox.ReadModelsConfig) { c.URI = "mongodb://u:s3cret@h/?tls=true&tlsCAFile=/" },
+			[]string{"MONGODB_URI names a file that cannot be read: read /: is a directory: correct"},
+		},
+		"missing file": {
+			func(c *mongox.ReadModelsConfig) {
+				c.URI = "mongodb://u:s3cret@h/?tls=true&tlsCertificateKeyFile=/missing.pem"
+			},
+			[]string{"MONGODB_URI names a file that cannot be read: open /missing.pem: no such file or directory: correct"},
+		},
 		"names": {
 			func(c *mongox.ReadModelsConfig) {
 				c.EventsDatabase, c.StateDatabase, c.ReadModelsDatabase, c.EventsCollection = "", "a.b", strings.Repeat("x", 64), "system.views"
