@@ -212,7 +212,7 @@ mongodb or serviceBus ("values") and the component. */}}
 
 {{/*
 GOMEMLIMIT in MiB, as a percentage of the container's memory limit. It is empty if there
-is no limit, or if its unit is rare.
+is no limit.
 */}}
 {{- define "penstock.goMemLimit" -}}
 {{- $own := index .root.Values .component }}

@@ -1,15 +1,14 @@
 {{/* Quantities and durations as numbers, and the checks that compare them. */}}
 
 {{/*
-Bytes of a quantity of memory such as 512Mi, with fractions; empty for a quantity in a rare
-unit. The unit m means thousandths.
+Bytes of a quantity of memory such as 512Mi or 5e8, with fractions; empty if it is none. The
+unit m means thousandths. A quantity has a unit or an exponent: 5E is a unit, 5E8 an exponent.
 */}}
 {{- define "penstock.bytes" -}}
-{{- $quantity := . }}
-{{- if kindIs "float64" $quantity }}{{ $quantity = int64 $quantity }}{{ end }}
-{{- $quantity = toString $quantity }}
-{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $quantity }}
-{{- $units := dict "m" 0.001 "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $quantity := toString . }}
+{{- $number := regexFind "^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)" $quantity }}
+{{- $units := dict "n" 1e-9 "u" 1e-6 "m" 0.001 "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 }}
+{{- if regexMatch "^[eE][+-]?[0-9]+$" (trimPrefix $number $quantity) }}{{ $number = $quantity }}{{ end }}
 {{- $unit := trimPrefix $number $quantity }}
 {{- if and $number (hasKey $units $unit) }}{{ mulf (float64 $number) (float64 (get $units $unit)) }}{{ end }}
 {{- end }}
