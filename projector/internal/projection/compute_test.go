@@ -1,8 +1,11 @@
 package projection_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
@@ -179,5 +182,25 @@ func TestComputedFieldsDoNotReadTheEventPastALoop(t *testing.T) {
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", expression, err)
 		}
+	}
+}
+
+// TestManyComputedFieldsAreOrdered checks a chain against the order of the names. If each step
+// compared all fields with all, it would take minutes.
+func TestManyComputedFieldsAreOrdered(t *testing.T) {
+	t.Parallel()
+	const fields = 2500
+	var compute strings.Builder
+	for i := range fields {
+		fmt.Fprintf(&compute, "f%04d: state.f%04d + 1, ", i, i+1)
+	}
+	start := time.Now()
+	p := projectiontest.One(t, `projections: [{name: p, collection: c, compute: {`+compute.String()+`}, on: {E: {set: {f`+strconv.Itoa(fields)+`: payload.a}}}}]`)
+	if took := time.Since(start); took > time.Minute {
+		t.Errorf("took %v", took)
+	}
+	f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"a":1}`)})
+	if got := projectiontest.JSON(t, f.State()); f.Err != nil || !strings.HasSuffix(got, `"f0000":`+strconv.Itoa(fields+1)+"}") {
+		t.Errorf("%v: state is %s", f.Err, got)
 	}
 }
