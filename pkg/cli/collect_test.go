@@ -15,6 +15,7 @@ type settings struct {
 	Host   string   `env:"HOST" default:"here" help:"Where."`
 	Port   int      `env:"PORT" default:"80" help:"Port."`
 	Ratio  float64  `env:"RATIO" help:"A ratio."`
+	Rate   *int     `env:"RATE" help:"A rate; nil if it is not set."`
 	Fast   bool     `env:"FAST" negatable:"" help:"Be fast."`
 	Level  string   `env:"LEVEL" enum:"low,high" default:"low" help:"Level."`
 	Secret int      `env:"SECRET" secret:"" help:"A secret."`
@@ -48,6 +49,7 @@ func TestParseReportsEachMistakeOnce(t *testing.T) {
 			nil, []string{"--port=x", "--prt=1", "--ratio=y", "--nothing"},
 			[]string{`--port (PORT) is "x", not a whole`, `--ratio (RATIO) is "y", not a number`, "--prt is unknown: did you mean --port?", `--nothing is unknown: see "publisher --help"`},
 		},
+		"a number that can be unset":      {map[string]string{"RATE": "0.5"}, nil, []string{`RATE (--rate) is "0.5", not a whole number of 64 bits: write digits only`}},
 		"an argument":                     {nil, []string{"count", "1", "two"}, []string{`<parts> is "1", `}},
 		"of another command":              {map[string]string{"MOST": "x"}, nil, nil},
 		"of the command":                  {map[string]string{"MOST": "x"}, []string{"count", "1"}, []string{`MOST (--most) is "x", not a whole`}},

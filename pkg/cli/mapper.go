@@ -98,6 +98,9 @@ func notAllowed(value *kong.Value, text string) string {
 // mismatch explains to an operator why a value does not fit the flag's type.
 func mismatch(value *kong.Value, text string, err error) string {
 	t := value.Target.Type()
+	if t.Kind() == reflect.Pointer { // nil means unset
+		t = t.Elem()
+	}
 	if t == reflect.TypeFor[time.Time]() {
 		return "not a time of RFC 3339: write it with its zone, such as 2026-03-01T00:00:00Z"
 	}
