@@ -23,9 +23,9 @@ import (
 // recognises an event that it already has.
 type republishCommand struct {
 	cli.Change
-	Aggregate string    `name:"aggregate" placeholder:"ID" help:"Send the events of this aggregate."`
-	From      time.Time `name:"from" placeholder:"TIME" help:"Send the events whose timestamp is at or after this, an RFC 3339 time. Reads the whole event store, twice."`
-	To        time.Time `name:"to" placeholder:"TIME" help:"Send the events whose timestamp is before this."`
+	Aggregate string     `name:"aggregate" placeholder:"ID" help:"Send the events of this aggregate."`
+	From      *time.Time `name:"from" placeholder:"TIME" help:"Send the events whose timestamp is at or after this, an RFC 3339 time. Reads the whole event store, twice."`
+	To        *time.Time `name:"to" placeholder:"TIME" help:"Send the events whose timestamp is before this."`
 	publishRate
 
 	fields event.Fields
@@ -33,13 +33,13 @@ type republishCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *republishCommand) Validate() error {
-	span := !c.From.IsZero() || !c.To.IsZero()
+	span := c.From != nil || c.To != nil
 	switch {
 	case c.Aggregate == "" && !span:
 		return errors.New("neither --aggregate nor --from and --to are set: say which events to send")
 	case c.Aggregate != "" && span:
 		return errors.New("--aggregate and --from or --to are set: use one of the two")
-	case span && (c.From.IsZero() || c.To.IsZero() || !c.From.Before(c.To)):
+	case span && (c.From == nil || c.To == nil || !c.From.Before(*c.To)):
 		return errors.New("--from and --to are not a time span: set both, --from before --to")
 	}
 	return c.publishRate.Validate()
@@ -86,7 +86,7 @@ func (c *republishCommand) chosen() string {
 	if c.Aggregate != "" {
 		return "aggregate " + c.Aggregate
 	}
-	return "from " + cli.Time(c.From) + " to " + cli.Time(c.To)
+	return "from " + cli.Time(*c.From) + " to " + cli.Time(*c.To)
 }
 
 // send publishes the events in order, and prints the topic's refusals.
@@ -193,7 +193,7 @@ func (c *republishCommand) eachIn(ctx context.Context, history scan.Source, from
 				continue
 			}
 			last = ev
-			if c.Aggregate == "" && (ev.Timestamp.Before(c.From) || !ev.Timestamp.Before(c.To)) {
+			if c.Aggregate == "" && (ev.Timestamp.Before(*c.From) || !ev.Timestamp.Before(*c.To)) {
 				continue
 			}
 			if err := do(ctx, ev); err != nil {

@@ -50,6 +50,7 @@ func TestCommandsRefuseWrongFlags(t *testing.T) {
 		"republish --from=2026-01-02T00:00:00Z --to=2026-01-01T00:00:00Z":   "not a time span",
 		"republish --from=2026-01-01T00:00:00Z":                             "not a time span",
 		"republish --from=2026-01-01T00:00:00Z --to=2026-01-02T00:00:00.5Z": "",
+		"republish --from=0001-01-01T00:00:00Z --to=2026-01-02T00:00:00Z":   "",
 		"republish --aggregate=a --rate=-1":                                 "--rate is -1: use a positive number of events per second, or 0 for no limit",
 		"republish --aggregate=a --rate=0":                                  "",
 		"quarantine republish --rate=-1":                                    "--rate is -1",
