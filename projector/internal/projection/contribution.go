@@ -274,6 +274,9 @@ func (k totalKind) admit(v bson.RawValue) (bson.RawValue, error) {
 		}
 		return v, nil
 	case totalMin, totalMax:
+		if n, ok := numberOf(v); ok && math.IsNaN(n.magnitude()) {
+			return v, errors.New("NaN has no order: leave it out with where")
+		}
 		if _, err := compareValues(v, v); err != nil {
 			return v, fmt.Errorf("%s has no order", typeName(v))
 		}

@@ -133,6 +133,39 @@ views:
 	}
 }
 
+// TestLeastAndGreatestRefuseNaN checks that a part with NaN does not hide the values of others.
+func TestLeastAndGreatestRefuseNaN(t *testing.T) {
+	t.Parallel()
+	decimal, err := bson.ParseDecimal128("NaN")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"min", "max"} {
+		p := projectiontest.One(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {end: {`+kind+`: part.x}}}
+`)
+		for _, test := range []struct {
+			value any
+			says  string
+		}{
+			{1.5, ""},
+			{math.Inf(1), ""},
+			{math.NaN(), "NaN has no order: leave it out with where"},
+			{decimal, "NaN has no order: leave it out with where"},
+			{bson.D{}, "object has no order"},
+		} {
+			f := p.Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "x", Value: test.value}})})
+			if (f.Err == nil) != (test.says == "") || f.Err != nil && !strings.Contains(f.Err.Error(), test.says) {
+				t.Errorf("%s of %v: %v, want %q", kind, test.value, f.Err, test.says)
+			}
+		}
+	}
+}
+
 // TestSumSaysWhatItCannotAdd has values that a total refuses, each with its own remedy.
 func TestSumSaysWhatItCannotAdd(t *testing.T) {
 	t.Parallel()
