@@ -66,7 +66,7 @@ func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 		"PENSTOCK_VERIFY_SAMPLE":     "1.5",
 		"PENSTOCK_RECONCILE":         "9s",
 		"PENSTOCK_ADMIN_ADDRESS":     "nowhere",
-		"PENSTOCK_QUERY_ADDRESS":     "8081",
+		"PENSTOCK_QUERY_ADDRESS":     ":99999",
 		"PENSTOCK_DRAIN_TIMEOUT":     "1ms",
 		"PENSTOCK_FATAL_AFTER":       "25h",
 		"PENSTOCK_FIELD_EVENT_ID":    "a.b",

@@ -3,10 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/httpserver"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -99,11 +99,9 @@ func (b Backlog) validate() error {
 
 func (s Process) validate() error {
 	var p problems
-	_, port, err := net.SplitHostPort(s.AdminAddress)
-	p.require(err == nil && port != "", "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
+	p.require(httpserver.ValidAddress(s.AdminAddress), "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
 	if s.QueryAddress != "" {
-		_, port, err := net.SplitHostPort(s.QueryAddress)
-		p.require(err == nil && port != "", "PENSTOCK_QUERY_ADDRESS is %q: use [HOST]:PORT, such as :8081, or unset it", s.QueryAddress)
+		p.require(httpserver.ValidAddress(s.QueryAddress), "PENSTOCK_QUERY_ADDRESS is %q: use [HOST]:PORT, such as :8081, or unset it", s.QueryAddress)
 		p.require(s.QueryAddress != s.AdminAddress, "PENSTOCK_QUERY_ADDRESS is %q, as PENSTOCK_ADMIN_ADDRESS is: use another port", s.QueryAddress)
 	}
 	p.require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)

@@ -3,12 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/httpserver"
 )
 
 const (
@@ -119,8 +119,7 @@ func (e Election) validate(leaseName string) error {
 
 func (s Process) validate() error {
 	var p problems
-	_, port, err := net.SplitHostPort(s.AdminAddress)
-	p.require(err == nil && port != "", "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
+	p.require(httpserver.ValidAddress(s.AdminAddress), "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
 	p.require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)
 	return errors.Join(p...)
 }
