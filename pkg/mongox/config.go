@@ -147,5 +147,9 @@ func checkDatabase(variable, name string) []error {
 	if name == "" || len(name) > 63 || strings.ContainsAny(name, "/\\. \"$*<>:|?\x00") {
 		return []error{fmt.Errorf("%s is %q, which is not a valid database name: use 1 to 63 letters, digits, - and _", variable, name)}
 	}
+	// Change streams and transactions refuse these, and local is not replicated.
+	if name == "admin" || name == "config" || name == "local" {
+		return []error{fmt.Errorf("%s is %q, a database of the server itself: use another one", variable, name)}
+	}
 	return nil
 }

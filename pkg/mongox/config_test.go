@@ -74,6 +74,12 @@ func TestConfigValidate(t *testing.T) {
 			},
 			[]string{"MONGODB_URI names a file that cannot be read: open /missing.pem: no such file or directory: correct"},
 		},
+		"databases of the server": {
+			func(c *mongox.ReadModelsConfig) {
+				c.EventsDatabase, c.StateDatabase, c.ReadModelsDatabase = "local", "admin", "config"
+			},
+			[]string{`PENSTOCK_EVENTS_DATABASE is "local", a database`, `PENSTOCK_STATE_DATABASE is "admin", a database`, `PENSTOCK_READMODELS_DATABASE is "config", a database`},
+		},
 		"names": {
 			func(c *mongox.ReadModelsConfig) {
 				c.EventsDatabase, c.StateDatabase, c.ReadModelsDatabase, c.EventsCollection = "", "a.b", strings.Repeat("x", 64), "system.views"
