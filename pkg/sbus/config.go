@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
@@ -40,7 +41,7 @@ func (c Config) Validate() error {
 	if c.ConnectionString != "" {
 		problems = append(problems, c.checkConnectionString()...)
 	}
-	if strings.ContainsAny(c.Namespace, ":/;=@ ") {
+	if strings.ContainsAny(c.Namespace, ":/;=@") || strings.ContainsFunc(c.Namespace, unprintable) {
 		problems = append(problems, fmt.Errorf("AZURE_SERVICEBUS_NAMESPACE is %q, which is not a host name: leave out scheme, port and path, as in orders.servicebus.windows.net", c.Namespace))
 	}
 	if c.Transport == transportWebSocket && isEmulator(c.ConnectionString) {
@@ -56,13 +57,19 @@ func (c Config) Validate() error {
 
 // CheckEntity checks the name of a topic or a subscription for characters that no name has.
 func CheckEntity(variable, name string) error {
-	if strings.ContainsAny(name, "=;@:?#*\\ ") {
+	if strings.ContainsAny(name, "=;@:?#*\\") || strings.ContainsFunc(name, unprintable) {
 		return fmt.Errorf("%s is %q, which is not the name of an entity of Service Bus: use letters, digits, ., -, _ and /", variable, name)
 	}
 	return nil
 }
 
+// unprintable reports whether a character is white space or a control character.
+func unprintable(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+
 func (c Config) checkConnectionString() []error {
+	if strings.ContainsFunc(c.ConnectionString, unicode.IsControl) {
+		return []error{errors.New("AZURE_SERVICEBUS_CONNECTION_STRING has a line break or another control character inside: write one connection string, in one line")}
+	}
 	// This parses the string, and does not connect.
 	if _, err := azservicebus.NewClientFromConnectionString(c.ConnectionString, nil); err != nil {
 		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string (%w): copy it from the namespace's shared access policies", err)}

@@ -15,16 +15,19 @@ func TestConfigValidate(t *testing.T) {
 		config sbus.Config
 		want   []string
 	}{
-		"connection string":    {sbus.Config{ConnectionString: emulator, Topic: "t"}, nil},
-		"namespace":            {sbus.Config{Namespace: "orders.servicebus.windows.net", Topic: "t"}, nil},
-		"nothing":              {sbus.Config{}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not set", "AZURE_SERVICEBUS_TOPIC_NAME is not set"}},
-		"both":                 {sbus.Config{ConnectionString: emulator, Namespace: "n", Topic: "t"}, []string{"AZURE_SERVICEBUS_NAMESPACE is set beside"}},
-		"malformed":            {sbus.Config{ConnectionString: "SharedAccessKey=s3cret", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string"}},
-		"no pairs":             {sbus.Config{ConnectionString: "s3cret", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string"}},
-		"namespace with port":  {sbus.Config{Namespace: "sb://n:5671/", Topic: "t"}, []string{"AZURE_SERVICEBUS_NAMESPACE is"}},
-		"of another entity":    {sbus.Config{ConnectionString: emulator + ";EntityPath=other", Topic: "t"}, []string{`is for another entity than the topic "t"`}},
-		"of this entity":       {sbus.Config{ConnectionString: emulator + ";EntityPath=t", Topic: "t"}, nil},
-		"of an entity in case": {sbus.Config{ConnectionString: emulator + ";entitypath=T", Topic: "t"}, nil},
+		"connection string":           {sbus.Config{ConnectionString: emulator, Topic: "t"}, nil},
+		"namespace":                   {sbus.Config{Namespace: "orders.servicebus.windows.net", Topic: "t"}, nil},
+		"nothing":                     {sbus.Config{}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not set", "AZURE_SERVICEBUS_TOPIC_NAME is not set"}},
+		"both":                        {sbus.Config{ConnectionString: emulator, Namespace: "n", Topic: "t"}, []string{"AZURE_SERVICEBUS_NAMESPACE is set beside"}},
+		"malformed":                   {sbus.Config{ConnectionString: "SharedAccessKey=s3cret", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string"}},
+		"no pairs":                    {sbus.Config{ConnectionString: "s3cret", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string"}},
+		"namespace with port":         {sbus.Config{Namespace: "sb://n:5671/", Topic: "t"}, []string{"AZURE_SERVICEBUS_NAMESPACE is"}},
+		"namespace with a line break": {sbus.Config{Namespace: "orders\n", Topic: "t"}, []string{"AZURE_SERVICEBUS_NAMESPACE is"}},
+		"topic with a line break":     {sbus.Config{Namespace: "orders", Topic: "t\n"}, []string{"AZURE_SERVICEBUS_TOPIC_NAME is"}},
+		"two connection strings":      {sbus.Config{ConnectionString: "Endpoint=sb://h/;SharedAccessKeyName=n;SharedAccessKey=s3cret=\nEndpoint=sb://other/;SharedAccessKeyName=n;SharedAccessKey=s3cret=", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING has a line break"}},
+		"of another entity":           {sbus.Config{ConnectionString: emulator + ";EntityPath=other", Topic: "t"}, []string{`is for another entity than the topic "t"`}},
+		"of this entity":              {sbus.Config{ConnectionString: emulator + ";EntityPath=t", Topic: "t"}, nil},
+		"of an entity in case":        {sbus.Config{ConnectionString: emulator + ";entitypath=T", Topic: "t"}, nil},
 	} {
 		err := c.config.Validate()
 		if (err == nil) != (c.want == nil) {
