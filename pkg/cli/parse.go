@@ -50,11 +50,11 @@ type Selective interface {
 // chosen command has it. Any other error means that kong cannot read the struct.
 //
 // Fields tagged secret:"" never show their value. Strings among them lose the white space
-// around them. No problem shows a value with =, ;, @ or
-// ://, because it may be a secret in the wrong place. A setting with an environment variable
-// refuses a value that looks like a connection string, because services print settings;
-// exceptions are fields tagged secret:"" or url:"". A field tagged content:"name" is the path
-// of a file with the secret of the flag of that name, which it sets. kong's tags xor, lastwins and similar
+// around them. No problem shows a value with =, ;, @ or ://, because it may be a secret in the
+// wrong place; the URL of a host alone is none. A setting with an environment variable refuses
+// a value that looks like a connection string, because services print settings; exceptions are
+// fields tagged secret:"" or url:"". A field tagged content:"name" is the path of a file with
+// the secret of the flag of that name, which it sets. kong's tags xor, lastwins and similar
 // ones are not checked: Validate explains such rules better.
 func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) error {
 	_, err := ParseCommand(config, info, args, environ, stdout, stderr)

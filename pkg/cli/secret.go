@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -13,10 +14,14 @@ import (
 // hidden replaces a value that may be a secret.
 const hidden = "***"
 
-// mayBeSecret reports whether a value has a character of connection strings. An operator
-// may have put a secret into the wrong variable, so no problem shows such a value.
+// hostURL is a URL of a host alone, without a user, a path or a query that can be secret.
+var hostURL = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[A-Za-z0-9.-]+(:[0-9]+)?/?$`)
+
+// mayBeSecret reports whether a value has a character of connection strings, and is more than
+// the URL of a host. An operator may have put a secret into the wrong variable, so no problem
+// shows such a value.
 func mayBeSecret(text string) bool {
-	return strings.ContainsAny(text, "=;@") || strings.Contains(text, "://")
+	return strings.ContainsAny(text, "=;@") || strings.Contains(text, "://") && !hostURL.MatchString(text)
 }
 
 // isConnectionString reports whether a value has the shape of a URI, of a list of

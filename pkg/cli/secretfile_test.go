@@ -25,6 +25,22 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	}
 }
 
+func TestTheURLOfAHostIsShown(t *testing.T) {
+	t.Parallel()
+	for namespace, want := range map[string]string{
+		"https://orders.servicebus.windows.net/": `AZURE_SERVICEBUS_NAMESPACE (--servicebus-namespace) is "https://orders.servicebus.windows.net/", which is not a host name`,
+		"https://orders/?sig=s3cret":             "AZURE_SERVICEBUS_NAMESPACE (--servicebus-namespace) is ***, which is not a host name",
+		"sb://h/s3cret":                          "AZURE_SERVICEBUS_NAMESPACE (--servicebus-namespace) is ***, which is not a host name",
+	} {
+		environment := complete()
+		delete(environment, "AZURE_SERVICEBUS_CONNECTION_STRING")
+		environment["AZURE_SERVICEBUS_NAMESPACE"] = namespace
+		if got := lines(t, run(t, &service{}, environment)); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("%s: got %q", namespace, got)
+		}
+	}
+}
+
 // The pipe "echo … | base64" puts a line break into a Secret, and so into a variable.
 func TestSecretsLoseTheWhiteSpaceAroundThem(t *testing.T) {
 	t.Parallel()
@@ -59,12 +75,14 @@ func TestSecretFilesThatCannotBeUsedAreReported(t *testing.T) {
 		"empty":          {"", empty, "MONGODB_URI_FILE (--mongodb-uri-file) cannot be used: read a secret: " + empty + " is empty"},
 		"missing":        {"", empty + "x", "MONGODB_URI_FILE (--mongodb-uri-file) cannot be used: read a secret: open " + empty + "x: no such file"},
 		"no URI in it":   {"", wrong, "MONGODB_URI (--mongodb-uri) is not a MongoDB connection string"},
+		"URL as path":    {"", "mongodb://h:27017/", `MONGODB_URI_FILE (--mongodb-uri-file) is "mongodb://h:27017/", which looks like a connection string`},
+		"a path in it":   {"", "https://h/s3cret", "MONGODB_URI_FILE (--mongodb-uri-file) is ***, which looks like a connection string"},
 		"secret as path": {"", "mongodb://u:s3cret@h", "MONGODB_URI_FILE (--mongodb-uri-file) is ***, which looks like a connection string"},
 	} {
 		environment := complete()
 		environment["MONGODB_URI"], environment["MONGODB_URI_FILE"] = test.uri, test.file
 		got := lines(t, run(t, &service{}, environment))
-		if len(got) == 0 || !strings.HasPrefix(got[0], test.want) || len(got) > 1 && name != "secret as path" || strings.Contains(strings.Join(got, ""), "s3cret") {
+		if len(got) == 0 || !strings.HasPrefix(got[0], test.want) || len(got) > 1 && !strings.Contains(test.file, "://") || strings.Contains(strings.Join(got, ""), "s3cret") {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
