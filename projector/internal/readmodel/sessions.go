@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"sync"
 	"time"
 
@@ -69,6 +70,16 @@ func newSessions(db *mongo.Database) *sessions {
 		db: db, records: mongox.Durable(db, sessionsCollection), logger: zerolog.Nop(),
 		id: bson.NewObjectID(), unanswered: map[*mongo.Session]struct{}{},
 	}
+}
+
+// unnamed names a process without a name of its own, such as a command. No pod has this name,
+// so that no pod takes the process for a dead predecessor of its own.
+func unnamed() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "command"
+	}
+	return "command on " + host
 }
 
 // take gives a recorded session that runs no transaction.

@@ -19,7 +19,11 @@ import (
 // running runs a writer until stop is called.
 func running(t *testing.T, db *mongo.Database, dead ...string) (w *Writer, stop func()) {
 	t.Helper()
-	w = NewWriter(db, WriterOptions{Process: t.Name(), Dead: dead})
+	return run(t, NewWriter(db, WriterOptions{Process: t.Name(), Dead: dead}))
+}
+
+func run(t *testing.T, w *Writer) (_ *Writer, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = w.Run(ctx) })
@@ -169,8 +173,18 @@ func TestSessionsAreRecordedForTheUserOfTheMoment(t *testing.T) {
 // record.
 func TestSessionsAreRecordedWhileAWriterRuns(t *testing.T) {
 	t.Parallel()
+	for process, want := range map[string]string{"p-0": "p-0", "": unnamed()} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			sessionsAreRecorded(t, process, want)
+		})
+	}
+}
+
+func sessionsAreRecorded(t *testing.T, process, want string) {
+	t.Helper()
 	db := server.Database(t)
-	w, stop := running(t, db)
+	w, stop := run(t, NewWriter(db, WriterOptions{Process: process}))
 	if err := Prepare(t.Context(), db, []string{"things"}); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +203,7 @@ func TestSessionsAreRecordedWhileAWriterRuns(t *testing.T) {
 	if err := db.Collection(sessionsCollection).FindOne(t.Context(), bson.D{}).Decode(&record); err != nil {
 		t.Fatal(err)
 	}
-	if len(record.Sessions) != 1 || record.Process != t.Name() || record.User != "none" {
+	if len(record.Sessions) != 1 || record.Process != want || record.User != "none" {
 		t.Errorf("the record is %+v", record)
 	}
 	stop()

@@ -39,8 +39,9 @@ type WriterOptions struct {
 	Registerer prometheus.Registerer
 	// Tracer makes the spans of group commits; nil makes none.
 	Tracer *tracing.Tracer
-	// Process names this process in the record of its transactions. Dead are the processes that
-	// are certainly dead: the writer ends their transactions at once.
+	// Process names this process in the record of its transactions; default is the name of the
+	// host. Dead are the processes that are certainly dead: the writer ends their transactions at
+	// once.
 	Process string
 	Dead    []string
 	Logger  zerolog.Logger
@@ -69,7 +70,7 @@ type Writer struct {
 // NewWriter makes a writer for that database. It sets the concerns itself.
 func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
 	m := onMongo(db)
-	m.sessions.process, m.sessions.dead, m.sessions.logger = o.Process, o.Dead, o.Logger
+	m.sessions.process, m.sessions.dead, m.sessions.logger = cmp.Or(o.Process, unnamed()), o.Dead, o.Logger
 	w := newWriter(m, o)
 	w.keep = m.sessions.run
 	return w
