@@ -107,7 +107,7 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 func (s *Store) trim(ctx context.Context) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	old, err := mongox.All[Entry](ctx)(s.collection.Find(ctx, bson.D{}, options.Find().
+	old, err := mongox.All[Entry](ctx, s.collection)(s.collection.Find(ctx, bson.D{}, options.Find().
 		SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(s.keep).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}})))
 	if err == nil && len(old) > 0 {
 		_, err = s.collection.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$lte", Value: old[0].ID}}}})
@@ -162,7 +162,7 @@ func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, e
 		// that begin with command.
 		filter = bson.D{{Key: "command", Value: bson.D{{Key: "$gte", Value: command}, {Key: "$lt", Value: command + "\uffff"}}}}
 	}
-	entries, err := mongox.All[Entry](ctx)(s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, keep)))))
+	entries, err := mongox.All[Entry](ctx, s.collection)(s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, keep)))))
 	if err != nil {
 		return nil, fmt.Errorf("read the audit: %w", mongox.Explain(ctx, err))
 	}

@@ -19,7 +19,7 @@ func (r *Reader) CheckIndex(ctx context.Context) (exists bool, err error) {
 
 // index gives the name of the index for ranges.
 func (r *Reader) index(ctx context.Context) (name string, exists bool, err error) {
-	indexes, err := mongox.All[bson.Raw](ctx)(r.events.Indexes().List(ctx))
+	indexes, err := mongox.All[bson.Raw](ctx, r.events)(r.events.Indexes().List(ctx))
 	if err != nil {
 		return "", false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
 	}
@@ -91,7 +91,7 @@ func truthy(v bson.RawValue) bool {
 // CheckUnique reports whether a unique index prevents two events of one aggregate with the
 // same id.
 func (r *Reader) CheckUnique(ctx context.Context) (bool, error) {
-	indexes, err := mongox.All[bson.Raw](ctx)(r.events.Indexes().List(ctx))
+	indexes, err := mongox.All[bson.Raw](ctx, r.events)(r.events.Indexes().List(ctx))
 	if err != nil {
 		return false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
 	}

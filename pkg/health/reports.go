@@ -107,7 +107,7 @@ func (r *Reports) List(ctx context.Context) ([]Report, error) {
 		} `bson:"_id"`
 		Verdict Verdict `bson:"verdict"`
 	}
-	stored, err := mongox.All[storedReport](ctx)(r.collection.Find(ctx, r.filter("$gt", reportAge), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
+	stored, err := mongox.All[storedReport](ctx, r.collection)(r.collection.Find(ctx, r.filter("$gt", reportAge), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
 	if err != nil {
 		return nil, fmt.Errorf("read the health of the processes: %w", mongox.Explain(ctx, err))
 	}

@@ -10,6 +10,7 @@ import (
 // Collection is the part of a [*mongo.Collection] that the stores of the services use. A test
 // can delay and fail its requests ([github.com/penstock-cdc/penstock/pkg/mongox/mongotest.Collection]).
 type Collection interface {
+	Name() string
 	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
 	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
 	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
@@ -22,14 +23,3 @@ type Collection interface {
 }
 
 var _ Collection = (*mongo.Collection)(nil)
-
-// All returns the function that reads all documents of a cursor: All[T](ctx)(c.Find(ctx, …)).
-func All[T any](ctx context.Context) func(*mongo.Cursor, error) ([]T, error) {
-	return func(cursor *mongo.Cursor, err error) ([]T, error) {
-		var all []T
-		if err == nil {
-			err = cursor.All(ctx, &all)
-		}
-		return all, err
-	}
-}

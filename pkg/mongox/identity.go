@@ -65,7 +65,7 @@ func IdentifyCollection(ctx context.Context, collection *mongo.Collection) (Coll
 			UUID bson.RawValue `bson:"uuid"`
 		} `bson:"info"`
 	}
-	found, err := All[listed](ctx)(collection.Database().ListCollections(ctx, bson.D{{Key: "name", Value: collection.Name()}}))
+	found, err := All[listed](ctx, collection)(collection.Database().ListCollections(ctx, bson.D{{Key: "name", Value: collection.Name()}}))
 	if err != nil {
 		return CollectionID{}, fmt.Errorf("list collection %s.%s: %w", collection.Database().Name(), collection.Name(), err)
 	}

@@ -56,6 +56,9 @@ func (s *Server) Collection(c *mongo.Collection) *Collection {
 	return &Collection{server: s, collection: c}
 }
 
+// Name returns the name of the collection.
+func (c *Collection) Name() string { return c.collection.Name() }
+
 // Direct runs do on the collection without the hooks and outside of any bubble. do must use
 // its own context, and no channel or timer of the caller.
 func (c *Collection) Direct(do func(context.Context, *mongo.Collection) error) error {

@@ -46,7 +46,7 @@ func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
 	if c.pipeline != "" {
 		filter = bson.D{{Key: "pipeline", Value: c.pipeline}}
 	}
-	found, err := mongox.All[*Entry](ctx)(c.collection.Find(ctx, filter))
+	found, err := mongox.All[*Entry](ctx, c.collection)(c.collection.Find(ctx, filter))
 	if err != nil {
 		return nil, fmt.Errorf("read the catalog of projections: %w", err)
 	}

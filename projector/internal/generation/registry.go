@@ -221,7 +221,7 @@ func (r *Registry) Abandon(ctx context.Context, dead []string) (ended int, err e
 // Alive returns the registrations of the pipeline that have not expired, by the server's
 // clock.
 func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
-	alive, err := mongox.All[Registration](ctx)(r.collection.Find(ctx, bson.D{
+	alive, err := mongox.All[Registration](ctx, r.collection)(r.collection.Find(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
 		registration.Alive(),
 	}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
@@ -248,7 +248,7 @@ func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registrati
 // grouped returns all registrations of the pipeline, also expired ones, and for each group
 // when its last registration ends.
 func (r *Registry) grouped(ctx context.Context) (all []Registration, ended map[string]time.Time, err error) {
-	all, err = mongox.All[Registration](ctx)(r.collection.Find(ctx, bson.D{{Key: "pipeline", Value: r.own.Pipeline}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
+	all, err = mongox.All[Registration](ctx, r.collection)(r.collection.Find(ctx, bson.D{{Key: "pipeline", Value: r.own.Pipeline}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the groups of pods: %w", err)
 	}

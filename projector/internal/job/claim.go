@@ -39,7 +39,7 @@ func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
 	}
 	var found []Job
 	err := s.request(ctx, func(ctx context.Context) (err error) {
-		found, err = mongox.All[Job](ctx)(s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(q.Limit))))
+		found, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(q.Limit))))
 		return err
 	})
 	if err != nil {
@@ -203,8 +203,8 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (returned int, err e
 	var ranges []planned
 	held := bson.D{{Key: "holder", Value: bson.D{{Key: "$in", Value: dead}}}, leases.Alive()}
 	if err := s.request(ctx, func(ctx context.Context) (err error) {
-		if jobs, err = mongox.All[Job](ctx)(s.jobs.Find(ctx, append(held, bson.E{Key: "state", Value: Planning}))); err == nil {
-			ranges, err = mongox.All[planned](ctx)(s.ranges.Find(ctx, held))
+		if jobs, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, append(held, bson.E{Key: "state", Value: Planning}))); err == nil {
+			ranges, err = mongox.All[planned](ctx, s.ranges)(s.ranges.Find(ctx, held))
 		}
 		return err
 	}); err != nil {

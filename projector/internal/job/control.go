@@ -58,7 +58,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
 	}
 	var found []Job
 	err := s.request(ctx, func(ctx context.Context) (err error) {
-		found, err = mongox.All[Job](ctx)(s.jobs.Find(ctx, filter, options.Find().SetLimit(maxList).
+		found, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, filter, options.Find().SetLimit(maxList).
 			SetSort(bson.D{{Key: "createdAt", Value: -1}, {Key: "_id", Value: 1}})))
 		return err
 	})
@@ -153,7 +153,7 @@ func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, 
 func (s *Store) prune(ctx context.Context, kind Kind, projection string) error {
 	var old []Job
 	err := s.request(ctx, func(ctx context.Context) (err error) {
-		old, err = mongox.All[Job](ctx)(s.jobs.Find(ctx,
+		old, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx,
 			bson.D{
 				{Key: "kind", Value: kind}, {Key: "projection", Value: projection},
 				{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Done, Failed, Cancelled}}}},

@@ -209,7 +209,7 @@ func (s *Store) move(ctx context.Context, id string, and bson.E, update bson.A, 
 func (s *Store) sum(ctx context.Context, j Job) (counts map[string]int64, finished int, reason string, err error) {
 	counts = make(map[string]int64)
 	err = s.request(ctx, func(ctx context.Context) error {
-		ranges, err := mongox.All[Range](ctx)(s.ranges.Find(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}},
+		ranges, err := mongox.All[Range](ctx, s.ranges)(s.ranges.Find(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}},
 			options.Find().SetProjection(bson.D{{Key: "counts", Value: 1}, {Key: "done", Value: 1}, {Key: "reason", Value: 1}}).SetBatchSize(maxRanges)))
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ func (n Numbers) Use(ctx context.Context, projection, collection string, generat
 // projection was the last to be live in the collection, or if nothing is recorded of the
 // collection.
 func (n Numbers) Used(ctx context.Context, projection, collection string) (own, others int64, last bool, err error) {
-	all, err := mongox.All[used](ctx)(n.collection.Find(ctx, bson.D{{Key: "$or", Value: bson.A{
+	all, err := mongox.All[used](ctx, n.collection)(n.collection.Find(ctx, bson.D{{Key: "$or", Value: bson.A{
 		bson.D{{Key: "_id.collection", Value: collection}}, bson.D{{Key: "_id.projection", Value: projection}},
 	}}}))
 	if err != nil {

@@ -183,7 +183,7 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err erro
 	}
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	found, err := mongox.All[abandoned](ctx)(s.collection.Find(ctx, bson.D{{Key: fieldClaimerProcess, Value: bson.D{{Key: "$in", Value: dead}}}}))
+	found, err := mongox.All[abandoned](ctx, s.collection)(s.collection.Find(ctx, bson.D{{Key: fieldClaimerProcess, Value: bson.D{{Key: "$in", Value: dead}}}}))
 	if err != nil {
 		return 0, fmt.Errorf("find the claims of dead processes: %w", mongox.Explain(ctx, err))
 	}

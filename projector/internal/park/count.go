@@ -65,7 +65,7 @@ func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
 		Group `bson:"_id"`
 		Count int64 `bson:"count"`
 	}
-	groups, err := mongox.All[counted](ctx)(s.collection.Aggregate(ctx, bson.A{
+	groups, err := mongox.All[counted](ctx, s.collection)(s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$group", Value: bson.D{
 			{Key: "_id", Value: bson.D{
 				{Key: "projection", Value: "$_id.projection"}, {Key: "generation", Value: "$_id.generation"}, {Key: "reason", Value: "$reason"},

@@ -138,7 +138,7 @@ func (s *Store) Example(ctx context.Context, projection, reason string) (Listed,
 func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBuilder) ([]Listed, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
-	markers, err := mongox.All[listed](ctx)(s.collection.Find(ctx, query, o))
+	markers, err := mongox.All[listed](ctx, s.collection)(s.collection.Find(ctx, query, o))
 	if err != nil {
 		return nil, fmt.Errorf("list parked aggregates: %w", mongox.Explain(ctx, err))
 	}
@@ -156,7 +156,7 @@ func (s *Store) Matching(ctx context.Context, f Filter) (int64, error) {
 	type counted struct {
 		Count int64 `bson:"count"`
 	}
-	counts, err := mongox.All[counted](ctx)(s.collection.Aggregate(ctx, bson.A{
+	counts, err := mongox.All[counted](ctx, s.collection)(s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: f.query()}},
 		bson.D{{Key: "$count", Value: "count"}},
 	}))

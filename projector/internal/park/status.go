@@ -34,7 +34,7 @@ func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, err
 			Reason  string     `bson:"reason"`
 			RetryAt *time.Time `bson:"retryAt"`
 		}
-		markers, err := mongox.All[marker](ctx)(s.collection.Find(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
+		markers, err := mongox.All[marker](ctx, s.collection)(s.collection.Find(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
 			options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}, {Key: fieldReason, Value: 1}})))
 		if err != nil {
 			return nil, fmt.Errorf("look up parked aggregates: %w", err)

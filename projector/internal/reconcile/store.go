@@ -167,7 +167,7 @@ type record struct {
 func (s *Store) Read(ctx context.Context) ([]Record, error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	stored, err := mongox.All[record](ctx)(s.collection.Aggregate(ctx, bson.A{
+	stored, err := mongox.All[record](ctx, s.collection)(s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: bson.D{{Key: "_id.pipeline", Value: s.pipeline}, {Key: "_id.projection", Value: bson.D{{Key: "$exists", Value: true}}}}}},
 		bson.D{{Key: "$addFields", Value: bson.D{{Key: "due", Value: bson.D{{Key: "$lte", Value: bson.A{"$dueAt", mongox.Now}}}}}}},
 	}))

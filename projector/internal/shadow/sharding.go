@@ -101,7 +101,8 @@ func (s *Store) sharding(ctx context.Context, collection string) (*sharding, err
 
 // zones reads the zones of a collection.
 func (s *Store) zones(ctx context.Context, collection string) ([]zone, error) {
-	zones, err := mongox.All[zone](ctx)(s.db.Client().Database("config").Collection("tags").Find(ctx, bson.D{{Key: "ns", Value: s.namespace(collection)}}))
+	tags := s.db.Client().Database("config").Collection("tags")
+	zones, err := mongox.All[zone](ctx, tags)(tags.Find(ctx, bson.D{{Key: "ns", Value: s.namespace(collection)}}))
 	if err != nil {
 		return nil, fmt.Errorf("read the zones of collection %s: %w; give the user the role clusterMonitor", collection, err)
 	}

@@ -159,7 +159,8 @@ func (s *Store) copyIndexes(ctx context.Context, shadow, like string) error {
 // indexes returns the specifications of a collection's indexes, without the ones that each
 // collection has.
 func (s *Store) indexes(ctx context.Context, collection string) ([]bson.M, error) {
-	found, err := mongox.All[bson.M](ctx)(s.db.Collection(collection).Indexes().List(ctx))
+	of := s.db.Collection(collection)
+	found, err := mongox.All[bson.M](ctx, of)(of.Indexes().List(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("list the indexes of collection %s: %w", collection, err)
 	}
