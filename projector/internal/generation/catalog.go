@@ -40,7 +40,9 @@ type Catalog struct {
 // pipelines.
 func NewCatalog(c mongox.Collection, pipeline string) *Catalog { return &Catalog{c, pipeline} }
 
-// List returns all entries of the pipeline, by name.
+// List returns all entries of the pipeline, by name. It fails if one of them cannot be read,
+// because no decision is safe on a part of the catalog; the entries that it returns with a
+// [mongox.UnreadableError] are the others.
 func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
 	filter := bson.D{}
 	if c.pipeline != "" {
@@ -48,13 +50,13 @@ func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
 	}
 	found, err := mongox.All[*Entry](ctx, c.collection)(c.collection.Find(ctx, filter))
 	if err != nil {
-		return nil, fmt.Errorf("read the catalog of projections: %w", err)
+		err = fmt.Errorf("read the catalog of projections: %w", err)
 	}
 	entries := make(map[string]*Entry, len(found))
 	for _, e := range found {
 		entries[e.Name] = e
 	}
-	return entries, nil
+	return entries, err
 }
 
 // Adopt moves the named entries from other pipelines to this one. Only the owner of the

@@ -3,6 +3,7 @@ package generation_test
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,21 @@ func TestPipelinesDoNotSeeEachOther(t *testing.T) {
 	}
 	if read(t, two) == nil || read(t, one) != nil {
 		t.Error("the entry users is not in the adopting pipeline, or still in the other one")
+	}
+}
+
+func TestUnreadableEntryIsNamed(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	if _, err := db.Collection(generation.CatalogName).InsertOne(t.Context(), bson.D{{Key: "_id", Value: "other"}, {Key: "pipeline", Value: "q"}, {Key: "revision", Value: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "p").List(t.Context()); err != nil {
+		t.Errorf("another pipeline: %v", err)
+	}
+	_, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "q").List(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `_id "other" of collection projections cannot be read`) {
+		t.Errorf("its pipeline: %v", err)
 	}
 }
 

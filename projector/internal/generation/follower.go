@@ -79,8 +79,10 @@ type FollowerOptions struct {
 type Follower struct {
 	FollowerOptions
 	metrics *metrics
-	// unfollowed and unrenewed limit the lines about retries.
-	unfollowed, unrenewed obs.Repeats
+	// unfollowed, unrenewed and undecided limit the lines about retries.
+	unfollowed, unrenewed, undecided obs.Repeats
+	// omitted reports the registrations that are not cleaned up.
+	omitted mongox.Omissions
 
 	// set are the targets of the engine; known is set once they were set. paused holds
 	// the tokens of paused projections.
@@ -118,7 +120,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	if err := f.Registry.Register(ctx); err != nil {
 		return err
 	}
-	if err := f.Registry.Clean(ctx); err != nil {
+	if err := f.omitted.Report(f.Registry.Clean(ctx), f.Logger); err != nil {
 		return err
 	}
 	var names []string
@@ -303,12 +305,24 @@ func (f *Follower) tell(ctx context.Context) error {
 	return f.Registry.Register(ctx)
 }
 
+// waits returns nil if err says that a registration of the pipeline cannot be read, and err
+// otherwise. A running pod may have that registration, and what it declares is unknown. So
+// this pod serves what the catalog says, and does not change the catalog until the record is
+// corrected, is deleted or expires. [Registry.Alive] prevents promotions meanwhile.
+func (f *Follower) waits(err error, what string) error {
+	if !errors.As(err, new(*mongox.UnreadableError)) {
+		return err
+	}
+	f.undecided.Warn(&f.Logger).Err(err).Msg(what)
+	return nil
+}
+
 // decide compares the declarations of this pod and of the others with the catalog, and
 // stores the changes that follow.
 func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first bool) (map[string]*Entry, error) {
 	alive, err := f.Registry.Alive(ctx)
 	if err != nil {
-		return nil, err
+		return entries, f.waits(err, "catalog of projections not changed until the registration can be read")
 	}
 	view := View{Pipeline: f.Pipeline, Entries: entries, Declares: f.Declares, Alive: alive, Found: map[string]Found{}}
 	for _, d := range f.Declares {
@@ -401,7 +415,7 @@ func (f *Follower) retire(ctx context.Context, entries map[string]*Entry, alive 
 	if len(undeclared) > 0 {
 		away, err := f.Registry.Away(ctx, alive)
 		if err != nil {
-			return err
+			return f.waits(err, "no projection is retired until the registration can be read")
 		}
 		undeclared = Undeclared(entries, slices.Concat(alive, away))
 	}

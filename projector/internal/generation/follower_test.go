@@ -347,6 +347,61 @@ func TestProjectionOfAnAbsentGroupIsNotRetired(t *testing.T) {
 	})
 }
 
+// unreadable stores a registration whose field has another type, until a time, and returns its
+// filter.
+func (s *shared) unreadable(until any) bson.D {
+	of := bson.D{{Key: "_id", Value: "mine"}}
+	server.Collection(s.pods).Set(s.t, of, bson.D{{Key: "pipeline", Value: pipeline}, {Key: "declares", Value: "x"}, {Key: "until", Value: until}})
+	return of
+}
+
+// A running pod may have a registration that cannot be read. While it may run, pods start and
+// follow the catalog, and none changes the catalog.
+func TestUnreadableRegistrationOfARunningPodDelaysChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(t)
+		s.unreadable(time.Now().Add(generation.Lease))
+		m, f := s.newMember(t, "one", "a", false, nil)
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Alive(t.Context()); err == nil || !strings.Contains(err.Error(), `_id "mine" of collection projectors cannot be read`) {
+			t.Errorf("promotions could go on: %v", err)
+		}
+		if s.entry("users") != nil {
+			t.Error("the catalog was changed")
+		}
+		<-time.After(generation.Lease)
+		if err := f.Start(t.Context()); err != nil || s.entry("users") == nil {
+			t.Errorf("the catalog was not changed after the registration had expired: %v", err)
+		}
+	})
+}
+
+// The last registration of a group decides what is retired, so none is retired while an
+// expired registration cannot be read.
+func TestUnreadableExpiredRegistrationDelaysRetirement(t *testing.T) {
+	t.Parallel()
+	follow(t, func(s *shared, _ *member) {
+		of := s.unreadable("never")
+		_, late := s.newMember(t, "two", "a", false, nil)
+		if err := late.Start(t.Context()); err != nil {
+			t.Errorf("a pod could not start: %v", err)
+		}
+		s.put(generation.Create(pipeline, generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
+		<-time.After(2 * generation.Lease)
+		if s.entry("old").RetiredAt != nil {
+			t.Error("retired although an unknown group may declare it")
+		}
+		server.Collection(s.pods).Remove(t, of)
+		<-time.After(2 * generation.Lease)
+		if s.entry("old").RetiredAt == nil {
+			t.Error("not retired after the registration was deleted")
+		}
+	})
+}
+
 func TestChangedProjectionIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)

@@ -219,7 +219,8 @@ func (r *Registry) Abandon(ctx context.Context, dead []string) (ended int, err e
 }
 
 // Alive returns the registrations of the pipeline that have not expired, by the server's
-// clock.
+// clock. It fails if one of them cannot be read, because a running pod may have it: what
+// depends on all pods, such as a promotion, must wait.
 func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 	alive, err := mongox.All[Registration](ctx, r.collection)(r.collection.Find(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
@@ -233,7 +234,8 @@ func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 
 // Away returns the last registrations of the groups of the pipeline that have no alive pod:
 // of the pods that were registered during the last [Lease] of their group. An older pod
-// may have started after a newer one, but it counts only if it ran to the end.
+// may have started after a newer one, but it counts only if it ran to the end. Like
+// [Registry.Alive], it fails if a registration cannot be read.
 func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registration, error) {
 	all, ended, err := r.grouped(ctx)
 	if err != nil {
@@ -246,11 +248,12 @@ func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registrati
 }
 
 // grouped returns all registrations of the pipeline, also expired ones, and for each group
-// when its last registration ends.
+// when its last registration ends. If some cannot be read, it returns those of the others
+// with a [mongox.UnreadableError].
 func (r *Registry) grouped(ctx context.Context) (all []Registration, ended map[string]time.Time, err error) {
 	all, err = mongox.All[Registration](ctx, r.collection)(r.collection.Find(ctx, bson.D{{Key: "pipeline", Value: r.own.Pipeline}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the groups of pods: %w", err)
+		err = fmt.Errorf("read the groups of pods: %w", err)
 	}
 	ended = map[string]time.Time{}
 	for _, pod := range all {
@@ -258,15 +261,16 @@ func (r *Registry) grouped(ctx context.Context) (all []Registration, ended map[s
 			ended[pod.Group] = pod.Until
 		}
 	}
-	return all, ended, nil
+	return all, ended, err
 }
 
 // Clean removes registrations that expired more than an hour ago, except the last ones of
-// each group.
+// each group. It leaves alone those that cannot be read, and returns a
+// [mongox.UnreadableError] then.
 func (r *Registry) Clean(ctx context.Context) error {
-	all, ended, err := r.grouped(ctx)
-	if err != nil {
-		return err
+	all, ended, unread := r.grouped(ctx)
+	if unread != nil && !errors.As(unread, new(*mongox.UnreadableError)) {
+		return unread
 	}
 	old := bson.A{}
 	for _, pod := range all {
@@ -274,12 +278,12 @@ func (r *Registry) Clean(ctx context.Context) error {
 			old = append(old, pod.Pod)
 		}
 	}
-	_, err = r.collection.DeleteMany(ctx, bson.D{
+	_, err := r.collection.DeleteMany(ctx, bson.D{
 		{Key: "_id", Value: bson.D{{Key: "$in", Value: old}}},
 		{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{bson.D{{Key: "$add", Value: bson.A{"$until", forget.Milliseconds()}}}, mongox.Now}}}},
 	})
 	if err != nil {
 		return fmt.Errorf("remove expired registrations: %w", err)
 	}
-	return nil
+	return unread
 }
