@@ -27,7 +27,8 @@ type Query struct {
 	Limit int
 }
 
-// Active returns jobs that can be worked on, in the order of their ids.
+// Active returns jobs that can be worked on, in the order of their ids. It leaves out jobs that
+// cannot be read, whose ids the log has: they must not stop the work on the others.
 func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
 	filter := bson.D{
 		{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Planning, Running}}}},
@@ -37,15 +38,25 @@ func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
 	if q.Only != "" {
 		filter = append(filter, bson.E{Key: "$and", Value: bson.A{bson.D{{Key: "_id", Value: q.Only}}}})
 	}
-	var found []Job
-	err := s.request(ctx, func(ctx context.Context) (err error) {
-		found, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(q.Limit))))
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list active jobs: %w", err)
+	// Fewer jobs than the limit mean that there are no more, so others replace those left out.
+	for limit := q.Limit; ; {
+		var found []Job
+		err := s.request(ctx, func(ctx context.Context) (err error) {
+			found, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit))))
+			return err
+		})
+		omitted := 0
+		if unreadable := (*mongox.UnreadableError)(nil); errors.As(err, &unreadable) {
+			omitted = len(unreadable.Records)
+		}
+		if err := s.omitted.Report(err, s.options.Logger); err != nil {
+			return nil, fmt.Errorf("list active jobs: %w", err)
+		}
+		if len(found)+omitted < limit || len(found) >= q.Limit {
+			return found[:min(len(found), q.Limit)], nil
+		}
+		limit = q.Limit + omitted
 	}
-	return found, nil
 }
 
 // leases are the fields of the leases on ranges, and on jobs that are to be planned.
@@ -193,7 +204,7 @@ var errDied = errors.New("the process that worked on it has died")
 
 // Abandon gives back the claims of dead processes, and returns how many there were. As after an
 // error of a worker, each attempt in a row waits longer: a range that ends its process again
-// and again leaves it time for other work.
+// and again leaves it time for other work. A claim that cannot be read expires.
 func (s *Store) Abandon(ctx context.Context, dead []string) (returned int, err error) {
 	type planned struct {
 		Range `bson:",inline"`
@@ -203,10 +214,12 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (returned int, err e
 	var ranges []planned
 	held := bson.D{{Key: "holder", Value: bson.D{{Key: "$in", Value: dead}}}, leases.Alive()}
 	if err := s.request(ctx, func(ctx context.Context) (err error) {
-		if jobs, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, append(held, bson.E{Key: "state", Value: Planning}))); err == nil {
-			ranges, err = mongox.All[planned](ctx, s.ranges)(s.ranges.Find(ctx, held))
+		jobs, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, append(held, bson.E{Key: "state", Value: Planning})))
+		if err = s.omitted.Report(err, s.options.Logger); err != nil {
+			return err
 		}
-		return err
+		ranges, err = mongox.All[planned](ctx, s.ranges)(s.ranges.Find(ctx, held))
+		return s.omitted.Report(err, s.options.Logger)
 	}); err != nil {
 		return 0, fmt.Errorf("find the claims of dead processes: %w", err)
 	}

@@ -44,8 +44,15 @@ type Filter struct {
 const maxList = 1000
 
 // List returns at most 1,000 jobs, the newest first. For jobs that have not ended, the
-// counts are computed as by [Store.Get].
+// counts are computed as by [Store.Get]. List leaves out jobs that cannot be read, whose ids
+// the log has.
 func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
+	found, err := s.list(ctx, f)
+	return found, s.omitted.Report(err, s.options.Logger)
+}
+
+// list is List with a [mongox.UnreadableError] if jobs cannot be read.
+func (s *Store) list(ctx context.Context, f Filter) ([]Job, error) {
 	filter := bson.D{}
 	if len(f.Kinds) > 0 {
 		filter = append(filter, bson.E{Key: "kind", Value: bson.D{{Key: "$in", Value: f.Kinds}}})
@@ -62,8 +69,9 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
 			SetSort(bson.D{{Key: "createdAt", Value: -1}, {Key: "_id", Value: 1}})))
 		return err
 	})
+	unread := err
 	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
+		unread = fmt.Errorf("list jobs: %w", err)
 	}
 	for i := range found {
 		if found[i].State.Ended() {
@@ -77,7 +85,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
 			found[i] = current
 		}
 	}
-	return found, nil
+	return found, unread
 }
 
 // Pause stops the work on a job until it is resumed. Running work stops at its next save or
@@ -129,7 +137,7 @@ func (s *Store) moved(what string, wanted ...State) func(Job, error) (Job, error
 // Supersede cancels every job of the kinds for a projection that has not ended, except for
 // the one whose id is keep, and returns how many it cancelled.
 func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, keep, reason string) (int, error) {
-	jobs, err := s.List(ctx, Filter{Kinds: kinds, Projections: []string{projection}, States: []State{Planning, Running, Paused}})
+	jobs, err := s.list(ctx, Filter{Kinds: kinds, Projections: []string{projection}, States: []State{Planning, Running, Paused}})
 	if err != nil {
 		return 0, err
 	}

@@ -56,6 +56,8 @@ type Store struct {
 	metrics      *metrics
 	// uncounted limits the lines about retries.
 	uncounted obs.Repeats
+	// omitted reports the records that cannot be read.
+	omitted mongox.Omissions
 }
 
 // collections returns the collections of the jobs and of their ranges in the state database.

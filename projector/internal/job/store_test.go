@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -131,6 +132,41 @@ func TestResumedJobWithoutItsRangesIsPlannedAgain(t *testing.T) {
 	}
 	if j := s.get(t, "verify"); j.State != job.Done || j.RangesDone != 1 {
 		t.Errorf("the job is %s with %d ranges, want it done with one", j.State, j.RangesDone)
+	}
+}
+
+// A job that cannot be read is left out, so that the work on the others goes on.
+func TestUnreadableJobIsLeftOut(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	s := newStore(t, job.Options{Logger: zerolog.New(&log)})
+	for _, id := range []string{"other-1", "other-2"} {
+		if _, err := s.db.Collection(job.CollectionName).InsertOne(t.Context(), bson.D{
+			{Key: "_id", Value: id}, {Key: "kind", Value: job.Build}, {Key: "projection", Value: "users"}, {Key: "state", Value: job.Planning}, {Key: "generation", Value: "x"},
+			{Key: "holder", Value: "dead"}, {Key: "leaseUntil", Value: time.Now().Add(time.Hour)},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := s.planned(t, job.Job{ID: "own", Kind: job.Build, Projection: "users"}, 1)
+	// A page of one job must not end before the readable job.
+	for range 2 {
+		if active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds(), Limit: 1}); err != nil || len(active) != 1 || active[0].ID != j.ID {
+			t.Errorf("active are %v, %v", active, err)
+		}
+	}
+	if lines := strings.Count(log.String(), "other-1"); lines != 1 {
+		t.Errorf("%d lines name the record, want 1: %s", lines, log.String())
+	}
+	if listed, err := s.List(t.Context(), job.Filter{}); err != nil || len(listed) != 1 || listed[0].ID != j.ID {
+		t.Errorf("listed are %v, %v", listed, err)
+	}
+	if n, err := s.Abandon(t.Context(), []string{"dead"}); n != 0 || err != nil {
+		t.Errorf("%d claims of a dead process ended: %v", n, err)
+	}
+	// A process of another version may work on the job.
+	if _, err := s.Supersede(t.Context(), "users", []job.Kind{job.Build}, "own", "test"); err == nil || !strings.Contains(err.Error(), `_id "other-1" (and 1 more) of collection jobs cannot be read`) {
+		t.Errorf("superseded although a job cannot be read: %v", err)
 	}
 }
 
