@@ -174,7 +174,7 @@ func (s *Store) Return(ctx context.Context, c model.Claimed, delay time.Duration
 //
 // The marker is due soon, and later after each further death in a row: an aggregate whose
 // replay ends its process again and again leaves it time for other work. It is due no later
-// than if the claim had expired.
+// than if the claim had expired. A claim that cannot be read expires.
 func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err error) {
 	type abandoned struct {
 		ID      key     `bson:"_id"`
@@ -184,7 +184,7 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err erro
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	found, err := mongox.All[abandoned](ctx, s.collection)(s.collection.Find(ctx, bson.D{{Key: fieldClaimerProcess, Value: bson.D{{Key: "$in", Value: dead}}}}))
-	if err != nil {
+	if err := s.omitted.Report(err, s.options.Logger); err != nil {
 		return 0, fmt.Errorf("find the claims of dead processes: %w", mongox.Explain(ctx, err))
 	}
 	for _, m := range found {

@@ -59,7 +59,8 @@ func Kinds[T any](counts map[Group]int64, projections map[string]T) []Kind {
 	return kinds
 }
 
-// Count returns the number of parked aggregates by group.
+// Count returns the number of parked aggregates by group. It leaves out groups that cannot be
+// read, because a marker has a field of another type. The log has them.
 func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
 	type counted struct {
 		Group `bson:"_id"`
@@ -74,7 +75,7 @@ func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
 			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
 		}}},
 	}))
-	if err != nil {
+	if err := s.omitted.Report(err, s.options.Logger); err != nil {
 		return nil, fmt.Errorf("count parked aggregates: %w", err)
 	}
 	counts := make(map[Group]int64, len(groups))

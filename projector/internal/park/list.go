@@ -119,7 +119,7 @@ func (m *listed) listed() Listed {
 }
 
 // List returns at most limit markers that the filter selects, in the order in which they
-// were parked.
+// were parked. It leaves out markers that cannot be read, whose ids the log has.
 func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
 	return s.list(ctx, f.query(), options.Find().SetSort(bson.D{{Key: fieldParkedAt, Value: 1}, {Key: fieldID, Value: 1}}).SetLimit(int64(limit)))
 }
@@ -139,7 +139,7 @@ func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBu
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
 	markers, err := mongox.All[listed](ctx, s.collection)(s.collection.Find(ctx, query, o))
-	if err != nil {
+	if err := s.omitted.Report(err, s.options.Logger); err != nil {
 		return nil, fmt.Errorf("list parked aggregates: %w", mongox.Explain(ctx, err))
 	}
 	found := make([]Listed, len(markers))

@@ -111,6 +111,8 @@ type Store struct {
 	discarded  *prometheus.GaugeVec
 	// changed makes Run count soon.
 	changed chan struct{}
+	// omitted reports the markers that cannot be read.
+	omitted mongox.Omissions
 
 	mu     sync.Mutex
 	served []Served

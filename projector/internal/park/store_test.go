@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
@@ -267,4 +268,28 @@ func TestCounts(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestUnreadableMarkersAreLeftOut(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	c := newCollection(t)
+	s := park.NewStore(c, park.Options{Logger: zerolog.New(&log)})
+	parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", EventID: 3, Head: 5})
+	c.Set(t, bson.D{{Key: "_id", Value: bson.D{{Key: "projection", Value: "zzz"}, {Key: "aggregateId", Value: 7}}}}, bson.D{{Key: "reason", Value: "missing"}, {Key: "eventId", Value: 1}})
+	c.Set(t, of(model.Unit{Projection: "zzz", AggregateID: "8"}), bson.D{{Key: "reason", Value: 7}, {Key: "eventId", Value: 1}, {Key: "claimer", Value: bson.D{{Key: "process", Value: "dead"}, {Key: "claim", Value: "x"}}}})
+	if listed, err := s.List(t.Context(), park.Filter{}, 10); err != nil || len(listed) != 1 || listed[0].AggregateID != "7" {
+		t.Errorf("listed are %v, %v", listed, err)
+	}
+	for _, named := range []string{`{\"projection\": \"zzz\",\"aggregateId\": {\"$numberInt\":\"7\"}} of collection parked`, `\"aggregateId\": \"8\"} of collection parked`} {
+		if !strings.Contains(log.String(), named) {
+			t.Errorf("the log does not name %s: %s", named, log.String())
+		}
+	}
+	if counts, err := s.Count(t.Context()); err != nil || counts[park.Group{Projection: "users", Reason: "expression"}] != 1 {
+		t.Errorf("the counts are %v, %v", counts, err)
+	}
+	if n, err := s.Abandon(t.Context(), []string{"dead"}); n != 0 || err != nil {
+		t.Errorf("%d claims of a dead process ended: %v", n, err)
+	}
 }
