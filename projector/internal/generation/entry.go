@@ -232,6 +232,9 @@ type Entry struct {
 	Garbage     []Garbage   `bson:"garbage,omitempty"`
 	History     []Record    `bson:"history,omitempty"`
 	Coordinator Coordinator `bson:"coordinator,omitempty"`
+	// Unreadable is set by commands if the record cannot be read and belongs to another event
+	// store. Then the entry has only Name and Pipeline.
+	Unreadable error `bson:"-"`
 }
 
 // Wanted returns the hash of the building definition, or else of the live one; empty for
@@ -274,9 +277,11 @@ func (e *Entry) HasGivenUp(hash string) bool {
 }
 
 // Status returns the state of the projection in words: live, the state of its build, retired,
-// dropped, or without data.
+// dropped, without data, or unreadable.
 func (e *Entry) Status() string {
 	switch {
+	case e.Unreadable != nil:
+		return "unreadable"
 	case e.RetiredAt != nil && e.Dropped():
 		return "dropped"
 	case e.RetiredAt != nil:

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/audit"
@@ -21,6 +22,8 @@ type stored struct {
 	catalog     *generation.Catalog
 	parked      *park.Store
 	jobs        *job.Store
+	// omitted reports the entries of the catalog that cannot be read.
+	omitted mongox.Omissions
 }
 
 // connect opens the databases and checks that MongoDB answers. Unlike the service it fails at
@@ -52,8 +55,32 @@ func (s *stored) change(ctx context.Context, c cli.Change, what string, do func(
 	return audit.NewStore(audit.In(s.State)).Confirmed(ctx, change, do)
 }
 
-// entries reads the catalog.
+// entries reads the catalog. Of an entry that cannot be read and that belongs to another event
+// store, it returns the name and the pipeline, so that its parked aggregates are left alone. It
+// fails if an entry of the configured event store cannot be read.
 func (s *stored) entries(ctx context.Context) (map[string]*generation.Entry, error) {
+	found, err := s.allEntries(ctx)
+	var unreadable *mongox.UnreadableError
+	if !errors.As(err, &unreadable) {
+		return found, err
+	}
+	for _, record := range unreadable.Records {
+		pipeline, ok := record.Lookup("pipeline").StringValueOK()
+		if !ok || s.environment.Config.Pipeline().SameEvents(pipeline) {
+			return nil, err
+		}
+		name, ok := record.Lookup("_id").StringValueOK()
+		if !ok {
+			name = record.Lookup("_id").String()
+		}
+		found[name] = &generation.Entry{Name: name, Pipeline: pipeline, Unreadable: err}
+	}
+	return found, s.omitted.Report(err, s.environment.Logger)
+}
+
+// allEntries reads the catalog. It fails if an entry cannot be read, also one of another event
+// store.
+func (s *stored) allEntries(ctx context.Context) (map[string]*generation.Entry, error) {
 	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 	defer cancel()
 	found, err := s.catalog.List(ctx)

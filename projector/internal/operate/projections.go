@@ -205,7 +205,7 @@ func (n projectionName) entry(ctx context.Context, s *stored) (*generation.Entry
 		return nil, err
 	}
 	if e := found[n.Name]; e != nil {
-		return e, nil
+		return e, e.Unreadable
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("there is no projection %q: the catalog in database %s (PENSTOCK_STATE_DATABASE) is empty", n.Name, s.State.Name())

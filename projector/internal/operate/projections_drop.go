@@ -29,7 +29,8 @@ func (c *projectionsDropCommand) Validate() error {
 }
 
 func (c *projectionsDropCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	found, err := s.entries(ctx)
+	// An entry that cannot be read may use the collections.
+	found, err := s.allEntries(ctx)
 	if err != nil {
 		return err
 	}
