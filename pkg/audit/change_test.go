@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
@@ -53,5 +55,19 @@ func TestEmptyListingPrintsThatThereAreNoChanges(t *testing.T) {
 		if err := (&Listing{Limit: limit}).Validate(); (err == nil) != valid {
 			t.Errorf("limit %d: %v", limit, err)
 		}
+	}
+}
+
+func TestUnreadableEntryIsLeftOutOfTheListing(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	c, s := newStore(t)
+	c.Set(t, bson.D{{Key: "_id", Value: "mine"}}, bson.D{{Key: "who", Value: 7}})
+	if _, err := s.Begin(t.Context(), retry); err != nil {
+		t.Fatal(err)
+	}
+	listing := Listing{Limit: 10}
+	if err := listing.Print(t.Context(), s, &stdout, &stderr); err != nil || !strings.Contains(stdout.String(), retry.Who) || !strings.Contains(stderr.String(), `_id "mine" of collection audit cannot be read`) {
+		t.Errorf("%v, %q, %q", err, &stdout, &stderr)
 	}
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Listing are the flags of a command that lists the audit. Embed it.
@@ -27,10 +29,13 @@ func (l *Listing) Validate() error {
 }
 
 // Print prints the chosen entries on stdout, the newest first. If there are none, it says
-// so on stderr.
+// so on stderr. It leaves out entries that cannot be read, and names one on stderr.
 func (l *Listing) Print(ctx context.Context, s *Store, stdout, stderr io.Writer) error {
 	entries, err := s.List(ctx, l.Command, l.Limit)
-	if err != nil {
+	switch {
+	case errors.As(err, new(*mongox.UnreadableError)):
+		fmt.Fprintf(stderr, "left out: %v\n", err)
+	case err != nil:
 		return err
 	}
 	if len(entries) == 0 {

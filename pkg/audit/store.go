@@ -152,7 +152,8 @@ func (s *Store) Do(ctx context.Context, e Entry, change func(ctx context.Context
 }
 
 // List returns the last entries of commands that begin with command, the newest first. An
-// empty command means all. limit is at most 10,000.
+// empty command means all. limit is at most 10,000. If entries cannot be read, List returns
+// the others with a [mongox.UnreadableError].
 func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -164,9 +165,9 @@ func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, e
 	}
 	entries, err := mongox.All[Entry](ctx, s.collection)(s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, keep)))))
 	if err != nil {
-		return nil, fmt.Errorf("read the audit: %w", mongox.Explain(ctx, err))
+		err = fmt.Errorf("read the audit: %w", mongox.Explain(ctx, err))
 	}
-	return entries, nil
+	return entries, err
 }
 
 // clip cuts a text to the size that an entry may have.
