@@ -54,6 +54,8 @@ type Publisher struct {
 	terms termLog
 	// state is the database of the state, once it is open.
 	state atomic.Pointer[mongo.Database]
+	// omitted reports the records of the quarantine that the status page leaves out.
+	omitted mongox.Omissions
 	// started says that the checks at the start have finished.
 	started atomic.Bool
 	// tracer is set by Run; nil if tracing is off.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
@@ -40,17 +41,20 @@ func (f quarantineFilter) Validate() error {
 	}.Validate()
 }
 
-func (f quarantineFilter) list(ctx context.Context, records *quarantine.Records, whole bool) ([]quarantine.Record, error) {
+// list returns the records that the flags choose. It leaves out records that cannot be read,
+// which the log names.
+func (f quarantineFilter) list(ctx context.Context, e *environment, records *quarantine.Records) ([]quarantine.Record, error) {
 	filter := quarantine.Filter{Reason: event.Reason(f.Reason), AggregateID: f.Aggregate, Document: f.Document}
 	if f.OlderThan > 0 {
 		filter.Before = time.Now().Add(-f.OlderThan)
 	}
-	return records.List(ctx, filter, whole, f.Limit)
+	found, err := records.List(ctx, filter, false, f.Limit)
+	return found, new(mongox.Omissions).Report(err, e.options.Logger)
 }
 
 // choose is list for a command that changes the records. It fails if there are none.
-func (f quarantineFilter) choose(ctx context.Context, records *quarantine.Records) ([]quarantine.Record, error) {
-	found, err := f.list(ctx, records, false)
+func (f quarantineFilter) choose(ctx context.Context, e *environment, records *quarantine.Records) ([]quarantine.Record, error) {
+	found, err := f.list(ctx, e, records)
 	if err == nil && len(found) == 0 {
 		err = errors.New("no event in the quarantine matches: see \"publisher quarantine list\"")
 	}
@@ -100,7 +104,7 @@ func (*quarantineListCommand) validate(c *config.Config) error { return c.MongoD
 
 func (c *quarantineListCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
-	found, err := c.list(ctx, records, false)
+	found, err := c.list(ctx, e, records)
 	if err != nil {
 		return err
 	}
@@ -140,7 +144,7 @@ func (*quarantineShowCommand) validate(c *config.Config) error { return c.MongoD
 func (c *quarantineShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
 	found, err := records.List(ctx, quarantine.Filter{Document: c.Document}, true, 1)
-	if err != nil {
+	if err := new(mongox.Omissions).Report(err, e.options.Logger); err != nil {
 		return err
 	}
 	if len(found) == 0 {
@@ -174,7 +178,7 @@ func (*quarantineDiscardCommand) validate(c *config.Config) error { return c.Mon
 
 func (c *quarantineDiscardCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
-	found, err := c.choose(ctx, records)
+	found, err := c.choose(ctx, e, records)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ type republished struct {
 
 func (c *quarantineRepublishCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
-	found, err := c.choose(ctx, records)
+	found, err := c.choose(ctx, e, records)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (p *Publisher) quarantinedRows(ctx context.Context) ([]statuspage.Row, erro
 		return nil, errors.New("this process has not connected to MongoDB yet")
 	}
 	records, err := quarantine.NewRecords(state, p.config.Stream.Name).List(ctx, quarantine.Filter{}, false, shownQuarantined)
-	if err != nil {
+	if err := p.omitted.Report(err, p.logger); err != nil {
 		return nil, err
 	}
 	counts := map[event.Reason]int{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -91,7 +92,8 @@ func (r *Records) Refused(ctx context.Context, since time.Time, limit int64) (in
 }
 
 // List returns the records that f chooses, in the order in which they were first seen, and
-// at most limit (up to [MaxRecords]) of them. It omits their events unless whole is true.
+// at most limit (up to [MaxRecords]) of them. It omits their events unless whole is true. If
+// records cannot be read, it returns the others with a [mongox.UnreadableError].
 func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]Record, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
@@ -115,10 +117,12 @@ func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]
 	}
 	defer func() { _ = cursor.Close(ctx) }()
 	var records []Record
+	unreadable := &mongox.UnreadableError{Collection: CollectionName}
 	for len(records) < min(limit, MaxRecords) && cursor.Next(ctx) {
 		var s stored
 		if err := cursor.Decode(&s); err != nil {
-			return nil, fmt.Errorf("decode a record of the quarantine: %w", err)
+			unreadable.Add(slices.Clone(cursor.Current), err)
+			continue
 		}
 		if f.Document != "" && DocumentText(s.ID.Document) != f.Document {
 			continue
@@ -129,7 +133,7 @@ func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]
 	if err := cursor.Err(); err != nil {
 		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
 	}
-	return records, nil
+	return records, unreadable.OrNil()
 }
 
 // Known reports which of the documents with these _ids have a record.

@@ -1,6 +1,7 @@
 package quarantine_test
 
 import (
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -24,5 +25,22 @@ func TestDocumentTextHasTheFormOfTheCommandLine(t *testing.T) {
 		if got := quarantine.DocumentText(bsontest.Value(v)); got != want {
 			t.Errorf("%v is %q, want %q", v, got, want)
 		}
+	}
+}
+
+func TestUnreadableRecordIsNamedBesideTheOthers(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	for document, seen := range map[string]any{"a": 1, "b": "x"} {
+		if _, err := db.Collection(quarantine.CollectionName).InsertOne(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "stream", Value: "main"}, {Key: "document", Value: document}}}, {Key: "seen", Value: seen}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := quarantine.NewRecords(db, "main").List(t.Context(), quarantine.Filter{}, false, 10)
+	if len(found) != 1 || found[0].Seen != 1 {
+		t.Errorf("found %v", found)
+	}
+	if err == nil || !strings.Contains(err.Error(), `_id {"stream": "main","document": "b"} of collection quarantine cannot be read`) {
+		t.Errorf("the error is %v", err)
 	}
 }
