@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
@@ -63,10 +64,10 @@ type history struct {
 	records *reconcile.Store
 }
 
-// parkedKinds returns the kinds of parked aggregates of the pipeline, as this process has
-// counted them.
+// parkedKinds returns the kinds of parked aggregates of the pipeline's projections that are not
+// retired, as this process has counted them.
 func (h *history) parkedKinds() []park.Kind {
-	return park.Kinds(h.parked.Counts(), h.follower.Projections())
+	return operate.ParkedKinds(h.parked.Counts(), h.follower.Projections())
 }
 
 // away is how long this process leaves a job alone if it has no target for it. A generation

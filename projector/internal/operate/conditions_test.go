@@ -14,13 +14,14 @@ import (
 // Each condition names what is affected, and the command that helps.
 func TestConditionsNameTheRemedy(t *testing.T) {
 	t.Parallel()
-	parked := ParkedConditions(park.Kinds(map[park.Group]int64{
+	parked := ParkedConditions(ParkedKinds(map[park.Group]int64{
 		{Projection: "orders", Reason: "expression"}:                  2,
 		{Projection: "orders", Generation: 2, Reason: "expression"}:   1,
 		{Projection: "orders", Reason: "expression", Discarded: true}: 9,
 		{Projection: "users", Reason: "missing"}:                      1,
 		{Projection: "others", Reason: "missing"}:                     1,
-	}, map[string]bool{"orders": true, "users": true}))
+		{Projection: "retired", Reason: "missing"}:                    1,
+	}, map[string]*generation.Entry{"orders": {}, "users": {}, "retired": {RetiredAt: new(time.Time)}}))
 	builds := generation.BuildConditions(map[string]*generation.Entry{
 		"orders": {Name: "orders", Building: &generation.Build{State: generation.Failed, Reason: "2 aggregates are parked"}},
 		"users":  {Name: "users", Building: &generation.Build{State: generation.Verifying}},

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -45,10 +47,10 @@ func (f parkedFilter) Validate() error {
 // needs returns the parts that all commands about parked aggregates use.
 func (parkedFilter) needs() config.Part { return config.PartMongoDB }
 
-// filter returns the filter of the flags. foreign are the projections of other event stores,
-// which a command leaves alone.
-func (f parkedFilter) filter(now time.Time, foreign []string) park.Filter {
-	chosen := park.Filter{Projection: f.Projection, Reason: f.Reason, AggregateID: f.Aggregate, Except: foreign, Discarded: f.Discarded}
+// filter returns the filter of the flags. except are projections that a command leaves alone,
+// such as those of other event stores.
+func (f parkedFilter) filter(now time.Time, except []string) park.Filter {
+	chosen := park.Filter{Projection: f.Projection, Reason: f.Reason, AggregateID: f.Aggregate, Except: except, Discarded: f.Discarded}
 	if f.OlderThan > 0 {
 		chosen.Before = now.Add(-f.OlderThan)
 	}
@@ -71,6 +73,11 @@ func (f parkedFilter) choose(ctx context.Context, e *Environment, s *stored) (c 
 	if err != nil {
 		return c, err
 	}
+	return f.chooseAmong(ctx, e, s, entries)
+}
+
+// chooseAmong is choose with the entries of the catalog, and without the projections in except.
+func (f parkedFilter) chooseAmong(ctx context.Context, e *Environment, s *stored, entries map[string]*generation.Entry, except ...string) (c chosen, err error) {
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		pipeline := entries[name].Pipeline
 		if e.Config.Pipeline().SameEvents(pipeline) {
@@ -81,7 +88,7 @@ func (f parkedFilter) choose(ctx context.Context, e *Environment, s *stored) (c 
 		}
 		c.foreign = append(c.foreign, name)
 	}
-	filter := f.filter(time.Now(), c.foreign)
+	filter := f.filter(time.Now(), slices.Concat(c.foreign, except))
 	if c.total, err = s.parked.Matching(ctx, filter); err != nil {
 		return c, err
 	}
@@ -121,11 +128,11 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 			return err
 		}
 	}
-	building, err := s.building(ctx)
+	entries, err := s.entries(ctx)
 	if err != nil {
 		return err
 	}
-	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), building)...); err != nil {
+	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), entries)...); err != nil {
 		return err
 	}
 	switch {
@@ -149,7 +156,7 @@ func (f parkedFilter) checkProjection(ctx context.Context, s *stored) error {
 }
 
 // parkedColumns are the columns of a list; ages are relative to now.
-func parkedColumns(now time.Time, building map[string]int64) []cli.Column[park.Listed] {
+func parkedColumns(now time.Time, entries map[string]*generation.Entry) []cli.Column[park.Listed] {
 	return []cli.Column[park.Listed]{
 		{Name: "projection", Text: func(m park.Listed) string {
 			if m.Generation > 1 {
@@ -162,30 +169,22 @@ func parkedColumns(now time.Time, building map[string]int64) []cli.Column[park.L
 		{Name: "event", Text: func(m park.Listed) string { return strconv.FormatInt(m.EventID, 10) }},
 		{Name: "head", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
 		{Name: "age", Text: func(m park.Listed) string { return cli.Age(now, m.ParkedAt) }},
-		{Name: "next", Text: func(m park.Listed) string { return next(m, building) }},
+		{Name: "next", Text: func(m park.Listed) string { return next(m, entries) }},
 		{Name: "error", Text: func(m park.Listed) string { return m.Error }},
 	}
 }
 
-// building reads which generation of each projection is being built.
-func (s *stored) building(ctx context.Context) (map[string]int64, error) {
-	found, err := s.entries(ctx)
-	building := map[string]int64{}
-	for name, e := range found {
-		if e.Building != nil {
-			building[name] = e.Building.Generation
-		}
-	}
-	return building, err
-}
-
 // next describes what will happen to a parked aggregate. An aggregate that is parked in a
-// generation that is being built fails by the new definition, which a rollout corrects.
-func next(m park.Listed, building map[string]int64) string {
+// generation that is being built fails by the new definition, which a rollout corrects. No
+// projector writes a retired projection.
+func next(m park.Listed, entries map[string]*generation.Entry) string {
+	entry := cmp.Or(entries[m.Projection], &generation.Entry{})
 	switch {
 	case m.Discarded != nil:
 		return "discarded"
-	case m.RetryAt == nil && m.Generation == building[m.Projection]:
+	case entry.RetiredAt != nil:
+		return "projection is retired"
+	case m.RetryAt == nil && entry.Building != nil && entry.Building.Generation == m.Generation:
 		return "roll out a correction"
 	case m.RetryAt == nil:
 		return "parked retry"
@@ -218,12 +217,12 @@ func (c *parkedShowCommand) runOn(ctx context.Context, e *Environment, s *stored
 	if c.JSON() {
 		return cli.PrintJSON(e.stdout, found)
 	}
-	building, err := s.building(ctx)
+	entries, err := s.entries(ctx)
 	if err != nil {
 		return err
 	}
 	for _, m := range found {
-		if err := cli.Show(e.stdout, c.Output, m, parkedFields(building)...); err != nil {
+		if err := cli.Show(e.stdout, c.Output, m, parkedFields(entries)...); err != nil {
 			return err
 		}
 	}
@@ -232,7 +231,7 @@ func (c *parkedShowCommand) runOn(ctx context.Context, e *Environment, s *stored
 
 // parkedFields are the fields of one parked aggregate. An aggregate has more than one
 // marker only while a projection is rebuilt.
-func parkedFields(building map[string]int64) []cli.Column[park.Listed] {
+func parkedFields(entries map[string]*generation.Entry) []cli.Column[park.Listed] {
 	return []cli.Column[park.Listed]{
 		{Name: "projection", Text: func(m park.Listed) string { return m.Projection }},
 		{Name: "generation", Text: func(m park.Listed) string { return strconv.FormatInt(m.Generation, 10) }},
@@ -242,7 +241,7 @@ func parkedFields(building map[string]int64) []cli.Column[park.Listed] {
 		{Name: "message", Text: func(m park.Listed) string { return m.MessageID }},
 		{Name: "acknowledged up to event", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
 		{Name: "parked at", Text: func(m park.Listed) string { return cli.Time(m.ParkedAt) }},
-		{Name: "next", Text: func(m park.Listed) string { return next(m, building) }},
+		{Name: "next", Text: func(m park.Listed) string { return next(m, entries) }},
 		{Name: "next attempt", Text: func(m park.Listed) string { return optionalTime(m.RetryAt) }},
 		{Name: "attempts", Text: func(m park.Listed) string { return optionalCount(m.Attempts) }},
 		{Name: "retries on request", Text: func(m park.Listed) string { return optionalCount(m.Retries) }},

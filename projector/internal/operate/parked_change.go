@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -39,11 +42,29 @@ type retried struct {
 }
 
 func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	all, err := c.choose(ctx, e, s)
+	entries, err := s.entries(ctx)
 	if err != nil {
 		return err
 	}
-	if len(all.found) == 0 {
+	var retired []string
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if entries[name].RetiredAt == nil || !e.Config.Pipeline().SameEvents(entries[name].Pipeline) {
+			continue
+		}
+		if name == c.Projection {
+			return fmt.Errorf("%w: %s. Declare it again, or delete its read model and its parked list with \"projector projections drop %s --why REASON\"", errRetired, name, name)
+		}
+		retired = append(retired, name)
+	}
+	all, err := c.chooseAmong(ctx, e, s, entries, retired...)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(all.found) > 0:
+	case len(retired) > 0:
+		return fmt.Errorf("%w; no projector retries those of the retired projections %s", all.nothing(e), strings.Join(retired, ", "))
+	default:
 		return all.nothing(e)
 	}
 	err = s.change(ctx, c.Change, "retry "+amount(all.found, all.total), func(ctx context.Context) (map[string]int64, error) {
@@ -57,21 +78,20 @@ func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *store
 	if err != nil {
 		return err
 	}
-	building, err := s.building(ctx)
-	if err != nil {
-		return err
-	}
-	return c.report(e, result, again, building)
+	return c.report(e, result, again, entries)
 }
 
+// errRetired is returned for a projection whose parked aggregates no projector retries.
+var errRetired = errors.New("no projector retries the parked aggregates of a retired projection")
+
 // report prints the result. It returns [cli.ErrFindings] if aggregates are parked again.
-func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.Listed, building map[string]int64) error {
+func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.Listed, entries map[string]*generation.Entry) error {
 	var err error
 	if c.JSON() {
 		err = cli.PrintJSON(e.stdout, r)
 	} else {
 		fmt.Fprintf(e.stdout, "%d resumed, %d parked again, %d pending\n", r.Resumed, r.Parked, r.Pending)
-		err = cli.List(e.stdout, c.Output, again, parkedColumns(time.Now(), building)...)
+		err = cli.List(e.stdout, c.Output, again, parkedColumns(time.Now(), entries)...)
 	}
 	switch {
 	case err != nil:

@@ -2,12 +2,23 @@ package operate
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
+
+// ParkedKinds returns the kinds of parked aggregates of the projections. It leaves out retired
+// ones: no projector writes them, so their read models are not up to date anyway, and nothing
+// retries the aggregates.
+func ParkedKinds(counts map[park.Group]int64, entries map[string]*generation.Entry) []park.Kind {
+	written := maps.Clone(entries)
+	maps.DeleteFunc(written, func(_ string, e *generation.Entry) bool { return e.RetiredAt != nil })
+	return park.Kinds(counts, written)
+}
 
 // ParkedConditions says which aggregates of the projections are parked.
 func ParkedConditions(kinds []park.Kind) []health.Condition {

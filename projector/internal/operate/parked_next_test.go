@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -11,16 +12,17 @@ import (
 // because the new definition is the reason.
 func TestNextOfAParkedAggregate(t *testing.T) {
 	t.Parallel()
-	building := map[string]int64{"orders": 2}
+	entries := map[string]*generation.Entry{"orders": {Building: &generation.Build{Generation: 2}}, "old": {RetiredAt: new(time.Time)}}
 	at := time.Unix(1, 0)
 	for want, m := range map[string]park.Listed{
 		"parked retry":          {Projection: "orders", Generation: 1},
 		"roll out a correction": {Projection: "orders", Generation: 2},
 		"resumes by itself":     {Projection: "orders", Generation: 2, RetryAt: &at},
 		"being resumed":         {Projection: "orders", Generation: 1, RetryAt: &at, Claimed: true},
+		"projection is retired": {Projection: "old", Generation: 1, RetryAt: &at},
 		"discarded":             {Projection: "orders", Generation: 2, Discarded: &park.Discard{}},
 	} {
-		if got := next(m, building); got != want {
+		if got := next(m, entries); got != want {
 			t.Errorf("%+v: %q, want %q", m, got, want)
 		}
 	}

@@ -168,7 +168,7 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 	own := maps.Clone(entries)
 	maps.DeleteFunc(own, func(_ string, entry *generation.Entry) bool { return entry.Pipeline != p.Pipeline })
 	conditions = append(conditions, generation.BuildConditions(own)...)
-	conditions = append(conditions, ParkedConditions(park.Kinds(parked, own))...)
+	conditions = append(conditions, ParkedConditions(ParkedKinds(parked, own))...)
 	if p.Pipeline == e.Config.Pipeline().String() {
 		conditions = append(conditions, deadletter.Conditions(deadLetters)...)
 	}
