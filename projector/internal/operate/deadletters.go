@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -130,6 +131,10 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the dead letters of subscription %s of topic %s: %w", e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic, err)
 	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	known := map[string][]park.Listed{}
 	for i := range found {
 		d := &found[i]
@@ -140,7 +145,7 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 			}
 			known[d.AggregateID] = markers
 		}
-		d.judge(known[d.AggregateID])
+		d.judge(known[d.AggregateID], entries)
 	}
 	return found, total, nil
 }
@@ -161,8 +166,9 @@ func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter 
 	return d
 }
 
-// judge decides what will happen to a dead letter, given the markers of its aggregate.
-func (d *deadLetter) judge(markers []park.Listed) {
+// judge decides what will happen to a dead letter, given the markers of its aggregate and the
+// catalog. No event is missing in a retired projection.
+func (d *deadLetter) judge(markers []park.Listed, entries map[string]*generation.Entry) {
 	d.markers = markers
 	for _, m := range markers {
 		d.Parked = append(d.Parked, m.Projection)
@@ -173,7 +179,9 @@ func (d *deadLetter) judge(markers []park.Listed) {
 		d.Next = "deadletters discard: it is not an event"
 	case d.Reason == deadletter.ReasonNotStored:
 		d.Next = "deadletters discard: the event store does not have the event"
-	case len(markers) > 0:
+	case slices.ContainsFunc(markers, func(m park.Listed) bool {
+		return entries[m.Projection] == nil || entries[m.Projection].RetiredAt == nil
+	}):
 		d.Next = "parked retry; the message is removed by itself after that"
 	case slices.Contains(Healable(), d.Reason):
 		d.Next = "none: the message is removed by itself when every read model has the event (PENSTOCK_RECONCILE)"

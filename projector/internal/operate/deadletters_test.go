@@ -5,10 +5,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
 // peeked is a queue of which messages are only read.
@@ -50,6 +53,21 @@ func TestFilterWithoutADeadLetterIsReported(t *testing.T) {
 				t.Errorf("%+v, %v, %q", found, err, out)
 			}
 		})
+	}
+}
+
+// The reconciler does not wait for retired projections, so a dead letter does not either.
+func TestNextOfADeadLetterIgnoresRetiredProjections(t *testing.T) {
+	t.Parallel()
+	entries := map[string]*generation.Entry{"old": {RetiredAt: new(time.Time)}, "visits": {}}
+	for want, markers := range map[string][]park.Listed{
+		"none: ":        {{Projection: "old"}},
+		"parked retry;": {{Projection: "old"}, {Projection: "visits"}},
+	} {
+		d := deadLetter{Reason: Healable()[0]}
+		if d.judge(markers, entries); !strings.HasPrefix(d.Next, want) {
+			t.Errorf("parked in %v: %q, want %q", d.Parked, d.Next, want)
+		}
 	}
 }
 
