@@ -24,7 +24,7 @@ func All[T any](ctx context.Context, of interface{ Name() string }) func(*mongo.
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = CloseCursor(ctx, cursor) }()
+		defer func() { _ = cursor.Close(ctx) }()
 		unreadable := &UnreadableError{Collection: of.Name()}
 		for cursor.Next(ctx) {
 			var record T
