@@ -54,20 +54,19 @@ type takeover struct {
 // nothing. The code of a takeover that was interrupted finishes it. Any other error is
 // [ErrUnsettled] or MongoDB's. The context should have no deadline of its own.
 func Take(ctx context.Context, places []Place, adopt string, logger zerolog.Logger) error {
-	conflicts, all, err := conflictsIn(ctx, places, adopt)
+	found, err := compare(ctx, places, adopt)
 	if err != nil {
 		return err
 	}
-	if len(conflicts) > 0 {
-		refusal := newConflictError(conflicts)
-		if adopt != newConflictError(all).Adoption {
-			return refusal
-		}
-		logger.Warn().Str("names", refusal.Error()).Msg("names adopted from another pipeline, as configured")
+	if err := found.refusal(adopt); err != nil {
+		return err
+	}
+	if len(found.conflicts) > 0 {
+		logger.Warn().Str("names", newConflictError(found.conflicts).Error()).Msg("names adopted from another pipeline, as configured")
 	}
 	for _, place := range places {
 		for _, name := range place.Names {
-			if err := take(ctx, place.Owners, name, conflicts, adopt, logger); err != nil {
+			if err := take(ctx, place.Owners, name, found.conflicts, adopt, logger); err != nil {
 				return err
 			}
 		}
@@ -75,25 +74,52 @@ func Take(ctx context.Context, places []Place, adopt string, logger zerolog.Logg
 	return nil
 }
 
-// conflictsIn returns the names that another pipeline owns. all also has those that were
-// taken over with the code adopt: together they are the takeover that the code allows.
-func conflictsIn(ctx context.Context, places []Place, adopt string) (conflicts, all []Conflict, err error) {
+// Check fails with [ErrOwned] if [Take] would, and changes nothing. Otherwise it returns the
+// names that have no owner yet. Any other error is MongoDB's.
+func Check(ctx context.Context, places []Place, adopt string) (unowned []Name, err error) {
+	found, err := compare(ctx, places, adopt)
+	if err != nil {
+		return nil, err
+	}
+	return found.unowned, found.refusal(adopt)
+}
+
+// comparison is how the stored owners of names differ from the pipeline.
+type comparison struct {
+	// unowned are the names without an owner.
+	unowned []Name
+	// conflicts are the names that another pipeline owns. all also has those that were taken
+	// over with the code adopt: together they are the takeover that the code allows.
+	conflicts, all []Conflict
+}
+
+// compare reads the owners of all names.
+func compare(ctx context.Context, places []Place, adopt string) (c comparison, err error) {
 	for _, place := range places {
 		for _, name := range place.Names {
 			found, err := find(ctx, place.Owners, name)
 			switch {
 			case err != nil:
-				return nil, nil, err
+				return comparison{}, err
 			case found == nil:
+				c.unowned = append(c.unowned, name)
 			case !same(found.Owner, name.Owner):
-				conflicts = append(conflicts, Conflict{Name: name, Recorded: found.Owner})
-				all = append(all, conflicts[len(conflicts)-1])
+				conflict := Conflict{Name: name, Recorded: found.Owner}
+				c.conflicts, c.all = append(c.conflicts, conflict), append(c.all, conflict)
 			case found.Adopted != nil && found.Adopted.Code == adopt:
-				all = append(all, Conflict{Name: name, Recorded: found.Adopted.From})
+				c.all = append(c.all, Conflict{Name: name, Recorded: found.Adopted.From})
 			}
 		}
 	}
-	return conflicts, all, nil
+	return c, nil
+}
+
+// refusal returns the error [ErrOwned] if there are conflicts that the code does not allow.
+func (c comparison) refusal(adopt string) error {
+	if len(c.conflicts) == 0 || adopt == newConflictError(c.all).Adoption {
+		return nil
+	}
+	return newConflictError(c.conflicts)
 }
 
 // find returns the stored owner of a name; nil if it has none.

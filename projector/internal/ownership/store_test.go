@@ -3,6 +3,7 @@ package ownership_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -151,5 +152,41 @@ func TestOwnerThatVanishesIsTakenAgain(t *testing.T) {
 		if !errors.Is(err, want) {
 			t.Errorf("%d reads without an owner: %v, want %v", reads, err, want)
 		}
+	}
+}
+
+// A check returns what Take would change or refuse, and changes nothing.
+func TestCheckTakesNothing(t *testing.T) {
+	t.Parallel()
+	c := ownership.Owners(server.Database(t))
+	check := func(names []ownership.Name, adopt string) (unowned []string, err error) {
+		found, err := ownership.Check(t.Context(), []ownership.Place{{Owners: c, Names: names}}, adopt)
+		for _, name := range found {
+			unowned = append(unowned, name.Name)
+		}
+		return unowned, err
+	}
+	if unowned, err := check(names("orders", "users", "stock"), ""); err != nil || !slices.Equal(unowned, []string{"users", "stock"}) {
+		t.Errorf("before the first owner %v have none: %v", unowned, err)
+	}
+	if n, err := c.CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+		t.Errorf("%d names have owners: %v", n, err)
+	}
+	if err := take(t, c, names("orders", "users"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if unowned, err := check(names("orders", "users", "stock"), ""); err != nil || !slices.Equal(unowned, []string{"stock"}) {
+		t.Errorf("after the first owner %v have none: %v", unowned, err)
+	}
+	_, err := check(names("invoices", "users", "stock"), "")
+	refusal, _ := errors.AsType[*ownership.ConflictError](err)
+	if refusal == nil {
+		t.Fatalf("another pipeline is not refused: %v", err)
+	}
+	if unowned, err := check(names("invoices", "users", "stock"), refusal.Adoption); err != nil || !slices.Equal(unowned, []string{"stock"}) {
+		t.Errorf("in an adoption %v have no owner: %v", unowned, err)
+	}
+	if err := take(t, c, names("orders", "users"), ""); err != nil {
+		t.Errorf("the check has changed the owner: %v", err)
 	}
 }
