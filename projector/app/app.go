@@ -24,7 +24,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
@@ -291,12 +290,8 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	group.Go(func() error { namespace.Follow(ctx, try, p.logger); return nil })
 	subscription := sbus.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient, Changed: namespace.Changed}
-	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Dial: namespace.Dialer(), Logger: p.logger})
-	if c.ServiceBus.Receiver == config.ReceiverSDK {
-		dial = drain.DialSDK(subscription)
-	}
 	acceptor := drain.New(drain.Options{
-		Dial:          dial,
+		Dial:          operate.Dial(c.ServiceBus, namespace, p.logger),
 		Handler:       handler,
 		Judge:         messageJudge{reading, c},
 		Reader:        reader,

@@ -6,23 +6,49 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // own makes this pipeline the owner of the names that only one pipeline may use. It fails
 // if another pipeline owns one of them.
+//
+// An owner is permanent. So if the subscription has no owner yet, the broker must first give
+// sessions of it. Otherwise a misspelt subscription would own the names, and the corrected one
+// would be refused. A later start does not wait for the broker here.
 func (p *Projector) own(ctx context.Context, s *stores.Stores) error {
+	var unowned []ownership.Name
+	if err := p.bind(ctx, s, func(ctx context.Context, places []ownership.Place) (err error) {
+		unowned, err = ownership.Check(ctx, places, p.config.Projections.Adopt)
+		return err
+	}); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(unowned, func(n ownership.Name) bool { return n.Kind == operate.OwnedSubscription }) {
+		if err := p.awaitSubscription(ctx); err != nil {
+			return err
+		}
+	}
+	return p.bind(ctx, s, func(ctx context.Context, places []ownership.Place) error {
+		return ownership.Take(ctx, places, p.config.Projections.Adopt, p.logger)
+	})
+}
+
+// bind calls do with the names of this pipeline, until do succeeds or another pipeline owns
+// one of them.
+func (p *Projector) bind(ctx context.Context, s *stores.Stores, do func(context.Context, []ownership.Place) error) error {
 	var refusal error
 	err := p.repeat(ctx, "bind the projections to this pipeline", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
-		cluster, err := mongox.ClusterOf(ctx, s.ReadModels.Client())
+		places, err := operate.Owned(ctx, &p.config, p.projections, s)
 		if err != nil {
 			return err
 		}
-		err = ownership.Take(ctx, p.places(s, cluster), p.config.Projections.Adopt, p.logger)
+		err = do(ctx, places)
 		if errors.Is(err, ownership.ErrOwned) {
-			refusal = explainOwner(err)
+			refusal = operate.ExplainOwner(err)
 			return nil
 		}
 		return err
@@ -30,41 +56,20 @@ func (p *Projector) own(ctx context.Context, s *stores.Stores) error {
 	return errors.Join(refusal, err)
 }
 
-// places returns the names by the databases in which they could collide. A projection's
-// name is part of its watermarks, beside the read models, and of its parked aggregates, in
-// the state. Two pipelines that drain one subscription would each get some of its events,
-// so a subscription belongs to one database of read models.
-func (p *Projector) places(s *stores.Stores, cluster mongox.Cluster) []ownership.Place {
-	pipeline := p.config.Pipeline()
-	owner := []ownership.Field{
-		{Name: "Service Bus namespace", Value: pipeline.Namespace},
-		{Name: "topic", Value: pipeline.Topic},
-		{Name: "subscription", Value: pipeline.Subscription},
-		{Name: "event store", Value: pipeline.EventStore},
-	}
-	var projections, collections []ownership.Name
-	for _, projection := range p.projections {
-		projections = append(projections, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: owner})
-		collections = append(collections, ownership.Name{Kind: "read model", Name: projection.Collection(), Owner: owner})
-	}
-	drained := ownership.Name{Kind: "subscription", Name: pipeline.Drained(), Owner: []ownership.Field{
-		{Name: "read models' cluster", Value: cluster.Name},
-		{Name: "read models' database", Value: p.config.MongoDB.ReadModels().Database},
-	}}
-	if p.config.MongoDB.State().SameDatabase(p.config.MongoDB.ReadModels()) {
-		return []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, projections, []ownership.Name{drained})}}
-	}
-	return []ownership.Place{
-		{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, projections)},
-		{Owners: ownership.Owners(s.State), Names: slices.Concat(projections, []ownership.Name{drained})},
-	}
-}
-
-// explainOwner adds the remedies to an ownership conflict.
-func explainOwner(err error) error {
-	conflict, ok := errors.AsType[*ownership.ConflictError](err)
-	if !ok {
+// awaitSubscription waits until the broker has shown that it gives sessions of the
+// subscription. It fails if the broker refuses them. It receives nothing, so it may run in a
+// pause.
+func (p *Projector) awaitSubscription(ctx context.Context) error {
+	sb := p.config.ServiceBus
+	what := fmt.Sprintf("reach subscription %s of topic %s at %s", sb.Subscription, sb.Topic, sb.Host())
+	p.startup.retry(what, nil)
+	namespace, err := sbus.Open(sb.Config)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; to take the names over with their data instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_READ_MODELS=%s", err, conflict.Adoption)
+	err = drain.Await(ctx, operate.Dial(sb, namespace, p.logger), func(err error) {
+		p.startup.retry(what, err)
+		p.logger.Warn().Err(err).Str("waitsTo", what).Stringer("class", sbus.Classify(err)).Msg("session not accepted; retrying")
+	})
+	return p.explain(err, p.subscriptions)
 }

@@ -10,7 +10,9 @@
 //
 // A projector takes names without an owner, also those of data from an earlier version. It
 // takes all of its names or none, with one exception: if two pipelines start for the first
-// time at the same moment, the slower one can keep names that the other does not use.
+// time at the same moment, the slower one can keep names that the other does not use. If the
+// subscription has no owner yet, the caller first proves that the broker gives sessions of
+// it, so that a misspelt subscription owns nothing. [Check] finds conflicts before that.
 //
 // An owner is never removed automatically, because read models outlive their projector.
 // The code of a refusal depends on both owners, so it allows only that takeover.

@@ -1,0 +1,60 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
+)
+
+// OwnedSubscription is the kind of the name that binds a subscription.
+const OwnedSubscription = "subscription"
+
+// Owned returns the names that only one pipeline may use, by the databases in which they
+// could collide. A projection's name is part of its watermarks, beside the read models, and of
+// its parked aggregates, in the state. Two pipelines that drain one subscription would each
+// get some of its events, so a subscription belongs to one database of read models.
+func Owned(ctx context.Context, c *config.Config, projections []*projection.Projection, s *stores.Stores) ([]ownership.Place, error) {
+	cluster, err := mongox.ClusterOf(ctx, s.ReadModels.Client())
+	if err != nil {
+		return nil, err
+	}
+	pipeline := c.Pipeline()
+	owner := []ownership.Field{
+		{Name: "Service Bus namespace", Value: pipeline.Namespace},
+		{Name: "topic", Value: pipeline.Topic},
+		{Name: "subscription", Value: pipeline.Subscription},
+		{Name: "event store", Value: pipeline.EventStore},
+	}
+	var declared, collections []ownership.Name
+	for _, projection := range projections {
+		declared = append(declared, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: owner})
+		collections = append(collections, ownership.Name{Kind: "read model", Name: projection.Collection(), Owner: owner})
+	}
+	drained := ownership.Name{Kind: OwnedSubscription, Name: pipeline.Drained(), Owner: []ownership.Field{
+		{Name: "read models' cluster", Value: cluster.Name},
+		{Name: "read models' database", Value: c.MongoDB.ReadModels().Database},
+	}}
+	if c.MongoDB.State().SameDatabase(c.MongoDB.ReadModels()) {
+		return []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, declared, []ownership.Name{drained})}}, nil
+	}
+	return []ownership.Place{
+		{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, declared)},
+		{Owners: ownership.Owners(s.State), Names: slices.Concat(declared, []ownership.Name{drained})},
+	}, nil
+}
+
+// ExplainOwner adds the remedies to an ownership conflict.
+func ExplainOwner(err error) error {
+	conflict, ok := errors.AsType[*ownership.ConflictError](err)
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; to take the names over with their data instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_READ_MODELS=%s", err, conflict.Adoption)
+}
