@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
@@ -41,8 +42,10 @@ func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
 	defer s.Close(ctx)
 	var r preflight.Report
 	r.OK("configuration", "right, with "+cli.Count(int64(len(e.Projections)), "projection"))
+	reached := true
 	for _, client := range s.Needed {
 		if !r.Reach(ctx, client.Client, client.What, client.Store) {
+			reached = false
 			continue
 		}
 		if client.What == "read models" {
@@ -54,11 +57,37 @@ func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
 			r.Writable(ctx, s.State, generation.CatalogName, "state, rights")
 		}
 	}
+	if reached {
+		checkOwners(ctx, &r, s, e)
+	}
 	if s.Source.Client == s.ReadModels.Client() || r.Reach(ctx, s.Source.Client, s.Source.What, s.Source.Store) {
 		checkEventStore(ctx, &r, s, e)
 	}
 	checkSubscription(ctx, &r, e)
 	return r.Print(e.stdout, c.Flags)
+}
+
+// checkOwners checks that no other pipeline owns the names of this one, which would stop a
+// start.
+func checkOwners(ctx context.Context, r *preflight.Report, s *stores.Stores, e *Environment) {
+	const what = "owners"
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	defer cancel()
+	places, err := Owned(ctx, &e.Config, e.Projections, s)
+	if err == nil {
+		_, err = ownership.Check(ctx, places, e.Config.Projections.Adopt)
+	}
+	err = mongox.Explain(ctx, err)
+	switch {
+	case err == nil:
+		r.OK(what, "no other pipeline owns the projections, their collections or the subscription")
+	case errors.Is(err, ownership.ErrOwned):
+		r.Fail(what, "names belong to another pipeline", ExplainOwner(err).Error())
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
+		r.Fail(what, err.Error(), "grant the user readWrite on the databases of the read models and the state")
+	default:
+		r.Unreached(what, err.Error(), "repeat the check")
+	}
 }
 
 // checkLayout checks that the collections can hold read models.

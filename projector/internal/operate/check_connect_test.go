@@ -10,9 +10,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
@@ -44,5 +50,51 @@ func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
 				t.Errorf("%v\n%s", err, &out)
 			}
 		})
+	}
+}
+
+// The check of the owners fails if the service would refuse to start, and takes no name.
+func TestCheckNamesTheOtherOwner(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	s := &stores.Stores{ReadModels: db, State: db}
+	projections, err := projection.Parse("users.yaml", []byte("projections: [{name: users, collection: users, on: {Created: {inc: {n: 1}}}}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Environment{Projections: projections}
+	check := func(subscription, adopt string) (report string, findings bool) {
+		t.Helper()
+		e.Config.ServiceBus.Subscription, e.Config.Projections.Adopt = subscription, adopt
+		var r preflight.Report
+		checkOwners(t.Context(), &r, s, e)
+		var out bytes.Buffer
+		findings = errors.Is(r.Print(&out, preflight.Flags{}), cli.ErrFindings)
+		return out.String(), findings
+	}
+	const ok = "ok       owners: "
+	if report, findings := check("orders", ""); findings || !strings.HasPrefix(report, ok) {
+		t.Errorf("before the first start:\n%s", report)
+	}
+	if n, err := ownership.Owners(db).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+		t.Errorf("the check has taken %d names: %v", n, err)
+	}
+	places, err := Owned(t.Context(), &e.Config, projections, s)
+	if err == nil {
+		err = ownership.Take(t.Context(), places, "", zerolog.Nop())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, findings := check("orders", ""); findings || !strings.HasPrefix(report, ok) {
+		t.Errorf("of the owner:\n%s", report)
+	}
+	report, findings := check("invoices", "")
+	_, code, told := strings.Cut(strings.TrimSpace(report), "PENSTOCK_ADOPT_READ_MODELS=")
+	if !findings || !told || !strings.HasPrefix(report, "failed   owners: names belong to another pipeline") || !strings.Contains(report, `subscription: recorded "orders", now "invoices"`) {
+		t.Fatalf("of another pipeline:\n%s", report)
+	}
+	if report, findings := check("invoices", code); findings || !strings.HasPrefix(report, ok) {
+		t.Errorf("of a pipeline that may adopt the names:\n%s", report)
 	}
 }
