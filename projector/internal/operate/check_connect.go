@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/similar"
-	"github.com/penstock-cdc/penstock/projector/internal/backlog"
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -200,29 +200,32 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores,
 	}
 }
 
-// checkSubscription checks that the credentials may listen to the subscription.
+// checkSubscription checks that the credentials may accept sessions of the subscription.
 func checkSubscription(ctx context.Context, r *preflight.Report, e *Environment) {
 	c := e.Config.ServiceBus
-	what := "subscription"
 	namespace, err := sbus.Open(c.Config)
 	if err != nil {
-		r.Fail(what, err.Error(), "correct the settings of Service Bus")
+		r.Fail("subscription", err.Error(), "correct the settings of Service Bus")
 		return
 	}
 	looking, cancel := context.WithTimeout(ctx, brokerTimeout)
 	defer cancel()
-	err = backlog.Try(looking, sbus.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient})
-	name := fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host())
+	reportSessions(r, fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host()), drain.Try(looking, Dial(c, namespace, e.Logger)))
+	properties, err := readSubscription(ctx, namespace, c.Topic, c.Subscription)
+	reportSubscription(r, properties, err)
+}
+
+// reportSessions adds the result of an accept to the report.
+func reportSessions(r *preflight.Report, name string, err error) {
+	const what = "subscription"
 	switch class := sbus.Classify(err); {
 	case err == nil:
-		r.OK(what, "the credentials can receive from "+name)
+		r.OK(what, "requires sessions, and the credentials can receive from "+name)
 	case class == sbus.ClassFatal || class == sbus.ClassRefused:
-		r.Fail(what, name+": "+err.Error(), "check both names, that both are enabled, that the subscription requires sessions, and that the credentials may listen (Azure Service Bus Data Receiver)")
+		r.Fail(what, name+" gives no session: "+err.Error(), "check both names, that both are enabled, that the subscription requires sessions, and that the credentials may listen (Azure Service Bus Data Receiver)")
 	default:
 		r.Unreached(what, name+": "+err.Error(), "check the namespace's name, and that the network allows AMQP (port 5671); the service waits for it")
 	}
-	properties, err := readSubscription(ctx, namespace, c.Topic, c.Subscription)
-	reportSubscription(r, properties, err)
 }
 
 // readSubscription needs the right to manage the subscription.

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
-
+	"github.com/Azure/go-amqp"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -50,6 +51,30 @@ func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
 				t.Errorf("%v\n%s", err, &out)
 			}
 		})
+	}
+}
+
+// A refusal fails also in an init container, and a broker that is away only delays the start.
+func TestSubscriptionIsCheckedByAnAccept(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err              error
+		want             string
+		findings, inInit bool
+	}{
+		"given":    {nil, "ok       subscription: requires sessions, and the credentials can receive from projector", false, false},
+		"refused":  {&amqp.Error{Condition: amqp.ErrCondNotAllowed, Description: "does not require sessions"}, "failed   subscription: projector gives no session: ", true, true},
+		"disabled": {&amqp.Error{Condition: "com.microsoft:entity-disabled"}, "failed   subscription: projector gives no session: ", true, true},
+		"away":     {errors.New("no route"), "failed   subscription: projector: no route", true, false},
+	} {
+		var r preflight.Report
+		reportSessions(&r, "projector", test.err)
+		var out bytes.Buffer
+		err := r.Print(&out, preflight.Flags{})
+		initErr := r.Print(io.Discard, preflight.Flags{Init: true})
+		if errors.Is(err, cli.ErrFindings) != test.findings || errors.Is(initErr, cli.ErrFindings) != test.inInit || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%s: %v, with --init %v\n%s", name, err, initErr, &out)
+		}
 	}
 }
 
