@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 const (
@@ -256,7 +257,8 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 // repairBuilding repairs an aggregate in the generation that is being built, before the live
 // one. If that generation is verified already, it could be promoted without the repair, and
 // readers would see the older read model. A read model of it that cannot be repaired is found
-// by its own verification, and prevents no repair of the live one.
+// by its own verification, and prevents no repair of the live one. Otherwise the live one is
+// repaired up to the same event: another one can be stored between the two repairs.
 func (p *pass) repairBuilding(ctx context.Context, a *aggregate) error {
 	if p.options.Building == nil {
 		return nil
@@ -268,8 +270,23 @@ func (p *pass) repairBuilding(ctx context.Context, a *aggregate) error {
 	if err := p.repair(ctx, &t, a); err != nil && ctx.Err() == nil {
 		p.options.Logger.Warn().Err(err).Str("job", p.job.ID).Str("projection", p.job.Projection).Int64("generation", t.Generation).
 			Str("aggregateId", a.id).Msg("read model not repaired in the generation that is being built")
+		return nil
 	}
-	return nil
+	a.upTo, err = p.reached(ctx, t.Unit(a.id))
+	return err
+}
+
+// reached returns the watermark of a read model; 0 if its aggregate is parked.
+func (w *Worker) reached(ctx context.Context, u model.Unit) (int64, error) {
+	if at, err := w.parked(ctx, u); at.EventID > 0 || err != nil {
+		return 0, err
+	}
+	state, err := w.load(ctx, u)
+	if err != nil {
+		return 0, err
+	}
+	w.options.Store.Release([]model.State{state})
+	return state.Watermark, nil
 }
 
 // record counts and stores a finding, after a repair if the job asks for it.
