@@ -62,6 +62,8 @@ type chosen struct {
 	found []park.Listed
 	// total also counts those beyond the limit.
 	total int64
+	// entries are those of the catalog.
+	entries map[string]*generation.Entry
 	// foreign are the projections of other event stores, which share the state database.
 	foreign []string
 }
@@ -78,6 +80,7 @@ func (f parkedFilter) choose(ctx context.Context, e *Environment, s *stored) (c 
 
 // chooseAmong is choose with the entries of the catalog, and without the projections in except.
 func (f parkedFilter) chooseAmong(ctx context.Context, e *Environment, s *stored, entries map[string]*generation.Entry, except ...string) (c chosen, err error) {
+	c.entries = entries
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		pipeline := entries[name].Pipeline
 		if e.Config.Pipeline().SameEvents(pipeline) {
@@ -128,11 +131,7 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 			return err
 		}
 	}
-	entries, err := s.entries(ctx)
-	if err != nil {
-		return err
-	}
-	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), entries)...); err != nil {
+	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), all.entries)...); err != nil {
 		return err
 	}
 	switch {
