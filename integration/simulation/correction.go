@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/virtual"
 )
@@ -41,14 +42,9 @@ func (w *World) correct(ctx context.Context, all bool) bool {
 // change changes an event until MongoDB acknowledges it.
 func (w *World) change(ctx context.Context, id bson.RawValue, set bson.D) {
 	ctx = context.WithoutCancel(ctx)
-	for {
-		if _, err := w.events().UpdateByID(ctx, id, bson.D{{Key: "$set", Value: set}}); err == nil {
-			break
-		}
-		wait(ctx, 500*time.Millisecond)
-	}
 	var ev storedEvent
-	for w.events().FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(&ev) != nil {
+	after := options.FindOneAndUpdate().SetReturnDocument(options.After)
+	for w.events().FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: set}}, after).Decode(&ev) != nil {
 		wait(ctx, 500*time.Millisecond)
 	}
 	w.mu.Lock()
