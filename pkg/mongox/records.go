@@ -93,8 +93,8 @@ type Omissions struct {
 // Report returns nil if err is an [UnreadableError], and err otherwise. It logs each
 // unreadable record once.
 func (o *Omissions) Report(err error, logger zerolog.Logger) error {
-	var unreadable *UnreadableError
-	if !errors.As(err, &unreadable) {
+	unreadable, ok := errors.AsType[*UnreadableError](err)
+	if !ok {
 		return err
 	}
 	o.mu.Lock()

@@ -46,7 +46,7 @@ func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
 			return err
 		})
 		omitted := 0
-		if unreadable := (*mongox.UnreadableError)(nil); errors.As(err, &unreadable) {
+		if unreadable, ok := errors.AsType[*mongox.UnreadableError](err); ok {
 			omitted = len(unreadable.Records)
 		}
 		if err := s.omitted.Report(err, s.options.Logger); err != nil {

@@ -60,8 +60,8 @@ func (s *stored) change(ctx context.Context, c cli.Change, what string, do func(
 // fails if an entry of the configured event store cannot be read.
 func (s *stored) entries(ctx context.Context) (map[string]*generation.Entry, error) {
 	found, err := s.allEntries(ctx)
-	var unreadable *mongox.UnreadableError
-	if !errors.As(err, &unreadable) {
+	unreadable, ok := errors.AsType[*mongox.UnreadableError](err)
+	if !ok {
 		return found, err
 	}
 	for _, record := range unreadable.Records {
