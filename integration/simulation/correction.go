@@ -39,7 +39,7 @@ func (w *World) correct(ctx context.Context, all bool) bool {
 	return found > 0
 }
 
-// change changes an event until MongoDB acknowledges it.
+// change repeats an update of an event until MongoDB acknowledges it.
 func (w *World) change(ctx context.Context, id bson.RawValue, set bson.D) {
 	ctx = context.WithoutCancel(ctx)
 	var ev storedEvent
@@ -52,7 +52,7 @@ func (w *World) change(ctx context.Context, id bson.RawValue, set bson.D) {
 	w.corrected[ev.AggregateID] = append(w.corrected[ev.AggregateID], ev.EventID)
 }
 
-// bringBack applies and publishes what has been corrected.
+// bringBack retries and republishes corrected events.
 func (w *World) bringBack(ctx context.Context) {
 	_ = w.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "corrected")
 	_ = w.command(ctx, virtual.Publisher, "quarantine", "republish", "--yes", "--why", "corrected")

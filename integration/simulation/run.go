@@ -161,7 +161,7 @@ func (o *outcome) await(ctx context.Context, until time.Time) error {
 			return err
 		}
 		if len(o.world.corrected) > 0 && try%10 == 9 {
-			// The message of a corrected event still has what it was before. If it comes late, its
+			// The message of a corrected event still has the old content. If it comes late, the
 			// aggregate is parked again.
 			o.world.bringBack(ctx)
 		}

@@ -1,4 +1,4 @@
-// Package bsontest makes BSON of Go values, for tests. It panics if there is none.
+// Package bsontest makes BSON of Go values, for tests. It panics if a value cannot be encoded.
 package bsontest
 
 import (

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Queue is bounded in items and in bytes. An item counts until the handler has finished it.
+// Queue is bounded in items and in bytes. The bytes of an item count until the handler has finished it.
 // One goroutine puts items, and one handles them. Make it with [New].
 type Queue[T any] struct {
 	bytes int64
@@ -64,7 +64,7 @@ func (q *Queue[T]) Put(ctx context.Context, item T, bytes int64, waiting func())
 	}
 }
 
-// Offer adds an item that counts no bytes if there is room, and otherwise drops it.
+// Offer adds an item if there is room, and otherwise drops it. The item counts no bytes.
 func (q *Queue[T]) Offer(item T) {
 	select {
 	case q.items <- sized[T]{item: item}:

@@ -23,7 +23,7 @@ var ErrUnreadable = errors.New("it cannot be read")
 const maxSubscriptions = 2000
 
 // NewAdministration makes a client of the namespace's administration API without a network
-// request. For the emulator it fails, because that has none over TLS.
+// request. For the emulator it fails, because the emulator has no such API over TLS.
 func (n *Namespace) NewAdministration() (*admin.Client, error) {
 	if n.config.ConnectionString == "" {
 		client, err := admin.NewClient(n.config.host(), n.credential, nil)

@@ -38,7 +38,8 @@ func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
 	if q.Only != "" {
 		filter = append(filter, bson.E{Key: "$and", Value: bson.A{bson.D{{Key: "_id", Value: q.Only}}}})
 	}
-	// Fewer jobs than the limit mean that there are no more, so others replace those left out.
+	// The caller takes fewer jobs than the limit for the last ones, so others replace those that
+	// are left out.
 	for limit := q.Limit; ; {
 		var found []Job
 		err := s.request(ctx, func(ctx context.Context) (err error) {

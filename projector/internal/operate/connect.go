@@ -55,9 +55,9 @@ func (s *stored) change(ctx context.Context, c cli.Change, what string, do func(
 	return audit.NewStore(audit.In(s.State)).Confirmed(ctx, change, do)
 }
 
-// entries reads the catalog. Of an entry that cannot be read and that belongs to another event
-// store, it returns the name and the pipeline, so that its parked aggregates are left alone. It
-// fails if an entry of the configured event store cannot be read.
+// entries reads the catalog. For an unreadable entry of another event store it returns only the
+// name and the pipeline, so that commands leave its parked aggregates alone. It fails if an
+// entry of the configured event store cannot be read.
 func (s *stored) entries(ctx context.Context) (map[string]*generation.Entry, error) {
 	found, err := s.allEntries(ctx)
 	unreadable, ok := errors.AsType[*mongox.UnreadableError](err)

@@ -111,7 +111,7 @@ func (c chosen) scope(e *Environment) string {
 // errNothingParked is returned if the flags choose no aggregate.
 var errNothingParked = errors.New("no parked aggregate matches")
 
-// nothing is the error of a command that changes the chosen aggregates, if there are none.
+// nothing returns the error of a command that changes aggregates, if it has chosen none.
 func (c chosen) nothing(e *Environment) error {
 	return fmt.Errorf("%w%s: see \"projector parked list\"", errNothingParked, c.scope(e))
 }

@@ -63,8 +63,8 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 // group is divided by its documents, because the transaction of a killed process may hold one
 // of them.
 //
-// If documents cannot be made with all of the operations, they go into full, and the next
-// transaction leaves out what they cannot have. If the server refuses an operation, the
+// full collects the documents that cannot take all of the operations. The next transaction
+// leaves out the operations that they refuse. If the server refuses an operation, the
 // group is halved until that operation is alone.
 func (w *Writer) contributeGroup(ctx context.Context, collection string, operations []contribution, began time.Time, full map[string]bool) {
 	pause := backoff.Backoff{First: firstConflictPause, Max: maxConflictPause}
@@ -80,7 +80,7 @@ func (w *Writer) contributeGroup(ctx context.Context, collection string, operati
 			if (age < lockWait || first == 0 && age < hotWait) && backoff.Wait(ctx, pause.Next()) == nil {
 				continue
 			}
-		case len(operations) > 1 && isFull(err, full):
+		case len(operations) > 1 && addFull(err, full):
 			continue
 		case len(operations) > 1 && attributable(err):
 			first = len(operations) / 2
@@ -100,9 +100,8 @@ func (w *Writer) contributeGroup(ctx context.Context, collection string, operati
 	}
 }
 
-// isFull adds the documents that could not be made to full. It is false if all of them are
-// known already, or if none was the reason.
-func isFull(err error, full map[string]bool) bool {
+// addFull adds the documents that err names to full. It reports whether one of them is new.
+func addFull(err error, full map[string]bool) bool {
 	refused, _ := errors.AsType[viewErrors](err)
 	if one, ok := errors.AsType[*viewError](err); ok && refused == nil {
 		refused = viewErrors{one}
@@ -276,8 +275,8 @@ func (v *viewTransaction) partChange(o *contribution, before model.State, first 
 	return c
 }
 
-// concerned reads the documents of changes. A change of a document that must not be written, or
-// that is full, is not in the result, and has its own.
+// concerned reads the documents of changes. The result leaves out changes that a full document
+// refuses, and changes of documents that must not be written: those have their results.
 func (v *viewTransaction) concerned(ctx context.Context, changes []partChange, full map[string]bool) ([]partChange, map[string]*viewChange, error) {
 	documents := documentsOf(changes)
 	if len(documents) == 0 {
@@ -310,8 +309,9 @@ func (v *viewTransaction) concerned(ctx context.Context, changes []partChange, f
 }
 
 // withoutRefused leaves out the changes that full documents cannot have. It tries them one
-// after the other in memory, first those of parts that leave such a document. What it has no
-// time to try is left out as well, to be tried again: other documents must not wait for it.
+// after the other in memory, first those of parts that leave such a document. After
+// refusalTime it leaves out the untried changes too, and they are tried again: other documents
+// must not wait for them.
 func (v *viewTransaction) withoutRefused(changes []partChange, stored map[string]viewDocument, full map[string]bool) []partChange {
 	joins := func(c partChange) int {
 		for _, key := range c.keys {

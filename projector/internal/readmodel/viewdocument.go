@@ -23,8 +23,8 @@ var (
 	errTooMuch = fmt.Errorf("the documents that change have more than %d MiB together: let a part contribute to fewer documents, or leave out as", changedBytes>>20)
 )
 
-// errUntried says that nobody knows yet if a full document can have an operation.
-var errUntried = errors.New("it cannot have some of the parts that change, and there was no time to try this one: it is tried again")
+// errUntried says that it is not known yet whether a full document has room for a part.
+var errUntried = errors.New("the document is full, and there was no time to try this part: the part is tried again")
 
 // viewError says that a document cannot be made of its parts.
 type viewError struct {
@@ -35,7 +35,7 @@ type viewError struct {
 func (e *viewError) Error() string { return fmt.Sprintf("make view document %q: %v", e.key, e.err) }
 func (e *viewError) Unwrap() error { return e.err }
 
-// viewErrors are those of several documents, in the order of their keys. There is at least one.
+// viewErrors are the errors of several documents, in the order of their keys. There is at least one.
 type viewErrors []*viewError
 
 func (e viewErrors) Error() string {

@@ -21,7 +21,7 @@ type aggregate struct {
 	// read is the number of documents that were read and are not counted for the rate yet.
 	read int
 	// upTo is the last event that a repair of the live generation may reach: readers must not
-	// see what the generation that replaces it does not have. 0 means that there is no bound.
+	// see an event that the next generation lacks. 0 means that there is no bound.
 	upTo int64
 }
 
