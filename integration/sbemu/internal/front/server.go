@@ -134,12 +134,14 @@ func (s *Server) accept(nc net.Conn) *conn {
 	return c
 }
 
-// counted returns how many connections count for the limit. The caller holds the lock.
+// counted returns how many connections count for the limit: all but those that exceed it and
+// those that are closing, since a client may connect as soon as it has the answer to its close.
+// The caller holds the lock.
 func (s *Server) counted() int {
 	n := 0
 
 	for c := range s.conns {
-		if !c.surplus {
+		if !c.surplus && !c.closing.Load() {
 			n++
 		}
 	}
