@@ -21,7 +21,7 @@ type diffCommand struct {
 	cli.Output
 	Files  []string `arg:"" name:"file" help:"The new file or folder of projections; or the old one and the new one. With one, the new one is compared with the live definitions of the catalog."`
 	Sample int      `name:"sample" default:"1000" placeholder:"N" help:"How many aggregates are folded by both definitions, 1 to 100000."`
-	From   string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport. The first aggregates of the file are the sample."`
+	From   string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport, also compressed by gzip. The first aggregates of the file are the sample."`
 }
 
 // maxDiffSample bounds the aggregates of a sample.

@@ -3,6 +3,7 @@ package operate
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,7 @@ var errNotNDJSON = errors.New("write one event per line, as Extended JSON, in th
 
 // readEventFile calls visit with the events of a file, each as the topic delivers it. If an
 // event breaks the event contract, visit gets the reason and the keys that could be read.
-// visit may keep the event.
+// visit may keep the event. The file may be compressed by gzip, whatever its name is.
 func readEventFile(path string, fields event.Fields, visit func(*event.Event, error) error) error {
 	reader, err := event.NewReader(fields)
 	if err != nil {
@@ -31,14 +32,17 @@ func readEventFile(path string, fields event.Fields, visit func(*event.Event, er
 		return fmt.Errorf("open the events: %w", err)
 	}
 	defer file.Close()
-	lines := bufio.NewReaderSize(file, 64<<10)
+	lines, err := text(file)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
 	for number := 1; ; number++ {
 		line, err := readLine(lines)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read %s:%d: %w", path, number, err)
 		}
-		if text := bytes.TrimSpace(line); len(text) > 0 {
-			document, malformed := event.DecodeBody(event.ContentTypeJSON, text)
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			document, malformed := event.DecodeBody(event.ContentTypeJSON, line)
 			if malformed != nil {
 				return fmt.Errorf("read %s:%d: %w; %w", path, number, malformed, errNotNDJSON)
 			}
@@ -51,6 +55,25 @@ func readEventFile(path string, fields event.Fields, visit func(*event.Event, er
 			return nil
 		}
 	}
+}
+
+// text returns the lines of a file: unzipped, and without a byte order mark, which some editors
+// and shells of Windows write.
+func text(file io.Reader) (*bufio.Reader, error) {
+	lines := bufio.NewReaderSize(file, 64<<10)
+	// A file may be shorter than what is asked for.
+	if start, _ := lines.Peek(2); string(start) == "\x1f\x8b" {
+		unzipped, err := gzip.NewReader(lines)
+		if err != nil {
+			return nil, err
+		}
+		lines = bufio.NewReaderSize(unzipped, 64<<10)
+	}
+	if start, _ := lines.Peek(3); string(start) == "\uFEFF" {
+		_, err := lines.Discard(len(start))
+		return lines, err
+	}
+	return lines, nil
 }
 
 // readLine reads one line, of at most maxLine bytes.

@@ -22,7 +22,7 @@ type explainCommand struct {
 	cli.Output
 	Aggregate  string   `name:"aggregate" placeholder:"ID" help:"The aggregate to explain."`
 	Projection []string `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all."`
-	From       string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport."`
+	From       string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport, also compressed by gzip."`
 	First      int      `name:"first" placeholder:"N" help:"Explain the first N events, and read no others."`
 	Last       int      `name:"last" placeholder:"N" help:"Explain the last N events; the default is 100. All events before them are folded."`
 	Until      int64    `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`

@@ -2,8 +2,10 @@ package operate
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +102,14 @@ the document after event 4:
 	}
 }
 
+func zipped(text string) string {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return out.String()
+}
+
 // TestExplainSaysWhereHistoriesEnd covers aggregates that are parked although no event
 // fails, and the bounds of the printed events.
 func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
@@ -124,6 +134,8 @@ func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 		{name: "an event twice", events: placed(1) + placed(1), outcomes: "applied, duplicate", last: 1},
 		{name: "until", events: placed(1) + placed(2) + placed(3), args: []string{"--until=2"}, outcomes: "applied, applied", last: 2},
 		{name: "first", events: placed(1) + placed(2) + placed(3), args: []string{"--first=1"}, outcomes: "applied", last: 1},
+		{name: "byte order mark", events: "\uFEFF" + placed(1) + placed(2), outcomes: "applied, applied", last: 2},
+		{name: "gzip", events: zipped(placed(1) + placed(2)), outcomes: "applied, applied", last: 2},
 		{name: "last", events: placed(1) + placed(2) + placed(3) + placed(4), args: []string{"--last=1"}, outcomes: "applied", last: 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
