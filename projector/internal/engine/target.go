@@ -42,8 +42,8 @@ func Live(projections []*projection.Projection) []Target {
 }
 
 // Succeeds reports whether the target will replace the live generation of a projection and gets
-// every event. Then readers of the live one must find each of its events in this one, too,
-// because a promotion can come at any time. While the target defers, there is none.
+// every event. A promotion can then come at any time, so an event that readers of the live
+// generation have seen must be in this one too. While the target defers, no promotion comes.
 func (t *Target) Succeeds(projection string) bool {
 	return t.Building && !t.Defers && t.Projection.Name() == projection
 }

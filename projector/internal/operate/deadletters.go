@@ -167,7 +167,7 @@ func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter 
 }
 
 // judge decides what will happen to a dead letter, given the markers of its aggregate and the
-// catalog. No event is missing in a retired projection.
+// catalog. A retired projection needs no events, so none is missing in it.
 func (d *deadLetter) judge(markers []park.Listed, entries map[string]*generation.Entry) {
 	d.markers = markers
 	for _, m := range markers {

@@ -39,12 +39,12 @@ type WriterOptions struct {
 	Registerer prometheus.Registerer
 	// Tracer makes the spans of group commits; nil makes none.
 	Tracer *tracing.Tracer
-	// Process names this process in the record of its transactions; default is the name of the
-	// host. Dead are the processes that are certainly dead: the writer ends their transactions at
-	// once.
+	// Process names this process in the record of its transactions; empty means the name of the
+	// host.
 	Process string
-	Dead    []string
-	Logger  zerolog.Logger
+	// Dead names processes that are certainly dead: the writer ends their transactions at once.
+	Dead   []string
+	Logger zerolog.Logger
 }
 
 // Writer writes operations of many sessions in guarded bulk writes. Write returns only

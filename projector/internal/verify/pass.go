@@ -256,9 +256,10 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 
 // repairBuilding repairs an aggregate in the generation that is being built, before the live
 // one. If that generation is verified already, it could be promoted without the repair, and
-// readers would see the older read model. A read model of it that cannot be repaired is found
-// by its own verification, and prevents no repair of the live one. Otherwise the live one is
-// repaired up to the same event: another one can be stored between the two repairs.
+// readers would see the older read model. The live one is then repaired up to the same event,
+// because another event can be stored between the two repairs. If the read model of the
+// generation that is being built cannot be repaired, the live one is repaired without a bound:
+// the verification of that generation finds the other one.
 func (p *pass) repairBuilding(ctx context.Context, a *aggregate) error {
 	if p.options.Building == nil {
 		return nil
