@@ -114,11 +114,11 @@ func elsewhere(t *testing.T, m Mutation, overlay string) {
 		return
 	}
 	folder, name, _ := strings.Cut(m.Test, " ")
-	run := exec.CommandContext(t.Context(), "go", "test", "-count", "1", "-vet=off", "-overlay", overlay, "-run", "^"+name+"$", "./"+folder)
+	run := exec.CommandContext(t.Context(), "go", "test", "-count", "1", "-vet=off", "-timeout", "5m", "-overlay", overlay, "-run", "^"+name+"$", "./"+folder)
 	run.Dir = top
 	out, err := run.CombinedOutput()
-	// A test can also panic.
-	if err == nil || !strings.Contains(string(out), name) || strings.Contains(string(out), "[build failed]") {
+	// A test can also panic. One that does not end has found nothing.
+	if err == nil || !strings.Contains(string(out), name) || strings.Contains(string(out), "[build failed]") || strings.Contains(string(out), "panic: test timed out") {
 		t.Errorf("%s does not find it: %v\n%s", m.Test, err, out)
 		return
 	}
