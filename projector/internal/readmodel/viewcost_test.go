@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -83,25 +84,27 @@ func TestDocumentsAreMadeUntilTheContextEnds(t *testing.T) {
 // the same time, are bounded, whether they are read or made.
 func TestPartOfTooManyBytesIsRejected(t *testing.T) {
 	t.Parallel()
-	s := newTestStore(t, newFakeDatabase(1))
-	note := strings.Repeat("x", 9<<20)
-	var amounts []testAmount
-	for i := range 8 {
-		amounts = append(amounts, to(fmt.Sprint(i), 1))
-	}
-	rejected := func(part bson.Raw) {
-		t.Helper()
-		results, err := s.Write(t.Context(), []model.Write{partWrite(viewUnit("a"), model.State{}, 1, part)})
-		if err != nil || results[0].Status != model.Rejected || !errors.Is(results[0].Err, errTooMuch) {
-			t.Errorf("%v, %v", results, err)
+	synctest.Test(t, func(t *testing.T) { // no request runs out of time on a busy machine
+		s := newTestStore(t, newFakeDatabase(1))
+		note := strings.Repeat("x", 9<<20)
+		var amounts []testAmount
+		for i := range 8 {
+			amounts = append(amounts, to(fmt.Sprint(i), 1))
 		}
-	}
-	rejected(partWith(note, amounts...))
-	for i := range amounts {
-		s.put(t, viewUnit(fmt.Sprint(i)), 1, partWith(note, amounts[i]))
-	}
-	rejected(partWith("x", amounts...))
-	s.apply(t, model.Applied, partWrite(viewUnit("a"), model.State{}, 1, partWith("x", amounts[:7]...)))
+		rejected := func(part bson.Raw) {
+			t.Helper()
+			results, err := s.Write(t.Context(), []model.Write{partWrite(viewUnit("a"), model.State{}, 1, part)})
+			if err != nil || results[0].Status != model.Rejected || !errors.Is(results[0].Err, errTooMuch) {
+				t.Errorf("%v, %v", results, err)
+			}
+		}
+		rejected(partWith(note, amounts...))
+		for i := range amounts {
+			s.put(t, viewUnit(fmt.Sprint(i)), 1, partWith(note, amounts[i]))
+		}
+		rejected(partWith("x", amounts...))
+		s.apply(t, model.Applied, partWrite(viewUnit("a"), model.State{}, 1, partWith("x", amounts[:7]...)))
+	})
 }
 
 // TestFullDocumentRefusesItsOwnPartsOnly checks that the parts which full documents cannot have
