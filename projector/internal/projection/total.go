@@ -14,6 +14,8 @@ import (
 type total struct {
 	name string
 	kind totalKind
+	// decimals says that all values of a sum are Decimal128s, by the types of the expressions.
+	decimals bool
 }
 
 // totalKind is how a total is computed. None of them depends on the order of the parts.
@@ -38,7 +40,7 @@ var totalKinds = []totalKind{totalSum, totalCount, totalMin, totalMax, totalSet}
 func (t total) change(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {
 	switch t.kind {
 	case totalSum, totalCount:
-		return changeSum(old, removed, added)
+		return t.changeSum(old, removed, added)
 	case totalSet:
 		return changeSet(old, removed, added)
 	}
@@ -58,7 +60,7 @@ func (t total) change(old bson.RawValue, removed, added []bson.RawValue) (bson.R
 
 // changeSum changes a sum exactly. Decimal128s without trailing zeros have one form for each
 // value, so that the sum does not show in which order it was computed.
-func changeSum(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {
+func (t total) changeSum(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {
 	sum := newExactSum()
 	if present(old) {
 		if err := sum.add([]bson.RawValue{old}); err != nil {
@@ -69,7 +71,14 @@ func changeSum(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue
 		return old, err
 	}
 	if old.Type == bson.TypeDecimal128 && sum.decimals == 0 || sum.decimals < 0 {
-		return old, errIncremental // perhaps no Decimal128 is left
+		// As many Decimal128s or more went as came. If none is left, the sum is whole; if all
+		// values are Decimal128s, it is 0.
+		x := sum.exact.shortest()
+		left := x.exponent < 0 || t.decimals && x.coefficient.Sign() != 0
+		if old.Type != bson.TypeDecimal128 || !left {
+			return old, errIncremental
+		}
+		sum.decimals = 1
 	}
 	return sum.value()
 }

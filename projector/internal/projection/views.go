@@ -226,6 +226,7 @@ func (p place) total(e entry) (declaredTotal, bool) {
 		switch {
 		case kind == totalSum:
 			t.value = p.ofPart(e.value, numberValue, true)
+			t.decimals = t.value != nil && t.value.checked.GetType(t.value.checked.Expr().ID()).IsExactType(typeDecimal128)
 		case kind != totalCount:
 			t.value = p.ofPart(e.value, anyValue, true)
 		case e.value.Tag != "!!bool" || e.value.Value != "true":
@@ -311,6 +312,8 @@ func (r *viewReader) checkFields() {
 				v.totals = append(v.totals, t.total)
 			} else if kind := v.totals[i].kind; kind != "" && t.kind != "" && kind != t.kind {
 				r.problem(r.named[t.name], "the total %s is %s of one source and %s of another", t.name, v.totals[i].kind, t.kind)
+			} else {
+				v.totals[i].decimals = v.totals[i].decimals && t.decimals
 			}
 		}
 	}

@@ -52,12 +52,13 @@ views:
         key: element.sku
         as: lines
         on:
-          Placed: {push: {lines: "{'sku': payload.sku, 'cents': payload.cents, 'amount': decimal(string(payload.cents))}"}}
+          Placed: {push: {lines: "{'sku': payload.sku, 'cents': payload.cents, 'amount': payload.cents > 9.0 ? payload.cents : decimal(string(payload.cents)) / 2}"}}
           Gone: {delete: true}
     totals:
       sold: {count: true}
       cents: {sum: element.cents}
       amount: {sum: element.amount, where: element.cents > 6}
+      exact: {sum: "decimal(element.amount) - decimal(7)"}
   - name: latest
     collection: latest
     from:
@@ -255,6 +256,58 @@ func TestViewDocumentsDependOnPartsOnly(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSumOfDecimalsNeedsOnlyThePartThatGoes takes one of three parts away. All parts must be read
+// only if it cannot be known otherwise whether the sum is still a Decimal128.
+func TestSumOfDecimalsNeedsOnlyThePartThatGoes(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.One(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - aggregateType: A
+        key: "'k'"
+        on:
+          E: {set: {x: payload.x}}
+          Gone: {delete: true}
+        totals:
+          all: {sum: part.x}
+          exact: {sum: decimal(part.x)}
+`)
+	decimal := func(text string) bson.Decimal128 {
+		d, err := bson.ParseDecimal128(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, test := range []struct {
+		name   string
+		values []any // the first one goes
+		alone  bool
+		want   string
+	}{
+		{"cents are left", []any{decimal("1.5"), decimal("2.25"), 3}, true, `"all": {"$numberDecimal":"5.25"},"exact": {"$numberDecimal":"5.25"}`},
+		{"whole numbers are left", []any{3, 2, 2}, true, `"all": {"$numberLong":"4"},"exact": {"$numberDecimal":"4"}`},
+		{"a whole Decimal128 may be left", []any{decimal("1.5"), decimal("2"), 3}, false, `"all": {"$numberDecimal":"5"},"exact": {"$numberDecimal":"5"}`},
+		{"none may be left", []any{decimal("1.5"), 2, 3}, false, `"all": {"$numberLong":"5"},"exact": {"$numberDecimal":"5"}`},
+		{"their sum is 0", []any{decimal("1.5"), decimal("2.5"), decimal("-2.5")}, false, `"all": {"$numberDecimal":"0"},"exact": {"$numberDecimal":"0"}`},
+	} {
+		l := newPipeline(p)
+		for i, x := range test.values {
+			l.merge(t, []model.PartChange{l.fold(t, []*event.Event{viewEvent(t, "A", fmt.Sprint(i), 1, "E", bson.D{{Key: "x", Value: x}})})})
+		}
+		gone := []model.PartChange{l.fold(t, []*event.Event{viewEvent(t, "A", "0", 2, "Gone", bson.D{})})}
+		if _, alone, err := p.View().Merge("k", l.documents["k"], gone); alone != test.alone || err != nil {
+			t.Errorf("%s: %t, %v", test.name, alone, err)
+		}
+		l.merge(t, gone)
+		if got := l.documents["k"].String(); got != `{"parts": {"$numberLong":"2"},`+test.want+"}" {
+			t.Errorf("%s: %s", test.name, got)
+		}
+	}
 }
 
 // TestViewDocument shows the document of a view.

@@ -64,8 +64,9 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 // of them.
 //
 // full collects the documents that cannot take all of the operations. The next transaction
-// leaves out the operations that they refuse. If the server refuses an operation, the
-// group is halved until that operation is alone.
+// leaves out the operations that they refuse. If the server refuses an operation, or if the
+// parts of several documents are too many bytes, the group is halved, by its documents if it can
+// be, until each half succeeds or an operation is alone.
 func (w *Writer) contributeGroup(ctx context.Context, collection string, operations []contribution, began time.Time, full map[string]bool) {
 	pause := backoff.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
@@ -83,7 +84,7 @@ func (w *Writer) contributeGroup(ctx context.Context, collection string, operati
 		case len(operations) > 1 && addFull(err, full):
 			continue
 		case len(operations) > 1 && attributable(err):
-			first = len(operations) / 2
+			first = cmp.Or(divide(operations), len(operations)/2)
 		}
 		if first > 0 && ctx.Err() == nil {
 			w.contributeGroup(ctx, collection, operations[:first], began, full)

@@ -107,6 +107,40 @@ func TestPartOfTooManyBytesIsRejected(t *testing.T) {
 	})
 }
 
+// TestGroupReadsThePartsOfADocumentOnce lets the maximum of two documents fall by several parts
+// at the same time. The documents must be made of all their parts, which are more bytes than a
+// transaction of several documents reads.
+func TestGroupReadsThePartsOfADocumentOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		s, v := newTestStore(t, db), &counting{}
+		const parts = 12
+		keys, unused := []string{"k", "l"}, strings.Repeat("x", transactionBytes/parts+1)
+		part := func(key string, cents int) bson.Raw {
+			return marshal(bson.D{{Key: "documents", Value: []testAmount{to(key, int64(cents))}}, {Key: "unused", Value: unused}})
+		}
+		var writes []model.Write
+		for i := range 2 * parts {
+			unit, key := viewUnit(fmt.Sprint(i)), keys[i%2]
+			s.put(t, unit, 1, part(key, i))
+			if i >= 2*parts-6 { // the greatest ones
+				w := partWrite(unit, s.state(t, unit), 2, part(key, -i))
+				w.View = v
+				writes = append(writes, w)
+			}
+		}
+		before := db.calls["commit"]
+		v.splits = 0
+		s.apply(t, model.Applied, writes...)
+		// Each part that changes is split before and after, in each of the three attempts.
+		if commits, most := db.calls["commit"]-before, 3*2*len(writes)+3*2*parts; commits != len(keys) || v.splits > most {
+			t.Errorf("%d transactions, and %d parts are split, more than %d", commits, v.splits, most)
+		}
+		expectWhole(t, db, viewUnit(""))
+	})
+}
+
 // TestFullDocumentRefusesItsOwnPartsOnly checks that the parts which full documents cannot have
 // are found in one transaction, with work that is linear in their number, and that the others
 // of their group are written.

@@ -145,7 +145,8 @@ func (v *viewTransaction) whole(ctx context.Context, keys []string) (map[string]
 	}
 	read := 0
 	err := v.db.each(ctx, watermarksCollection, contributing(v.unit, keys), func(record bson.Raw) error {
-		if read += len(record); read > v.mostParts {
+		// The parts of one document must be read in any case.
+		if read += len(record); read > v.mostParts && len(keys) > 1 {
 			return errTooMuch
 		}
 		id := sideKeyIn(record).aggregateID
