@@ -203,15 +203,27 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 }
 
 // checkReaders returns what a reader must never see. A read model may go back in one case: ids
-// only increase, the broker has lost an event that cannot be applied, and a repair, which reads
-// the event store, takes the read model back to the event before that one. The event may have
-// been corrected since.
+// only increase, an event that cannot be applied has not reached the projectors, and a repair,
+// which reads the event store, takes the read model back to the event before that one. The event
+// may have been corrected since.
 func checkReaders(_ context.Context, o *outcome) ([]string, error) {
 	findings := o.watched.findings
+	messages, err := o.world.bus.Accepted(o.world.topic())
+	if err != nil {
+		return nil, err
+	}
+	reached := make(map[string]time.Time) // only what the broker has delivered
+	for _, m := range slices.Backward(messages) {
+		if !o.world.lost[m.MessageID] && !o.world.deadLettered[m.MessageID] {
+			reached[m.MessageID] = m.AcceptedAt
+		}
+	}
 	for _, r := range o.watched.regressions {
 		e := foldLedger(o.version, o.events[r.id])
 		before := e.parked > 0 && e.last == r.to || slices.Contains(o.world.corrected[r.id], r.to+1)
-		if !o.world.plan.Increasing || !before {
+		at, ok := reached[fmt.Sprintf("%s/%d", r.id, r.to+1)]
+		delivered := ok && at.Before(o.world.history.began.Add(r.at))
+		if !o.world.plan.Increasing || !before || delivered {
 			findings = append(findings, fmt.Sprintf("at %v: ledger %s went back from event %d to %d", r.at, r.id, r.from, r.to))
 		}
 	}

@@ -29,9 +29,7 @@ type settlements struct {
 
 // run looks every second until ctx ends.
 func (s *settlements) run(ctx context.Context) {
-	if slices.ContainsFunc(s.world.plan.Faults, func(f Fault) bool { return f.Kind == removal }) {
-		return
-	}
+	removed := slices.ContainsFunc(s.world.plan.Faults, func(f Fault) bool { return f.Kind == removal })
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -39,7 +37,8 @@ func (s *settlements) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if len(s.findings) < 4 {
+			s.settle()
+			if !removed && len(s.findings) < 4 {
 				s.look()
 			}
 		}
@@ -48,7 +47,6 @@ func (s *settlements) run(ctx context.Context) {
 
 // look compares what the broker no longer has with what is parked and with the read models.
 func (s *settlements) look() {
-	s.settle()
 	models := s.world.models("tally")
 	live := s.live
 	s.live = live || len(models) > 0
@@ -80,19 +78,24 @@ func (s *settlements) settle() {
 		return
 	}
 	unsettled := make(map[string]bool)
-	for _, queue := range []string{s.world.subscription(), s.world.subscription() + "/$DeadLetterQueue"} {
-		messages, err := s.world.bus.Messages(queue, 0, math.MaxInt)
-		if err != nil {
-			return
-		}
-		for _, m := range messages {
-			unsettled[m.MessageID] = true
-		}
+	waiting, err := s.world.bus.Messages(s.world.subscription(), 0, math.MaxInt)
+	if err != nil {
+		return
+	}
+	deadLetters, err := s.world.bus.Messages(s.world.subscription()+"/$DeadLetterQueue", 0, math.MaxInt)
+	if err != nil {
+		return
+	}
+	for _, m := range slices.Concat(waiting, deadLetters) {
+		unsettled[m.MessageID] = true
 	}
 	s.open = append(s.open, accepted[s.seen:]...)
 	s.seen = len(accepted)
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
+	for _, m := range deadLetters {
+		s.world.deadLettered[m.MessageID] = true
+	}
 	s.open = slices.DeleteFunc(s.open, func(m sbemu.Accepted) bool {
 		// A message that is accepted at this instant may be in no queue yet.
 		if s.world.lost[m.MessageID] || unsettled[m.MessageID] || !m.AcceptedAt.Before(time.Now()) {

@@ -90,8 +90,9 @@ type World struct {
 	misused  []string
 	// skips are the spans of the event store that operators have skipped.
 	skips []skip
-	// lost are the ids of the messages that the broker has lost.
-	lost map[string]bool
+	// lost are the ids of the messages that the broker has lost, and deadLettered of those that
+	// it has put into the dead-letter queue.
+	lost, deadLettered map[string]bool
 	// corrected are the events of each aggregate that a person has corrected.
 	corrected map[string][]int64
 	// changing is held by the fault that changes the definition.
@@ -142,7 +143,7 @@ var prefixes = []string{"", "second-"}
 
 // newWorld prepares one pipeline of the servers.
 func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix string) (*World, error) {
-	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, lost: make(map[string]bool), corrected: make(map[string][]int64)}
+	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, lost: make(map[string]bool), deadLettered: make(map[string]bool), corrected: make(map[string][]int64)}
 	if _, err := w.events().Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
