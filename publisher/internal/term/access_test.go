@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,10 +218,11 @@ func TestLastingRefusalOfTheCheckpointEndsTheProcess(t *testing.T) {
 				timer := time.AfterFunc(30*time.Minute, stop)
 				defer timer.Stop()
 				var unready error
-				go func() {
+				var looking sync.WaitGroup
+				looking.Go(func() {
 					pass(time.Minute)
 					unready = access.Check(t.Context())
-				}()
+				})
 				go func() {
 					for number := int64(1); ctx.Err() == nil; number++ {
 						s.store.insert("a", number, false)
@@ -231,6 +233,7 @@ func TestLastingRefusalOfTheCheckpointEndsTheProcess(t *testing.T) {
 				took := time.Since(begun)
 				stop()
 				pass(2 * time.Minute)
+				looking.Wait()
 				if unready == nil {
 					t.Error("ready after a minute of refused saves")
 				}
