@@ -47,6 +47,10 @@
 //   - At the end of the tenure, and when the process stops, lanes in trouble are given
 //     back: their messages are not settled, and the session is closed, which counts no
 //     delivery. The process that accepts the session next continues with them.
+//   - A session in which nothing but lanes in trouble is left gives them back as soon as it
+//     has tried them, if the free slots are few and the store takes writes of other
+//     aggregates. So thousands of such sessions take turns, and hold no slot that another
+//     session needs.
 //   - A process remembers a failing aggregate beyond the session: in the next session
 //     its time of failure continues, and its events are kept out of the calls of healthy
 //     lanes from the start.

@@ -22,8 +22,9 @@ type lane struct {
 	gapSince time.Time
 	// givenUp says that stores have failed for the lane for too long.
 	givenUp bool
-	// overflows says that the lane may forget deliveries to leave room for others.
-	overflows bool
+	// overflows says that the lane may forget deliveries to leave room for others. tried says
+	// that this session has repaired its gap in vain, or that a store has failed for it here.
+	overflows, tried bool
 	// troubled says that its load counts for the lanes in trouble.
 	troubled bool
 	// load is the load of its deliveries.

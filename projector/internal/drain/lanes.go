@@ -228,6 +228,13 @@ func (s *lanes) nextDue() (time.Time, bool) {
 	return first, !first.IsZero()
 }
 
+// stuck reports whether nothing but lanes in trouble is left, all of which have been tried here
+// and wait, while other aggregates can be written.
+func (s *lanes) stuck() bool {
+	return len(s.waiting) > 0 && len(s.waiting) == len(s.byKey) &&
+		!slices.ContainsFunc(s.waiting, func(l *lane) bool { return !l.overflows || !l.tried })
+}
+
 // fresh reports whether a healthy lane is ready for a call.
 func (s *lanes) fresh(now time.Time) bool {
 	return slices.ContainsFunc(s.queue, func(l *lane) bool { return s.kind(l, now) == fresh })

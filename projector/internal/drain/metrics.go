@@ -42,7 +42,7 @@ func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 			"Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.",
 			"result", acceptedSession, acceptedNone, acceptBusy, acceptFailed),
 		ends: obs.CounterVec(r, "penstock_projector_session_ends_total",
-			"Sessions that were released, by reason: idle, tenure (others have a turn), overflow (an aggregate that waited had more events than a session holds), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.",
+			"Sessions that were released, by reason: idle, tenure (others have a turn), stuck (all aggregates wait for their next attempts, and others have a turn), overflow (an aggregate that waited had more events than a session holds), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.",
 			"reason", endIdle, endTenure, endOverflow, endUnsettled, endLost, endStopped),
 		settlements: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_settlements_total",

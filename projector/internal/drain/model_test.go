@@ -29,6 +29,8 @@ type readModels struct {
 	// failing are the aggregates whose writes fail. down makes all writes fail.
 	failing map[string]bool
 	down    bool
+	// conflicts says that writes fail because of other documents, so the store has answered.
+	conflicts bool
 	// lost holds, for each aggregate, the event that the event store lacks too.
 	lost map[string]int64
 	// givenUp holds the reason why an aggregate was given up, givenUpAt the time, and
@@ -86,7 +88,7 @@ func (m *readModels) Handle(ctx context.Context, batch []*drain.Delivery, attemp
 			verdicts[i] = model.Verdict{Outcome: model.Done}
 		case stale[key] || m.failing[key] || m.down || m.transient != nil && m.transient():
 			stale[key] = true
-			verdicts[i] = model.Verdict{Outcome: model.Retry, Err: errStore}
+			verdicts[i] = model.Verdict{Outcome: model.Retry, Err: errStore, Answered: m.conflicts}
 			if attempt == model.GiveUp && m.failing[key] && !m.down {
 				verdicts[i] = m.giveUp(key, id, "unavailable")
 			}

@@ -22,6 +22,8 @@ const (
 	endIdle     ending = "idle"
 	endTenure   ending = "tenure"
 	endOverflow ending = "overflow"
+	// endStuck: only lanes in trouble are left, and other sessions wait for a slot.
+	endStuck ending = "stuck"
 	// endUnsettled: some settlements failed, and the release returns those messages.
 	endUnsettled ending = "unsettled"
 	endLost      ending = "lost"
@@ -246,18 +248,29 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 		return endOverflow
 	case quiet && s.settler.left.Load():
 		return endUnsettled
+	case s.stuck(now) && s.makesRoom(now):
+		return endStuck
 	case !quiet || idle < least:
 		if now.Sub(s.started) >= s.options.SessionTenure {
 			return endTenure
 		}
 		return ""
-	case idle >= s.options.SessionHold:
-		return endIdle
-	}
-	if s.madeRoom = s.accepts.makeRoom(now); s.madeRoom {
+	case idle >= s.options.SessionHold, s.makesRoom(now):
 		return endIdle
 	}
 	return ""
+}
+
+// makesRoom reports whether the session must end for others.
+func (s *session) makesRoom(now time.Time) bool {
+	s.madeRoom = s.accepts.makeRoom(now)
+	return s.madeRoom
+}
+
+// stuck reports whether the session only waits for its next attempts. It is kept for stuckLeast
+// in any case, because the broker may deliver it again at once, and each time costs an attempt.
+func (s *session) stuck(now time.Time) bool {
+	return len(s.running) == 0 && s.inbox.len() == 0 && now.Sub(s.started) >= stuckLeast && s.lanes.stuck()
 }
 
 // finished reports whether a session that ends has nothing left to do for healthy lanes.
@@ -269,6 +282,9 @@ func (s *session) finished(received bool, now time.Time) bool {
 		(s.inbox.len() == 0 || s.lanes.room().none()) &&
 		!s.healthy() && !s.lanes.fresh(now)
 }
+
+// stuckLeast is how long a session that is stuck is at least kept.
+const stuckLeast = 250 * time.Millisecond
 
 // maxIdleCheck bounds the time between two checks whether an idle session must make room.
 const maxIdleCheck = 200 * time.Millisecond

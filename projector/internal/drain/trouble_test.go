@@ -104,6 +104,53 @@ func TestFailingAggregateDelaysNoOther(t *testing.T) {
 	}
 }
 
+// Many more sessions than slots have only an aggregate in trouble: an event is missing, or the
+// store refuses each attempt because of another document. They take turns, so other sessions get
+// slots, and each aggregate is given up in its time.
+func TestManySessionsInTroubleTakeTurns(t *testing.T) {
+	t.Parallel()
+	const sessions, slots = 200, 8
+	for name, first := range map[string]int64{"missing": 2, "unavailable": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+				t.Helper()
+				m := newReadModels(time.Millisecond)
+				m.conflicts = true
+				for i := range sessions {
+					key := fmt.Sprint("bad-", i)
+					m.fail(key, name == "unavailable")
+					broker.send(key, key, first)
+				}
+				s := start(t, broker, m, func(o *drain.Options) {
+					o.Slots, o.GapTimeout, o.ParkAfter = slots, 30*time.Second, 30*time.Second
+				})
+				for i := range 40 {
+					pause(t.Context(), 500*time.Millisecond)
+					key := fmt.Sprint("good-", i)
+					broker.send(key, key, 1)
+				}
+				pause(t.Context(), 9*time.Second)
+				for i := range 40 {
+					m.applies(t, map[string]int64{fmt.Sprint("good-", i): 1})
+				}
+				for i := range sessions {
+					if reason := m.reason(fmt.Sprint("bad-", i)); reason != "" {
+						t.Errorf("bad-%d is given up as %s before its time", i, reason)
+					}
+				}
+				s.settled(t, 40*time.Second)
+				for i := range sessions {
+					if reason := m.reason(fmt.Sprint("bad-", i)); reason != name {
+						t.Errorf("bad-%d is given up as %q, want %s", i, reason, name)
+					}
+				}
+				s.end(t)
+			})
+		})
+	}
+}
+
 // A session whose only aggregate fails is released at the end of its tenure with
 // unsettled messages, so that another session gets the slot.
 func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {

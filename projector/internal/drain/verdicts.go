@@ -57,7 +57,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 	}
 	l.deliveries = slices.DeleteFunc(l.deliveries, func(d *Delivery) bool { return d.settled })
 	if open < 0 || open > start {
-		l.attempts, l.maxLanes, l.givenUp, l.overflows = 0, 0, false, false
+		l.attempts, l.maxLanes, l.givenUp, l.overflows, l.tried = 0, 0, false, false, false
 		s.failures.recovered(l.key)
 	}
 	switch {
@@ -81,7 +81,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 
 // failed makes a lane wait after a store has failed.
 func (s *lanes) failed(l *lane, c *call, now time.Time) {
-	l.gapSince = time.Time{}
+	l.gapSince, l.tried = time.Time{}, true
 	l.attempts++
 	if now.Sub(c.begun) >= slowCall {
 		l.maxLanes = max(len(c.lanes)/hungShare, 1)
@@ -113,7 +113,7 @@ func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 		}
 		// A younger gap usually closes soon. After a message is forgotten, the session must
 		// be released.
-		l.overflows = true
+		l.overflows, l.tried = true, l.tried || c.kind == repairing || c.kind == givingUp
 		s.trim(l)
 	}
 	s.wait(l, due)
