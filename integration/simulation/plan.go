@@ -28,6 +28,8 @@ type Plan struct {
 	Buckets int
 	// Receiver is how the projectors receive sessions: amqp or sdk.
 	Receiver string
+	// Slots is how many sessions a projector drains at the same time; 0 means its default.
+	Slots int
 	// Lock is the duration of a session lock.
 	Lock time.Duration
 	// Duplicates is the window of duplicate detection; 0 means none.
@@ -106,8 +108,8 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, wallets %v, %d faults%s",
-		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset,
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, wallets %v, %d faults%s",
+		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset,
 		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Wallets, len(p.Faults), beside)
 }
 
@@ -185,6 +187,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	if p.Groups && p.Reconcile && r.IntN(2) == 0 {
 		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(2 * time.Minute))), Kind: retirement, Way: r.IntN(2)})
 	}
+	p.Slots = pick(rand.New(rand.NewPCG(seed, 0x736c6f7473)), 0, 0, 2, 6)
 	p.Beside = neighbour(p)
 	return p
 }

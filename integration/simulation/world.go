@@ -278,6 +278,9 @@ func (w *World) environ(version int) []string {
 	if p.Increasing {
 		env = append(env, "PENSTOCK_SEQUENCE=increasing")
 	}
+	if p.Slots > 0 {
+		env = append(env, fmt.Sprintf("PENSTOCK_SESSIONS=%d", p.Slots), "PENSTOCK_CONNECTIONS=1")
+	}
 	if p.Buckets > 0 {
 		env = append(env, "PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", p.Buckets))
 	}
