@@ -1,4 +1,5 @@
-// Package bsontest makes BSON of Go values, for tests. It panics if a value cannot be encoded.
+// Package bsontest makes BSON of Go values and of Extended JSON, for tests. It panics if a value
+// cannot be encoded.
 package bsontest
 
 import (
@@ -14,6 +15,15 @@ func Raw(v any) bson.Raw {
 		panic(fmt.Sprintf("encode %v: %v", v, err))
 	}
 	return raw
+}
+
+// FromJSON is a document given as Extended JSON.
+func FromJSON(json string) bson.Raw {
+	var d bson.D
+	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
+		panic(fmt.Sprintf("%s: %v", json, err))
+	}
+	return Raw(d)
 }
 
 // Value is the BSON value of a Go value.
