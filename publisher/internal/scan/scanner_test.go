@@ -131,11 +131,7 @@ func (c *fakeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	s.pages++
 	var page []bson.Raw
 	for _, e := range index[:min(len(index), s.page)] {
-		raw, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.number}, {Key: "payload", Value: make([]byte, s.payload)}})
-		if err != nil {
-			return nil, err
-		}
-		page = append(page, raw)
+		page = append(page, bsontest.Raw(bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.number}, {Key: "payload", Value: make([]byte, s.payload)}}))
 		c.next = stored{e.aggregate, e.number + 1}
 	}
 	return page, nil
