@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/app"
 )
@@ -47,13 +48,9 @@ func TestCookbookMedian(t *testing.T) {
 	}
 	var events []*event.Event
 	for i, value := range []any{100, 1, 9, 3, 5, 7, 4, "none"} {
-		payload, err := bson.Marshal(bson.D{{Key: "value", Value: value}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		events = append(events, &event.Event{
 			Keys:    event.Keys{AggregateID: "m", AggregateType: "Meter", EventID: int64(i + 1), EventType: "MeterRead"},
-			Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+			Payload: bsontest.Value(bson.D{{Key: "value", Value: value}}),
 		})
 	}
 	fold := meters.Fold(nil, events)

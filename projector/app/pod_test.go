@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -188,11 +189,7 @@ func (p *clusterPod) deliver(documents []any) {
 	p.t.Helper()
 	events := make([]*event.Event, len(documents))
 	for i, document := range documents {
-		raw, err := bson.Marshal(document)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		ev, err := p.reader.Read(raw)
+		ev, err := p.reader.Read(bsontest.Raw(document))
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -158,10 +159,7 @@ func TestSweepBringsTheBuildingGenerationUpToDate(t *testing.T) {
 			c.pod(0, visits(t, 2))
 			e := c.await("the promotion waits", func(e *generation.Entry) bool { return e.Building != nil && e.Building.Archived == 1 })
 			c.store("a-001", "a-002", "new")
-			raw, err := bson.Marshal(params)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := bsontest.Raw(params)
 			j, err := c.jobs.Create(t.Context(), job.Job{Kind: job.Reconcile, Projection: "visits", Generation: e.Live.Generation, Params: raw})
 			if err != nil {
 				t.Fatal(err)

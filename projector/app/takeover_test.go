@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -91,10 +92,6 @@ func TestPromotionKeepsTheDocumentsOfAnApplication(t *testing.T) {
 // first event: it continues when the function is called.
 func (c *cluster) suspended(aggregate string, p *Projection, number int64, document bson.D) func() {
 	c.t.Helper()
-	raw, err := bson.Marshal(document)
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	unit := model.Unit{Projection: p.Name(), Collection: p.Collection(), AggregateID: aggregate, Generation: number}
 	return func() {
 		c.t.Helper()
@@ -102,7 +99,7 @@ func (c *cluster) suspended(aggregate string, p *Projection, number int64, docum
 		done := make(chan error, 1)
 		ctx := c.t.Context()
 		go func() { done <- w.Run(ctx) }()
-		written, err := w.Write(ctx, []model.Write{{Unit: unit, Kind: model.Create, To: 1, Document: raw}})
+		written, err := w.Write(ctx, []model.Write{{Unit: unit, Kind: model.Create, To: 1, Document: bsontest.Raw(document)}})
 		if err != nil || written[0].Status != model.Applied {
 			c.t.Errorf("the suspended pod writes %+v, %v", written, err)
 		}

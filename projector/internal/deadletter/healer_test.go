@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 )
@@ -84,14 +85,10 @@ func (q *letters) left() []int64 {
 }
 
 // letter returns an event of an aggregate as a dead letter.
-func letter(t *testing.T, sequence int64, reason, aggregate string, eventID int64) deadletter.Message {
-	t.Helper()
-	body, err := bson.Marshal(bson.D{
+func letter(sequence int64, reason, aggregate string, eventID int64) deadletter.Message {
+	body := bsontest.Raw(bson.D{
 		{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: eventID}, {Key: "eventType", Value: "Placed"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return deadletter.Message{Sequence: sequence, Reason: reason, ContentType: event.ContentTypeBSON, Body: body}
 }
 
@@ -129,14 +126,14 @@ func TestHealerRemovesOnlyMessagesThatTookEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := &letters{messages: []deadletter.Message{
-			letter(t, 1, "TTLExpiredException", "a", 4),
-			letter(t, 2, "by hand", "a", 3),
-			letter(t, 3, "expression", "parked", 9),
-			letter(t, 4, "MaxDeliveryCountExceeded", "a", 5),
-			letter(t, 5, "TTLExpiredException", "a", 6),
-			letter(t, 6, "expression", "unreadable", 1),
+			letter(1, "TTLExpiredException", "a", 4),
+			letter(2, "by hand", "a", 3),
+			letter(3, "expression", "parked", 9),
+			letter(4, "MaxDeliveryCountExceeded", "a", 5),
+			letter(5, "TTLExpiredException", "a", 6),
+			letter(6, "expression", "unreadable", 1),
 			{Sequence: 7, Reason: "TTLExpiredException", Body: []byte("no event"), ContentType: "text/plain"},
-			letter(t, 8, "expression", "b", 2),
+			letter(8, "expression", "b", 2),
 		}}
 		removed, registry, err := heal(t, q, applied{"a": 5, "parked": 8, "b": 2}, deadletter.HealerOptions{})
 		if err != nil || removed != 3 || !slices.Equal(q.left(), []int64{2, 3, 5, 6, 7}) {
@@ -160,7 +157,7 @@ func TestHealerRemovesOnlyMessagesThatTookEffect(t *testing.T) {
 // be removed.
 func TestHealerLocksNoMessageIfNoneCanBeRemoved(t *testing.T) {
 	t.Parallel()
-	q := &letters{messages: []deadletter.Message{letter(t, 1, "expression", "parked", 9), letter(t, 2, "InvalidMessageFormat", "a", 1)}}
+	q := &letters{messages: []deadletter.Message{letter(1, "expression", "parked", 9), letter(2, "InvalidMessageFormat", "a", 1)}}
 	if removed, _, err := heal(t, q, applied{"parked": 8, "a": 7}, deadletter.HealerOptions{}); removed != 0 || err != nil || q.received != 0 {
 		t.Errorf("removed %d, received %d, error %v", removed, q.received, err)
 	}
@@ -172,7 +169,7 @@ func TestHealerDoesNotWaitForAMessageLockedByAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := &letters{
-			messages:  []deadletter.Message{letter(t, 1, "TTLExpiredException", "a", 1), letter(t, 2, "TTLExpiredException", "a", 2)},
+			messages:  []deadletter.Message{letter(1, "TTLExpiredException", "a", 1), letter(2, "TTLExpiredException", "a", 2)},
 			elsewhere: map[int64]bool{1: true},
 		}
 		start := time.Now()
@@ -189,7 +186,7 @@ func TestFailedRemovalUnlocksTheRest(t *testing.T) {
 	t.Parallel()
 	q := &letters{failsAt: 4}
 	for i, reason := range []string{"SetAside", "TTLExpiredException", "SetAside", "TTLExpiredException", "TTLExpiredException"} {
-		q.messages = append(q.messages, letter(t, int64(i+1), reason, "a", int64(i+1)))
+		q.messages = append(q.messages, letter(int64(i+1), reason, "a", int64(i+1)))
 	}
 	removed, _, err := heal(t, q, applied{"a": 5}, deadletter.HealerOptions{})
 	if removed != 1 || err == nil || !slices.Equal(q.abandoned, []int64{1, 3}) {
@@ -203,9 +200,9 @@ func TestPassReceivesABoundedNumberOfMessages(t *testing.T) {
 	t.Parallel()
 	q := &letters{}
 	for i := range int64(500) {
-		q.messages = append(q.messages, letter(t, i+1, "expression", "parked", 9))
+		q.messages = append(q.messages, letter(i+1, "expression", "parked", 9))
 	}
-	q.messages = append(q.messages, letter(t, 501, "TTLExpiredException", "a", 1))
+	q.messages = append(q.messages, letter(501, "TTLExpiredException", "a", 1))
 	removed, _, err := heal(t, q, applied{"parked": 1, "a": 1}, deadletter.HealerOptions{Limit: 100})
 	if removed != 0 || err != nil || q.received > 0 {
 		t.Errorf("removed %d, received %d, error %v", removed, q.received, err)

@@ -30,7 +30,7 @@ func TestRemoveRemovesOnlyTheChosenMessages(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := &letters{locked: map[int64]bool{}}
 				for i := range int64(4) {
-					q.messages = append(q.messages, letter(t, i+1, "expression", "a", i+1))
+					q.messages = append(q.messages, letter(i+1, "expression", "a", i+1))
 				}
 				chosen := map[int64]bool{}
 				for _, n := range test.chosen {

@@ -108,7 +108,7 @@ func BenchmarkRareLargeMessages(b *testing.B) {
 						payload = size
 					}
 					key := fmt.Sprint("aggregate-", a)
-					broker.sendBody(fmt.Sprint("bucket-", a%sessions), fmt.Sprintf("%s/%d", key, id), sized(b, key, id, payload))
+					broker.sendBody(fmt.Sprint("bucket-", a%sessions), fmt.Sprintf("%s/%d", key, id), sized(key, id, payload))
 				}
 				b.StartTimer()
 				begin := time.Now()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -301,11 +300,7 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 		})
 		send := func(from, to int64, size int) {
 			for id := from; id <= to; id++ {
-				body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, size)}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				broker.sendBody("a", fmt.Sprint("a/", id), body)
+				broker.sendBody("a", fmt.Sprint("a/", id), sized("a", id, size))
 			}
 		}
 		send(1, 1000, 100)
@@ -345,11 +340,7 @@ func TestMessagesThatWaitForTheStoreAreBounded(t *testing.T) {
 				last := int64(0)
 				for i := range 2000 {
 					last = max(last, id(i))
-					body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id(i)}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, size)}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					broker.sendBody("a", fmt.Sprint("a/", id(i)), body)
+					broker.sendBody("a", fmt.Sprint("a/", id(i)), sized("a", id(i), size))
 				}
 				var failing atomic.Bool
 				failing.Store(true)
@@ -381,11 +372,7 @@ func TestGapOfLargeEventsDelaysNoOtherAggregate(t *testing.T) {
 		t.Helper()
 		m := newReadModels(time.Millisecond)
 		for id := int64(2); id <= 300; id++ {
-			body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "stuck"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, 1<<16)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			broker.sendBody("bucket", fmt.Sprint("stuck/", id), body)
+			broker.sendBody("bucket", fmt.Sprint("stuck/", id), sized("stuck", id, 1<<16))
 		}
 		broker.send("bucket", "free", ids(1, 100)...)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 1<<20 })

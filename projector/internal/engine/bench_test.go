@@ -40,13 +40,13 @@ func BenchmarkProcess(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	eng, err := engine.New(engine.Options{Targets: engine.Live(projections), Store: instant{projectiontest.Order(b, 0)}, Parking: newFakeParking()})
+	eng, err := engine.New(engine.Options{Targets: engine.Live(projections), Store: instant{projectiontest.Order(0)}, Parking: newFakeParking()})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, batch := range []int{1, 50} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			all := projectiontest.OrderEvents(b, batch)
+			all := projectiontest.OrderEvents(batch)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N/batch + 1 {

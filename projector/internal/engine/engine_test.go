@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -48,7 +49,7 @@ func events(tb testing.TB, aggregate string, list ...string) []*event.Event {
 		if _, err := fmt.Sscan(text, &id, &kind); err != nil {
 			tb.Fatal(err)
 		}
-		ev := projectiontest.Event(tb, id, kind, `{}`)
+		ev := projectiontest.Event(id, kind, `{}`)
 		ev.AggregateID = aggregate
 		made = append(made, ev)
 	}
@@ -172,7 +173,7 @@ func TestGapRepaired(t *testing.T) {
 	const n = 1200
 	var all []*event.Event
 	for i := range int64(n) {
-		ev := projectiontest.Event(t, i+1, "Add", `{}`)
+		ev := projectiontest.Event(i+1, "Add", `{}`)
 		ev.AggregateID = "one"
 		all = append(all, ev)
 	}
@@ -319,7 +320,7 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 		b.onWrite = func(call int, w model.Write) *model.Written {
 			if w.Projection == "counts" && call <= 3 {
 				// Another writer applies one event of this batch.
-				b.documents[w.Unit] = projectiontest.Raw(t, fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
+				b.documents[w.Unit] = bsontest.FromJSON(fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
 				b.marks[w.Unit] = int64(call)
 				return &model.Written{Status: model.Stale}
 			}

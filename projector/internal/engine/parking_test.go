@@ -239,9 +239,8 @@ projections:
 `
 
 // take returns an event by which an aggregate takes a value that must be unique.
-func take(t *testing.T, aggregate string, id int64, value string) *event.Event {
-	t.Helper()
-	ev := projectiontest.Event(t, id, "Take", fmt.Sprintf(`{"value":%q}`, value))
+func take(aggregate string, id int64, value string) *event.Event {
+	ev := projectiontest.Event(id, "Take", fmt.Sprintf(`{"value":%q}`, value))
 	ev.AggregateID = aggregate
 	return ev
 }
@@ -266,8 +265,8 @@ func (b *bench) unique(_ int, w model.Write) *model.Written {
 // until the other has released the value.
 func TestUniqueValuesChangeHands(t *testing.T) {
 	t.Parallel()
-	first := []*event.Event{take(t, "one", 1, "x"), take(t, "one", 2, "between"), take(t, "one", 3, "y")}
-	second := []*event.Event{take(t, "two", 1, "y"), take(t, "two", 2, "x")}
+	first := []*event.Event{take("one", 1, "x"), take("one", 2, "between"), take("one", 3, "y")}
+	second := []*event.Event{take("two", 1, "y"), take("two", 2, "x")}
 	for name, order := range map[string][][]*event.Event{
 		"first, then second": {first[1:], second[1:]},
 		"second, then first": {second[1:], first[1:]},
@@ -308,8 +307,8 @@ func TestLastingUniqueConflictParks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, owned)
 	b.onWrite = b.unique
-	b.process(t, []*event.Event{take(t, "one", 1, "x")}, model.Hold, "done")
-	evs := []*event.Event{take(t, "two", 1, "y"), take(t, "two", 2, "x"), take(t, "two", 3, "x")}
+	b.process(t, []*event.Event{take("one", 1, "x")}, model.Hold, "done")
+	evs := []*event.Event{take("two", 1, "y"), take("two", 2, "x"), take("two", 3, "x")}
 	// Without other writes, the conflict itself must show that the store works.
 	for _, want := range []string{"done/retry/retry", "done/retry/retry"} {
 		results, err := b.Process(t.Context(), evs, model.Repair)

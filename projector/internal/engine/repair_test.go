@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -48,11 +49,11 @@ func (e *endless) Missing(_ context.Context, ev *event.Event, from, to int64, li
 func TestRepairReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	const aggregates, history, size = 24, 1000, 2 << 10
-	store := &endless{document: projectiontest.Raw(t, fmt.Sprintf(`{"filler":%q}`, strings.Repeat("x", size)))}
+	store := &endless{document: bsontest.FromJSON(fmt.Sprintf(`{"filler":%q}`, strings.Repeat("x", size)))}
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *engine.Options) { o.Repairer = store })
 	var batch []*event.Event
 	for i := range aggregates {
-		ev := projectiontest.Event(t, history+1, "Add", `{}`)
+		ev := projectiontest.Event(history+1, "Add", `{}`)
 		ev.AggregateID = fmt.Sprint("aggregate-", i)
 		batch = append(batch, ev)
 	}

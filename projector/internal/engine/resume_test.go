@@ -7,11 +7,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // suspended returns aggregate one of counts, acknowledged up to a head.
@@ -37,13 +37,12 @@ func (b *bench) resume(t *testing.T, s engine.Suspended, watermark int64, reason
 }
 
 // stored stores a read model of aggregate one in counts.
-func (b *bench) stored(t *testing.T, watermark int64, document string) {
-	t.Helper()
+func (b *bench) stored(watermark int64, document string) {
 	u := unitOf("counts", "one")
 	b.marks[u] = watermark
 	delete(b.documents, u)
 	if document != "" {
-		b.documents[u] = projectiontest.Raw(t, document)
+		b.documents[u] = bsontest.FromJSON(document)
 	}
 }
 
@@ -168,7 +167,7 @@ func TestHistoryThatDoesNotBeginAtOneWaits(t *testing.T) {
 	// A later gap may still be closed.
 	b = newBench(t, twoProjections)
 	b.history.events = events(t, "one", "1 Add", "3 Add")
-	b.stored(t, 1, `{"n":9}`)
+	b.stored(1, `{"n":9}`)
 	b.resume(t, s, 1, projection.ReasonMissing)
 	b.expect(t, "counts", "one", 1, `{"n":9}`)
 }
@@ -207,7 +206,7 @@ func TestResumeOfAGeneration(t *testing.T) {
 func TestForeignDocumentOfACaughtUpUnitIsRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
-	b.stored(t, 4, "")
+	b.stored(4, "")
 	b.resume(t, suspended(4), 4, "")
 	if len(b.writes) > 0 {
 		t.Errorf("wrote %+v", b.writes)
@@ -232,7 +231,7 @@ func TestResumeParksNothingForAPromotion(t *testing.T) {
 				b := newBench(t, twoProjections)
 				b.history.events = events(t, "one", "1 Add", "2 Add")
 				if watermark > 0 {
-					b.stored(t, watermark, `{"ids":[1,2],"n":2}`)
+					b.stored(watermark, `{"ids":[1,2],"n":2}`)
 					b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
 				}
 				s := suspended(2)
@@ -265,7 +264,7 @@ func TestResumeFoldsNothingOntoALostWatermark(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, twoProjections, func(o *engine.Options) { o.Sequence = event.SequenceIncreasing })
 			b.history.events = events(t, "one", "10 Add", "20 Add", "40 Add")
-			b.stored(t, 20, `{"ids":[10,20],"n":2}`)
+			b.stored(20, `{"ids":[10,20],"n":2}`)
 			b.onLoad = func(call int) error {
 				if call == 2 {
 					u := unitOf("counts", "one")

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -44,18 +45,17 @@ func done(t *testing.T, s *engine.Session, events ...*event.Event) {
 	}
 }
 
-func added(tb testing.TB, id int64) *event.Event {
-	tb.Helper()
-	return projectiontest.Event(tb, id, "Added", `{"n":1}`)
+func added(id int64) *event.Event {
+	return projectiontest.Event(id, "Added", `{"n":1}`)
 }
 
 func TestSessionDoesNotLoadTheStatesThatItWrote(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
-	done(t, s, added(t, 1))
-	done(t, s, added(t, 2), added(t, 3))
-	done(t, s, added(t, 4))
+	done(t, s, added(1))
+	done(t, s, added(2), added(3))
+	done(t, s, added(4))
 	if len(b.loads) != 0 {
 		t.Errorf("%d loads", len(b.loads))
 	}
@@ -66,7 +66,7 @@ func TestSessionDoesNotLoadTheStatesThatItWrote(t *testing.T) {
 		t.Errorf("%d loads are not released", b.unreleased)
 	}
 	// Another session starts without states.
-	done(t, b.Session(1<<20), added(t, 5))
+	done(t, b.Session(1<<20), added(5))
 	if len(b.loads) != 1 {
 		t.Errorf("%d loads by another session, want 1", len(b.loads))
 	}
@@ -77,7 +77,7 @@ func TestSessionKeepsTheNewestStatesWithinItsBytes(t *testing.T) {
 	b := newBench(t, tally)
 	s := b.Session(1000) // two states
 	of := func(aggregate string, id int64) *event.Event {
-		ev := added(t, id)
+		ev := added(id)
 		ev.AggregateID = aggregate
 		return ev
 	}
@@ -104,9 +104,9 @@ func TestSessionLoadsStatesThatAnotherWriterMoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	mine, other := b.Session(1<<20), b.Session(1<<20)
-	done(t, mine, added(t, 1))
-	done(t, other, added(t, 2))
-	done(t, mine, added(t, 2), added(t, 3))
+	done(t, mine, added(1))
+	done(t, other, added(2))
+	done(t, mine, added(2), added(3))
 	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":3,"seen":[1,2,3]}` {
 		t.Errorf("stored is %s", got)
 	}
@@ -116,10 +116,10 @@ func TestSuccessorOfAnotherWritersEventIsLoaded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	mine, other := b.Session(1<<20), b.Session(1<<20)
-	done(t, mine, added(t, 1))
-	done(t, other, added(t, 2))
+	done(t, mine, added(1))
+	done(t, other, added(2))
 	loads, writes := len(b.loads), len(b.writes)
-	done(t, mine, added(t, 3))
+	done(t, mine, added(3))
 	if len(b.loads) != loads+1 || len(b.writes) != writes+1 {
 		t.Errorf("%d loads and %d writes, want 1 and 1: the kept state is known to be old", len(b.loads)-loads, len(b.writes)-writes)
 	}
@@ -129,11 +129,11 @@ func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
-	done(t, s, added(t, 1))
+	done(t, s, added(1))
 	// The document was wrong, and a repair replaces it.
 	b.clock++
-	b.documents[tallyUnit], b.times[tallyUnit] = projectiontest.Raw(t, `{"n":{"$numberLong":"100"},"seen":[{"$numberLong":"1"}]}`), b.clock
-	done(t, s, added(t, 2))
+	b.documents[tallyUnit], b.times[tallyUnit] = bsontest.FromJSON(`{"n":{"$numberLong":"100"},"seen":[{"$numberLong":"1"}]}`), b.clock
+	done(t, s, added(2))
 	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":101,"seen":[1,2]}` {
 		t.Errorf("stored is %s", got)
 	}
@@ -142,11 +142,11 @@ func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 func TestKnownAggregateIsLoaded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
-	done(t, b.Session(0), added(t, 1), added(t, 2))
+	done(t, b.Session(0), added(1), added(2))
 	writes := 0
 	s := b.Session(0)
 	for range 10 {
-		done(t, s, added(t, 1), added(t, 2))
+		done(t, s, added(1), added(2))
 		writes = len(b.writes)
 	}
 	if writes != 2 || len(b.loads) != 10 {
@@ -160,11 +160,11 @@ func TestFailureOnAnAssumedStateParksNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
-	done(t, s, added(t, 1))
-	b.documents[tallyUnit], b.marks[tallyUnit] = projectiontest.Raw(t, `{"n":{"$numberLong":"7"}}`), 2
+	done(t, s, added(1))
+	b.documents[tallyUnit], b.marks[tallyUnit] = bsontest.FromJSON(`{"n":{"$numberLong":"7"}}`), 2
 	// For the kept state, event 2 is the next one, and fails. But another writer has
 	// applied it already.
-	done(t, s, projectiontest.Event(t, 2, "Failing", `{}`))
+	done(t, s, projectiontest.Event(2, "Failing", `{}`))
 	if len(b.parking.parked) != 0 {
 		t.Errorf("parked: %v", b.parking.parked)
 	}
@@ -174,13 +174,13 @@ func TestSessionKeepsNoStatesOfAReplacedTarget(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
-	done(t, s, added(t, 1))
+	done(t, s, added(1))
 	targets := b.Targets()
 	targets[0].Replaced = true
 	if err := b.Set(targets); err != nil {
 		t.Fatal(err)
 	}
-	done(t, s, added(t, 2))
+	done(t, s, added(2))
 	if len(b.loads) != 1 {
 		t.Errorf("%d loads after the target was replaced, want 1", len(b.loads))
 	}
@@ -202,7 +202,7 @@ views:
         totals: {sum: {sum: part.n}}
 `)
 	s := b.Session(1 << 20)
-	first := added(t, 1)
+	first := added(1)
 	first.AggregateType = "Account"
 	done(t, s, first)
 	targets := b.Targets()
@@ -221,9 +221,9 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 	t.Parallel()
 	history := make([]*event.Event, 40)
 	for i := range history {
-		history[i] = added(t, int64(i+1))
+		history[i] = added(int64(i + 1))
 		if i%9 == 8 {
-			history[i] = projectiontest.Event(t, int64(i+1), "Deleted", `{}`)
+			history[i] = projectiontest.Event(int64(i+1), "Deleted", `{}`)
 		}
 	}
 	projection := projectiontest.One(t, tally)
@@ -258,7 +258,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 				if b.documents[tallyUnit] == nil {
 					rt.Skip("nothing to falsify")
 				}
-				b.documents[tallyUnit], tainted = projectiontest.Raw(t, `{"n":{"$numberLong":"1000"},"seen":[]}`), true
+				b.documents[tallyUnit], tainted = bsontest.FromJSON(`{"n":{"$numberLong":"1000"},"seen":[]}`), true
 				// A new session continues from the wrong document, and keeps it.
 				i := drawSession.Draw(rt, "session")
 				sessions[i] = b.Session(1 << 20)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -46,7 +47,7 @@ func slowEngine(t *testing.T, each time.Duration, fails int64) (*engine.Engine, 
 		if ev.EventID == fails {
 			return nil, errors.New("the event is wrong")
 		}
-		return projectiontest.Raw(t, fmt.Sprintf(`{"last":%d}`, ev.EventID)), nil
+		return bsontest.FromJSON(fmt.Sprintf(`{"last":%d}`, ev.EventID)), nil
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestEventThatTakesAllTheTimeIsParked(t *testing.T) {
 		eng, _, parking := slowEngine(t, callTime+time.Second, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), callTime)
 		defer cancel()
-		results, _ := eng.Process(ctx, []*event.Event{projectiontest.Event(t, 1, "E", "")}, model.Hold)
+		results, _ := eng.Process(ctx, []*event.Event{projectiontest.Event(1, "E", "")}, model.Hold)
 		if len(parking.parked) != 1 || results[0].Outcome != model.Poison {
 			t.Errorf("%d aggregates are parked, the event is %s", len(parking.parked), verdicts(results))
 		}
@@ -81,7 +82,7 @@ func TestSlowEventsAreWrittenBeforeTheCallEnds(t *testing.T) {
 			eng, store, _ := slowEngine(t, 2*time.Second, 0)
 			var events []*event.Event
 			for i := range 12 {
-				ev := projectiontest.Event(t, int64(i/aggregates)+1, "E", "")
+				ev := projectiontest.Event(int64(i/aggregates)+1, "E", "")
 				ev.AggregateID = fmt.Sprint(i % aggregates)
 				events = append(events, ev)
 			}

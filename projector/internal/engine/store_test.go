@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -133,11 +134,7 @@ func sorted(content map[string]bson.RawValue) bson.Raw {
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		d = append(d, bson.E{Key: name, Value: content[name]})
 	}
-	raw, err := bson.Marshal(d)
-	if err != nil {
-		panic(err)
-	}
-	return raw
+	return bsontest.Raw(d)
 }
 
 // fakeParking is the list of parked units.

@@ -78,7 +78,7 @@ projections:
 				var events []*event.Event
 				for id := range int64(each) {
 					for a := range aggregates {
-						ev := projectiontest.Event(t, id+1, "E", payload)
+						ev := projectiontest.Event(id+1, "E", payload)
 						ev.AggregateID = fmt.Sprint(i, "-", a)
 						events = append(events, ev)
 					}
@@ -135,7 +135,7 @@ func TestFoldingStopsWithItsContext(t *testing.T) {
 	}
 	var events []*event.Event
 	for i := range 50 {
-		ev := projectiontest.Event(t, 1, "E", "")
+		ev := projectiontest.Event(1, "E", "")
 		ev.AggregateID = fmt.Sprint(i)
 		events = append(events, ev)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -121,7 +122,7 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 			for i := range test.stored {
 				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(i+1, " Add"))...)
 			}
-			b.marks[live], b.documents[live] = int64(test.first-1), projectiontest.Raw(t, `{"n":1}`)
+			b.marks[live], b.documents[live] = int64(test.first-1), bsontest.FromJSON(`{"n":1}`)
 			if test.fails {
 				b.history.fail = errTrouble
 			}
@@ -214,7 +215,7 @@ func TestLiveGenerationFollowsTheNextOne(t *testing.T) {
 			first := "1 Add"
 			if test.stored != nil {
 				b.history.events, first = events(t, "one", test.stored...), "2 Add"
-				b.marks[live], b.documents[live] = 1, projectiontest.Raw(t, `{"n":1}`)
+				b.marks[live], b.documents[live] = 1, bsontest.FromJSON(`{"n":1}`)
 			}
 			b.slow = func(u model.Unit) {
 				if u.Generation == 2 {
@@ -294,7 +295,7 @@ func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 		t.Parallel()
 		b := newRebuild(t, false, increasing)
 		b.history.events = events(t, "one", stored...)
-		b.marks[live], b.documents[live] = 12, projectiontest.Raw(t, `{"n":2}`)
+		b.marks[live], b.documents[live] = 12, bsontest.FromJSON(`{"n":2}`)
 		b.process(t, events(t, "one", "12 Other", "20 Add"), model.Hold, "done/done")
 		b.expectMarks(t, 20, 20)
 		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
@@ -308,7 +309,7 @@ func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 			for i := range 1200 {
 				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(3*i+3, " Add"))...)
 			}
-			b.marks[live], b.documents[live] = 3597, projectiontest.Raw(t, `{"n":2}`)
+			b.marks[live], b.documents[live] = 3597, bsontest.FromJSON(`{"n":2}`)
 			b.process(t, events(t, "one", "3600 Add"), model.Hold, "done")
 			want, length := int64(3600), 1200
 			if defers {
@@ -324,8 +325,8 @@ func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 		t.Parallel()
 		b := newRebuild(t, false, increasing)
 		b.history.events = events(t, "one", stored...)
-		b.marks[live], b.documents[live] = 12, projectiontest.Raw(t, `{"n":2}`)
-		b.marks[building], b.documents[building] = 12, projectiontest.Raw(t, `{"ids":[3,8]}`)
+		b.marks[live], b.documents[live] = 12, bsontest.FromJSON(`{"n":2}`)
+		b.marks[building], b.documents[building] = 12, bsontest.FromJSON(`{"ids":[3,8]}`)
 		b.onLoad = func(int) error {
 			if b.history.asked == 1 {
 				delete(b.marks, building)

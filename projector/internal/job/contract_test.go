@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -39,13 +40,8 @@ func (s testStore) expire(t *testing.T) {
 
 const lease = time.Minute
 
-func raw(t *testing.T, n int) bson.Raw {
-	t.Helper()
-	document, err := bson.Marshal(bson.D{{Key: "n", Value: n}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return document
+func raw(n int) bson.Raw {
+	return bsontest.Raw(bson.D{{Key: "n", Value: n}})
 }
 
 func (s testStore) create(t *testing.T, j job.Job) job.Job {
@@ -98,7 +94,7 @@ func (s testStore) planned(t *testing.T, j job.Job, ranges int) job.Job {
 	}
 	bounds := make([]job.Bounds, ranges)
 	for i := range bounds {
-		bounds[i] = job.Bounds{From: raw(t, i), To: raw(t, i+1)}
+		bounds[i] = job.Bounds{From: raw(i), To: raw(i + 1)}
 	}
 	if err := s.Plan(t.Context(), c, bounds, 100); err != nil {
 		t.Fatal(err)
@@ -143,7 +139,7 @@ func TestRangesAreClaimedOnceAndTheLastOneCompletesTheJob(t *testing.T) {
 	if c, ok := s.tryClaim(t, j.ID, "c"); ok {
 		t.Errorf("claimed %+v although every range is leased", c)
 	}
-	s.must(t, s.Save(t.Context(), first, raw(t, 7), map[string]int64{"events": 3}, lease))
+	s.must(t, s.Save(t.Context(), first, raw(7), map[string]int64{"events": 3}, lease))
 	if j := s.get(t, j.ID); j.Counts["events"] != 3 || j.RangesDone != 0 {
 		t.Errorf("job is %+v", j)
 	}
@@ -162,14 +158,14 @@ func TestExpiredRangeContinuesAtItsSavedPosition(t *testing.T) {
 	s := newStore(t, job.Options{})
 	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
 	killed := s.claim(t, j.ID, "killed")
-	s.must(t, s.Save(t.Context(), killed, raw(t, 7), map[string]int64{"events": 3}, lease))
+	s.must(t, s.Save(t.Context(), killed, raw(7), map[string]int64{"events": 3}, lease))
 	s.expire(t)
 	heir := s.claim(t, j.ID, "heir")
 	if heir.Range.Position.Lookup("n").AsInt64() != 7 || heir.Range.Counts["events"] != 3 || heir.Epoch <= killed.Epoch {
 		t.Errorf("claimed %+v", heir.Range)
 	}
 	// The first holder was only suspended and sends its requests late.
-	wantError(t, s.Save(t.Context(), killed, raw(t, 99), map[string]int64{"events": 99}, lease), job.ErrLost)
+	wantError(t, s.Save(t.Context(), killed, raw(99), map[string]int64{"events": 99}, lease), job.ErrLost)
 	wantError(t, s.Keep(t.Context(), killed, lease), job.ErrLost)
 	wantError(t, s.Finish(t.Context(), killed, nil), job.ErrLost)
 	wantError(t, s.Fail(t.Context(), killed, errors.New("broken")), job.ErrLost)
@@ -202,7 +198,7 @@ func TestReturnedRangeIsClaimedAtOnce(t *testing.T) {
 	s := newStore(t, job.Options{})
 	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
 	c := s.claim(t, j.ID, "a")
-	s.must(t, s.Save(t.Context(), c, raw(t, 1), map[string]int64{"events": 1}, lease))
+	s.must(t, s.Save(t.Context(), c, raw(1), map[string]int64{"events": 1}, lease))
 	s.must(t, s.Return(t.Context(), c, 0, nil))
 	again := s.claim(t, j.ID, "b")
 	if again.Range.Counts["events"] != 1 || again.Range.Attempts != 0 {
@@ -245,7 +241,7 @@ func TestPausedJobResumesAtItsSavedPosition(t *testing.T) {
 	if _, ok, err := s.Claim(t.Context(), j, "b", lease); ok || err != nil {
 		t.Errorf("claimed a range of a job that was paused in between: %v, %v", ok, err)
 	}
-	wantError(t, s.Save(t.Context(), c, raw(t, 7), map[string]int64{"events": 3}, lease), job.ErrPaused)
+	wantError(t, s.Save(t.Context(), c, raw(7), map[string]int64{"events": 3}, lease), job.ErrPaused)
 	wantError(t, s.Return(t.Context(), c, 0, nil), job.ErrPaused)
 	for range 2 {
 		if j, err := s.Resume(t.Context(), j.ID); err != nil || j.State != job.Running || j.Reason != "" {
@@ -407,7 +403,7 @@ func TestSupersedeCancelsTheJobsThatAreNotKept(t *testing.T) {
 func TestCreateIsRepeatable(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, job.Options{})
-	j := s.planned(t, job.Job{ID: "build-users-2", Kind: job.Build, Projection: "users", Generation: 2, Params: raw(t, 5)}, 1)
+	j := s.planned(t, job.Job{ID: "build-users-2", Kind: job.Build, Projection: "users", Generation: 2, Params: raw(5)}, 1)
 	again, err := s.Create(t.Context(), job.Job{ID: "build-users-2", Kind: job.Build, Projection: "users", Generation: 2})
 	if err != nil || again.State != job.Running || again.Created != j.Created || again.Params.Lookup("n").AsInt64() != 5 {
 		t.Errorf("created %+v, %v", again, err)

@@ -14,6 +14,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
@@ -77,8 +78,7 @@ func (c *counter) Work(ctx context.Context, j job.Job, r job.Range, p job.Progre
 		c.worked = append(c.worked, fmt.Sprintf("%s/%d", j.ID, r.Index))
 		c.mu.Unlock()
 		counts["steps"]++
-		position, _ := bson.Marshal(bson.D{{Key: "n", Value: n + 1}})
-		if err := p.Save(ctx, position, counts); err != nil {
+		if err := p.Save(ctx, bsontest.Raw(bson.D{{Key: "n", Value: n + 1}}), counts); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/memory"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -95,22 +96,13 @@ func (p *partsOf) write(aggregateID string, generation, from, updatedAt int64, k
 		Kind: model.Update, From: from, To: from + 1, UpdatedAt: updatedAt, View: &p.view,
 	}
 	if key != "" {
-		w.Document = mustMarshal(p.t, bson.D{{Key: "key", Value: key}})
+		w.Document = bsontest.Raw(bson.D{{Key: "key", Value: key}})
 	}
 	written, err := p.stores.Write(p.t.Context(), []model.Write{w})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return written[0]
-}
-
-func mustMarshal(t *testing.T, d bson.D) []byte {
-	t.Helper()
-	raw, err := bson.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
 }
 
 // has expects exactly these documents of the view, as their keys and their lists.
@@ -185,7 +177,7 @@ func TestCrashKeepsThePartWithItsDocuments(t *testing.T) {
 	t.Parallel()
 	p := partsOf{t: t, stores: memory.New()}
 	p.stores.CrashAfterWrites()
-	w := model.Write{Unit: model.Unit{Projection: "p", Collection: "c", AggregateID: "a", Parts: true}, Kind: model.Create, To: 1, View: &p.view, Document: mustMarshal(t, bson.D{{Key: "key", Value: "x"}})}
+	w := model.Write{Unit: model.Unit{Projection: "p", Collection: "c", AggregateID: "a", Parts: true}, Kind: model.Create, To: 1, View: &p.view, Document: bsontest.Raw(bson.D{{Key: "key", Value: "x"}})}
 	if _, err := p.stores.Write(t.Context(), []model.Write{w}); !errors.Is(err, memory.ErrCrashed) {
 		t.Fatalf("the write ends with %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/memory"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -104,25 +105,17 @@ func drawWrite(rt *rapid.T, stores *memory.Stores, units []model.Unit) model.Wri
 	w.To = w.From + rapid.Int64Range(1, 3).Draw(rt, "by")
 	switch w.Kind {
 	case model.Create:
-		w.Document = rawOf(rt, bson.D{{Key: "a", Value: w.To}, {Key: "list", Value: bson.A{w.To}}})
+		w.Document = bsontest.Raw(bson.D{{Key: "a", Value: w.To}, {Key: "list", Value: bson.A{w.To}}})
 	case model.Update:
 		w.Update = rapid.SampledFrom([]bson.Raw{
 			nil,
-			rawOf(rt, bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: w.To}, {Key: "b", Value: "text"}}}}),
-			rawOf(rt, bson.D{{Key: "$unset", Value: bson.D{{Key: "a", Value: ""}}}, {Key: "$set", Value: bson.D{{Key: "c", Value: bson.D{{Key: "d", Value: 1.5}}}}}}),
-			rawOf(rt, bson.D{{Key: "$push", Value: bson.D{{Key: "list", Value: bson.D{{Key: "$each", Value: bson.A{w.To, nil}}}}}}}),
-			rawOf(rt, bson.D{{Key: "$push", Value: bson.D{{Key: "more", Value: bson.D{{Key: "$each", Value: bson.A{"x"}}}}}}}),
+			bsontest.Raw(bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: w.To}, {Key: "b", Value: "text"}}}}),
+			bsontest.Raw(bson.D{{Key: "$unset", Value: bson.D{{Key: "a", Value: ""}}}, {Key: "$set", Value: bson.D{{Key: "c", Value: bson.D{{Key: "d", Value: 1.5}}}}}}),
+			bsontest.Raw(bson.D{{Key: "$push", Value: bson.D{{Key: "list", Value: bson.D{{Key: "$each", Value: bson.A{w.To, nil}}}}}}}),
+			bsontest.Raw(bson.D{{Key: "$push", Value: bson.D{{Key: "more", Value: bson.D{{Key: "$each", Value: bson.A{"x"}}}}}}}),
 		}).Draw(rt, "update")
 	}
 	return w
-}
-
-func rawOf(rt *rapid.T, d bson.D) bson.Raw {
-	raw, err := bson.Marshal(d)
-	if err != nil {
-		rt.Fatal(err)
-	}
-	return raw
 }
 
 // compare expects equal states of all units in both stores.

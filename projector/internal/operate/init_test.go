@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
@@ -23,14 +24,10 @@ func TestStarterPassesItsOwnTests(t *testing.T) {
 		{{Key: "customer", Value: "Ada"}, {Key: "total", Value: 10.5}, {Key: "paid", Value: true}, {Key: "at", Value: time.Now()}},
 		{{Key: "cents", Value: int64(5)}, {Key: "id", Value: bson.NewObjectID()}, {Key: "customer", Value: nil}}, {},
 	} {
-		raw, err := bson.Marshal(payload)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, aggregateType := range []string{"Order", "Übung #1"} {
 			inference.Add(&event.Event{
 				Keys:    event.Keys{AggregateID: "1", AggregateType: aggregateType, EventID: int64(i + 1), EventType: fmt.Sprintf("%s: %d", aggregateType, i)},
-				Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, Timestamp: time.Now(),
+				Payload: bsontest.Value(payload), Timestamp: time.Now(),
 			})
 		}
 	}

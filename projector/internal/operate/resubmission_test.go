@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -64,18 +65,11 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 		own(t, db, c.Pipeline(), "visits")
 		const aggregates = 30
 		var letters []deadLetter
-		raw := func(id string) bson.RawValue {
-			kind, value, err := bson.MarshalValue(id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return bson.RawValue{Type: kind, Value: value}
-		}
 		stored := make([]any, 0, 2*aggregates)
 		for i := range aggregates {
 			id := fmt.Sprint("right-", i)
 			stored = append(stored, came(id, 1, 1), came(id, 2, 1))
-			letters = append(letters, deadLetter{Sequence: int64(i), AggregateID: id, EventID: 1 + int64(i%2), raw: raw(id)})
+			letters = append(letters, deadLetter{Sequence: int64(i), AggregateID: id, EventID: 1 + int64(i%2), raw: bsontest.Value(id)})
 		}
 		why := map[string]string{"failing": "is not repaired", "parked": "is parked in projection visits", "gone": "no readable event 3"}
 		stored = append(stored, came("failing", 1, 0), came("parked", 1, 1), came("gone", 1, 1))
@@ -84,7 +78,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 			if id == "gone" {
 				number = 3
 			}
-			letters = append(letters, deadLetter{Sequence: 1000 + int64(len(id)), AggregateID: id, EventID: number, raw: raw(id)})
+			letters = append(letters, deadLetter{Sequence: 1000 + int64(len(id)), AggregateID: id, EventID: number, raw: bsontest.Value(id)})
 		}
 		if _, err := s.Events.InsertMany(t.Context(), stored); err != nil {
 			return err

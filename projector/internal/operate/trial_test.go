@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -117,10 +118,7 @@ projections:
 			{{Key: "eventType", Value: "E"}, {Key: "payload", Value: bson.D{{Key: "n", Value: 2}}}},
 			{{Key: "eventType", Value: "E"}, {Key: "payload", Value: bson.D{}}},
 		} {
-			document, err := bson.Marshal(append(d, bson.E{Key: "aggregateId", Value: "x"}, bson.E{Key: "eventId", Value: i + 1}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			document := bsontest.Raw(append(d, bson.E{Key: "aggregateId", Value: "x"}, bson.E{Key: "eventId", Value: i + 1}))
 			if err := trial.Append(document); err != nil {
 				t.Fatal(err)
 			}

@@ -113,7 +113,7 @@ func TestAccumulatorKeepsNoEvents(t *testing.T) {
 	a := projections[0].Begin(nil, 0)
 	var kept []weak.Pointer[byte]
 	for i := range int64(20) {
-		ev := projectiontest.Event(t, i+1, fmt.Sprint("A", i), `{"v":{"text":"`+strings.Repeat("x", 100)+`"}}`)
+		ev := projectiontest.Event(i+1, fmt.Sprint("A", i), `{"v":{"text":"`+strings.Repeat("x", 100)+`"}}`)
 		kept = append(kept, weak.Make(&ev.Payload.Value[0]))
 		if err := a.Add([]*event.Event{ev}); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestAccumulatorEndsWithADocumentTooLarge(t *testing.T) {
 	projections := projectiontest.All(t, "projections: [{name: p, collection: c, on: {A: {push: {list: payload.v}}}}]")
 	a := projections[0].Begin(nil, 0)
 	for i := range int64(100) {
-		failed := a.Add([]*event.Event{projectiontest.Event(t, i+1, "A", `{"v":"`+strings.Repeat("x", 1<<20)+`"}`)})
+		failed := a.Add([]*event.Event{projectiontest.Event(i+1, "A", `{"v":"`+strings.Repeat("x", 1<<20)+`"}`)})
 		if failed == nil {
 			continue
 		}

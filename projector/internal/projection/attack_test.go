@@ -13,6 +13,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -175,8 +176,7 @@ func nest(expression string) string {
 }
 
 // attackPayload is the payload of all attacks.
-func attackPayload(tb testing.TB) bson.Raw {
-	tb.Helper()
+func attackPayload() bson.RawValue {
 	var numbers, texts, similar, names, documents bson.A
 	var document bson.D
 	for i := range 30_000 {
@@ -202,7 +202,7 @@ func attackPayload(tb testing.TB) bson.Raw {
 		nested = bson.A{nested, numbers[:100]}
 	}
 	text, huge := strings.Repeat("a", 200_000), strings.Repeat("a", 4<<20)
-	raw, err := bson.Marshal(bson.D{
+	return bsontest.Value(bson.D{
 		{Key: "text", Value: text}, {Key: "huge", Value: huge}, {Key: "hugeToo", Value: huge[1:] + "b"},
 		{Key: "blank", Value: strings.Repeat(" ", 200_000)}, {Key: "digits", Value: strings.Repeat("1", 200_000)},
 		{Key: "numbers", Value: numbers}, {Key: "texts", Value: texts}, {Key: "similar", Value: similar}, {Key: "names", Value: names},
@@ -212,10 +212,6 @@ func attackPayload(tb testing.TB) bson.Raw {
 		{Key: "references", Value: strings.Repeat(`\1`, 10_000)}, {Key: "zone", Value: strings.Repeat("Europe/", 20_000)},
 		{Key: "document", Value: document}, {Key: "reversed", Value: reversed},
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return raw
 }
 
 // processorTime is the processor time that this process (syscall.RUSAGE_SELF) or this thread
@@ -240,23 +236,17 @@ func TestAttacksAreBounded(t *testing.T) {
 		most       = 2 * time.Second
 		mostMemory = 256 << 20
 	)
-	payload := attackPayload(t)
 	ev := &event.Event{
 		Keys:      event.Keys{AggregateID: "a-1", EventID: 1, EventType: "E"},
 		Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Payload:   bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+		Payload:   attackPayload(),
 	}
 	// As many other fields as a document can have, for the variable event.
-	fields, err := bson.Marshal(func() (d bson.D) {
-		for i := range 500_000 {
-			d = append(d, bson.E{Key: fmt.Sprint("f", i), Value: true})
-		}
-		return d
-	}())
-	if err != nil {
-		t.Fatal(err)
+	var fields bson.D
+	for i := range 500_000 {
+		fields = append(fields, bson.E{Key: fmt.Sprint("f", i), Value: true})
 	}
-	ev.Document = fields
+	ev.Document = bsontest.Raw(fields)
 	for i, a := range attacks {
 		t.Run(fmt.Sprintf("%d/%s", i, a.function), func(t *testing.T) {
 			f := foldAttack(t, a.expression, ev, most, mostMemory)
@@ -300,7 +290,7 @@ func TestOperatorsAreBounded(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector multiplies the time")
 	}
-	payload := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: attackPayload(t)}
+	payload := attackPayload()
 	for _, operator := range []string{"addToSet", "pull"} {
 		p := projectiontest.One(t, `
 projections:
@@ -310,7 +300,7 @@ projections:
       First: {push: {list: payload.document}}
       E: {inc: {count: "1"}, `+operator+`: {list: payload.reversed}}
 `)
-		events := []*event.Event{projectiontest.Event(t, 1, "First", ""), projectiontest.Event(t, 2, "E", ""), projectiontest.Event(t, 3, "First", "")}
+		events := []*event.Event{projectiontest.Event(1, "First", ""), projectiontest.Event(2, "E", ""), projectiontest.Event(3, "First", "")}
 		for _, ev := range events {
 			ev.Payload = payload
 		}
@@ -328,13 +318,13 @@ projections:
 // batch, in a build or a sweep, and in an explanation, which reads more than they do.
 func TestEveryPathHasTheSameLimits(t *testing.T) {
 	t.Parallel()
-	payload := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: attackPayload(t)}
+	payload := attackPayload()
 	for _, expression := range []string{
 		"payload.text.replace('a', payload.text)", "payload.texts.distinct().size()", "payload.format.format(payload.numbers)",
 		"payload.numbers.map(x, payload.numbers.reverse()).size()", "payload.text.size()",
 	} {
 		p := projectiontest.On(t, fmt.Sprintf("{set: {first: payload.text, result: %q}}", expression))
-		events := []*event.Event{projectiontest.Event(t, 1, "E", ""), projectiontest.Event(t, 2, "E", "")}
+		events := []*event.Event{projectiontest.Event(1, "E", ""), projectiontest.Event(2, "E", "")}
 		for _, ev := range events {
 			ev.Payload = payload
 		}
@@ -367,12 +357,8 @@ func TestExplanationHasTheExactLimit(t *testing.T) {
 	}
 	d = append(d, bson.E{Key: "big", Value: bson.D{{Key: "text", Value: strings.Repeat("a", 2_000)}}})
 	eventWith := func(n int) *event.Event {
-		raw, err := bson.Marshal(append(bson.D{{Key: "n", Value: n}}, d...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ev := projectiontest.Event(t, 1, "E", "")
-		ev.Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
+		ev := projectiontest.Event(1, "E", "")
+		ev.Payload = bsontest.Value(append(bson.D{{Key: "n", Value: n}}, d...))
 		return ev
 	}
 	passes := func(n int) bool { f := foldSlowly(p, eventWith(n)); return f.Err == nil }

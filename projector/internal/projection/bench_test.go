@@ -16,10 +16,10 @@ import (
 func BenchmarkFold(b *testing.B) {
 	projections := projectiontest.All(b, projectiontest.Orders)
 	for _, lines := range []int{0, 1000} {
-		document := projectiontest.Order(b, lines)
+		document := projectiontest.Order(lines)
 		for _, batch := range []int{1, 50} {
 			b.Run(fmt.Sprintf("lines=%d/batch=%d", lines, batch), func(b *testing.B) {
-				all := projectiontest.OrderEvents(b, batch)
+				all := projectiontest.OrderEvents(batch)
 				b.ReportAllocs()
 				b.ResetTimer()
 				for range b.N/batch + 1 {
@@ -64,7 +64,7 @@ func BenchmarkFoldFunc(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	document, all := projectiontest.Order(b, 0), projectiontest.OrderEvents(b, 1)
+	document, all := projectiontest.Order(0), projectiontest.OrderEvents(1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if f := p.Fold(document, all); f.Err != nil {

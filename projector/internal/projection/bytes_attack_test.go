@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -70,12 +71,8 @@ func TestUnseenBytesAreBounded(t *testing.T) {
 		{bson.D{}, "cel.bind(o, payload.lines.slice(0, 5000).map(x, optional.of(x)), payload.lines.slice(0, 4500).map(y, optional.unwrap(o))).size()", false},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			payload, err := bson.Marshal(append(a.payload, bson.E{Key: "lines", Value: lines}, bson.E{Key: "limit", Value: 5}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ev := projectiontest.Event(t, 1, "E", "")
-			ev.Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload}
+			ev := projectiontest.Event(1, "E", "")
+			ev.Payload = bsontest.Value(append(a.payload, bson.E{Key: "lines", Value: lines}, bson.E{Key: "limit", Value: 5}))
 			f := foldAttack(t, a.expression, ev, most, mostMemory)
 			if (f.Err == nil) != a.applied || f.Err != nil && f.Err.Reason != projection.ReasonExpression {
 				t.Errorf("%s: %v", a.expression, f.Err)

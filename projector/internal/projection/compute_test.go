@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
@@ -49,14 +50,14 @@ func TestComputedFieldsFollowEachChange(t *testing.T) {
 		"an empty optional removes the field": {"Noted 7,Cleared 1", `{"totals":{"balance":0},"overdrawn":false,"alarm":false}`},
 		"of pushed elements":                  {"Noted 7,Noted 8", `{"notes":[7,8],"totals":{"balance":0},"overdrawn":false,"alarm":false,"note":7}`},
 	} {
-		f := p.Fold(nil, named(t, test.events))
+		f := p.Fold(nil, named(test.events))
 		if f.Err != nil {
 			t.Errorf("%s: %v", name, f.Err)
 			continue
 		}
 		want := projection.State(nil)
 		if test.want != "nil" {
-			want = projectiontest.Raw(t, test.want)
+			want = bsontest.FromJSON(test.want)
 		}
 		if listed, more := authoring.Changes(want, f.State()); len(listed)+more > 0 && !sameNumbers(listed) || (want == nil) != (f.State() == nil) {
 			t.Errorf("%s: %s, want %s", name, projectiontest.JSON(t, f.State()), test.want)
@@ -75,11 +76,10 @@ func sameNumbers(changes []authoring.FieldChange) bool {
 }
 
 // named makes events from texts such as "Charged 5,Paid 2".
-func named(tb testing.TB, events string) (all []*event.Event) {
-	tb.Helper()
+func named(events string) (all []*event.Event) {
 	for i, text := range strings.Split(events, ",") {
 		eventType, n, _ := strings.Cut(text, " ")
-		all = append(all, projectiontest.Event(tb, int64(i+1), eventType, `{"n":{"$numberLong":"`+n+`"}}`))
+		all = append(all, projectiontest.Event(int64(i+1), eventType, `{"n":{"$numberLong":"`+n+`"}}`))
 	}
 	return all
 }
@@ -94,7 +94,7 @@ func TestComputedFieldsDependOnTheDocumentOnly(t *testing.T) {
 		for range rapid.IntRange(1, 10).Draw(t, "events") {
 			texts = append(texts, rapid.SampledFrom([]string{"Charged 70", "Paid 90", "Noted 7", "Cleared 1", "Skipped 101", "Closed 1", "Nothing 7"}).Draw(t, "event"))
 		}
-		events := named(&testing.T{}, strings.Join(texts, ","))
+		events := named(strings.Join(texts, ","))
 		document := projection.State(nil)
 		for len(events) > 0 {
 			n := rapid.IntRange(1, len(events)).Draw(t, "batch")
@@ -127,7 +127,7 @@ func TestComputedFieldsDependOnTheDocumentOnly(t *testing.T) {
 func TestComputedFieldThatFails(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.One(t, `projections: [{name: p, collection: c, compute: {d: state.a / state.b}, on: {E: {inc: {a: 1, b: payload.b}, push: {l: 1}}}}]`)
-	f := p.Fold(projectiontest.Raw(t, `{"_id":"a-1","lastEventId":0,"a":1,"b":1}`), []*event.Event{projectiontest.Event(t, 1, "E", `{"b":1}`), projectiontest.Event(t, 2, "E", `{"b":-2}`)})
+	f := p.Fold(bsontest.FromJSON(`{"_id":"a-1","lastEventId":0,"a":1,"b":1}`), []*event.Event{projectiontest.Event(1, "E", `{"b":1}`), projectiontest.Event(2, "E", `{"b":-2}`)})
 	if f.Folded != 1 || f.Err == nil || f.Err.Reason != projection.ReasonExpression || !strings.Contains(f.Err.Error(), "compute d: state.a / state.b: division by zero") {
 		t.Errorf("%+v", f)
 	}
@@ -135,7 +135,7 @@ func TestComputedFieldThatFails(t *testing.T) {
 		t.Errorf("state is %s", got)
 	}
 	large := projectiontest.One(t, `projections: [{name: p, collection: c, compute: {d: "[state.a, state.a]"}, on: {E: {set: {a: payload.a}}}}]`)
-	f = large.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"a":"`+strings.Repeat("x", 9<<20)+`"}`)})
+	f = large.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"a":"`+strings.Repeat("x", 9<<20)+`"}`)})
 	if f.Err == nil || f.Err.Reason != projection.ReasonRejected || f.State() != nil {
 		t.Errorf("a document that is too large: %v", f.Err)
 	}
@@ -158,7 +158,7 @@ func TestDefinitionOfComputedFields(t *testing.T) {
 
 func TestTraceHasComputedFields(t *testing.T) {
 	t.Parallel()
-	trace, _ := projectiontest.One(t, accounts).Begin(nil, 0).Trace(named(t, "Charged 5")[0])
+	trace, _ := projectiontest.One(t, accounts).Begin(nil, 0).Trace(named("Charged 5")[0])
 	var words []string
 	for _, e := range trace.Evaluations {
 		words = append(words, e.Word+" "+e.Result)
@@ -196,7 +196,7 @@ func TestManyComputedFieldsAreOrdered(t *testing.T) {
 	end := inTime(t)
 	p := projectiontest.One(t, `projections: [{name: p, collection: c, compute: {`+compute.String()+`}, on: {E: {set: {f`+strconv.Itoa(fields)+`: payload.a}}}}]`)
 	end()
-	f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"a":1}`)})
+	f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"a":1}`)})
 	if got := projectiontest.JSON(t, f.State()); f.Err != nil || !strings.HasSuffix(got, `"f0000":`+strconv.Itoa(fields+1)+"}") {
 		t.Errorf("%v: state is %s", f.Err, got)
 	}

@@ -109,7 +109,7 @@ func TestSchemaIsPartOfTheDefinitionIfItChoosesAnOperator(t *testing.T) {
 		if differ := plain.Hash() != typed.Hash(); differ != counts {
 			t.Errorf("%s: the definition with the schema differs: %t\n%s\n%s", expression, differ, plain.Definition(), typed.Definition())
 		}
-		double := projectiontest.Event(t, 1, "E", `{"n": 1.0, "m": 2.0}`)
+		double := projectiontest.Event(1, "E", `{"n": 1.0, "m": 2.0}`)
 		foldedPlain, foldedTyped := plain.Fold(nil, []*event.Event{double}), typed.Fold(nil, []*event.Event{double})
 		if same := (foldedPlain.Err == nil) == (foldedTyped.Err == nil); !same && !counts {
 			t.Errorf("%s: the schema changes the result, and the definition does not say so: %v, %v", expression, foldedPlain.Err, foldedTyped.Err)
@@ -266,7 +266,7 @@ func TestOrderOfKeysDoesNotDecideTheOrderOfNestedFields(t *testing.T) {
 		if err != nil || one.Hash() != other.Hash() {
 			t.Fatalf("%s and %s are not the same definition: %v", one.Definition(), other.Definition(), err)
 		}
-		events := []*event.Event{projectiontest.Event(t, 1, "E", `{"k":"x"}`)}
+		events := []*event.Event{projectiontest.Event(1, "E", `{"k":"x"}`)}
 		result := func(p *projection.Projection) string {
 			f := p.Fold(nil, events)
 			return projectiontest.JSON(t, f.State())

@@ -27,7 +27,7 @@ func TestDepthOfADocumentIsBounded(t *testing.T) {
 		var stored bson.Raw
 		applied := 0
 		for ; applied < 100; applied++ {
-			f := p.Fold(stored, []*event.Event{projectiontest.Event(t, int64(applied+1), "E", `{"k":"b"}`)})
+			f := p.Fold(stored, []*event.Event{projectiontest.Event(int64(applied+1), "E", `{"k":"b"}`)})
 			if f.Err != nil {
 				if !strings.Contains(f.Err.Error(), "value nests deeper than 90 levels") {
 					t.Errorf("%s: event %d: %v", handler, applied+1, f.Err)

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -43,7 +44,7 @@ func TestEquality(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			f := projectiontest.On(t, `{set: {v: "`+expression+`"}}`).Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", payload)})
+			f := projectiontest.On(t, `{set: {v: "`+expression+`"}}`).Fold(nil, []*event.Event{projectiontest.Event(1, "E", payload)})
 			if text, ok := strings.CutPrefix(want, "error: "); ok {
 				if f.Err == nil || !strings.Contains(f.Err.Error(), text) || strings.Contains(f.Err.Error(), "internal error") {
 					t.Errorf("got %s and %v, want the error %s", projectiontest.JSON(t, f.State()), f.Err, text)
@@ -106,11 +107,7 @@ func TestExpressionsAndOperatorsAgreeOnEquality(t *testing.T) {
 		a, b := drawComparable(t, 0), drawComparable(t, 0)
 		events := make([]*event.Event, 2)
 		for i, pair := range []bson.D{{{Key: "a", Value: b}, {Key: "b", Value: a}}, {{Key: "a", Value: a}, {Key: "b", Value: b}}} {
-			raw, err := bson.Marshal(pair)
-			if err != nil {
-				t.Fatal(err)
-			}
-			events[i] = &event.Event{Keys: event.Keys{AggregateID: "1", EventID: int64(i + 1), EventType: "E"}, Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}}
+			events[i] = &event.Event{Keys: event.Keys{AggregateID: "1", EventID: int64(i + 1), EventType: "E"}, Payload: bsontest.Value(pair)}
 		}
 		f := p.Fold(nil, events)
 		if f.Err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -107,9 +108,9 @@ func TestOperators(t *testing.T) {
 			p := projectiontest.On(t, test.handler)
 			var before bson.Raw
 			if test.before != "" {
-				before = projectiontest.Raw(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":{"$numberLong":"2"},`, 1))
+				before = bsontest.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":{"$numberLong":"2"},`, 1))
 			}
-			f := p.Fold(before, []*event.Event{projectiontest.Event(t, 8, "E", test.payload)})
+			f := p.Fold(before, []*event.Event{projectiontest.Event(8, "E", test.payload)})
 			if want, isError := strings.CutPrefix(test.after, "error: "); isError {
 				if f.Err == nil || !strings.Contains(f.Err.Error(), want) {
 					t.Fatalf("error is %v, want %s", f.Err, want)
@@ -126,7 +127,7 @@ func TestOperators(t *testing.T) {
 			}
 			want := test.after
 			if want != "nil" {
-				want = projectiontest.JSON(t, projectiontest.Raw(t, want))
+				want = projectiontest.JSON(t, bsontest.FromJSON(want))
 			}
 			if got := projectiontest.JSON(t, f.State()); got != want {
 				t.Errorf("state is %s, want %s", got, want)
@@ -183,7 +184,7 @@ projections:
 			t.Parallel()
 			var before bson.Raw
 			if test.before != "" {
-				before = projectiontest.Raw(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"0"},`, 1))
+				before = bsontest.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"0"},`, 1))
 			}
 			var events []*event.Event
 			for i, kind := range strings.Split(test.events, ",") {
@@ -191,7 +192,7 @@ projections:
 				if kind == "Pull" {
 					payload = `{"a":2}`
 				}
-				events = append(events, projectiontest.Event(t, int64(i+1), kind, payload))
+				events = append(events, projectiontest.Event(int64(i+1), kind, payload))
 			}
 			f := p.Fold(before, events)
 			if f.Err != nil || f.Folded != len(events) {
@@ -201,19 +202,18 @@ projections:
 			if f.Kind == model.Create {
 				got = f.Document
 			}
-			if f.Kind != test.kind || test.written != "" && normal(t, got) != normal(t, expectedRaw(t, test.written)) {
+			if f.Kind != test.kind || test.written != "" && normal(t, got) != normal(t, expectedRaw(test.written)) {
 				t.Errorf("got %d %s, want %d %s", f.Kind, projectiontest.JSON(t, got), test.kind, test.written)
 			}
 		})
 	}
 }
 
-func expectedRaw(t *testing.T, text string) bson.Raw {
-	t.Helper()
+func expectedRaw(text string) bson.Raw {
 	if text == "nil" {
 		return nil
 	}
-	return projectiontest.Raw(t, text)
+	return bsontest.FromJSON(text)
 }
 
 // normal returns a document as Extended JSON in which both widths of integers look alike.
@@ -242,9 +242,9 @@ projections:
       Bad: {push: {list: eventId}, inc: {n: "'x' == payload.x ? dyn(1) : dyn('no')"}}
 `)
 	events := []*event.Event{
-		projectiontest.Event(t, 1, "Good", `{}`), projectiontest.Event(t, 2, "Good", `{}`), projectiontest.Event(t, 3, "Bad", `{"x":"y"}`), projectiontest.Event(t, 4, "Good", `{}`),
+		projectiontest.Event(1, "Good", `{}`), projectiontest.Event(2, "Good", `{}`), projectiontest.Event(3, "Bad", `{"x":"y"}`), projectiontest.Event(4, "Good", `{}`),
 	}
-	f := p.Fold(projectiontest.Raw(t, `{"_id":"a-1","lastEventId":0,"list":[0]}`), events)
+	f := p.Fold(bsontest.FromJSON(`{"_id":"a-1","lastEventId":0,"list":[0]}`), events)
 	if f.Folded != 2 || len(f.Applied) != 2 || projectiontest.JSON(t, f.State()) != `{"list":[0,1,2],"n":2}` {
 		t.Errorf("%+v, state %s", f, projectiontest.JSON(t, f.State()))
 	}
@@ -260,13 +260,13 @@ projections:
 func TestOtherTypesOfAggregate(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.One(t, `projections: [{name: p, collection: c, aggregateType: Other, on: {E: {inc: {n: 1}}}}]`)
-	mine := projectiontest.Event(t, 2, "E", "")
+	mine := projectiontest.Event(2, "E", "")
 	mine.AggregateType = "Other"
-	f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", ""), mine})
+	f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", ""), mine})
 	if f.Err != nil || projectiontest.JSON(t, f.State()) != `{"n":1}` || f.Applied[0] || !f.Applied[1] {
 		t.Errorf("%+v, state %s", f, projectiontest.JSON(t, f.State()))
 	}
-	if p.Concerns(projectiontest.Event(t, 1, "E", "")) || !p.Concerns(mine) {
+	if p.Concerns(projectiontest.Event(1, "E", "")) || !p.Concerns(mine) {
 		t.Error("Concerns is wrong")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -27,7 +28,7 @@ func TestFunc(t *testing.T) {
 		case "Delete":
 			return nil, nil
 		case "Dots":
-			return projectiontest.Raw(t, `{"a.b":1}`), nil
+			return bsontest.FromJSON(`{"a.b":1}`), nil
 		case "Malformed":
 			return projection.State{9, 0, 0, 0, 1}, nil
 		}
@@ -67,11 +68,11 @@ func TestFunc(t *testing.T) {
 			t.Parallel()
 			var before bson.Raw
 			if test.before != "" {
-				before = projectiontest.Raw(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":0,`, 1))
+				before = bsontest.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":0,`, 1))
 			}
 			var events []*event.Event
 			for i, kind := range strings.Split(test.events, ",") {
-				events = append(events, projectiontest.Event(t, int64(i+1), kind, ""))
+				events = append(events, projectiontest.Event(int64(i+1), kind, ""))
 			}
 			f := test.p.Fold(before, events)
 			if test.failure == "" && f.Err != nil || test.failure != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), test.failure) || f.Err.Reason != projection.ReasonFunction) {
@@ -81,7 +82,7 @@ func TestFunc(t *testing.T) {
 			if f.Kind == model.Create {
 				got = f.Document
 			}
-			if f.Kind != test.kind || normal(t, got) != normal(t, expectedRaw(t, test.written)) {
+			if f.Kind != test.kind || normal(t, got) != normal(t, expectedRaw(test.written)) {
 				t.Errorf("got %d %s, want %d %s", f.Kind, projectiontest.JSON(t, got), test.kind, test.written)
 			}
 		})
@@ -115,14 +116,14 @@ func TestTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	evs := []*event.Event{projectiontest.Event(t, 1, "Up", ""), projectiontest.Event(t, 2, "Up", ""), projectiontest.Event(t, 3, "Delete", ""), projectiontest.Event(t, 4, "Fail", "")}
+	evs := []*event.Event{projectiontest.Event(1, "Up", ""), projectiontest.Event(2, "Up", ""), projectiontest.Event(3, "Delete", ""), projectiontest.Event(4, "Fail", "")}
 	if f := p.Fold(nil, evs[:2]); f.Err != nil || projectiontest.JSON(t, f.State()) != `{"n":2,"last":"Up"}` {
 		t.Errorf("%s, %v", projectiontest.JSON(t, f.State()), f.Err)
 	}
-	if f := p.Fold(projectiontest.Raw(t, `{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != model.Delete || f.Err == nil || f.Err.EventID != 4 {
+	if f := p.Fold(bsontest.FromJSON(`{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != model.Delete || f.Err == nil || f.Err.EventID != 4 {
 		t.Errorf("%+v", f)
 	}
-	if f := p.Fold(projectiontest.Raw(t, `{"_id":"a-1","lastEventId":1,"n":"text"}`), evs[:1]); f.Err == nil || f.Folded != 0 {
+	if f := p.Fold(bsontest.FromJSON(`{"_id":"a-1","lastEventId":1,"n":"text"}`), evs[:1]); f.Err == nil || f.Folded != 0 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -42,7 +43,7 @@ func TestMapIsWrittenByKey(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			document := func(m string) projection.State {
-				return projectiontest.Raw(t, `{"m":`+strings.ReplaceAll(m, "LONG", long)+`}`)
+				return bsontest.FromJSON(`{"m":` + strings.ReplaceAll(m, "LONG", long) + `}`)
 			}
 			after := document(test.after)
 			p, err := projection.New(projection.Declaration{
@@ -52,13 +53,13 @@ func TestMapIsWrittenByKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := p.Fold(document(test.before), []*event.Event{projectiontest.Event(t, 1, "A", "")})
+			f := p.Fold(document(test.before), []*event.Event{projectiontest.Event(1, "A", "")})
 			if f.Err != nil {
 				t.Fatal(f.Err)
 			}
 			want := `{"$set":` + projectiontest.JSON(t, after) + `}`
 			if test.want != "whole" {
-				want = projectiontest.JSON(t, projectiontest.Raw(t, test.want))
+				want = projectiontest.JSON(t, bsontest.FromJSON(test.want))
 			}
 			if got := projectiontest.JSON(t, f.Update); got != want {
 				t.Errorf("the update is %s, want %s", got, want)

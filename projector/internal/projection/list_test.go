@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -56,7 +57,7 @@ func TestTopNIsTheTopOfAll(t *testing.T) {
 		for i := range rapid.IntRange(1, 10).Draw(t, "events") {
 			s := score{int64(i + 1), rapid.Int64Range(0, 4).Draw(t, "n")}
 			all = append(all, s)
-			events = append(events, projectiontest.Event(&testing.T{}, s.at, "E", fmt.Sprintf(`{"n":%d}`, s.n)))
+			events = append(events, projectiontest.Event(s.at, "E", fmt.Sprintf(`{"n":%d}`, s.n)))
 		}
 		document := projection.State(nil)
 		for len(events) > 0 {
@@ -143,13 +144,10 @@ func TestLongListsAreCharged(t *testing.T) {
 			for i := range list {
 				list[i] = test.element(i)
 			}
-			document, err := bson.Marshal(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(0)}, {Key: "l", Value: list}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			document := bsontest.Raw(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(0)}, {Key: "l", Value: list}})
 			// In a bubble no time passes, so the limit of the time is not reached first.
 			synctest.Test(t, func(t *testing.T) {
-				f := projectiontest.On(t, test.handler).Fold(document, []*event.Event{projectiontest.Event(t, 1, "E", test.payload)})
+				f := projectiontest.On(t, test.handler).Fold(document, []*event.Event{projectiontest.Event(1, "E", test.payload)})
 				if (f.Err == nil) != (test.says == "") || f.Err != nil && !strings.Contains(f.Err.Error(), test.says) {
 					t.Errorf("the event has the error %v, want %q", f.Err, test.says)
 				}

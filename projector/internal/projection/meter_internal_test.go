@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -67,13 +68,9 @@ func TestSlowEvaluationIsRetried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		payload, err := bson.Marshal(bson.D{{Key: "list", Value: make([]int64, 1000)}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ev := NewEvent(&event.Event{
 			Keys:    event.Keys{AggregateID: "a", EventID: 1, EventType: "E"},
-			Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+			Payload: bsontest.Value(bson.D{{Key: "list", Value: make([]int64, 1000)}}),
 		})
 		for took, want := range map[time.Duration]error{maxDuration + 1: errSlow, 0: ErrBusy} {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -124,13 +121,9 @@ func TestChargesDoNotDependOnOtherProjections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := bson.Marshal(bson.D{{Key: "list", Value: make([]int64, 1000)}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ev := NewEvent(&event.Event{
 		Keys:    event.Keys{AggregateID: "a", EventID: 1, EventType: "E"},
-		Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+		Payload: bsontest.Value(bson.D{{Key: "list", Value: make([]int64, 1000)}}),
 	})
 	spent := make([]int, 2)
 	for i := range spent {
@@ -170,14 +163,10 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := projections[0]
-		payload, err := bson.Marshal(bson.D{{Key: "text", Value: "text"}, {Key: "pattern", Value: bson.Regex{Pattern: "a pattern of some length"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		view := func(id int64, eventType string) *Event {
 			return NewEvent(&event.Event{
 				Keys:    event.Keys{AggregateID: "a", EventID: id, EventType: eventType},
-				Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+				Payload: bsontest.Value(bson.D{{Key: "text", Value: "text"}, {Key: "pattern", Value: bson.Regex{Pattern: "a pattern of some length"}}}),
 			})
 		}
 		var history []*Event
@@ -223,15 +212,11 @@ func TestResultIsChargedWhileItIsEncoded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := bson.Marshal(bson.D{{Key: "lines", Value: make([]int64, 2_000)}, {Key: "order", Value: strings.Repeat("a", 6_000)}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var events []*Event
 	for id := range int64(3) {
 		events = append(events, NewEvent(&event.Event{
 			Keys:    event.Keys{AggregateID: "a", EventID: id + 1, EventType: "E"},
-			Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+			Payload: bsontest.Value(bson.D{{Key: "lines", Value: make([]int64, 2_000)}, {Key: "order", Value: strings.Repeat("a", 6_000)}}),
 		}))
 	}
 	large <- struct{}{}

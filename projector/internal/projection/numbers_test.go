@@ -192,7 +192,7 @@ func TestSumsAndReductions(t *testing.T) {
 func TestFieldWithTwoValuesIsMergedOnce(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.On(t, `{set: {v: "payload.doc.merge({'b': 2})", w: "{'b': 2}.merge(payload.doc)"}}`)
-	ev := projectiontest.Event(t, 1, "E", `{"doc":{"a":1,"a":2,"b":1}}`)
+	ev := projectiontest.Event(1, "E", `{"doc":{"a":1,"a":2,"b":1}}`)
 	if f := p.Fold(nil, []*event.Event{ev}); f.Err != nil || projectiontest.JSON(t, f.State()) != `{"v":{"a":1,"b":2},"w":{"a":1,"b":1}}` {
 		t.Errorf("got %s, %v", projectiontest.JSON(t, f.State()), f.Err)
 	}
@@ -211,7 +211,7 @@ func TestLaterFunctionsKeepDefinitions(t *testing.T) {
 			t.Errorf("the definitions are\n%s\n%s", a.Definition(), b.Definition())
 		}
 		// So the schema must not change the result either.
-		ev := projectiontest.Event(t, 1, "E", `{"weight":{"$numberDecimal":"1.5"}}`)
+		ev := projectiontest.Event(1, "E", `{"weight":{"$numberDecimal":"1.5"}}`)
 		plainly, declared := a.Fold(nil, []*event.Event{ev}), b.Fold(nil, []*event.Event{ev})
 		if plainly.Err != nil || projectiontest.JSON(t, plainly.State()) != projectiontest.JSON(t, declared.State()) {
 			t.Errorf("%s gives %s (%v) and %s (%v)", function, projectiontest.JSON(t, plainly.State()), plainly.Err, projectiontest.JSON(t, declared.State()), declared.Err)
@@ -224,7 +224,7 @@ func TestLaterFunctionsKeepDefinitions(t *testing.T) {
 	one := projectiontest.One(t, `
 events: {E: {properties: {price: {bsonType: decimal}, n: {type: integer}, prices: {type: array, items: {bsonType: decimal}}, doc: {type: object, properties: {a: {type: integer}}}}}}
 projections: [{name: p, collection: c, on: {E: {set: {v: "[math.greatest(payload.price, payload.n), payload.price / payload.n, math.round(payload.price, 1), payload.prices.sort()[0], payload.prices.sum(), payload.prices.map(p, {'p': p}).sortBy(e, e.p)[0].p, math.least(payload.prices)]", w: "payload.doc.merge({'b': 1})"}}}}]`)
-	f := one.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"price":{"$numberDecimal":"1.55"},"n":2,"prices":[{"$numberDecimal":"3"},{"$numberDecimal":"2"}],"doc":{"a":1}}`)})
+	f := one.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"price":{"$numberDecimal":"1.55"},"n":2,"prices":[{"$numberDecimal":"3"},{"$numberDecimal":"2"}],"doc":{"a":1}}`)})
 	if want := `{"v":[2,` + strings.Join([]string{dec("0.775"), dec("1.6"), dec("2"), dec("5"), dec("2"), dec("2")}, ",") + `],"w":{"a":1,"b":1}}`; projectiontest.JSON(t, f.State()) != want {
 		t.Errorf("got %s, %v, want %s", projectiontest.JSON(t, f.State()), f.Err, want)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -51,11 +52,11 @@ func TestFoldsAreDeterministic(t *testing.T) {
 	for _, a := range attacks {
 		expressions = append(expressions, a.expression)
 	}
-	small := smallPayload(t)
+	small := smallPayload()
 	events := make([]*event.Event, 3)
 	for i := range events {
-		events[i] = projectiontest.Event(t, int64(i+1), "E", "")
-		events[i].Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: small}
+		events[i] = projectiontest.Event(int64(i+1), "E", "")
+		events[i].Payload = small
 	}
 	for _, expression := range expressions {
 		// In a bubble no time passes, so no fold reaches the limit of the time.
@@ -92,7 +93,7 @@ func TestMapsAreVisitedInTheOrderOfTheirKeys(t *testing.T) {
 		"payload.m.transformMap(k, v, v).map(k,k)": `["a","m","z"]`,
 	} {
 		p := projectiontest.On(t, fmt.Sprintf("{set: {r: %q}}", expression))
-		f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"m": {"z": 1, "a": 2, "m": 3}}`)})
+		f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"m": {"z": 1, "a": 2, "m": 3}}`)})
 		if f.Err != nil {
 			t.Fatal(f.Err)
 		}
@@ -111,7 +112,7 @@ func TestZoneOfTheProcessIsRefused(t *testing.T) {
 		"timestamp.getMinutes(payload.zone)", "[timestamp].map(x, x.getFullYear('localtime'))",
 	} {
 		p := projectiontest.On(t, fmt.Sprintf("{set: {r: %q}}", expression))
-		f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"zone": "Local"}`)})
+		f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"zone": "Local"}`)})
 		if f.Err == nil || !strings.Contains(f.Err.Error(), "name a zone, such as Europe/Berlin") {
 			t.Errorf("%s gives %s, %v", expression, projectiontest.JSON(t, f.State()), f.Err)
 		}
@@ -129,7 +130,7 @@ func TestMapWithKeysThatPrintAlikeIsNotFormatted(t *testing.T) {
 		"'%s'.format([payload])":                            false,
 	} {
 		p := projectiontest.On(t, fmt.Sprintf("{set: {r: %q}}", expression))
-		f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"a": "x", "n": 7}`)})
+		f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"a": "x", "n": 7}`)})
 		if (f.Err != nil) != alike || alike && !strings.Contains(f.Err.Error(), "two keys have the same text") {
 			t.Errorf("%s gives %s, %v", expression, projectiontest.JSON(t, f.State()), f.Err)
 		}
@@ -137,13 +138,12 @@ func TestMapWithKeysThatPrintAlikeIsNotFormatted(t *testing.T) {
 }
 
 // smallPayload has the fields of the payload of attacks, with small values.
-func smallPayload(tb testing.TB) bson.Raw {
-	tb.Helper()
+func smallPayload() bson.RawValue {
 	numbers, texts := bson.A{3, 1, 2}, bson.A{"c", "a", "b"}
 	document := bson.D{{Key: "z", Value: 1}, {Key: "a", Value: 2}, {Key: "field29999", Value: 3}}
 	reversed := slices.Clone(document)
 	slices.Reverse(reversed)
-	raw, err := bson.Marshal(bson.D{
+	return bsontest.Value(bson.D{
 		{Key: "n", Value: 1}, {Key: "m", Value: bson.D{{Key: "z", Value: 1}, {Key: "a", Value: 2}, {Key: "m", Value: 3}}}, {Key: "list", Value: texts},
 		{Key: "text", Value: "a text"}, {Key: "huge", Value: "1"}, {Key: "hugeToo", Value: "2"}, {Key: "blank", Value: " "}, {Key: "digits", Value: "12"},
 		{Key: "numbers", Value: numbers}, {Key: "texts", Value: texts}, {Key: "similar", Value: texts}, {Key: "names", Value: bson.A{"z", "a"}},
@@ -151,8 +151,4 @@ func smallPayload(tb testing.TB) bson.Raw {
 		{Key: "format", Value: strings.Repeat("%.3f", 3)}, {Key: "precise", Value: "%.2f"}, {Key: "pattern", Value: "(a?)"}, {Key: "manyClasses", Value: `\pL`},
 		{Key: "references", Value: `\1`}, {Key: "zone", Value: "Europe/Berlin"}, {Key: "decimals", Value: bson.A{bson.NewDecimal128(0x3040000000000000, 3), 1, 2.5}}, {Key: "document", Value: document}, {Key: "reversed", Value: reversed},
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return raw
 }

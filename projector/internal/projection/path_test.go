@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -18,9 +19,9 @@ func stateAfter(t *testing.T, p *projection.Projection, before, payload string) 
 	t.Helper()
 	var d projection.State
 	if before != "" {
-		d = projectiontest.Raw(t, strings.Replace(before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},`, 1))
+		d = bsontest.FromJSON(strings.Replace(before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},`, 1))
 	}
-	f := p.Fold(d, []*event.Event{projectiontest.Event(t, 8, "E", payload)})
+	f := p.Fold(d, []*event.Event{projectiontest.Event(8, "E", payload)})
 	if f.Err != nil {
 		return "error: " + f.Err.Error()
 	}
@@ -80,7 +81,7 @@ func checkState(t *testing.T, p *projection.Projection, before, payload, want st
 		if !strings.HasPrefix(got, "error: ") || !strings.Contains(got, wrong) {
 			t.Errorf("got %s, want the error %s", got, wrong)
 		}
-	case want != "nil" && got != normal(t, projectiontest.Raw(t, want)), want == "nil" && got != want:
+	case want != "nil" && got != normal(t, bsontest.FromJSON(want)), want == "nil" && got != want:
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -215,7 +216,7 @@ func TestComputedCountersEqualACount(t *testing.T) {
 				order = append(order, k)
 			}
 			last[k] = int64(i + 1)
-			events = append(events, projectiontest.Event(&testing.T{}, int64(i+1), "E", fmt.Sprintf(`{"k":%q,"m":%q}`, k, m)))
+			events = append(events, projectiontest.Event(int64(i+1), "E", fmt.Sprintf(`{"k":%q,"m":%q}`, k, m)))
 		}
 		for len(events) > 0 {
 			n := rapid.IntRange(1, len(events)).Draw(t, "batch")

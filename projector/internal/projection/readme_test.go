@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -30,7 +31,7 @@ func TestReadmeExample(t *testing.T) {
 	t.Parallel()
 	p := exampleOf(t, "../../../README.md")
 	order := func(id int64, eventType, payload string) *event.Event {
-		ev := projectiontest.Event(t, id, eventType, payload)
+		ev := projectiontest.Event(id, eventType, payload)
 		ev.AggregateType = "Order"
 		return ev
 	}
@@ -58,7 +59,7 @@ func TestReadmeExample(t *testing.T) {
 			}
 			want := test.want
 			if want != "nil" {
-				want = projectiontest.JSON(t, projectiontest.Raw(t, want))
+				want = projectiontest.JSON(t, bsontest.FromJSON(want))
 			}
 			if got := projectiontest.JSON(t, f.State()); got != want {
 				t.Errorf("got %s, want %s", got, want)

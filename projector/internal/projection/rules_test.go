@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -40,8 +41,8 @@ func TestFirstRuleThatHoldsActs(t *testing.T) {
 		{`{"beds":["a"]}`, "BedRemoved", "bad", "error: when: payload.bed == 'bad' && payload.none > 0: no such key"},
 		{`{"beds":["a"]}`, "BedAdded | BedOpened", "b", `{"beds":["a"]}`},
 	} {
-		before := projectiontest.Raw(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},`, 1))
-		f := p.Fold(before, []*event.Event{projectiontest.Event(t, 8, test.eventType, `{"bed":"`+test.bed+`"}`)})
+		before := bsontest.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},`, 1))
+		f := p.Fold(before, []*event.Event{projectiontest.Event(8, test.eventType, `{"bed":"`+test.bed+`"}`)})
 		got := projectiontest.JSON(t, f.State())
 		if want, isError := strings.CutPrefix(test.after, "error: "); isError {
 			if f.Err == nil || f.Err.Reason != projection.ReasonExpression || !strings.Contains(f.Err.Error(), want) {
@@ -88,7 +89,7 @@ func TestTraceSaysThatNoRuleHolds(t *testing.T) {
 	t.Parallel()
 	a := projectiontest.One(t, wards).Begin(nil, 0)
 	for i, test := range []struct{ eventType, why string }{{"BedRemoved", "the condition is false"}, {"BedAdded", ""}, {"BedRemoved", ""}} {
-		trace, err := a.Trace(projectiontest.Event(t, int64(i+1), test.eventType, `{"bed":"a"}`))
+		trace, err := a.Trace(projectiontest.Event(int64(i+1), test.eventType, `{"bed":"a"}`))
 		if trace.LeftOut != test.why || err != nil {
 			t.Errorf("event %d: %+v, %v", i+1, trace, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -65,11 +66,11 @@ func TestDeclaredEvents(t *testing.T) {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
 			p := projectiontest.One(t, declaredEvents+"projections: [{name: p, collection: c, on: {E: {set: {v: \""+expression+"\"}}}}]")
-			f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", payload)})
+			f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", payload)})
 			if f.Err != nil {
 				t.Fatal(f.Err)
 			}
-			if got := projectiontest.JSON(t, f.State()); got != projectiontest.JSON(t, projectiontest.Raw(t, want)) {
+			if got := projectiontest.JSON(t, f.State()); got != projectiontest.JSON(t, bsontest.FromJSON(want)) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
@@ -90,7 +91,7 @@ func TestDeclaredNumbersCanHaveOtherTypes(t *testing.T) {
 		var want string
 		for _, declared := range []string{"{}", events} {
 			p := projectiontest.One(t, fmt.Sprintf(`{events: %s, projections: [{name: p, collection: c, on: {E: {set: {v: %q}}}}]}`, declared, expression))
-			f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"n": 2.0, "d": 1.5}`)})
+			f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"n": 2.0, "d": 1.5}`)})
 			if got := projectiontest.JSON(t, f.State()); f.Err != nil || want != "" && got != want {
 				t.Errorf("%s gives %s, not %s: %v", expression, got, want, f.Err)
 			} else {

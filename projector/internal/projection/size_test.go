@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -28,7 +29,7 @@ func TestGrowingValuesPark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := projectiontest.On(t, handler)
-			first := projectiontest.Event(t, 1, "E", `{"t":"`+text+`"}`)
+			first := projectiontest.Event(1, "E", `{"t":"`+text+`"}`)
 			events := make([]*event.Event, 60)
 			for i := range events {
 				ev := *first
@@ -57,12 +58,8 @@ func TestSizeOfADocumentIsExact(t *testing.T) {
 	p := projectiontest.On(t, `{push: {a: payload.t}, set: {b: payload.t}}`)
 	const limit = 16 << 20
 	textOf := func(id int64, n int) *event.Event {
-		payload, err := bson.Marshal(bson.D{{Key: "t", Value: strings.Repeat("x", n)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ev := projectiontest.Event(t, id, "E", "")
-		ev.Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload}
+		ev := projectiontest.Event(id, "E", "")
+		ev.Payload = bsontest.Value(bson.D{{Key: "t", Value: strings.Repeat("x", n)}})
 		return ev
 	}
 	first := textOf(1, 4<<20)
@@ -84,13 +81,10 @@ func TestSizeOfADocumentIsExact(t *testing.T) {
 // fields of the stored document only once.
 func TestAccumulatorContinuesALargeDocument(t *testing.T) {
 	t.Parallel()
-	stored, err := bson.Marshal(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(1)}, {Key: "a", Value: bson.A{strings.Repeat("x", 9<<20)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := bsontest.Raw(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(1)}, {Key: "a", Value: bson.A{strings.Repeat("x", 9<<20)}}})
 	a := projectiontest.On(t, `{push: {a: payload.t}}`).Begin(stored, 0)
 	for i := range int64(3) {
-		if err := a.Add([]*event.Event{projectiontest.Event(t, i+2, "E", `{"t":"y"}`)}); err != nil {
+		if err := a.Add([]*event.Event{projectiontest.Event(i+2, "E", `{"t":"y"}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +105,7 @@ func TestGrowingStateOfAFunctionParks(t *testing.T) {
 	}
 	events := make([]*event.Event, 40)
 	for i := range events {
-		events[i] = projectiontest.Event(t, int64(i+1), "E", "")
+		events[i] = projectiontest.Event(int64(i+1), "E", "")
 	}
 	if f := p.Fold(nil, events); f.Err == nil || f.Err.Reason != projection.ReasonRejected || f.Err.EventID != 5 {
 		t.Errorf("got %v", f.Err)

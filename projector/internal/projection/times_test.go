@@ -16,7 +16,7 @@ func results(t *testing.T, tests map[string]string) {
 	t.Helper()
 	for expression, want := range tests {
 		p := projectiontest.On(t, fmt.Sprintf("{set: {v: %q}}", expression))
-		f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", values)})
+		f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", values)})
 		if part, fails := strings.CutPrefix(want, "error: "); fails {
 			if f.Err == nil || !strings.Contains(f.Err.Error(), part) {
 				t.Errorf("%s gives %s and the error %v, want the error %s", expression, projectiontest.JSON(t, f.State()), f.Err, part)

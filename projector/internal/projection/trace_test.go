@@ -17,7 +17,7 @@ func TestFoldWithoutTraceAllocatesNoMore(t *testing.T) {
 	p := projectiontest.One(t, projectiontest.Orders)
 	events := make([]*event.Event, 50)
 	for i := range events {
-		events[i] = projectiontest.Event(t, int64(i+1), "ItemAdded", `{"customer":"Jane Doe","sku":"s","quantity":2,"price":1999}`)
+		events[i] = projectiontest.Event(int64(i+1), "ItemAdded", `{"customer":"Jane Doe","sku":"s","quantity":2,"price":1999}`)
 	}
 	allocs := testing.AllocsPerRun(20, func() {
 		if f := p.Fold(nil, events); f.Err != nil {

@@ -64,7 +64,7 @@ func TestUpcastsComeBeforeTheRules(t *testing.T) {
 		{"OrderCreated", `{}`, `error: upcast OrderCreated: payload: {'v': 1, 'customer': payload.client}: no such key: client`},
 		{"OrderPlaced", `{"v":"x"}`, `error: upcast OrderPlaced: when: payload.?v.orValue(1) < 2`},
 	} {
-		ev := projectiontest.Event(t, 1, test.eventType, test.payload)
+		ev := projectiontest.Event(1, test.eventType, test.payload)
 		before := *ev
 		f := p.Fold(nil, []*event.Event{ev})
 		if ev.EventType != before.EventType || projectiontest.JSON(t, ev.Payload.Value) != projectiontest.JSON(t, before.Payload.Value) {
@@ -92,7 +92,7 @@ func TestUpcastsOfOneViewAreForOneProjection(t *testing.T) {
 	t.Parallel()
 	with, _ := twoProjections(t, upcasting)
 	plain := projectiontest.One(t, `projections: [{name: p, collection: c, on: {OrderCreated: {set: {type: eventType, c: payload.client}}}}]`)
-	view := projection.NewEvent(projectiontest.Event(t, 1, "OrderCreated", `{"client":"ada"}`))
+	view := projection.NewEvent(projectiontest.Event(1, "OrderCreated", `{"client":"ada"}`))
 	for range 2 {
 		for _, p := range []*projection.Projection{plain, with} {
 			f := p.FoldWithin(t.Context(), nil, []*projection.Event{view}, projection.Unbounded)
@@ -125,10 +125,10 @@ func TestUpcastsArePartOfTheDefinitionsThatSeeThem(t *testing.T) {
 	if err != nil || projection.Redefine(again) != p.Definition() {
 		t.Fatalf("%v\n%s", err, p.Definition())
 	}
-	if f := again.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "OrderCreated", `{"client":"ada"}`)}); f.Err != nil || !strings.Contains(normal(t, f.State()), `"v":3`) {
+	if f := again.Fold(nil, []*event.Event{projectiontest.Event(1, "OrderCreated", `{"client":"ada"}`)}); f.Err != nil || !strings.Contains(normal(t, f.State()), `"v":3`) {
 		t.Errorf("the stored definition gives %s, %v", f.State(), f.Err)
 	}
-	if got := strings.Join(p.EventTypes(), " "); got != "OrderCreated OrderPlaced" || !p.Handles(projectiontest.Event(t, 1, "OrderCreated", "")) {
+	if got := strings.Join(p.EventTypes(), " "); got != "OrderCreated OrderPlaced" || !p.Handles(projectiontest.Event(1, "OrderCreated", "")) {
 		t.Errorf("event types %s", got)
 	}
 	want := "- upcasts OrderCreated (1) payload: {'v':1,'customer':payload.client}"
@@ -164,7 +164,7 @@ views:
 		t.Errorf("the sources handle %v", sources)
 	}
 	for _, p := range []*projection.Projection{view, stored} {
-		f := p.Fold(nil, []*event.Event{viewEvent(t, "Order", "o", 1, "Made", bson.D{{Key: "client", Value: "ada"}})})
+		f := p.Fold(nil, []*event.Event{viewEvent("Order", "o", 1, "Made", bson.D{{Key: "client", Value: "ada"}})})
 		if f.Err != nil || !strings.Contains(normal(t, f.State()), `"customer":"ada"`) {
 			t.Errorf("the part is %s, %v", f.State(), f.Err)
 		}
@@ -191,11 +191,11 @@ func TestTraceHasUpcasts(t *testing.T) {
 	t.Parallel()
 	p, _ := twoProjections(t, upcasting)
 	a := p.Begin(nil, 0)
-	trace, err := a.Trace(projectiontest.Event(t, 1, "OrderCreated", `{"client":"ada"}`))
+	trace, err := a.Trace(projectiontest.Event(1, "OrderCreated", `{"client":"ada"}`))
 	if len(trace.Evaluations) == 0 || trace.Evaluations[0].Word != "upcast OrderCreated payload" || trace.Evaluations[0].Inputs[0].Value != `"ada"` || trace.LeftOut != "" || err != nil {
 		t.Errorf("%+v, %v", trace, err)
 	}
-	trace, err = a.Trace(projectiontest.Event(t, 2, "OrderPlaced", `{"v":3,"customer":{"name":"gone"}}`))
+	trace, err = a.Trace(projectiontest.Event(2, "OrderPlaced", `{"v":3,"customer":{"name":"gone"}}`))
 	if trace.LeftOut != "upcasts make Ignored of the event, for which the projection has no handler" || err != nil {
 		t.Errorf("%+v, %v", trace, err)
 	}
@@ -206,12 +206,12 @@ func TestUpcastsAreCharged(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.One(t, `{upcasts: {E: {payload: "{'t': payload.a.map(x, payload.t + 'x')}"}}, projections: [{name: p, collection: c, on: {E: {set: {t: size(payload.t)}}}}]}`)
 	list := strings.TrimSuffix(strings.Repeat("1,", 1000), ",")
-	f := p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"a":[`+list+`],"t":"`+strings.Repeat("x", 100_000)+`"}`)})
+	f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"a":[`+list+`],"t":"`+strings.Repeat("x", 100_000)+`"}`)})
 	if f.Err == nil || !strings.Contains(f.Err.Error(), "evaluation took too long") || f.Err.Reason != projection.ReasonExpression {
 		t.Errorf("%.300v", f.Err)
 	}
 	p = projectiontest.One(t, `{upcasts: {E: {payload: payload.p}}, projections: [{name: p, collection: c, on: {E: {set: {t: payload}}}}]}`)
-	f = p.Fold(nil, []*event.Event{projectiontest.Event(t, 1, "E", `{"p":[1]}`)})
+	f = p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"p":[1]}`)})
 	if f.Err == nil || !strings.Contains(f.Err.Error(), "upcast E: payload: payload.p: the result is array, and a payload is a document") {
 		t.Errorf("an upcast that gives no document: %v", f.Err)
 	}
@@ -232,11 +232,11 @@ upcasts:
 		var old, upcast []*event.Event
 		for i := range rapid.IntRange(1, 8).Draw(t, "events") {
 			kind, n := rapid.SampledFrom([]string{"a", "b.c", ""}).Draw(t, "kind"), rapid.Int64Range(1, 3).Draw(t, "n")
-			latest := projectiontest.Event(&testing.T{}, int64(i+1), "New", fmt.Sprintf(`{"kind":%q,"n":{"$numberLong":"%d"}}`, kind, n))
+			latest := projectiontest.Event(int64(i+1), "New", fmt.Sprintf(`{"kind":%q,"n":{"$numberLong":"%d"}}`, kind, n))
 			upcast = append(upcast, latest)
 			switch rapid.IntRange(0, 2).Draw(t, "version") {
 			case 0:
-				old = append(old, projectiontest.Event(&testing.T{}, int64(i+1), "Old", fmt.Sprintf(`{"k":%q,"n":{"$numberLong":"%d"}}`, kind, n)))
+				old = append(old, projectiontest.Event(int64(i+1), "Old", fmt.Sprintf(`{"k":%q,"n":{"$numberLong":"%d"}}`, kind, n)))
 			case 1:
 				middle := *latest
 				middle.EventType = "Middle"

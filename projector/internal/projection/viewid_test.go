@@ -23,7 +23,7 @@ views:
 `)
 	const id = "a\x00\x05\x00\x00\x00\x00\x0aforged"
 	l := newPipeline(p)
-	change := l.fold(t, []*event.Event{viewEvent(t, "A", id, 1, "E", bson.D{})})
+	change := l.fold(t, []*event.Event{viewEvent("A", id, 1, "E", bson.D{})})
 	v := p.View()
 	if document, _, err := v.Merge("k", nil, []model.PartChange{change}); err == nil {
 		t.Errorf("merge made %x", []byte(document))

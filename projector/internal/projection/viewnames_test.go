@@ -29,7 +29,7 @@ views:
 		"sku": "", "documents": "", "_id": "_id is also one", "lastUpdatedAt": "lastUpdatedAt is also one", "parts": "parts is also one",
 		"others": "others is also one", "number": "number is also one", "$inc": "starts with $", "a.b": "has a dot", "": "it is empty",
 	} {
-		ev := viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "lines", Value: bson.A{bson.D{{Key: name, Value: 1}}}}})
+		ev := viewEvent("A", "a", 1, "E", bson.D{{Key: "lines", Value: bson.A{bson.D{{Key: name, Value: 1}}}}})
 		f := p.Fold(nil, []*event.Event{ev})
 		if says == "" && f.Err != nil || says != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), says)) {
 			t.Errorf("an element with the field %q: %v", name, f.Err)
@@ -56,7 +56,7 @@ func TestViewInGoRefusesFieldsOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := p.Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{})})
+		f := p.Fold(nil, []*event.Event{viewEvent("A", "a", 1, "E", bson.D{})})
 		if f.Err == nil || !strings.Contains(f.Err.Error(), "the field "+name+" of the part") {
 			t.Errorf("a part with the field %s: %v", name, f.Err)
 		}
@@ -92,7 +92,7 @@ views:
 		{key: bson.Timestamp{T: 1}, says: "the key is timestamp, and a key is a text"},
 		{key: bson.D{}, says: "and a key is a text"},
 	} {
-		f := p.Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "key", Value: test.key}})})
+		f := p.Fold(nil, []*event.Event{viewEvent("A", "a", 1, "E", bson.D{{Key: "key", Value: test.key}})})
 		switch {
 		case test.says == "" && f.Err != nil:
 			t.Errorf("%v: %v", test.key, f.Err)
@@ -118,7 +118,7 @@ views:
 	v := p.View()
 	var changes []model.PartChange
 	for id, x := range map[string]any{"a": bson.A{int64(2), nil, int64(1)}, "b": nil} {
-		f := p.Fold(nil, []*event.Event{viewEvent(t, "A", id, 1, "E", bson.D{{Key: "x", Value: x}})})
+		f := p.Fold(nil, []*event.Event{viewEvent("A", id, 1, "E", bson.D{{Key: "x", Value: x}})})
 		if f.Err != nil {
 			t.Fatal(f.Err)
 		}
@@ -158,7 +158,7 @@ views:
 			{decimal, "NaN has no order: leave it out with where"},
 			{bson.D{}, "object has no order"},
 		} {
-			f := p.Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "x", Value: test.value}})})
+			f := p.Fold(nil, []*event.Event{viewEvent("A", "a", 1, "E", bson.D{{Key: "x", Value: test.value}})})
 			if (f.Err == nil) != (test.says == "") || f.Err != nil && !strings.Contains(f.Err.Error(), test.says) {
 				t.Errorf("%s of %v: %v, want %q", kind, test.value, f.Err, test.says)
 			}
@@ -191,7 +191,7 @@ views:
 		{infinite, "-Inf cannot be added: leave it out with where"},
 		{"1", "the value is string, not a number"},
 	} {
-		f := p.Fold(nil, []*event.Event{viewEvent(t, "A", "a", 1, "E", bson.D{{Key: "x", Value: test.value}})})
+		f := p.Fold(nil, []*event.Event{viewEvent("A", "a", 1, "E", bson.D{{Key: "x", Value: test.value}})})
 		if f.Err == nil || !strings.Contains(f.Err.Error(), test.says) {
 			t.Errorf("%v: %v, want %s", test.value, f.Err, test.says)
 		}

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -183,26 +184,22 @@ func history(t *rapid.T) map[string][]*event.Event {
 			if customer := rapid.SampledFrom(customers).Draw(t, "customer"); customer != nil {
 				payload = append(payload, bson.E{Key: "customer", Value: customer})
 			}
-			histories[id] = append(histories[id], viewEvent(t, "Order", id, int64(n+1), kind, payload))
+			histories[id] = append(histories[id], viewEvent("Order", id, int64(n+1), kind, payload))
 		}
 	}
 	for _, id := range []string{"c-1", "c-2", "3"} {
 		for n := range rapid.IntRange(0, 3).Draw(t, "events") {
 			kind := rapid.SampledFrom([]string{"Named", "Tagged", "Gone"}).Draw(t, "kind")
-			histories[id] = append(histories[id], viewEvent(t, "Customer", id, int64(n+1), kind, bson.D{{Key: "name", Value: rapid.StringMatching("[a-c]").Draw(t, "name")}}))
+			histories[id] = append(histories[id], viewEvent("Customer", id, int64(n+1), kind, bson.D{{Key: "name", Value: rapid.StringMatching("[a-c]").Draw(t, "name")}}))
 		}
 	}
 	return histories
 }
 
-func viewEvent(t interface{ Fatal(...any) }, aggregateType, id string, n int64, eventType string, payload bson.D) *event.Event {
-	raw, err := bson.Marshal(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+func viewEvent(aggregateType, id string, n int64, eventType string, payload bson.D) *event.Event {
 	return &event.Event{
 		Keys:    event.Keys{AggregateID: id, AggregateType: aggregateType, EventID: n, EventType: eventType},
-		Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw},
+		Payload: bsontest.Value(payload),
 	}
 }
 
@@ -297,9 +294,9 @@ views:
 	} {
 		l := newPipeline(p)
 		for i, x := range test.values {
-			l.merge(t, []model.PartChange{l.fold(t, []*event.Event{viewEvent(t, "A", fmt.Sprint(i), 1, "E", bson.D{{Key: "x", Value: x}})})})
+			l.merge(t, []model.PartChange{l.fold(t, []*event.Event{viewEvent("A", fmt.Sprint(i), 1, "E", bson.D{{Key: "x", Value: x}})})})
 		}
-		gone := []model.PartChange{l.fold(t, []*event.Event{viewEvent(t, "A", "0", 2, "Gone", bson.D{})})}
+		gone := []model.PartChange{l.fold(t, []*event.Event{viewEvent("A", "0", 2, "Gone", bson.D{})})}
 		if _, alone, err := p.View().Merge("k", l.documents["k"], gone); alone != test.alone || err != nil {
 			t.Errorf("%s: %t, %v", test.name, alone, err)
 		}
@@ -316,11 +313,11 @@ func TestViewDocument(t *testing.T) {
 	projections := shop(t)
 	l := newPipeline(projections[0])
 	changes := []model.PartChange{
-		l.fold(t, []*event.Event{viewEvent(t, "Customer", "c-1", 1, "Named", bson.D{{Key: "name", Value: "Ann"}})}),
-		l.fold(t, []*event.Event{viewEvent(t, "Order", "o-2", 1, "Placed", bson.D{{Key: "customer", Value: "c-1"}, {Key: "cents", Value: 500}, {Key: "sku", Value: "b"}, {Key: "at", Value: bson.DateTime(2)}})}),
+		l.fold(t, []*event.Event{viewEvent("Customer", "c-1", 1, "Named", bson.D{{Key: "name", Value: "Ann"}})}),
+		l.fold(t, []*event.Event{viewEvent("Order", "o-2", 1, "Placed", bson.D{{Key: "customer", Value: "c-1"}, {Key: "cents", Value: 500}, {Key: "sku", Value: "b"}, {Key: "at", Value: bson.DateTime(2)}})}),
 		l.fold(t, []*event.Event{
-			viewEvent(t, "Order", "o-1", 1, "Placed", bson.D{{Key: "customer", Value: "c-1"}, {Key: "cents", Value: 100}, {Key: "sku", Value: "a"}, {Key: "at", Value: bson.DateTime(1)}}),
-			viewEvent(t, "Order", "o-1", 2, "Paid", bson.D{{Key: "cents", Value: 1}}),
+			viewEvent("Order", "o-1", 1, "Placed", bson.D{{Key: "customer", Value: "c-1"}, {Key: "cents", Value: 100}, {Key: "sku", Value: "a"}, {Key: "at", Value: bson.DateTime(1)}}),
+			viewEvent("Order", "o-1", 2, "Paid", bson.D{{Key: "cents", Value: 1}}),
 		}),
 	}
 	l.merge(t, changes)
@@ -397,7 +394,7 @@ func TestViewInGo(t *testing.T) {
 	}
 	l := newPipeline(p)
 	placed := func(id string, n int64, customer string, cents int64) *event.Event {
-		return viewEvent(t, "Order", id, n, "Placed", bson.D{{Key: "customer", Value: customer}, {Key: "cents", Value: cents}})
+		return viewEvent("Order", id, n, "Placed", bson.D{{Key: "customer", Value: customer}, {Key: "cents", Value: cents}})
 	}
 	l.merge(t, []model.PartChange{
 		l.fold(t, []*event.Event{placed("o-1", 1, "c-1", 5), placed("o-1", 2, "c-1", 2)}),
@@ -407,7 +404,7 @@ func TestViewInGo(t *testing.T) {
 	if got := l.documents["c-1"].String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	l.merge(t, []model.PartChange{l.fold(t, []*event.Event{placed("o-1", 3, "c-2", 0)}), l.fold(t, []*event.Event{viewEvent(t, "Order", "o-2", 2, "Gone", bson.D{})})})
+	l.merge(t, []model.PartChange{l.fold(t, []*event.Event{placed("o-1", 3, "c-2", 0)}), l.fold(t, []*event.Event{viewEvent("Order", "o-2", 2, "Gone", bson.D{})})})
 	if l.documents["c-1"] != nil || l.documents["c-2"] == nil {
 		t.Errorf("the documents are %v", l.documents)
 	}

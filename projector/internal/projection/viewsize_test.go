@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -52,17 +53,12 @@ func setView(t *testing.T) model.View {
 }
 
 // setPart is a part that adds values to the set of documents.
-func setPart(t *testing.T, values bson.A, keys ...string) bson.Raw {
-	t.Helper()
+func setPart(values bson.A, keys ...string) bson.Raw {
 	documents := bson.A{}
 	for _, key := range keys {
 		documents = append(documents, bson.M{model.FieldKey: key, "totals": bson.M{"values": values}})
 	}
-	part, err := bson.Marshal(bson.M{model.FieldDocuments: documents})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return part
+	return bsontest.Raw(bson.M{model.FieldDocuments: documents})
 }
 
 func sortedTexts(n int) bson.A {
@@ -83,7 +79,7 @@ func TestLargeSetIsMadeOfItsPartsInTime(t *testing.T) {
 	for i := range n {
 		// Each value comes twice, and not in its order.
 		for range 2 {
-			if err := fold.Add(model.Part{AggregateID: fmt.Sprint(i), Document: setPart(t, bson.A{all[i*7919%n]}, "k")}); err != nil {
+			if err := fold.Add(model.Part{AggregateID: fmt.Sprint(i), Document: setPart(bson.A{all[i*7919%n]}, "k")}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -92,11 +88,7 @@ func TestLargeSetIsMadeOfItsPartsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := bson.Marshal(bson.M{"values": all})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := document.Lookup("values"); !got.Equal(bson.Raw(want).Lookup("values")) {
+	if got := document.Lookup("values"); !got.Equal(bsontest.Raw(bson.M{"values": all}).Lookup("values")) {
 		t.Error("the set does not have each value once, sorted")
 	}
 	end()
@@ -107,7 +99,7 @@ func TestLargeListInASetChangesInTime(t *testing.T) {
 	t.Parallel()
 	const n = 60_000
 	v, all := setView(t), sortedTexts(n)
-	before, after := setPart(t, all[:n-1], "k"), setPart(t, all, "k")
+	before, after := setPart(all[:n-1], "k"), setPart(all, "k")
 	document, _, err := v.Merge("k", nil, []model.PartChange{{AggregateID: "a", After: before}})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +125,7 @@ func TestLongKeysOfOnePartAreListedInTime(t *testing.T) {
 	for i := range keys {
 		keys[i] = strings.Repeat("k", 1018) + fmt.Sprintf("%06d", i)
 	}
-	part := setPart(t, nil, append(keys, keys[0])...)
+	part := setPart(nil, append(keys, keys[0])...)
 	end := inTime(t)
 	for range 20 {
 		if got := setView(t).Keys(part); !slices.Equal(got, keys) {
@@ -158,13 +150,10 @@ func TestFieldsOfManyPartsDoNotStayInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := func(i int) model.Part {
-		raw, err := bson.Marshal(bson.D{
+		raw := bsontest.Raw(bson.D{
 			{Key: "text", Value: strings.Repeat(fmt.Sprint(i%10), 64<<10)}, {Key: "number", Value: int64(i)}, {Key: fmt.Sprint("own", i%7), Value: int64(i)},
 			{Key: model.FieldDocuments, Value: bson.A{bson.M{model.FieldKey: "k", "fields": true}}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return model.Part{AggregateID: fmt.Sprintf("%04d", i), Document: raw}
 	}
 	inUse := func() int64 {
@@ -238,10 +227,7 @@ func TestFullness(t *testing.T) {
 		var parts []model.Part
 		for i := range n {
 			text := strings.Repeat("x", size)
-			part, err := bson.Marshal(bson.M{"text": text, model.FieldDocuments: bson.A{bson.M{model.FieldKey: "k", "as": "orders", "totals": bson.M{"values": text + fmt.Sprint(i)}}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			part := bsontest.Raw(bson.M{"text": text, model.FieldDocuments: bson.A{bson.M{model.FieldKey: "k", "as": "orders", "totals": bson.M{"values": text + fmt.Sprint(i)}}}})
 			parts = append(parts, model.Part{AggregateID: fmt.Sprint(i), Document: part})
 		}
 		document, err := model.Whole(v, "k", parts)

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -68,10 +69,7 @@ func (d *distant) transaction(ctx context.Context, do func(context.Context) erro
 // BenchmarkWriter measures operations per second against a database that is 1 ms away:
 // one by one, and grouped for several numbers of sessions.
 func BenchmarkWriter(b *testing.B) {
-	document, err := bson.Marshal(bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: "some value"}, {Key: "b", Value: int64(5)}}}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	document := bsontest.Raw(bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: "some value"}, {Key: "b", Value: int64(5)}}}})
 	operation := func(session, i int) model.Write {
 		return model.Write{Unit: keyOf(fmt.Sprintf("session-%d", session)), Kind: model.Update, From: int64(i), To: int64(i + 1), Update: document}
 	}

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -37,7 +38,7 @@ func TestLoadAsksOnce(t *testing.T) {
 		for i := range n {
 			u := keyOf(fmt.Sprintf("%d of %d", i, n))
 			units = append(units, u)
-			writes = append(writes, model.Write{Unit: u, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+			writes = append(writes, model.Write{Unit: u, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)})
 		}
 		s.apply(t, model.Applied, writes...)
 		for len(requests) > 0 {
@@ -94,9 +95,9 @@ func TestMajorityConfirmsReadsAndWrites(t *testing.T) {
 	s := newTestStore(t, onMongo(client.Database(server.Database(t).Name())))
 	kept, deleted := keyOf("kept"), deletable("deleted")
 	for _, u := range []model.Unit{kept, deleted} {
-		s.apply(t, model.Applied, model.Write{Unit: u, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, model.Applied, model.Write{Unit: u, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)})
 	}
-	s.apply(t, model.Applied, model.Write{Unit: kept, Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":2}}`)})
+	s.apply(t, model.Applied, model.Write{Unit: kept, Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"a":2}}`)})
 	s.apply(t, model.Applied, model.Write{Unit: deleted, Kind: model.Delete, From: 1, To: 2})
 	s.expect(t, kept, 2, `{"a":2}`)
 	for _, name := range []string{"insert", "update", "delete", "commitTransaction", "find"} {
@@ -120,7 +121,7 @@ func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	k := deletable("a")
 	done := make(chan error, 1)
 	go func() {
-		_, err := w.fencedGroup(t.Context(), k.Collection, []*model.Write{{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)}})
+		_, err := w.fencedGroup(t.Context(), k.Collection, []*model.Write{{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)}})
 		done <- err
 	}()
 	select {

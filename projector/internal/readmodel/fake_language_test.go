@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 )
 
 // projected returns a copy of a document with the _id and the projected top-level fields; nil
@@ -155,25 +157,14 @@ func applyUpdate(old, change bson.Raw) bson.Raw {
 			}
 		}
 	}
-	next, err := bson.Marshal(document)
-	if err != nil {
-		panic(err)
-	}
-	return next
+	return bsontest.Raw(document)
 }
 
 // applyWithin applies $set or $unset to a field of an embedded document.
 func applyWithin(document bson.D, operator, key string, value any) bson.D {
-	change, err := bson.Marshal(bson.D{{Key: operator, Value: bson.D{{Key: key, Value: value}}}})
-	if err != nil {
-		panic(err)
-	}
-	old, err := bson.Marshal(document)
-	if err != nil {
-		panic(err)
-	}
+	change := bsontest.Raw(bson.D{{Key: operator, Value: bson.D{{Key: key, Value: value}}}})
 	var next bson.D
-	if err := bson.Unmarshal(applyUpdate(old, change), &next); err != nil {
+	if err := bson.Unmarshal(applyUpdate(bsontest.Raw(document), change), &next); err != nil {
 		panic(err)
 	}
 	return next

@@ -12,6 +12,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 )
 
 // fakeDatabase is a replica set in memory with the behaviour that this package needs:
@@ -128,10 +130,7 @@ func (f *fakeDatabase) insertOne(t *fakeTransaction, collection string, document
 }
 
 func duplicateID(collection string, id bson.RawValue) error {
-	raw, err := bson.Marshal(bson.D{{Key: "code", Value: 11000}, {Key: "keyPattern", Value: bson.D{{Key: "_id", Value: 1}}}})
-	if err != nil {
-		panic(err)
-	}
+	raw := bsontest.Raw(bson.D{{Key: "code", Value: 11000}, {Key: "keyPattern", Value: bson.D{{Key: "_id", Value: 1}}}})
 	return mongo.WriteError{Code: 11000, Message: fmt.Sprintf("E11000 duplicate key error collection: test.%s index: _id_ dup key: %s", collection, id), Raw: raw}
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -101,16 +102,12 @@ func drawScenario(t *rapid.T) scenario {
 }
 
 func newEvent(aggregate string, id int64, kind, sku string, quantity int64) *event.Event {
-	payload, err := bson.Marshal(bson.D{
-		{Key: "customer", Value: "c" + aggregate}, {Key: "zip", Value: "z" + sku}, {Key: "sku", Value: sku},
-		{Key: "quantity", Value: quantity}, {Key: "zero", Value: 0},
-	})
-	if err != nil {
-		panic(err)
-	}
 	return &event.Event{
-		Keys:    event.Keys{AggregateID: aggregate, AggregateType: "Order", EventID: id, EventType: kind},
-		Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+		Keys: event.Keys{AggregateID: aggregate, AggregateType: "Order", EventID: id, EventType: kind},
+		Payload: bsontest.Value(bson.D{
+			{Key: "customer", Value: "c" + aggregate}, {Key: "zip", Value: "z" + sku}, {Key: "sku", Value: sku},
+			{Key: "quantity", Value: quantity}, {Key: "zero", Value: 0},
+		}),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -71,10 +72,7 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 	fake := newFakeDatabase(1)
 	filler := strings.Repeat("x", 256<<10)
 	for i := range sessions * each {
-		document, err := bson.Marshal(bson.D{{Key: "_id", Value: fmt.Sprint(i)}, {Key: "lastEventId", Value: int64(1)}, {Key: "filler", Value: filler}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		document := bsontest.Raw(bson.D{{Key: "_id", Value: fmt.Sprint(i)}, {Key: "lastEventId", Value: int64(1)}, {Key: "filler", Value: filler}})
 		if err := fake.insert(t.Context(), "things", []bson.Raw{document}); err != nil {
 			t.Fatal(err)
 		}

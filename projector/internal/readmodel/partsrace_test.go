@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -131,7 +132,7 @@ func (maxima) Merge(key string, document bson.Raw, changes []model.PartChange) (
 	if parts == 0 {
 		return nil, true, nil
 	}
-	return marshal(bson.D{{Key: "parts", Value: parts}, {Key: "max", Value: highest}}), true, nil
+	return bsontest.Raw(bson.D{{Key: "parts", Value: parts}, {Key: "max", Value: highest}}), true, nil
 }
 
 func (v maxima) Begin(key string) model.ViewFold { return &testFold{key: key, whole: v.whole} }
@@ -360,7 +361,7 @@ func TestOpenTransactionBlocksOnlyItsOwnDocument(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if err := db.insert(t.Context(), "sums", []bson.Raw{marshal(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "parts", Value: int64(3)},
+		if err := db.insert(t.Context(), "sums", []bson.Raw{bsontest.Raw(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "parts", Value: int64(3)},
 			{Key: "sum", Value: int64(3)}, {Key: "max", Value: int64(1)}, {Key: "notes", Value: bson.D{{Key: "14", Value: "x"}, {Key: "24", Value: "x"}, {Key: "4", Value: "x"}}}})}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -35,7 +36,7 @@ func TestCreationConflictsWithAConcurrentErase(t *testing.T) {
 			})
 			<-time.After(lockWait / 2)
 		}
-		late.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
+		late.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)})
 		erase.Wait()
 		owner.expect(t, k, 4, "")
 	})
@@ -57,7 +58,7 @@ func TestLoadDuringADeleteFindsTheDocument(t *testing.T) {
 				return
 			}
 			db.onArrival = nil
-			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
+			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)})
 			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, From: 3, To: 5})
 		}
 		s.expect(t, k, 3, `{"a":3}`)
@@ -68,11 +69,7 @@ func TestLoadDuringADeleteFindsTheDocument(t *testing.T) {
 func writeError(code int, message, keyPattern string) mongo.WriteError {
 	e := mongo.WriteError{Code: code, Message: message}
 	if keyPattern != "" {
-		raw, err := bson.Marshal(bson.D{{Key: "keyPattern", Value: bson.D{{Key: keyPattern, Value: 1}}}})
-		if err != nil {
-			panic(err)
-		}
-		e.Raw = raw
+		e.Raw = bsontest.Raw(bson.D{{Key: "keyPattern", Value: bson.D{{Key: keyPattern, Value: 1}}}})
 	}
 	return e
 }
@@ -108,9 +105,9 @@ func TestRefusedDocuments(t *testing.T) {
 			for i, v := range values {
 				k := keyOf(fmt.Sprintf("%v-%d", deletes, i))
 				k.Deletes = deletes
-				create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"v":"`+v+`"}`)})
+				create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"v":"` + v + `"}`)})
 				k.AggregateID = fmt.Sprintf("%v-0", deletes)
-				change = append(change, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"v":"`+v+`"}}`)})
+				change = append(change, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"v":"` + v + `"}}`)})
 			}
 			results := s.write(t, create...)
 			for i, r := range results {
@@ -135,14 +132,14 @@ func TestLostRepliesAreReportedAsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
 		s := newTestStore(t, db)
-		s.apply(t, model.Applied, model.Write{Unit: keyOf("old"), Kind: model.Create, To: 1, Document: rawOf(t, `{}`)},
-			model.Write{Unit: deletable("gone"), Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})
+		s.apply(t, model.Applied, model.Write{Unit: keyOf("old"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)},
+			model.Write{Unit: deletable("gone"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
 		db.unanswered = 1
 		operations := []model.Write{
-			{Unit: keyOf("old"), Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":2}}`)},
-			{Unit: keyOf("new"), Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)},
+			{Unit: keyOf("old"), Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"a":2}}`)},
+			{Unit: keyOf("new"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)},
 			{Unit: keyOf("none"), Kind: model.MoveWatermark, To: 1},
-			{Unit: deletable("made"), Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)},
+			{Unit: deletable("made"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)},
 			{Unit: deletable("gone"), Kind: model.Delete, From: 1, To: 2},
 		}
 		for i, r := range s.write(t, operations...) {
@@ -172,18 +169,18 @@ func TestForeignDocument(t *testing.T) {
 		s := newTestStore(t, db)
 		for i, lastEventID := range []string{``, `,"lastEventId":"5"`, `,"lastEventId":1.5`, `,"lastEventId":-1`} {
 			k := keyOf(fmt.Sprintf("foreign-%d", i))
-			if err := db.insert(t.Context(), k.Collection, []bson.Raw{rawOf(t, `{"_id":"`+k.AggregateID+`"`+lastEventID+`}`)}); err != nil {
+			if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `"` + lastEventID + `}`)}); err != nil {
 				t.Fatal(err)
 			}
 			states, err := s.Load(t.Context(), []model.Unit{k})
 			if err != nil || !errors.Is(states[0].Err, errNoReadModel) {
 				t.Errorf("%s: %+v, %v", lastEventID, states, err)
 			}
-			s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})
+			s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
 		}
 		for i, lastEventID := range []string{`5.0`, `{"$numberInt":"5"}`} {
 			k := keyOf(fmt.Sprintf("odd-%d", i))
-			if err := db.insert(t.Context(), k.Collection, []bson.Raw{rawOf(t, `{"_id":"`+k.AggregateID+`","lastEventId":`+lastEventID+`}`)}); err != nil {
+			if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `","lastEventId":` + lastEventID + `}`)}); err != nil {
 				t.Fatal(err)
 			}
 			s.expect(t, k, 5, "{}")

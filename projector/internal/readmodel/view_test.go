@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -43,17 +44,9 @@ type testSums struct {
 	Notes bson.D `bson:"notes"`
 }
 
-func marshal(v any) bson.Raw {
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return raw
-}
-
 // partWith is a part that contributes so many cents to each document.
 func partWith(note string, amounts ...testAmount) bson.Raw {
-	return marshal(testPart{note, append([]testAmount{}, amounts...)})
+	return bsontest.Raw(testPart{note, append([]testAmount{}, amounts...)})
 }
 
 // amountIn is the amount that a part contributes to a document.
@@ -168,7 +161,7 @@ func (s *testSums) own() (bson.Raw, error) {
 	case s.Sum >= sumsLimit:
 		return nil, errSum
 	}
-	return marshal(s), nil
+	return bsontest.Raw(s), nil
 }
 
 // viewUnit is a unit of the view sums.

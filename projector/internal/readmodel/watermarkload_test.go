@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -50,15 +51,15 @@ func testWatermarksAreThoseOfLoad(t *testing.T) {
 				u.Collection = "others"
 			}
 		})
-		s.apply(t, model.Applied, model.Write{Unit: u, Kind: model.Create, To: int64(i + 1), Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, model.Applied, model.Write{Unit: u, Kind: model.Create, To: int64(i + 1), Document: bsontest.FromJSON(`{"a":1}`)})
 	}
 	unit("absent", nil)
 	s.apply(t, model.Applied, model.Write{Unit: unit("side", nil), Kind: model.MoveWatermark, To: 4})
 	deleted := unit("deleted", func(u *model.Unit) { u.Deletes = true })
-	s.apply(t, model.Applied, model.Write{Unit: deleted, Kind: model.Create, To: 4, Document: rawOf(t, `{"a":1}`)})
+	s.apply(t, model.Applied, model.Write{Unit: deleted, Kind: model.Create, To: 4, Document: bsontest.FromJSON(`{"a":1}`)})
 	s.apply(t, model.Applied, model.Write{Unit: deleted, Kind: model.Delete, From: 4, To: 6})
 	older := unit("older", nil)
-	s.apply(t, model.Applied, model.Write{Unit: older, Kind: model.Create, To: 7, Document: rawOf(t, `{"a":1}`)})
+	s.apply(t, model.Applied, model.Write{Unit: older, Kind: model.Create, To: 7, Document: bsontest.FromJSON(`{"a":1}`)})
 	unit("older", func(u *model.Unit) { u.Generation = 2 })
 
 	loaded, err := s.Load(t.Context(), units)

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -30,11 +31,7 @@ func (q *queries) find(ctx context.Context, collection string, filter, projectio
 // put stores a document.
 func put(t *testing.T, db database, collection string, document any) {
 	t.Helper()
-	raw, err := bson.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.insert(t.Context(), collection, []bson.Raw{raw}); err != nil {
+	if err := db.insert(t.Context(), collection, []bson.Raw{bsontest.Raw(document)}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -43,11 +43,7 @@ func (e stored) raw() bson.Raw {
 	if !e.broken {
 		d = append(d, bson.E{Key: "eventType", Value: e.kind})
 	}
-	raw, err := bson.Marshal(d)
-	if err != nil {
-		panic(err)
-	}
-	return raw
+	return bsontest.Raw(d)
 }
 
 func byPosition(a, b stored) int {
@@ -171,7 +167,7 @@ func (w *fakeStores) Split(_ context.Context, n int) ([]eventstore.Position, err
 	last := ""
 	for i := 1; i < n && len(index) > 0; i++ {
 		if id := index[i*len(index)/n].aggregate; id > last && id != index[0].aggregate {
-			found = append(found, eventstore.Before(rawID(id)))
+			found = append(found, eventstore.Before(bsontest.Value(id)))
 			last = id
 		}
 	}
@@ -242,21 +238,13 @@ func (c *fakeHeads) Next(context.Context) ([]eventstore.Head, error) {
 		if len(page) == c.fakeStores.page {
 			break
 		}
-		page = append(page, eventstore.Head{AggregateID: e.aggregate, RawAggregateID: rawID(e.aggregate), First: e.id, Last: e.id, Events: 1})
+		page = append(page, eventstore.Head{AggregateID: e.aggregate, RawAggregateID: bsontest.Value(e.aggregate), First: e.id, Last: e.id, Events: 1})
 	}
 	if len(page) == 0 {
 		return nil, eventstore.ErrEnd
 	}
 	c.last.aggregate = page[len(page)-1].AggregateID
 	return page, nil
-}
-
-func rawID(id string) bson.RawValue {
-	kind, data, err := bson.MarshalValue(id)
-	if err != nil {
-		panic(err)
-	}
-	return bson.RawValue{Type: kind, Value: data}
 }
 
 func (w *fakeStores) targets() []engine.Target { return []engine.Target{w.target} }
@@ -441,7 +429,7 @@ func (w *fakeStores) deliver(e stored) {
 		return
 	}
 	if e.kind == typePoison {
-		w.parked[e.aggregate] = stop(e.id, projection.ReasonExpression).Marker(w.target.Unit(e.aggregate), rawID(e.aggregate), e.id)
+		w.parked[e.aggregate] = stop(e.id, projection.ReasonExpression).Marker(w.target.Unit(e.aggregate), bsontest.Value(e.aggregate), e.id)
 		return
 	}
 	w.models[e.aggregate] += applied(e.id)
@@ -501,16 +489,6 @@ func (w *fakeStores) check() error {
 		return errors.New(strings.Join(wrong, "\n"))
 	}
 	return nil
-}
-
-// marshal encodes parameters.
-func marshal(tb testing.TB, v any) bson.Raw {
-	tb.Helper()
-	raw, err := bson.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return raw
 }
 
 // saver stores the position of a range.

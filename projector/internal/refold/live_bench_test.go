@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -117,13 +118,10 @@ func (p *parts) live(b *testing.B, activity *Activity, build int) []time.Duratio
 
 // project does what a projector does for a live event: load, fold, write.
 func (p *parts) project(ctx context.Context, id string) error {
-	document, err := bson.Marshal(bson.D{
+	document := bsontest.Raw(bson.D{
 		{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: "Order"}, {Key: "eventId", Value: int64(1)},
 		{Key: "eventType", Value: "OrderPlaced"}, {Key: "payload", Value: bson.D{{Key: "customer", Value: "c"}}},
 	})
-	if err != nil {
-		return err
-	}
 	ev, err := p.reader.Read(document)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
@@ -51,11 +52,7 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 		for i := range aggregates {
 			var events []*event.Event
 			for _, document := range order(i) {
-				raw, err := bson.Marshal(document)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ev, err := p.reader.Read(raw)
+				ev, err := p.reader.Read(bsontest.Raw(document))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -83,12 +80,9 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 					own = append(own, bson.E{Key: e.Key(), Value: e.Value()})
 				}
 			}
-			got, err := bson.Marshal(own)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := bsontest.Raw(own)
 			if string(got) != string(want.Document) {
-				t.Fatalf("%s is\n%v\nwant\n%v", events[0].AggregateID, bson.Raw(got), want.Document)
+				t.Fatalf("%s is\n%v\nwant\n%v", events[0].AggregateID, got, want.Document)
 			}
 		}
 		if counts := (&saver{saves: -1}); workers.sweep(t.Context(), j, span{}, counts) != nil || counts.r.counts[CountBehind] != 0 || counts.r.counts[CountAggregates] != aggregates {

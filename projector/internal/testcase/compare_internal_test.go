@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 )
 
 // TestDifferences checks which values are different, in each mode.
@@ -35,7 +35,7 @@ func TestDifferences(t *testing.T) {
 	} {
 		for how, want := range map[mode]string{subset: test.subset, exact: test.exact, alike: test.alike} {
 			var lines []string
-			for _, d := range differences("", documentOf(t, test.want), documentOf(t, test.got), how) {
+			for _, d := range differences("", bsontest.Value(bsontest.FromJSON(test.want)), bsontest.Value(bsontest.FromJSON(test.got)), how) {
 				lines = append(lines, fmt.Sprint(d.Path, " ", d.Expected, " ", d.Got))
 			}
 			if got := strings.Join(lines, ", "); got != want {
@@ -43,13 +43,4 @@ func TestDifferences(t *testing.T) {
 			}
 		}
 	}
-}
-
-func documentOf(t *testing.T, json string) bson.RawValue {
-	t.Helper()
-	var d bson.D
-	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
-		t.Fatal(err)
-	}
-	return valueOf(d)
 }

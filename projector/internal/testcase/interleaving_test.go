@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
@@ -52,10 +53,7 @@ func (l *latest) State() testcase.State {
 	if n := len(l.delivered); n > 0 {
 		last = l.numbers[l.delivered[n-1]]
 	}
-	document, err := bson.Marshal(bson.D{{Key: "_id", Value: "k"}, {Key: "parts", Value: 2}, {Key: "last", Value: last}})
-	if err != nil {
-		panic(err)
-	}
+	document := bsontest.Raw(bson.D{{Key: "_id", Value: "k"}, {Key: "parts", Value: 2}, {Key: "last", Value: last}})
 	return testcase.State{
 		Documents: map[string]map[string]bson.Raw{"v": {"k": document}},
 		Homeless:  map[string][]string{"v": {"b", "c"}},

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
@@ -66,10 +67,7 @@ func (s *sum) State() testcase.State {
 	if s.defect == "type" && s.rebuilt {
 		n = float64(s.total)
 	}
-	document, err := bson.Marshal(bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: n}})
-	if err != nil {
-		panic(err)
-	}
+	document := bsontest.Raw(bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: n}})
 	state := testcase.State{Documents: map[string]map[string]bson.Raw{"p": {"a": document}}}
 	if s.defect == "parked" && s.crashing {
 		state.Parked = []testcase.Parked{{Projection: "p", AggregateID: "a", EventID: 1, Reason: "expression"}}

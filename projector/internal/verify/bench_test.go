@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -125,13 +126,10 @@ func load(b *testing.B, db *mongo.Database, p *projection.Projection) {
 		id := fmt.Sprintf("aggregate-%06d", i)
 		acc := p.Begin(nil, 0)
 		for n := range 4 {
-			document, err := bson.Marshal(bson.D{
+			document := bsontest.Raw(bson.D{
 				{Key: "aggregateId", Value: id}, {Key: "eventId", Value: int64(n + 1)}, {Key: "eventType", Value: []string{"Set", "Add", "Add", "Nothing"}[n]},
 				{Key: "payload", Value: bson.D{{Key: "n", Value: int64(i)}, {Key: "text", Value: fmt.Sprintf("%0200d", i)}}},
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
 			ev, err := reader.Read(document)
 			if err != nil {
 				b.Fatal(err)
@@ -139,7 +137,7 @@ func load(b *testing.B, db *mongo.Database, p *projection.Projection) {
 			if err := acc.Add([]*event.Event{&ev}); err != nil {
 				b.Fatal(err)
 			}
-			events = append(events, bson.Raw(document))
+			events = append(events, document)
 		}
 		models = append(models, documentOf(id, 4, 1, acc.State()))
 	}

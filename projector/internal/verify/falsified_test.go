@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
@@ -123,11 +124,7 @@ func (w *simulation) change(id string, do func(bson.D) bson.D, found verify.Kind
 	if !slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == "n" }) {
 		return ""
 	}
-	raw, err := bson.Marshal(do(d))
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	s.document = raw
+	s.document = bsontest.Raw(do(d))
 	return found
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
@@ -74,11 +75,7 @@ func (w *simulation) Split(_ context.Context, n int) ([]eventstore.Position, err
 	var split []eventstore.Position
 	ids := w.ids()
 	for i := 1; i < n && i < len(ids); i++ {
-		_, data, err := bson.MarshalValue(ids[i*len(ids)/n])
-		if err != nil {
-			return nil, err
-		}
-		p := eventstore.Before(bson.RawValue{Type: bson.TypeString, Value: data})
+		p := eventstore.Before(bsontest.Value(ids[i*len(ids)/n]))
 		if len(split) == 0 || !split[len(split)-1].Equal(p) {
 			split = append(split, p)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -93,13 +94,10 @@ func (w *simulation) append(id, kind, aggregateType string, n int, gap int64) {
 	if events := w.store[id]; len(events) > 0 {
 		last = events[len(events)-1].EventID
 	}
-	document, err := bson.Marshal(bson.D{
+	document := bsontest.Raw(bson.D{
 		{Key: "aggregateId", Value: id}, {Key: "eventId", Value: last + 1 + gap}, {Key: "eventType", Value: kind}, {Key: "aggregateType", Value: aggregateType},
 		{Key: "payload", Value: bson.D{{Key: "n", Value: n}, {Key: "text", Value: fmt.Sprint(n)}}},
 	})
-	if err != nil {
-		w.tb.Fatal(err)
-	}
 	ev, err := w.Read(document)
 	if err != nil {
 		w.tb.Fatal(err)
@@ -130,11 +128,7 @@ func documentOf(id string, watermark, generation int64, own bson.Raw) bson.Raw {
 	for _, e := range elements {
 		document = append(document, bson.E{Key: e.Key(), Value: e.Value()})
 	}
-	raw, err := bson.Marshal(document)
-	if err != nil {
-		panic(err)
-	}
-	return raw
+	return bsontest.Raw(document)
 }
 
 func int64Of(document bson.Raw, field string, missing int64) int64 {
@@ -255,11 +249,7 @@ func (w *simulation) changedKey(field bson.RawValue, operator, key string, value
 	default:
 		next = append(next, bson.E{Key: key, Value: value})
 	}
-	t, data, err := bson.MarshalValue(next)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	return bson.RawValue{Type: t, Value: data}
+	return bsontest.Value(next)
 }
 
 // updated applies an update.
@@ -296,11 +286,7 @@ func (w *simulation) updated(document, update bson.Raw) bson.Raw {
 				for _, v := range values {
 					all = append(all, v)
 				}
-				t, data, err := bson.MarshalValue(all)
-				if err != nil {
-					w.tb.Fatal(err)
-				}
-				fields[change.Key()] = bson.RawValue{Type: t, Value: data}
+				fields[change.Key()] = bsontest.Value(all)
 			default:
 				w.tb.Fatalf("update has %s", operator.Key())
 			}
@@ -310,11 +296,7 @@ func (w *simulation) updated(document, update bson.Raw) bson.Raw {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		own = append(own, bson.E{Key: name, Value: fields[name]})
 	}
-	raw, err := bson.Marshal(own)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	return raw
+	return bsontest.Raw(own)
 }
 
 // settle lets every live writer finish, and updates every read model to its last event.
@@ -381,11 +363,7 @@ func (s *saved) Save(_ context.Context, position bson.Raw, counts map[string]int
 func (w *simulation) verify(p verify.Params) (map[string]verify.Finding, map[string]int64) {
 	w.tb.Helper()
 	w.put = nil
-	params, err := bson.Marshal(p)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: params}
+	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: bsontest.Raw(p)}
 	worker := w.worker()
 	ranges, _, err := worker.Plan(context.Background(), j)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -330,11 +331,7 @@ func TestRepairParksWhatItTakesBack(t *testing.T) {
 		for _, kind := range strings.Fields(test.kinds) {
 			w.append("a", kind, "A", 2, 0)
 		}
-		ahead, err := bson.Marshal(bson.D{{Key: "n", Value: int64(4)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.of("a").document, w.still = documentOf("a", 3, 1, ahead), true
+		w.of("a").document, w.still = documentOf("a", 3, 1, bsontest.Raw(bson.D{{Key: "n", Value: int64(4)}})), true
 		found, _ := w.verify(verify.Params{Repair: true})
 		if f := found["a"]; f.Kind != verify.Different || f.Repaired != test.repaired || !f.Repaired && !strings.Contains(f.RepairError, "no such key") {
 			t.Errorf("%s: found %+v", test.kinds, f)
@@ -452,11 +449,7 @@ func TestRepairBeginsWithTheGenerationThatIsBeingBuilt(t *testing.T) {
 			g.live.time = g.live.time.Add(d)
 			return nil
 		})
-		params, err := bson.Marshal(verify.Params{Aggregate: "1", Repair: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		j := job.Job{ID: "j", Projection: "p", Generation: 1, Params: params}
+		j := job.Job{ID: "j", Projection: "p", Generation: 1, Params: bsontest.Raw(verify.Params{Aggregate: "1", Repair: true})}
 		ranges, _, err := worker.Plan(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
@@ -594,11 +587,7 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	w.limit = func(context.Context, int) (func(), error) { return nil, stop }
-	params, err := bson.Marshal(verify.Params{Aggregate: "007"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: params}
+	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: bsontest.Raw(verify.Params{Aggregate: "007"})}
 	worker := w.worker()
 	ranges, _, err := worker.Plan(t.Context(), j)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
@@ -34,19 +35,19 @@ projections:
 // reported, with which fields, and how the document changed.
 func TestExplainReportsTheExpressionsThatRan(t *testing.T) {
 	t.Parallel()
-	other := projectiontest.Event(t, 5, "Added", `{"quantity":1}`)
+	other := projectiontest.Event(5, "Added", `{"quantity":1}`)
 	other.AggregateType = "Other"
 	events := []*event.Event{
-		projectiontest.Event(t, 1, "Placed", `{"customer":"Ada","address":{"city":"Bonn","zip":"1"}}`),
-		projectiontest.Event(t, 2, "Added", `{"quantity":2,"sku":"a"}`),
-		projectiontest.Event(t, 2, "Added", `{"quantity":2,"sku":"a"}`),
-		projectiontest.Event(t, 3, "Added", `{"quantity":0,"sku":"b"}`),
-		projectiontest.Event(t, 4, "Renamed", `{}`),
+		projectiontest.Event(1, "Placed", `{"customer":"Ada","address":{"city":"Bonn","zip":"1"}}`),
+		projectiontest.Event(2, "Added", `{"quantity":2,"sku":"a"}`),
+		projectiontest.Event(2, "Added", `{"quantity":2,"sku":"a"}`),
+		projectiontest.Event(3, "Added", `{"quantity":0,"sku":"b"}`),
+		projectiontest.Event(4, "Renamed", `{}`),
 		other,
-		projectiontest.Event(t, 6, "Added", `{"quantity":1,"sku":"c","city":"Köln"}`),
-		projectiontest.Event(t, 7, "Closed", `{"tags":["x"]}`),
-		projectiontest.Event(t, 8, "Removed", ``),
-		projectiontest.Event(t, 9, "Added", `{"quantity":"many","sku":"d"}`),
+		projectiontest.Event(6, "Added", `{"quantity":1,"sku":"c","city":"Köln"}`),
+		projectiontest.Event(7, "Closed", `{"tags":["x"]}`),
+		projectiontest.Event(8, "Removed", ``),
+		projectiontest.Event(9, "Added", `{"quantity":"many","sku":"d"}`),
 	}
 	want := []authoring.Step{
 		{
@@ -122,8 +123,8 @@ func TestExplainDoesNotChangeTheFold(t *testing.T) {
 	p := projectiontest.One(t, explained)
 	one, all := p.Begin(nil, 0), p.Begin(nil, 0)
 	events := []*event.Event{
-		projectiontest.Event(t, 1, "Placed", `{"customer":"Ada","address":{"city":"Bonn"}}`),
-		projectiontest.Event(t, 2, "Added", `{"quantity":2,"sku":"a"}`), projectiontest.Event(t, 3, "Closed", `{"tags":[]}`),
+		projectiontest.Event(1, "Placed", `{"customer":"Ada","address":{"city":"Bonn"}}`),
+		projectiontest.Event(2, "Added", `{"quantity":2,"sku":"a"}`), projectiontest.Event(3, "Closed", `{"tags":[]}`),
 	}
 	for _, ev := range events {
 		authoring.Explain(one, ev)
@@ -137,14 +138,14 @@ func TestExplainDoesNotChangeTheFold(t *testing.T) {
 func TestExplainGo(t *testing.T) {
 	t.Parallel()
 	p, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Apply: func(_ projection.State, ev *event.Event) (projection.State, error) {
-		return projectiontest.Raw(t, `{"n":1,"last":"`+ev.EventType+`"}`), nil
+		return bsontest.FromJSON(`{"n":1,"last":"` + ev.EventType + `"}`), nil
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := p.Begin(nil, 0)
-	authoring.Explain(a, projectiontest.Event(t, 1, "A", ""))
-	got := authoring.Explain(a, projectiontest.Event(t, 2, "B", ""))
+	authoring.Explain(a, projectiontest.Event(1, "A", ""))
+	got := authoring.Explain(a, projectiontest.Event(2, "B", ""))
 	if want := []authoring.FieldChange{{"last", `"A"`, `"B"`}}; got.Outcome != authoring.Applied || !reflect.DeepEqual(got.Changes, want) || got.Evaluations != nil {
 		t.Errorf("got %s", indented(t, got))
 	}
@@ -153,7 +154,7 @@ func TestExplainGo(t *testing.T) {
 // TestExplainCutsLongValues bounds what an explanation keeps of an event.
 func TestExplainCutsLongValues(t *testing.T) {
 	t.Parallel()
-	step := authoring.Explain(projectiontest.On(t, "{set: {x: payload.x}}").Begin(nil, 0), projectiontest.Event(t, 1, "E", `{"x":"`+strings.Repeat("ä", 100_000)+`"}`))
+	step := authoring.Explain(projectiontest.On(t, "{set: {x: payload.x}}").Begin(nil, 0), projectiontest.Event(1, "E", `{"x":"`+strings.Repeat("ä", 100_000)+`"}`))
 	if n := len(indented(t, step)); n > 5000 || !strings.Contains(indented(t, step), "ä…") {
 		t.Errorf("the explanation has %d bytes", n)
 	}

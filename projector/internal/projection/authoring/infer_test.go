@@ -20,14 +20,14 @@ func TestInference(t *testing.T) {
 		`{"sku":"a","quantity":2,"price":10,"note":"x","at":{"$date":"2026-01-01T00:00:00Z"},"lines":[{"n":1},{"n":2,"m":true}],"either":1,"null":"quoted","gone":null}`,
 		`{"sku":"b","quantity":{"$numberLong":"3"},"price":10.5,"note":null,"at":{"$date":"2026-01-01T00:00:00Z"},"lines":[],"either":"x","id":{"$oid":"64b7f8a2c9e77a0001234567"}}`,
 	} {
-		i.Add(projectiontest.Event(t, 1, "ItemAdded", payload))
+		i.Add(projectiontest.Event(1, "ItemAdded", payload))
 	}
 	many := make([]string, 200)
 	for n := range many {
 		many[n] = fmt.Sprintf(`"k%d":%d`, n, n)
 	}
-	i.Add(projectiontest.Event(t, 1, "Counted", "{\"byKey\":{"+strings.Join(many, ",")+"}}"))
-	i.Add(projectiontest.Event(t, 1, "Cancelled", ""))
+	i.Add(projectiontest.Event(1, "Counted", "{\"byKey\":{"+strings.Join(many, ",")+"}}"))
+	i.Add(projectiontest.Event(1, "Cancelled", ""))
 	got, err := i.YAML()
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestInferenceOfDeepEvents(t *testing.T) {
 	for _, around := range [][2]string{{`{"a":`, `}`}, {`[`, `]`}} {
 		for depth := 28; depth < 36; depth++ {
 			var i authoring.Inference
-			i.Add(projectiontest.Event(t, 1, "E", `{"a":`+strings.Repeat(around[0], depth)+"1"+strings.Repeat(around[1], depth)+`}`))
+			i.Add(projectiontest.Event(1, "E", `{"a":`+strings.Repeat(around[0], depth)+"1"+strings.Repeat(around[1], depth)+`}`))
 			section, err := i.YAML()
 			if err != nil {
 				t.Fatal(err)

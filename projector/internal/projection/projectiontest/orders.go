@@ -2,10 +2,10 @@ package projectiontest
 
 import (
 	"fmt"
-	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -24,18 +24,16 @@ projections:
 `
 
 // OrderEvents are n events of an order.
-func OrderEvents(tb testing.TB, n int) []*event.Event {
-	tb.Helper()
+func OrderEvents(n int) []*event.Event {
 	all := make([]*event.Event, n)
 	for i := range all {
-		all[i] = Event(tb, int64(i+1), "ItemAdded", fmt.Sprintf(`{"customer":"Jane Doe","sku":"sku-%d","quantity":%d,"price":1999,"note":"a note of some length that nobody reads","address":{"street":"Main St 1","zip":"12345"}}`, i, i%7+1))
+		all[i] = Event(int64(i+1), "ItemAdded", fmt.Sprintf(`{"customer":"Jane Doe","sku":"sku-%d","quantity":%d,"price":1999,"note":"a note of some length that nobody reads","address":{"street":"Main St 1","zip":"12345"}}`, i, i%7+1))
 	}
 	return all
 }
 
 // Order returns a read model with ten fields and an array of n documents.
-func Order(tb testing.TB, n int) bson.Raw {
-	tb.Helper()
+func Order(n int) bson.Raw {
 	d := bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(0)}}
 	for i := range 7 {
 		d = append(d, bson.E{Key: fmt.Sprintf("field%d", i), Value: "some value"})
@@ -44,9 +42,5 @@ func Order(tb testing.TB, n int) bson.Raw {
 	for i := range n {
 		lines = append(lines, bson.D{{Key: "price", Value: int64(1)}, {Key: "quantity", Value: int64(i)}, {Key: "sku", Value: "sku"}})
 	}
-	raw, err := bson.Marshal(append(d, bson.E{Key: "items", Value: int64(3)}, bson.E{Key: "lines", Value: lines}))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return raw
+	return bsontest.Raw(append(d, bson.E{Key: "items", Value: int64(3)}, bson.E{Key: "lines", Value: lines}))
 }

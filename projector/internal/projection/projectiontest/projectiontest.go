@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
@@ -16,30 +17,15 @@ import (
 var eventTime = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 
 // Event makes an event with a payload given as Extended JSON.
-func Event(tb testing.TB, id int64, eventType, payload string) *event.Event {
-	tb.Helper()
+func Event(id int64, eventType, payload string) *event.Event {
 	ev := &event.Event{
 		Keys:      event.Keys{AggregateID: "a-1", AggregateType: "Thing", EventID: id, EventType: eventType},
 		Timestamp: eventTime,
 	}
 	if payload != "" {
-		ev.Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: Raw(tb, payload)}
+		ev.Payload = bsontest.Value(bsontest.FromJSON(payload))
 	}
 	return ev
-}
-
-// Raw encodes a document given as Extended JSON.
-func Raw(tb testing.TB, json string) bson.Raw {
-	tb.Helper()
-	var d bson.D
-	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
-		tb.Fatalf("%s: %v", json, err)
-	}
-	raw, err := bson.Marshal(d)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return raw
 }
 
 // JSON returns a document as canonical Extended JSON, which shows the types; "nil" for

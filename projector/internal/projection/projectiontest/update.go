@@ -7,6 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 )
 
 // Content returns the projection's own fields by name, with their types; nil for no
@@ -56,11 +58,7 @@ func changedKey(t *rapid.T, field bson.RawValue, operator, key string, value bso
 	default:
 		t.Fatalf("%s of %s, which is not there", operator, key)
 	}
-	kind, data, err := bson.MarshalValue(next)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bson.RawValue{Type: kind, Value: data}
+	return bsontest.Value(next)
 }
 
 // Updated applies an update like MongoDB, and fails if MongoDB would reject it.
@@ -93,11 +91,7 @@ func Updated(t *rapid.T, old map[string]bson.RawValue, update bson.Raw) map[stri
 				if next[name].Unmarshal(&a) != nil || value.Document().Lookup("$each").Unmarshal(&more) != nil {
 					t.Fatalf("%s: no array", update)
 				}
-				kind, data, err := bson.MarshalValue(append(a, more...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				next[name] = bson.RawValue{Type: kind, Value: data}
+				next[name] = bsontest.Value(append(a, more...))
 			default:
 				t.Fatalf("unknown operator %s", operator)
 			}
