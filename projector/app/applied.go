@@ -118,7 +118,7 @@ func (p *Projector) serveApplied(ctx context.Context, group *errgroup.Group, sou
 			return fmt.Errorf("PENSTOCK_QUERY_ADDRESS: %w", err)
 		}
 	}
-	poller := query.NewPoller(query.PollerOptions{Source: source, Logger: p.logger})
+	poller := query.NewPoller(source, p.logger)
 	server := httpserver.New(httpserver.Options{
 		Handler:      query.NewHandler(poller, p.registry),
 		Connections:  appliedConnections,

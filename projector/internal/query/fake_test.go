@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/projector/internal/query"
@@ -93,11 +94,10 @@ type service struct {
 	stop func()
 }
 
-func newService(t *testing.T, o query.PollerOptions) *service {
+func newService(t *testing.T) *service {
 	t.Helper()
 	s := &service{source: newSource(), registry: prometheus.NewPedanticRegistry()}
-	o.Source = s.source
-	s.poller = query.NewPoller(o)
+	s.poller = query.NewPoller(s.source, zerolog.Nop())
 	s.handler = query.NewHandler(s.poller, s.registry)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -123,6 +123,9 @@ func (s *service) get(ctx context.Context, t *testing.T, target string) (int, qu
 	body, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if retry := w.Header().Get("Retry-After"); (retry != "") != (w.Code == http.StatusServiceUnavailable) {
+		t.Errorf("status %d with Retry-After %q", w.Code, retry)
 	}
 	var answer struct {
 		query.Answer

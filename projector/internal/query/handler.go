@@ -72,7 +72,7 @@ const (
 // be nil.
 func NewHandler(p *Poller, registerer prometheus.Registerer) http.Handler {
 	h := &Handler{
-		poller: p, source: p.options.Source, heads: make(chan struct{}, maxHeads),
+		poller: p, source: p.source, heads: make(chan struct{}, maxHeads),
 		requests: obs.CounterVec(registerer, "penstock_projector_applied_requests_total",
 			"Requests to /applied, which ask whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
 			"result", string(Applied), string(ParkedResult), string(Timeout), resultRefused, resultUnavailable),

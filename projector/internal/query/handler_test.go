@@ -32,7 +32,7 @@ func (s *service) after(t *testing.T, d time.Duration, change func()) {
 func TestAppliedWhenTheWatermarkReachesTheEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		s.set("u-1", query.Status{Watermark: 2})
 		s.after(t, 300*time.Millisecond, func() { s.set("u-1", query.Status{Watermark: 3}) })
 		start := time.Now()
@@ -49,7 +49,7 @@ func TestAppliedWhenTheWatermarkReachesTheEvent(t *testing.T) {
 func TestTimeoutGivesWatermarkAndHead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		s.set("u-1", query.Status{Watermark: 2})
 		s.heads["u-1"] = 4
 		for timeout, want := range map[string]time.Duration{"&timeout=500ms": 500 * time.Millisecond, "": 2 * time.Second, "&timeout=0s": 0} {
@@ -68,7 +68,7 @@ func TestTimeoutGivesWatermarkAndHead(t *testing.T) {
 func TestParkedIsAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		s.set("behind", query.Status{Watermark: 1})
 		for name, test := range map[string]struct {
 			status query.Status
@@ -104,7 +104,7 @@ func TestParkedIsAnsweredAtOnce(t *testing.T) {
 func TestBuildingProjectionIsNeverApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		s.set("u-1", query.Status{Watermark: 9, Building: true})
 		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=1s")
 		if a.Result != query.Timeout || !a.Pairs[0].Building {
@@ -116,7 +116,7 @@ func TestBuildingProjectionIsNeverApplied(t *testing.T) {
 func TestRequestWithSeveralPairsWaitsForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		s.set("a", query.Status{Watermark: 5})
 		s.after(t, time.Second, func() { s.set("b", query.Status{Watermark: 7}) })
 		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=a&eventId=5&aggregateId=b&eventId=7&timeout=3s")
@@ -128,7 +128,7 @@ func TestRequestWithSeveralPairsWaitsForAll(t *testing.T) {
 
 func TestInvalidRequestsAreRefusedWithOneSentence(t *testing.T) {
 	t.Parallel()
-	s := newService(t, query.PollerOptions{})
+	s := newService(t)
 	for target, want := range map[string]struct {
 		code int
 		says string
@@ -160,7 +160,7 @@ func three() string { return strings.Repeat("&eventId=1", 2) }
 func TestStoreThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		s.fail(errors.New("no primary"))
 		code, _, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1s")
 		if code != http.StatusServiceUnavailable || says != "the read models cannot be read: no primary" {
@@ -178,7 +178,7 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 func TestStopAnswersWaitingRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		s.after(t, time.Second, s.stop)
 		start := time.Now()
 		s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1m")
@@ -194,7 +194,7 @@ func TestStopAnswersWaitingRequests(t *testing.T) {
 func TestRequestOfADisconnectedClientIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		s.get(ctx, t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1m")
@@ -210,14 +210,14 @@ func TestRequestOfADisconnectedClientIsDropped(t *testing.T) {
 	})
 }
 
-// TestThousandWaitingRequestsShareOneLookup checks that the number of lookups depends on
+// TestWaitingRequestsShareOneLookup checks that the number of lookups depends on
 // the time and not on the number of waiting requests, and that waiting requests are
 // bounded.
-func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
+func TestWaitingRequestsShareOneLookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const waits, interval, period = 1000, 50 * time.Millisecond, 10 * time.Second
-		s := newService(t, query.PollerOptions{Interval: interval, MaxPairs: waits})
+		const waits, interval, period = query.MaxWaits, 25 * time.Millisecond, time.Second
+		s := newService(t)
 		var group sync.WaitGroup
 		for i := range waits {
 			group.Go(func() {
@@ -228,7 +228,7 @@ func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
 				}
 			})
 		}
-		<-time.After(time.Second)
+		<-time.After(100 * time.Millisecond)
 		s.takeLookups()
 		if n := s.poller.Waiting(); n != waits {
 			t.Errorf("%d pairs are waited for, want %d", n, waits)
@@ -252,7 +252,7 @@ func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
 		if err := testutil.GatherAndCompare(s.registry, strings.NewReader(
 			"# HELP penstock_projector_applied_waiting_pairs Events that requests to /applied wait for now, counted once for each read model.\n"+
 				"# TYPE penstock_projector_applied_waiting_pairs gauge\n"+
-				"penstock_projector_applied_waiting_pairs 1000\n"), "penstock_projector_applied_waiting_pairs"); err != nil {
+				"penstock_projector_applied_waiting_pairs 2000\n"), "penstock_projector_applied_waiting_pairs"); err != nil {
 			t.Error(err)
 		}
 		for i := range waits / 2 {
@@ -265,19 +265,27 @@ func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
 	})
 }
 
-// The keys of a lookup are bounded, even if more pairs wait.
-func TestKeysOfALookupAreBounded(t *testing.T) {
+// The pairs that wait are bounded, and so are the keys of a lookup, even if more pairs wait.
+func TestPairsAndKeysOfALookupAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, query.PollerOptions{})
+		s := newService(t)
 		var group sync.WaitGroup
-		for i := range 25 {
+		for i := range 200 {
 			var target strings.Builder
-			target.WriteString("/applied?projection=users&eventId=1&timeout=1s")
+			target.WriteString("/applied?projection=users&eventId=1&timeout=100ms")
 			for j := range 100 {
 				fmt.Fprintf(&target, "&aggregateId=%d-%d", i, j)
 			}
-			group.Go(func() { s.get(t.Context(), t, target.String()) })
+			group.Go(func() {
+				if code, a, says := s.get(t.Context(), t, target.String()); a.Result != query.Timeout {
+					t.Errorf("%d %+v %s", code, a, says)
+				}
+			})
+		}
+		<-time.After(50 * time.Millisecond)
+		if code, _, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1"); code != http.StatusServiceUnavailable || !strings.Contains(says, "too many requests wait") {
+			t.Errorf("beyond the bound: %d %q", code, says)
 		}
 		group.Wait()
 		for _, keys := range s.takeLookups() {

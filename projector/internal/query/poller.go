@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -11,11 +10,15 @@ import (
 )
 
 const (
+	// interval is the time between two lookups while requests wait.
+	interval = 25 * time.Millisecond
 	// maxLookup bounds the keys of one lookup.
 	maxLookup = 1000
 	// MaxWaits bounds the requests that wait at the same time. Each holds a connection, which
 	// takes about 30 KiB.
 	MaxWaits = 2000
+	// maxPairs bounds the pairs of all waiting requests.
+	maxPairs = 20_000
 )
 
 // errBusy is returned if more requests or pairs wait than the process allows.
@@ -24,22 +27,10 @@ var errBusy = errors.New("too many requests wait; retry later")
 // errStopping is returned if the process is stopping.
 var errStopping = errors.New("the process is stopping; ask another one")
 
-// PollerOptions make a [Poller].
-type PollerOptions struct {
-	Source Source
-	// Interval is the time between two lookups while requests wait; default 25 ms.
-	Interval time.Duration
-	// MaxWaits replaces the constant of that name.
-	MaxWaits int
-	// MaxPairs bounds the pairs of all waiting requests; default 20,000.
-	MaxPairs int
-	// Logger is silent by default.
-	Logger zerolog.Logger
-}
-
 // Poller looks up the pairs of all waiting requests together. Make it with [NewPoller].
 type Poller struct {
-	options PollerOptions
+	source Source
+	logger zerolog.Logger
 	// wake tells Run that a request waits.
 	wake chan struct{}
 
@@ -69,9 +60,8 @@ type wait struct {
 }
 
 // NewPoller makes a poller. It answers only while [Poller.Run] runs.
-func NewPoller(o PollerOptions) *Poller {
-	o.Interval, o.MaxWaits, o.MaxPairs = cmp.Or(o.Interval, 25*time.Millisecond), cmp.Or(o.MaxWaits, MaxWaits), cmp.Or(o.MaxPairs, 20_000)
-	return &Poller{options: o, wake: make(chan struct{}, 1), waits: make(map[*wait]struct{})}
+func NewPoller(source Source, logger zerolog.Logger) *Poller {
+	return &Poller{source: source, logger: logger, wake: make(chan struct{}, 1), waits: make(map[*wait]struct{})}
 }
 
 // Run looks up pairs until ctx ends. Then every waiting request gets [ErrStopping].
@@ -85,7 +75,7 @@ func (p *Poller) Run(ctx context.Context) error {
 		}
 		for p.lookUp(ctx) {
 			select {
-			case <-time.After(p.options.Interval):
+			case <-time.After(interval):
 			case <-ctx.Done():
 				return nil
 			}
@@ -147,7 +137,7 @@ func (p *Poller) add(w *wait) error {
 	switch {
 	case p.stopped:
 		return errStopping
-	case len(p.waits) >= p.options.MaxWaits, p.pairs+len(w.pairs) > p.options.MaxPairs:
+	case len(p.waits) >= MaxWaits, p.pairs+len(w.pairs) > maxPairs:
 		return errBusy
 	}
 	p.waits[w] = struct{}{}
@@ -188,7 +178,7 @@ func (p *Poller) lookUp(ctx context.Context) bool {
 	for len(keys) > 0 {
 		part := keys[:min(len(keys), maxLookup)]
 		keys = keys[len(part):]
-		statuses, err := p.options.Source.LookUp(ctx, part)
+		statuses, err := p.source.LookUp(ctx, part)
 		if err != nil {
 			failure = err
 			continue
@@ -198,7 +188,7 @@ func (p *Poller) lookUp(ctx context.Context) bool {
 		}
 	}
 	if failure != nil && ctx.Err() == nil {
-		p.options.Logger.Warn().Err(failure).Msg("read models not read for waiting requests; retrying")
+		p.logger.Warn().Err(failure).Msg("read models not read for waiting requests; retrying")
 	}
 	return p.decide(waits, found, failure)
 }
