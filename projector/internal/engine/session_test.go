@@ -232,7 +232,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 		if f.State() == nil {
 			return nil
 		}
-		return sorted(projectiontest.Content(f.State()))
+		return projectiontest.Sorted(projectiontest.Content(f.State()))
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, tally)

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -119,22 +117,13 @@ func (m *memory) apply(w model.Write) model.Status {
 	}
 	switch w.Kind {
 	case model.Create:
-		m.documents[w.Unit] = sorted(projectiontest.Content(w.Document))
+		m.documents[w.Unit] = projectiontest.Sorted(projectiontest.Content(w.Document))
 	case model.Delete:
 		delete(m.documents, w.Unit)
 	case model.Update:
-		m.documents[w.Unit] = sorted(projectiontest.Updated(&rapid.T{}, projectiontest.Content(m.documents[w.Unit]), w.Update))
+		m.documents[w.Unit] = projectiontest.Sorted(projectiontest.Updated(&rapid.T{}, projectiontest.Content(m.documents[w.Unit]), w.Update))
 	}
 	return model.Applied
-}
-
-// sorted makes a document with its fields in the order of their names.
-func sorted(content map[string]bson.RawValue) bson.Raw {
-	d := bson.D{}
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		d = append(d, bson.E{Key: name, Value: content[name]})
-	}
-	return bsontest.Raw(d)
 }
 
 // fakeParking is the list of parked units.

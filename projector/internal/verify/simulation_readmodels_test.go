@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -55,7 +56,7 @@ func (w *simulation) SetAside(_ context.Context, u model.Unit, watermark int64) 
 	if now.Document == nil || now.Watermark != watermark {
 		return false, nil
 	}
-	s.document = documentOf(u.AggregateID, watermark, 0, w.updated(s.document, nil))
+	s.document = documentOf(u.AggregateID, watermark, 0, projectiontest.Sorted(projectiontest.Content(s.document)))
 	return true, nil
 }
 

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -223,7 +224,7 @@ func (w *simulation) carryOut(change model.Write, own bson.Raw) model.Written {
 		if !matches {
 			return model.Written{Status: model.Stale}
 		}
-		s.document = documentOf(id, change.To, 1, w.updated(s.document, change.Update))
+		s.document = documentOf(id, change.To, 1, projectiontest.Sorted(projectiontest.Updated(&rapid.T{}, projectiontest.Content(s.document), change.Update)))
 	case model.Delete:
 		s.side, s.hasSide = max(s.side, change.To), true
 		if !matches {
@@ -232,71 +233,6 @@ func (w *simulation) carryOut(change model.Write, own bson.Raw) model.Written {
 		s.document = nil
 	}
 	return model.Written{Status: model.Applied}
-}
-
-// changedKey applies $set or $unset of a key in a field that is a document.
-func (w *simulation) changedKey(field bson.RawValue, operator, key string, value bson.RawValue) bson.RawValue {
-	var next bson.D
-	if err := field.Unmarshal(&next); err != nil {
-		w.tb.Fatal(err)
-	}
-	at := slices.IndexFunc(next, func(e bson.E) bool { return e.Key == key })
-	switch {
-	case operator == "$unset":
-		next = slices.Delete(next, at, at+1)
-	case at >= 0:
-		next[at].Value = value
-	default:
-		next = append(next, bson.E{Key: key, Value: value})
-	}
-	return bsontest.Value(next)
-}
-
-// updated applies an update.
-func (w *simulation) updated(document, update bson.Raw) bson.Raw {
-	fields := map[string]any{}
-	elements, _ := document.Elements()
-	for _, e := range elements {
-		if !slices.Contains([]string{"_id", "lastEventId", "lastUpdatedAt", "lastGeneration"}, e.Key()) {
-			fields[e.Key()] = e.Value()
-		}
-	}
-	operators, _ := update.Elements()
-	for _, operator := range operators {
-		changes, _ := operator.Value().Document().Elements()
-		for _, change := range changes {
-			if parent, key, dotted := strings.Cut(change.Key(), "."); dotted {
-				fields[parent] = w.changedKey(fields[parent].(bson.RawValue), operator.Key(), key, change.Value())
-				continue
-			}
-			switch operator.Key() {
-			case "$set":
-				fields[change.Key()] = change.Value()
-			case "$unset":
-				delete(fields, change.Key())
-			case "$push":
-				var all bson.A
-				if old, ok := fields[change.Key()].(bson.RawValue); ok {
-					values, _ := old.Array().Values()
-					for _, v := range values {
-						all = append(all, v)
-					}
-				}
-				values, _ := change.Value().Document().Lookup("$each").Array().Values()
-				for _, v := range values {
-					all = append(all, v)
-				}
-				fields[change.Key()] = bsontest.Value(all)
-			default:
-				w.tb.Fatalf("update has %s", operator.Key())
-			}
-		}
-	}
-	own := bson.D{}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		own = append(own, bson.E{Key: name, Value: fields[name]})
-	}
-	return bsontest.Raw(own)
 }
 
 // settle lets every live writer finish, and updates every read model to its last event.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Content returns the projection's own fields by name, with their types; nil for no
@@ -23,38 +24,36 @@ func Content(raw bson.Raw) map[string]bson.RawValue {
 		panic(err)
 	}
 	for _, e := range elements {
-		if name := e.Key(); name != "_id" && name != "lastEventId" && name != "lastUpdatedAt" {
+		if name := e.Key(); !model.EngineOwned(name) {
 			content[name] = bson.RawValue{Type: e.Value().Type, Value: slices.Clone(e.Value().Value)}
 		}
 	}
 	return content
 }
 
+// Sorted makes a document with its fields in the order of their names.
+func Sorted(content map[string]bson.RawValue) bson.Raw {
+	d := bson.D{}
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		d = append(d, bson.E{Key: name, Value: content[name]})
+	}
+	return bsontest.Raw(d)
+}
+
 // changedKey applies $set or $unset to a key of a field that is a document.
 func changedKey(t *rapid.T, field bson.RawValue, operator, key string, value bson.RawValue) bson.RawValue {
-	document, ok := field.DocumentOK()
-	if !ok {
+	var next bson.D
+	if err := field.Unmarshal(&next); err != nil {
 		t.Fatalf("%s is no document", field)
 	}
-	elements, err := document.Elements()
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, found := bson.D{}, false
-	for _, e := range elements {
-		switch {
-		case e.Key() != key:
-			next = append(next, bson.E{Key: e.Key(), Value: e.Value()})
-			continue
-		case operator == "$set":
-			next = append(next, bson.E{Key: key, Value: value})
-		}
-		found = true
-	}
+	at := slices.IndexFunc(next, func(e bson.E) bool { return e.Key == key })
 	switch {
-	case operator == "$unset" && found, operator == "$set" && found:
+	case operator == "$set" && at >= 0:
+		next[at].Value = value
 	case operator == "$set":
 		next = append(next, bson.E{Key: key, Value: value})
+	case operator == "$unset" && at >= 0:
+		next = slices.Delete(next, at, at+1)
 	default:
 		t.Fatalf("%s of %s, which is not there", operator, key)
 	}
