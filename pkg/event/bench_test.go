@@ -20,23 +20,6 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkReadByStruct measures the simple way: decode into a struct.
-func BenchmarkReadByStruct(b *testing.B) {
-	doc := bsontest.Raw(order())
-	b.SetBytes(int64(len(doc)))
-	b.ReportAllocs()
-	for b.Loop() {
-		var ev struct {
-			AggregateID, AggregateType, EventType string
-			EventID                               int64
-			Payload, Metadata                     bson.M
-		}
-		if err := bson.Unmarshal(doc, &ev); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkEncode(b *testing.B) {
 	ev, err := reader(b).Read(bsontest.Raw(order()))
 	if err != nil {
