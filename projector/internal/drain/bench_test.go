@@ -6,16 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Both benchmarks drain a broker with round trips of 4 ms into a store with writes of 4
-// ms. BenchmarkPlainLoop measures the simplest loop: accept, receive one, update one,
-// complete one.
+// The benchmarks drain a broker with round trips of 4 ms into a store with writes of 4 ms.
 const (
 	benchRTT     = 4 * time.Millisecond
 	benchLatency = 4 * time.Millisecond
@@ -26,55 +21,6 @@ func fill(broker *fakeBroker, n, sessions, aggregates int) {
 		a := i % aggregates
 		broker.send(fmt.Sprint("bucket-", a%sessions), fmt.Sprint("aggregate-", a), int64(i/aggregates)+1)
 	}
-}
-
-func BenchmarkPlainLoop(b *testing.B) {
-	broker := newFakeBroker(benchRTT, time.Hour)
-	fill(broker, b.N, 64, 1000)
-	m := newReadModels(benchLatency)
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		b.Fatal(err)
-	}
-	conn, err := broker.Dial()
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ResetTimer()
-	for broker.unsettled() > 0 {
-		accept, cancel := context.WithTimeout(b.Context(), time.Minute)
-		session, err := conn.Accept(accept, time.Minute)
-		cancel()
-		if err != nil {
-			b.Fatal(err)
-		}
-		for {
-			ctx, cancel := context.WithTimeout(b.Context(), 50*time.Millisecond)
-			messages, err := session.ReceiveMessages(ctx, 1, &azservicebus.ReceiveMessagesOptions{})
-			cancel()
-			if err != nil {
-				break
-			}
-			doc, err := event.DecodeBody(*messages[0].ContentType, messages[0].Body)
-			if err != nil {
-				b.Fatal(err)
-			}
-			ev, err := reader.Read(doc)
-			if err != nil {
-				b.Fatal(err)
-			}
-			m.Handle(b.Context(), []*drain.Delivery{{Event: ev}}, model.Hold)
-			ctx, cancel = context.WithTimeout(b.Context(), time.Second)
-			if err := session.CompleteMessage(ctx, messages[0], nil); err != nil {
-				b.Fatal(err)
-			}
-			cancel()
-		}
-		if err := session.Close(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 func BenchmarkAcceptor(b *testing.B) {
