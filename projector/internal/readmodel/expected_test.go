@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 
@@ -13,7 +14,7 @@ import (
 
 // expected is the expected state of a projection.
 type expected struct {
-	document  map[string]any
+	document  bson.M
 	watermark int64
 	parked    int64
 }
@@ -28,23 +29,23 @@ func foldOrders(history []*event.Event) expected {
 		switch ev.EventType {
 		case "Created", "ItemAdded":
 			if d == nil {
-				d = map[string]any{}
+				d = bson.M{}
 				e.document = d
 			}
 		}
 		number := func(key string) int64 { n, _ := d[key].(int64); return n }
-		skus, _ := d["skus"].([]any)
+		skus, _ := d["skus"].(bson.A)
 		switch ev.EventType {
 		case "Created":
-			d["status"], d["customer"], d["address"] = "new", "c"+ev.AggregateID, map[string]any{"zip": "z" + sku}
+			d["status"], d["customer"], d["address"] = "new", "c"+ev.AggregateID, bson.M{"zip": "z" + sku}
 			d["created"] = number("created") + 1
 		case "ItemAdded":
 			d["items"] = number("items") + quantity
-			total, _ := d["totals"].(map[string]any)
+			total, _ := d["totals"].(bson.M)
 			before, _ := total["quantity"].(int64)
-			d["totals"] = map[string]any{"quantity": before + quantity}
-			lines, _ := d["lines"].([]any)
-			d["lines"] = append(lines, map[string]any{"sku": sku, "quantity": quantity})
+			d["totals"] = bson.M{"quantity": before + quantity}
+			lines, _ := d["lines"].(bson.A)
+			d["lines"] = append(lines, bson.M{"sku": sku, "quantity": quantity})
 			has := false
 			for _, s := range skus {
 				has = has || s == sku
@@ -59,7 +60,7 @@ func foldOrders(history []*event.Event) expected {
 				d["least"] = quantity
 			}
 		case "ItemRemoved":
-			kept, has := []any{}, false
+			kept, has := bson.A{}, false
 			for _, s := range skus {
 				if s == sku {
 					has = true
@@ -97,13 +98,13 @@ func foldJournal(history []*event.Event) expected {
 		switch ev.EventType {
 		case "ItemAdded", "Cancelled":
 			if e.document == nil {
-				e.document = map[string]any{}
+				e.document = bson.M{}
 			}
 		}
 		switch ev.EventType {
 		case "ItemAdded":
 			n, _ := e.document["count"].(int64)
-			ids, _ := e.document["ids"].([]any)
+			ids, _ := e.document["ids"].(bson.A)
 			e.document["count"], e.document["ids"] = n+1, append(ids, ev.EventID)
 		case "Cancelled":
 			e.document["cancelled"] = ev.EventID
@@ -147,10 +148,10 @@ func foldTotals(history []*event.Event) expected {
 		case "Noted":
 		default:
 			if e.document == nil {
-				e.document = map[string]any{"events": int64(0), "ids": []any(nil)}
+				e.document = bson.M{"events": int64(0), "ids": bson.A(nil)}
 			}
 			e.document["events"] = e.document["events"].(int64) + 1
-			e.document["ids"] = append(e.document["ids"].([]any), ev.EventID)
+			e.document["ids"] = append(e.document["ids"].(bson.A), ev.EventID)
 		}
 	}
 	return e
@@ -226,7 +227,12 @@ func (e expected) compare(document, side bson.Raw) error {
 	if !exists {
 		return nil
 	}
-	got, _ := plain(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}).(map[string]any)
+	var got bson.M
+	decoder := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(document)))
+	decoder.DefaultDocumentM()
+	if err := decoder.Decode(&got); err != nil {
+		return err
+	}
 	delete(got, fieldID)
 	delete(got, model.FieldLastEventID)
 	delete(got, model.FieldLastUpdatedAt)
@@ -234,35 +240,4 @@ func (e expected) compare(document, side bson.Raw) error {
 		return fmt.Errorf("got %v\nwant %v", got, e.document)
 	}
 	return nil
-}
-
-// plain turns BSON into maps and slices.
-func plain(v bson.RawValue) any {
-	if document, ok := v.DocumentOK(); ok {
-		m := map[string]any{}
-		elements, err := document.Elements()
-		if err != nil {
-			panic(err)
-		}
-		for _, e := range elements {
-			m[e.Key()] = plain(e.Value())
-		}
-		return m
-	}
-	if array, ok := v.ArrayOK(); ok {
-		values, err := array.Values()
-		if err != nil {
-			panic(err)
-		}
-		a := []any{}
-		for _, e := range values {
-			a = append(a, plain(e))
-		}
-		return a
-	}
-	var value any
-	if err := v.Unmarshal(&value); err != nil {
-		panic(err)
-	}
-	return value
 }
