@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
@@ -78,13 +79,11 @@ type slowCursor struct {
 }
 
 func (c *slowCursor) Close(ctx context.Context) error {
-	select {
-	case <-time.After(c.takes):
-		c.closed = true
-		return nil
-	case <-ctx.Done():
+	if backoff.Wait(ctx, c.takes) != nil {
 		return ctx.Err()
 	}
+	c.closed = true
+	return nil
 }
 
 func TestCursorIsClosedInBoundedTimeAfterItsContext(t *testing.T) {
