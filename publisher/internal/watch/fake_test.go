@@ -2,17 +2,18 @@ package watch_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -54,18 +55,7 @@ var epoch = time.Unix(1_700_000_000, 0)
 // token is the resume token after n changes and some noops. Like the server's, it is
 // opaque.
 func token(n, noops int) bson.Raw {
-	data := binary.BigEndian.AppendUint32(nil, uint32(n))
-	data = binary.BigEndian.AppendUint32(data, uint32(noops))
-	return bsontest.Raw(bson.M{"_data": string(bytesToHex(data))})
-}
-
-func bytesToHex(b []byte) []byte {
-	const digits = "0123456789abcdef"
-	out := make([]byte, 0, 2*len(b))
-	for _, x := range b {
-		out = append(out, digits[x>>4], digits[x&15])
-	}
-	return out
+	return bsontest.Raw(bson.M{"_data": fmt.Sprintf("%08x%08x", n, noops)})
 }
 
 func (s *fakeStore) append(operation string, fields bson.M) {
@@ -130,10 +120,10 @@ func (s *fakeStore) Open(ctx context.Context, from watch.Position, shape watch.S
 	}
 	if s.delay > 0 {
 		s.mu.Unlock()
-		err := wait(ctx, s.delay)
+		err := backoff.Wait(ctx, s.delay)
 		s.mu.Lock()
 		if err != nil {
-			return nil, err
+			return nil, ctx.Err()
 		}
 	}
 	at := 0
@@ -147,21 +137,11 @@ func (s *fakeStore) Open(ctx context.Context, from watch.Position, shape watch.S
 }
 
 func (s *fakeStore) indexOf(t bson.Raw) int {
-	data := t.Lookup("_data").StringValue()
-	var b [4]byte
-	for i := range b {
-		for _, c := range []byte(data[2*i : 2*i+2]) {
-			b[i] = b[i]<<4 | hexValue(c)
-		}
+	n, err := strconv.ParseUint(t.Lookup("_data").StringValue()[:8], 16, 32)
+	if err != nil {
+		panic(err)
 	}
-	return int(binary.BigEndian.Uint32(b[:]))
-}
-
-func hexValue(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c - 'a' + 10
+	return int(n)
 }
 
 func (s *fakeStore) Fetch(_ context.Context, key bson.Raw, inserted bson.Timestamp) (bson.Raw, error) {
@@ -191,15 +171,6 @@ func (s *fakeStore) Ping(ctx context.Context) error {
 	return nil
 }
 
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // fakeStream is one change stream of a fakeStore.
 type fakeStream struct {
 	store *fakeStore
@@ -215,8 +186,8 @@ func (f *fakeStream) Next(ctx context.Context) (watch.Chunk, error) {
 	s.mu.Unlock()
 	switch {
 	case have && delay > 0:
-		if err := wait(ctx, delay); err != nil {
-			return watch.Chunk{}, err
+		if backoff.Wait(ctx, delay) != nil {
+			return watch.Chunk{}, ctx.Err()
 		}
 	case f.ended:
 		return watch.Chunk{}, errors.New("cursor is closed")
@@ -248,11 +219,7 @@ func (f *fakeStream) Next(ctx context.Context) (watch.Chunk, error) {
 				change[k] = v
 			}
 		}
-		raw, err := bson.Marshal(change)
-		if err != nil {
-			return watch.Chunk{}, err
-		}
-		chunk.Changes = append(chunk.Changes, raw)
+		chunk.Changes = append(chunk.Changes, bsontest.Raw(change))
 		f.at++
 		if change["operationType"] == "invalidate" {
 			f.ended = true
