@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -19,9 +20,7 @@ type wire struct{ rtt time.Duration }
 
 func (w wire) Send(ctx context.Context, messages []*event.Message) (int, error) {
 	if w.rtt > 0 {
-		select {
-		case <-time.After(w.rtt):
-		case <-ctx.Done():
+		if backoff.Wait(ctx, w.rtt) != nil {
 			return 0, ctx.Err()
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -381,10 +382,8 @@ func (r *reloads) load(ctx context.Context, refs []publish.Ref) ([]publish.Loade
 	r.events += len(refs)
 	fail := r.fail
 	r.mu.Unlock()
-	select {
-	case <-time.After(r.after):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := backoff.Wait(ctx, r.after); err != nil {
+		return nil, err
 	}
 	if fail != nil {
 		if err := fail(); err != nil {

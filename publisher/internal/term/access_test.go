@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
@@ -45,10 +46,7 @@ func electWithFault(t *testing.T, fault error, from, to, runs time.Duration) (*s
 	go func() {
 		for number := int64(1); ctx.Err() == nil; number++ {
 			s.store.insert("a", number, false)
-			select {
-			case <-time.After(10 * time.Second):
-			case <-ctx.Done():
-			}
+			_ = backoff.Wait(ctx, 10*time.Second)
 		}
 	}()
 	err := s.runner.Run(ctx, alone(t))

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -271,9 +272,7 @@ func byIndex(a, b storedEvent) int {
 
 func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	// A page takes 20 ms, so that events are inserted meanwhile.
-	select {
-	case <-time.After(20 * time.Millisecond):
-	case <-ctx.Done():
+	if backoff.Wait(ctx, 20*time.Millisecond) != nil {
 		return nil, ctx.Err()
 	}
 	s := c.store

@@ -11,6 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -59,9 +60,7 @@ func (c *checkpointDocument) before(ctx context.Context, request string) error {
 	delay := c.delay
 	c.mu.Unlock()
 	if delay > 0 && request == mongotest.UpdateOne {
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
+		if backoff.Wait(ctx, delay) != nil {
 			return ctx.Err()
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -59,9 +60,7 @@ func (s memorySender) Send(ctx context.Context, messages []*event.Message) (int,
 			return 0, ctx.Err()
 		}
 	}
-	select {
-	case <-time.After(latency):
-	case <-ctx.Done():
+	if backoff.Wait(ctx, latency) != nil {
 		return 0, ctx.Err()
 	}
 	t.store(messages[:accepted])
