@@ -8,6 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -32,12 +33,7 @@ type fakeReceiver struct {
 	knownDead bool
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
+func pause(ctx context.Context, d time.Duration) { _ = backoff.Wait(ctx, d) }
 
 // deliver sends available messages within the credit. The caller must hold the lock.
 func (r *fakeReceiver) deliver() {

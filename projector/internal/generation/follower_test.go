@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -128,10 +129,8 @@ func (e engine) Set(_ context.Context, targets []generation.Target) error {
 }
 
 func (e engine) Pause(ctx context.Context, name string) error {
-	select {
-	case <-ctx.Done():
+	if backoff.Wait(ctx, time.Duration(e.slow.Load())) != nil {
 		return ctx.Err()
-	case <-time.After(time.Duration(e.slow.Load())):
 	}
 	e.say("%s pauses %s", e.name, name)
 	return nil

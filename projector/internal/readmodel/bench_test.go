@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -24,14 +25,7 @@ type distant struct {
 
 func (d *distant) update(ctx context.Context, _ string, updates []update) (int, error) {
 	d.calls.Add(1)
-	timer := time.NewTimer(d.latency)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return len(updates), nil
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
+	return len(updates), backoff.Wait(ctx, d.latency)
 }
 
 // BenchmarkWriter measures operations per second against a database that is 1 ms away,

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 var (
@@ -51,12 +53,7 @@ func (f *fakeDatabase) delay(ctx context.Context) error {
 	f.mu.Lock()
 	d := time.Duration(f.random.Int64N(int64(f.latency)))
 	f.mu.Unlock()
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return backoff.Wait(ctx, d)
 }
 
 // send carries a command out even if ctx ends meanwhile, because the command is in flight.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 // groups records the groups that a gatherer sends.
@@ -28,10 +30,7 @@ func (g *groups) carryOut(ctx context.Context, lane string, items []string) []st
 	g.busy++
 	g.peak = max(g.peak, g.busy)
 	g.mu.Unlock()
-	select {
-	case <-time.After(g.took):
-	case <-ctx.Done():
-	}
+	_ = backoff.Wait(ctx, g.took)
 	g.mu.Lock()
 	g.busy--
 	g.mu.Unlock()
