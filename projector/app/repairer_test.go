@@ -11,8 +11,10 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -70,7 +72,7 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 			}
 			defer running.Wait()
 			defer stop()
-			s := engine.Suspended{Projection: "counts", AggregateID: "a", RawAggregateID: bson.RawValue{Type: bson.TypeString, Value: append([]byte{2, 0, 0, 0}, "a\x00"...)}, Head: 4}
+			s := engine.Suspended{Projection: "counts", AggregateID: "a", RawAggregateID: bsontest.Value("a"), Head: 4}
 			var resumed engine.Resumed
 			for range 3 {
 				if resumed, err = eng.Resume(t.Context(), s); err != nil {
@@ -84,12 +86,7 @@ func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 			if resumed.Watermark != want.watermark || reason != want.reason {
 				t.Errorf("got watermark %d, cause %v; want %d, %q", resumed.Watermark, resumed.Cause, want.watermark, want.reason)
 			}
-			var counted float64
-			if families, err := registry.Gather(); err != nil {
-				t.Fatal(err)
-			} else if len(families) > 0 {
-				counted = families[0].Metric[0].Counter.GetValue()
-			}
+			counted, _ := obstest.Find(t, registry, "penstock_projector_unreadable_events_total")
 			if counted != want.unreadable {
 				t.Errorf("%v unreadable events are counted, want %v", counted, want.unreadable)
 			}

@@ -2,14 +2,25 @@
 package obstest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Value is the value of a gauge or a counter. label is the value of its label, and empty if it
-// has none.
-func Value(tb testing.TB, metrics prometheus.Gatherer, name, label string) float64 {
+// Value is the value of a gauge or a counter. labels are the values of its labels, in the order
+// of their names.
+func Value(tb testing.TB, metrics prometheus.Gatherer, name string, labels ...string) float64 {
+	tb.Helper()
+	value, found := Find(tb, metrics, name, labels...)
+	if !found {
+		tb.Fatalf("no metric %s %s", name, labels)
+	}
+	return value
+}
+
+// Find is [Value] for a metric that may be absent.
+func Find(tb testing.TB, metrics prometheus.Gatherer, name string, labels ...string) (value float64, found bool) {
 	tb.Helper()
 	families, err := metrics.Gather()
 	if err != nil {
@@ -17,11 +28,14 @@ func Value(tb testing.TB, metrics prometheus.Gatherer, name, label string) float
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			var values []string
+			for _, l := range m.GetLabel() {
+				values = append(values, l.GetValue())
+			}
+			if f.GetName() == name && slices.Equal(values, labels) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue(), true
 			}
 		}
 	}
-	tb.Fatalf("no metric %s %s", name, label)
-	return 0
+	return 0, false
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
+	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 )
 
@@ -67,14 +68,8 @@ func (c *counting) shows(t *testing.T, want string) {
 	t.Helper()
 	const name = "penstock_projector_backlog_sessions"
 	got := "absent"
-	families, err := c.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == name {
-			got = fmt.Sprint(family.GetMetric()[0].GetGauge().GetValue())
-		}
+	if n, found := obstest.Find(t, c.registry, name); found {
+		got = fmt.Sprint(n)
 	}
 	if got != want {
 		t.Errorf("%s is %s, want %s", name, got, want)

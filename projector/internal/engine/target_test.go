@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -132,32 +133,11 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 				t.Errorf("%s, %v", verdicts(results), err)
 			}
 			b.expectMarks(t, int64(test.first), test.mark)
-			if n := outcomes(t, registry, "deferred"); n != test.deferred {
-				t.Errorf("%d events were deferred, want %d", n, test.deferred)
+			if n := obstest.Value(t, registry, "penstock_projector_events_total", "deferred", "counts"); int(n) != test.deferred {
+				t.Errorf("%v events were deferred, want %d", n, test.deferred)
 			}
 		})
 	}
-}
-
-// outcomes returns the number of events of counts with an outcome.
-func outcomes(t *testing.T, registry *prometheus.Registry, outcome string) int {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if f.GetName() == "penstock_projector_events_total" && labels["outcome"] == outcome && labels["projection"] == "counts" {
-				return int(m.GetCounter().GetValue())
-			}
-		}
-	}
-	return -1
 }
 
 // TestBuildingGenerationDoesNotDelayTheLiveOne checks that errors of a shadow

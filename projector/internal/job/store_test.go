@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -235,25 +236,7 @@ func TestMetricsShowJobsAndTheStalledJob(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	gauge := func(name string, labels ...string) float64 {
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				var values []string
-				for _, l := range m.GetLabel() {
-					values = append(values, l.GetValue())
-				}
-				if f.GetName() == name && slices.Equal(values, labels) {
-					return m.GetGauge().GetValue()
-				}
-			}
-		}
-		t.Fatalf("there is no metric %s %v", name, labels)
-		return 0
-	}
+	gauge := func(name string, labels ...string) float64 { return obstest.Value(t, registry, name, labels...) }
 	const ages, counts = "penstock_projector_job_progress_age_seconds", "penstock_projector_jobs"
 	for gauge(counts, "build", "paused") != 1 {
 		if t.Context().Err() != nil {

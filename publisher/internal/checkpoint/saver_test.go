@@ -297,30 +297,30 @@ func TestAgeOfTheCheckpoint(t *testing.T) {
 			"penstock_publisher_checkpoint_window_events", "penstock_publisher_epoch"
 		m := newTerm(t, checkpoint.SaverConfig{})
 		pass(30 * time.Second)
-		if got := obstest.Value(t, m.registry, age, ""); got != 30 {
+		if got := obstest.Value(t, m.registry, age); got != 30 {
 			t.Errorf("age is %v s, want 30 since the term began", got)
 		}
 		m.publish(t, numbered(1))
 		pass(time.Second)
-		if got := obstest.Value(t, m.registry, age, ""); got != 0 {
+		if got := obstest.Value(t, m.registry, age); got != 0 {
 			t.Errorf("age is %v s, want none", got)
 		}
 		add(t, m.watermark, numbered(2), numbered(3))
 		pass(20 * time.Second)
-		if got := obstest.Value(t, m.registry, age, ""); got != 20 {
+		if got := obstest.Value(t, m.registry, age); got != 20 {
 			t.Errorf("age is %v s, want 20: an event is not acknowledged", got)
 		}
-		if got := obstest.Value(t, m.registry, window, ""); got != 2 {
+		if got := obstest.Value(t, m.registry, window); got != 2 {
 			t.Errorf("window is %v, want 2", got)
 		}
-		if got := obstest.Value(t, m.registry, epoch, ""); got != 1 {
+		if got := obstest.Value(t, m.registry, epoch); got != 1 {
 			t.Errorf("epoch is %v, want 1", got)
 		}
 		m.finish(t)
 		if err := m.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if obstest.Value(t, m.registry, age, "") != 0 || obstest.Value(t, m.registry, window, "") != 0 {
+		if obstest.Value(t, m.registry, age) != 0 || obstest.Value(t, m.registry, window) != 0 {
 			t.Error("age and window are reported for a term that is over")
 		}
 	})

@@ -70,7 +70,7 @@ func (c *candidate) finish(t *testing.T) {
 // leads reports, by the metric, whether the candidate's work runs.
 func (c *candidate) leads(t *testing.T) bool {
 	t.Helper()
-	return obstest.Value(t, c.registry, "penstock_publisher_leader", "") == 1
+	return obstest.Value(t, c.registry, "penstock_publisher_leader") == 1
 }
 
 // ended returns how many terms of the candidate ended for this reason.

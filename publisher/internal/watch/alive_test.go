@@ -28,7 +28,7 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
 			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), len(store.opened()))
 		}
-		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds", ""); lag > 1.5 {
+		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag > 1.5 {
 			t.Errorf("an idle stream lags %v s", lag)
 		}
 
@@ -41,7 +41,7 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		if n := len(store.opened()); n < 9 || n > 11 {
 			t.Errorf("opened %d times, want once for each 30 s", n)
 		}
-		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds", ""); lag < 270 {
+		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 270 {
 			t.Errorf("a silent stream lags %v s", lag)
 		}
 
@@ -52,7 +52,7 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		}
 		run.end(t)
 		options.Metrics.End()
-		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds", ""); lag != 0 {
+		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 0 {
 			t.Errorf("a term that is over lags %v s", lag)
 		}
 	})
@@ -99,7 +99,7 @@ func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 		pass(20 * time.Minute)
 		// Each event takes 1,000 bytes and its overhead. A batch has three events, and
 		// one batch waits for memory.
-		if read := obstest.Value(t, registry, "penstock_publisher_events_read_total", ""); read < 30 || read > 64 {
+		if read := obstest.Value(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
 			t.Errorf("read %v events ahead, want what 64 KiB hold", read)
 		}
 		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {

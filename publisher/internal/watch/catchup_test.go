@@ -109,10 +109,10 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 		if n := len(store.opened()); n != 1 || beat.pause() > 2*time.Second {
 			t.Errorf("opened %d times, no beat for %v; want once, and to stay alive", n, beat.pause())
 		}
-		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds", ""); lag < 3500 || lag > 3700 {
+		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 3500 || lag > 3700 {
 			t.Errorf("lag is %v s, want the hour that the position is behind", lag)
 		}
-		if got := obstest.Value(t, registry, "penstock_publisher_stream_caught_up", ""); got != 0 {
+		if got := obstest.Value(t, registry, "penstock_publisher_stream_caught_up"); got != 0 {
 			t.Error("caught up an hour behind")
 		}
 		pass(5 * time.Minute)
@@ -133,7 +133,7 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 		options := watch.Options{Metrics: watch.NewMetrics(registry), Logger: zerolog.New(&log)}
 		r := &recorder{}
 		run := start(t, store, atStart, options, r)
-		caughtUp := func() float64 { return obstest.Value(t, registry, "penstock_publisher_stream_caught_up", "") }
+		caughtUp := func() float64 { return obstest.Value(t, registry, "penstock_publisher_stream_caught_up") }
 		pass(4 * time.Minute)
 		if caughtUp() != 0 {
 			t.Error("caught up with changes left to read")
@@ -184,7 +184,7 @@ func TestLagStartsFromTheCheckpoint(t *testing.T) {
 				registry := prometheus.NewRegistry()
 				run := start(t, store, from, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
 				pass(time.Minute)
-				if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds", ""); lag != 3*3600+60 {
+				if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 3*3600+60 {
 					t.Errorf("lag is %v s, want 3 h and a minute", lag)
 				}
 				run.end(t)

@@ -23,29 +23,29 @@ func TestIdleShardHasItsOwnMetric(t *testing.T) {
 		store.behind = 9 * time.Second
 		run := start(t, store, atStart, watch.Options{Metrics: metrics}, &recorder{})
 		pass(5 * time.Second)
-		if got := obstest.Value(t, registry, wait, ""); got != 9 {
+		if got := obstest.Value(t, registry, wait); got != 9 {
 			t.Errorf("waits %v s for a shard, want 9", got)
 		}
-		if got := obstest.Value(t, registry, lag, ""); got > 1.5 {
+		if got := obstest.Value(t, registry, lag); got > 1.5 {
 			t.Errorf("lag is %v s although all available changes are read", got)
 		}
 		// The shard has written its noop entry.
 		store.with(func() { store.behind = 0 })
 		pass(2 * time.Second)
-		if got := obstest.Value(t, registry, wait, ""); got != 0 {
+		if got := obstest.Value(t, registry, wait); got != 0 {
 			t.Errorf("waits %v s for a shard that has gone on", got)
 		}
 		// Far behind: the server scans its oplog.
 		store.with(func() { store.behind = time.Hour })
 		pass(2 * time.Second)
-		if w, l := obstest.Value(t, registry, wait, ""), obstest.Value(t, registry, lag, ""); w != 0 || l < 3500 {
+		if w, l := obstest.Value(t, registry, wait), obstest.Value(t, registry, lag); w != 0 || l < 3500 {
 			t.Errorf("an hour behind, it waits %v s for a shard and lags %v s", w, l)
 		}
 		store.with(func() { store.behind = 9 * time.Second })
 		pass(2 * time.Second)
 		run.end(t)
 		metrics.End()
-		if got := obstest.Value(t, registry, wait, ""); got != 0 {
+		if got := obstest.Value(t, registry, wait); got != 0 {
 			t.Errorf("waits %v s for a shard after the term", got)
 		}
 	})
