@@ -23,10 +23,7 @@ func FuzzRead(f *testing.F) {
 	} {
 		f.Add([]byte(bsontest.Raw(doc)))
 	}
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		f.Fatal(err)
-	}
+	reader := reader(f)
 	enc := encoder(f, event.EncodingJSON)
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		ev, err := reader.Read(doc)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
@@ -19,11 +20,7 @@ func stored(aggregate any, id int64) bson.D {
 
 func read(t *testing.T, document bson.D) *event.Event {
 	t.Helper()
-	r, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ev, err := r.Read(bsontest.Raw(document))
+	ev, err := eventtest.Reader().Read(bsontest.Raw(document))
 	if err != nil {
 		t.Fatal(err)
 	}
