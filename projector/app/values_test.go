@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -32,10 +33,7 @@ projections:
         push: {all: payload}
         addToSet: {set: "payload.?v"}
 `)
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := eventtest.Reader()
 	store := newOneEvent(t)
 	rapid.Check(t, func(t *rapid.T) {
 		stored := bsontest.Raw(bson.D{

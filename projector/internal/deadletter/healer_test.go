@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 )
 
@@ -107,11 +108,7 @@ func (a applied) Apply(_ context.Context, of deadletter.Aggregate, eventID int64
 func heal(t *testing.T, q *letters, a applied, o deadletter.HealerOptions) (removed int, registry *prometheus.Registry, err error) {
 	t.Helper()
 	registry = prometheus.NewPedanticRegistry()
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Dial, o.Applier, o.Reader, o.Registerer = func() (deadletter.Queue, error) { return q, nil }, a, reader, registry
+	o.Dial, o.Applier, o.Reader, o.Registerer = func() (deadletter.Queue, error) { return q, nil }, a, eventtest.Reader(), registry
 	o.Reasons = []string{"TTLExpiredException", "MaxDeliveryCountExceeded", "expression"}
 	h := deadletter.NewHealer(o)
 	defer h.Close()

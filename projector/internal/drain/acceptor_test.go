@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
@@ -29,12 +29,8 @@ type setup struct {
 // options.
 func start(t *testing.T, broker *fakeBroker, m *readModels, change func(*drain.Options)) *setup {
 	t.Helper()
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &setup{broker: broker, model: m, done: make(chan error, 1), reg: prometheus.NewRegistry()}
-	o := drain.Options{Dial: broker.Dial, Handler: m, Reader: reader, Slots: 4, Connections: 2, Registerer: s.reg}
+	o := drain.Options{Dial: broker.Dial, Handler: m, Reader: eventtest.Reader(), Slots: 4, Connections: 2, Registerer: s.reg}
 	if change != nil {
 		change(&o)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
@@ -73,11 +73,7 @@ func BenchmarkRareLargeMessages(b *testing.B) {
 // drainAll drains a broker until every message is settled.
 func drainAll(b *testing.B, broker *fakeBroker) {
 	b.Helper()
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		b.Fatal(err)
-	}
-	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newReadModels(benchLatency), Reader: reader})
+	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newReadModels(benchLatency), Reader: eventtest.Reader()})
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -84,13 +85,9 @@ type fakeStores struct {
 }
 
 func newFakeStores(events ...stored) *fakeStores {
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		panic(err)
-	}
 	w := &fakeStores{
 		events: events, models: map[string]string{}, watermarks: map[string]int64{}, parked: map[string]model.Marker{}, foreign: map[string]model.Foreign{},
-		page: 3, reader: reader, rejected: map[string]bool{}, strict: true, hook: func() error { return nil },
+		page: 3, reader: eventtest.Reader(), rejected: map[string]bool{}, strict: true, hook: func() error { return nil },
 	}
 	p, err := projection.New(projection.Declaration{Name: "orders", Collection: "orders", AggregateType: aggregateType, Apply: w.apply})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -112,10 +113,7 @@ func BenchmarkVerify(b *testing.B) {
 // load stores the events and the read models.
 func load(b *testing.B, db *mongo.Database, p *projection.Projection) {
 	b.Helper()
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		b.Fatal(err)
-	}
+	reader := eventtest.Reader()
 	if _, err := db.Collection("events").Indexes().CreateOne(b.Context(), mongo.IndexModel{
 		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
 	}); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -74,12 +75,8 @@ func newSimulation(tb testing.TB, definition string, strict bool) *simulation {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		tb.Fatal(err)
-	}
 	return &simulation{
-		tb: tb, reader: reader, projection: projections[0], strict: strict, happens: func() {},
+		tb: tb, reader: eventtest.Reader(), projection: projections[0], strict: strict, happens: func() {},
 		store: map[string][]*event.Event{}, models: map[string]*stored{}, parked: map[string]model.Position{}, time: time.Unix(1e9, 0),
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -32,11 +33,7 @@ func crammed(tb testing.TB, id int64, size int, kind bson.Type, value []byte) ev
 		{Key: "aggregateId", Value: fmt.Sprint("bomb-", kind, "-", id)}, {Key: "eventId", Value: int64(1)}, {Key: "eventType", Value: "Bomb"},
 		{Key: "payload", Value: bson.Raw(payload)},
 	})
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ev, err := reader.Read(doc)
+	ev, err := eventtest.Reader().Read(doc)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 )
 
@@ -24,11 +25,7 @@ func unreadable(tb testing.TB, aggregate any) (*event.Event, error) {
 	if aggregate != nil {
 		document = append(document, bson.E{Key: "aggregateId", Value: aggregate})
 	}
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ev, err := reader.Read(bsontest.Raw(document))
+	ev, err := eventtest.Reader().Read(bsontest.Raw(document))
 	if err == nil {
 		tb.Fatal("the event is readable")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -21,12 +22,8 @@ import (
 // newPump makes a pump that passes its events to submit.
 func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 	tb.Helper()
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		tb.Fatal(err)
-	}
 	return &pump{
-		reader:     reader,
+		reader:     eventtest.Reader(),
 		epoch:      3,
 		watermark:  checkpoint.NewWatermark(1 << 16),
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),

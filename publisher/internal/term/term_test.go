@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
@@ -49,10 +50,6 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		checkpoint: newCheckpointDocument(t),
 		quarantine: newQuarantined(t),
 	}
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.runner = &Runner{
 		options: Options{
 			Config: config.Config{
@@ -67,7 +64,7 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 			Quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
 			Known:       s.known, Whole: s.whole, Refused: s.refused,
 		},
-		reader: reader,
+		reader: eventtest.Reader(),
 		// The default limits are too large for these small stores and short terms.
 		unreadable: readable.Limit{Events: 20, Hold: time.Second},
 		publishing: publish.Options{

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 )
@@ -67,11 +68,7 @@ func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 
 				// With the right name every event is published: the checkpoint has skipped
 				// none.
-				reader, err := event.NewReader(event.DefaultFields())
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.runner.reader, s.runner.options.Config.Fields = reader, event.DefaultFields()
+				s.runner.reader, s.runner.options.Config.Fields = eventtest.Reader(), event.DefaultFields()
 				s.serve(t, time.Minute)
 				if got := s.topic.count(); got < 2000 {
 					t.Errorf("%d of 2000 events are published", got)
