@@ -9,7 +9,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -36,11 +35,7 @@ func (s instant) Write(_ context.Context, writes []model.Write) ([]model.Written
 
 // BenchmarkProcess measures the engine per event, without the store.
 func BenchmarkProcess(b *testing.B) {
-	projections, err := projection.Parse("bench.yaml", []byte(projectiontest.Orders))
-	if err != nil {
-		b.Fatal(err)
-	}
-	eng, err := engine.New(engine.Options{Targets: engine.Live(projections), Store: instant{projectiontest.Order(0)}, Parking: newFakeParking()})
+	eng, err := engine.New(engine.Options{Targets: engine.Live(projectiontest.All(b, projectiontest.Orders)), Store: instant{projectiontest.Order(0)}, Parking: newFakeParking()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -222,15 +222,12 @@ type bench struct {
 
 func newBench(tb testing.TB, yaml string, change ...func(*engine.Options)) *bench {
 	tb.Helper()
-	projections, err := projection.Parse("test.yaml", []byte(yaml))
-	if err != nil {
-		tb.Fatal(err)
-	}
 	b := &bench{memory: newMemory(), parking: newFakeParking(), history: &history{}}
-	o := engine.Options{Targets: engine.Live(projections), Store: b.memory, Parking: b.parking, Repairer: b.history}
+	o := engine.Options{Targets: engine.Live(projectiontest.All(tb, yaml)), Store: b.memory, Parking: b.parking, Repairer: b.history}
 	for _, c := range change {
 		c(&o)
 	}
+	var err error
 	if b.Engine, err = engine.New(o); err != nil {
 		tb.Fatal(err)
 	}

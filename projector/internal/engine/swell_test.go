@@ -56,7 +56,7 @@ func TestSwellingDocumentsAreWrittenInTurns(t *testing.T) {
 	payload := fmt.Sprintf(`{"text":%q,"by":%q}`, strings.Repeat("a", size/10_000), strings.Repeat("b", 10_000))
 	for _, kept := range []int{0, 1 << 20} {
 		synctest.Test(t, func(t *testing.T) {
-			projections, err := projection.Parse("p.yaml", []byte(`
+			projections := projectiontest.All(t, `
 projections:
   - name: p
     collection: c
@@ -64,10 +64,7 @@ projections:
       E:
         set: {result: "payload.text.replace('a', payload.by)"}
         inc: {count: "1"}
-`))
-			if err != nil {
-				t.Fatal(err)
-			}
+`)
 			store := &slowStore{memory: newMemory()}
 			eng, err := engine.New(engine.Options{Targets: engine.Live(projections), Store: store, Parking: newFakeParking()})
 			if err != nil {

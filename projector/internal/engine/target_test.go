@@ -24,11 +24,7 @@ import (
 // declared compiles one projection that folds into counts.
 func declared(tb testing.TB, handlers string) *projection.Projection {
 	tb.Helper()
-	projections, err := projection.Parse("test.yaml", []byte("projections: [{name: counts, collection: counts, on: {"+handlers+"}}]"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return projections[0]
+	return projectiontest.One(tb, "projections: [{name: counts, collection: counts, on: {"+handlers+"}}]")
 }
 
 const shadow = "counts.generation-2"

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
@@ -83,11 +83,7 @@ func TestCheckNamesTheOtherOwner(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	s := &stores.Stores{ReadModels: db, State: db}
-	projections, err := projection.Parse("users.yaml", []byte("projections: [{name: users, collection: users, on: {Created: {inc: {n: 1}}}}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &Environment{Projections: projections}
+	e := &Environment{Projections: projectiontest.All(t, "projections: [{name: users, collection: users, on: {Created: {inc: {n: 1}}}}]")}
 	check := func(subscription, adopt string) (report string, findings bool) {
 		t.Helper()
 		e.Config.ServiceBus.Subscription, e.Config.Projections.Adopt = subscription, adopt
@@ -104,7 +100,7 @@ func TestCheckNamesTheOtherOwner(t *testing.T) {
 	if n, err := ownership.Owners(db).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
 		t.Errorf("the check has taken %d names: %v", n, err)
 	}
-	places, err := Owned(t.Context(), &e.Config, projections, s)
+	places, err := Owned(t.Context(), &e.Config, e.Projections, s)
 	if err == nil {
 		err = ownership.Take(t.Context(), places, "", zerolog.Nop())
 	}

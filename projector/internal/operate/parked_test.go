@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
@@ -24,14 +24,10 @@ import (
 func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var invoices config.Config
 	invoices.MongoDB.EventsDatabase, invoices.MongoDB.EventsCollection = "shop", "invoices"
 	pipeline := invoices.Pipeline().String()
-	entry := generation.Create(pipeline, generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
+	entry := generation.Create(pipeline, generation.Declare(projectiontest.One(t, visitsYAML))[0], generation.Found{}, generation.Author{At: time.Now()})
 	if _, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), pipeline).Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
 	}

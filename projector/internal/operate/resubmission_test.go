@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -50,12 +50,8 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 		if _, err := newResubmission(t.Context(), e, data, store); err == nil || !strings.Contains(err.Error(), "start a projector first") {
 			t.Errorf("without a live projection: %v", err)
 		}
-		projections, err := projection.Parse("visits.yaml", []byte(visitsYAML))
-		if err != nil {
-			return err
-		}
 		catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), c.Pipeline().String())
-		entry := generation.Create(c.Pipeline().String(), generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
+		entry := generation.Create(c.Pipeline().String(), generation.Declare(projectiontest.One(t, visitsYAML))[0], generation.Found{}, generation.Author{At: time.Now()})
 		if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
 			return err
 		}

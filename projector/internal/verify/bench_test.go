@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
@@ -53,11 +54,7 @@ func (notParked) Parked(_ context.Context, units []model.Unit) ([]model.Position
 // and compares nothing.
 func BenchmarkVerify(b *testing.B) {
 	const events = 4 * benchAggregates
-	projections, err := projection.Parse("bench.yaml", []byte(definitions["keeps its documents"]))
-	if err != nil {
-		b.Fatal(err)
-	}
-	p := projections[0]
+	p := projectiontest.One(b, definitions["keeps its documents"])
 	db := server.Database(b)
 	load(b, db, p)
 	reader, err := eventstore.NewReader(db.Collection("events"), event.DefaultFields(), zerolog.Nop())

@@ -71,12 +71,8 @@ type stored struct {
 
 func newSimulation(tb testing.TB, definition string, strict bool) *simulation {
 	tb.Helper()
-	projections, err := projection.Parse("test.yaml", []byte(definition))
-	if err != nil {
-		tb.Fatal(err)
-	}
 	return &simulation{
-		tb: tb, reader: eventtest.Reader(), projection: projections[0], strict: strict, happens: func() {},
+		tb: tb, reader: eventtest.Reader(), projection: projectiontest.One(tb, definition), strict: strict, happens: func() {},
 		store: map[string][]*event.Event{}, models: map[string]*stored{}, parked: map[string]model.Position{}, time: time.Unix(1e9, 0),
 	}
 }
