@@ -133,21 +133,6 @@ func TestProjectionsInCodeNeedNoFile(t *testing.T) {
 	}
 }
 
-func TestHelpExplainsEverything(t *testing.T) {
-	t.Parallel()
-	var c config.Config
-	var help bytes.Buffer
-	err := cli.Parse(&c, cli.Info{Name: "projector"}, []string{"--help"}, func(string) (string, bool) { return "", false }, &help, io.Discard)
-	if !errors.Is(err, cli.ErrHelp) {
-		t.Fatalf("error %v", err)
-	}
-	for _, word := range []string{"PENSTOCK_SESSION_TENURE", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME", "PENSTOCK_READMODELS_DATABASE", "PENSTOCK_LOG_LEVEL"} {
-		if !strings.Contains(help.String(), word) {
-			t.Errorf("%s is not in the help", word)
-		}
-	}
-}
-
 func TestFormerFlagNamesItsCommand(t *testing.T) {
 	t.Parallel()
 	var c config.Config
