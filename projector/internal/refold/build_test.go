@@ -249,7 +249,9 @@ func TestPlanHoldsEveryEventOnce(t *testing.T) {
 	if err != nil || len(ranges) != 8 || total != 120 {
 		t.Fatalf("%d ranges, total %d, %v", len(ranges), total, err)
 	}
+	held := 0
 	for _, r := range ranges {
+		held += len(w.between(r.from, r.until))
 		if r.since.IsZero() {
 			t.Error("a range has no Since")
 		}
@@ -259,6 +261,9 @@ func TestPlanHoldsEveryEventOnce(t *testing.T) {
 	}
 	if err := w.check(); err != nil {
 		t.Error(err)
+	}
+	if held != 120 {
+		t.Errorf("the ranges hold %d events, want 120", held)
 	}
 	if w.requests != 8 {
 		t.Errorf("%d requests, want one write for each range", w.requests)

@@ -3,7 +3,6 @@ package refold
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -163,30 +162,4 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 			rt.Fatalf("%v\nevents %v", err, w.events)
 		}
 	})
-}
-
-// TestRangesOfAPlanDoNotOverlap checks that each event is in exactly one range.
-func TestRangesOfAPlanDoNotOverlap(t *testing.T) {
-	t.Parallel()
-	w := newFakeStores()
-	for i := range 20 {
-		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), int64(i%3+1))...)
-	}
-	workers := newWorkers(t, w, func(o *Options) { o.Ranges = 5 })
-	ranges, _, err := workers.plan(t.Context(), testJob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]int{}
-	for i, r := range ranges {
-		for _, e := range w.between(r.from, r.until) {
-			if other, ok := seen[e.aggregate]; ok && other != i {
-				t.Errorf("aggregate %s is in ranges %d and %d", e.aggregate, other, i)
-			}
-			seen[e.aggregate] = i
-		}
-	}
-	if len(seen) != 20 || !ranges[0].from.IsZero() {
-		t.Errorf("%d aggregates", len(seen))
-	}
 }
