@@ -20,7 +20,7 @@ import (
 func TestPushSortsAndKeeps(t *testing.T) {
 	t.Parallel()
 	const top = `{push: {l: {value: "{'p': payload.p, 'n': payload.n}", sort: {n: -1}, keep: 2}}}`
-	tests := []struct{ name, handler, before, payload, after string }{
+	checkStates(t, []stateTest{
 		{"the last two", `{push: {l: {value: payload.n, keep: -2}}}`, `{"l":[1,2]}`, `{"n":3}`, `{"l":[2,3]}`},
 		{"the first two", `{push: {l: {value: payload.n, keep: 2}}}`, `{"l":[1,2]}`, `{"n":3}`, `{"l":[1,2]}`},
 		{"fewer than two", `{push: {l: {value: payload.n, keep: -2}}}`, ``, `{"n":3}`, `{"l":[3]}`},
@@ -36,13 +36,7 @@ func TestPushSortsAndKeeps(t *testing.T) {
 		{"an empty optional", `{push: {l: {value: "payload.?n", keep: 1}}}`, `{"l":[2,1]}`, `{}`, `{"l":[2,1]}`},
 		{"no order", `{push: {l: {value: payload.n, sort: 1}}}`, `{"l":[1]}`, `{"n":"a"}`, `error: push l: sort the list: string and int have no order`},
 		{"no list", `{push: {l: {value: payload.n, keep: 1}}}`, `{"l":5}`, `{"n":"a"}`, `error: the field is int, not an array`},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			checkState(t, projectiontest.On(t, test.handler), test.before, test.payload, test.after)
-		})
-	}
+	})
 }
 
 // TestTopNIsTheTopOfAll compares the list with a sorted list of everything that was pushed,
@@ -59,15 +53,7 @@ func TestTopNIsTheTopOfAll(t *testing.T) {
 			all = append(all, s)
 			events = append(events, projectiontest.Event(s.at, "E", fmt.Sprintf(`{"n":%d}`, s.n)))
 		}
-		document := projection.State(nil)
-		for len(events) > 0 {
-			n := rapid.IntRange(1, len(events)).Draw(t, "batch")
-			f := p.Fold(document, events[:n])
-			if f.Err != nil {
-				t.Fatal(f.Err)
-			}
-			document, events = f.State(), events[n:]
-		}
+		document := foldInBatches(t, p, events)
 		last := all[max(0, len(all)-2):]
 		best := slices.Clone(all)
 		slices.SortStableFunc(best, func(a, b score) int { return cmp.Compare(b.n, a.n) })

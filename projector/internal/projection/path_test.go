@@ -34,7 +34,7 @@ func stateAfter(t *testing.T, p *projection.Projection, before, payload string) 
 func TestComputedPaths(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("k", 10_000)
-	tests := []struct{ name, handler, before, payload, after string }{
+	checkStates(t, []stateTest{
 		{"a counter per text", `{inc: {"by[payload.r]": 1}}`, `{"by":{"x":1,"y":2}}`, `{"r":"x"}`, `{"by":{"x":2,"y":2}}`},
 		{"the first of its name", `{inc: {"by[payload.r]": 1}}`, ``, `{"r":"x"}`, `{"by":{"x":1}}`},
 		{"a field below", `{set: {"by[payload.r].last": eventId}}`, `{"by":{"x":{"n":1}}}`, `{"r":"x"}`, `{"by":{"x":{"n":1,"last":8}}}`},
@@ -62,34 +62,37 @@ func TestComputedPaths(t *testing.T) {
 		{"a zero byte", `{inc: {"by[payload.r]": 1}}`, ``, `{"r":"a\u0000b"}`, `error: the name "a\x00b" is not valid`},
 		{"absent", `{inc: {"by[payload.r]": 1}}`, ``, `{}`, `error: inc by[payload.r]: in brackets: payload.r: no such key: r`},
 		{"an array", `{inc: {"by[payload.r]": 1}}`, `{"by":[1]}`, `{"r":"x"}`, `error: inc by[payload.r]: by is array: no document`},
-	}
+	})
+}
+
+// stateTest is a handler, a document, the payload of an event, and the document after it. An
+// error need only have a part of the text.
+type stateTest struct{ name, handler, before, payload, after string }
+
+func checkStates(t *testing.T, tests []stateTest) {
+	t.Helper()
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			checkState(t, projectiontest.On(t, test.handler), test.before, test.payload, test.after)
+			got := stateAfter(t, projectiontest.On(t, test.handler), test.before, test.payload)
+			want := test.after
+			wrong, isError := strings.CutPrefix(want, "error: ")
+			switch {
+			case isError || strings.HasPrefix(want, "convert"):
+				if !strings.HasPrefix(got, "error: ") || !strings.Contains(got, wrong) {
+					t.Errorf("got %s, want the error %s", got, wrong)
+				}
+			case want != "nil" && got != normal(t, bsontest.FromJSON(want)), want == "nil" && got != want:
+				t.Errorf("got %s, want %s", got, want)
+			}
 		})
-	}
-}
-
-// checkState checks the state after one event. An error need only have a part of the text.
-func checkState(t *testing.T, p *projection.Projection, before, payload, want string) {
-	t.Helper()
-	got := stateAfter(t, p, before, payload)
-	wrong, isError := strings.CutPrefix(want, "error: ")
-	switch {
-	case isError || strings.HasPrefix(want, "convert"):
-		if !strings.HasPrefix(got, "error: ") || !strings.Contains(got, wrong) {
-			t.Errorf("got %s, want the error %s", got, wrong)
-		}
-	case want != "nil" && got != normal(t, bsontest.FromJSON(want)), want == "nil" && got != want:
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestElementsByID(t *testing.T) {
 	t.Parallel()
 	const two = `{"l":[{"id":"a","n":1},{"id":"b","n":2}]}`
-	tests := []struct{ name, handler, before, payload, after string }{
+	checkStates(t, []stateTest{
 		{"a field of an element", `{set: {"l[id=payload.id].n": payload.n}}`, two, `{"id":"b","n":9}`, `{"l":[{"id":"a","n":1},{"id":"b","n":9}]}`},
 		{"a counter of an element", `{inc: {"l[id = payload.id].n": payload.n}}`, two, `{"id":"b","n":9}`, `{"l":[{"id":"a","n":1},{"id":"b","n":11}]}`},
 		{"an element that is missing", `{inc: {"l[id=payload.id].n": 1}}`, two, `{"id":"c"}`, `{"l":[{"id":"a","n":1},{"id":"b","n":2},{"id":"c","n":1}]}`},
@@ -118,13 +121,7 @@ func TestElementsByID(t *testing.T) {
 		{"no list", `{set: {"l[id=payload.id].n": 5}}`, `{"l":{"a":1}}`, `{"id":"a"}`, `error: the field is object, not an array`},
 		{"another id", `{set: {"l[id=payload.id]": "{'id': 'z'}"}}`, two, `{"id":"a"}`, `error: the value has another id than the path: "z"`},
 		{"no document", `{set: {"l[id=payload.id]": 5}}`, two, `{"id":"a"}`, `error: the value is long, and an element with the field id is an object`},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			checkState(t, projectiontest.On(t, test.handler), test.before, test.payload, test.after)
-		})
-	}
+	})
 }
 
 // A list with many elements of one id could otherwise grow beyond all memory by one event.
@@ -207,7 +204,7 @@ func TestComputedCountersEqualACount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SampledFrom([]string{"", "a", "a.b", "$a", "$", "0", "_id", "lastEventId", "a[b]", "ä"})
 		counts, order, last := map[string]int64{}, []string{}, map[string]int64{}
-		document, events := projection.State(nil), []*event.Event{}
+		var events []*event.Event
 		for i := range rapid.IntRange(1, 12).Draw(t, "events") {
 			k, m := keys.Draw(t, "k"), keys.Draw(t, "m")
 			counts[k]++
@@ -218,14 +215,7 @@ func TestComputedCountersEqualACount(t *testing.T) {
 			last[k] = int64(i + 1)
 			events = append(events, projectiontest.Event(int64(i+1), "E", fmt.Sprintf(`{"k":%q,"m":%q}`, k, m)))
 		}
-		for len(events) > 0 {
-			n := rapid.IntRange(1, len(events)).Draw(t, "batch")
-			f := p.Fold(document, events[:n])
-			if f.Err != nil {
-				t.Fatal(f.Err)
-			}
-			document, events = f.State(), events[n:]
-		}
+		document := foldInBatches(t, p, events)
 		by := projectiontest.Content(document)["by"].Document()
 		elements, err := by.Elements()
 		if err != nil || len(elements) != len(counts) {

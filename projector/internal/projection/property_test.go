@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -121,4 +122,17 @@ func changed(update bson.Raw) map[string]bool {
 		}
 	}
 	return names
+}
+
+// foldInBatches folds events in batches of any sizes.
+func foldInBatches(t *rapid.T, p *projection.Projection, events []*event.Event) (document projection.State) {
+	for len(events) > 0 {
+		n := rapid.IntRange(1, len(events)).Draw(t, "batch")
+		f := p.Fold(document, events[:n])
+		if f.Err != nil {
+			t.Fatal(f.Err)
+		}
+		document, events = f.State(), events[n:]
+	}
+	return document
 }

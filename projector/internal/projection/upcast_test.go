@@ -246,15 +246,7 @@ upcasts:
 			}
 		}
 		want := plain.Fold(nil, upcast)
-		document := projection.State(nil)
-		for len(old) > 0 {
-			n := rapid.IntRange(1, len(old)).Draw(t, "batch")
-			f := p.Fold(document, old[:n])
-			if f.Err != nil {
-				t.Fatal(f.Err)
-			}
-			document, old = f.State(), old[n:]
-		}
+		document := foldInBatches(t, p, old)
 		if want.State().String() != document.String() {
 			t.Fatalf("got %s, want %s", document, want.State())
 		}
