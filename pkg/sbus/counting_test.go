@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -48,14 +49,9 @@ func startCounting(t *testing.T, change func(*counting, *sbus.Counting[line, int
 	}
 	change(c, &o)
 	c.Counter = sbus.NewCounter(o)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
+	stop := polltest.Start(t, c.Run)
 	c.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		stop()
 		if c.dialed != len(c.closed) {
 			t.Errorf("%d connections were opened, %d closed", c.dialed, len(c.closed))
 		}
