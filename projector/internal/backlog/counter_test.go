@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 )
 
@@ -27,21 +28,17 @@ type counting struct {
 	registry *prometheus.Registry
 	log      *bytes.Buffer
 	stop     context.CancelFunc
-	done     chan error
 }
 
 // start runs a counter in the test's synctest bubble.
 func start(t *testing.T, b *broker, changes ...func(*backlog.Options)) *counting {
 	t.Helper()
-	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, done: make(chan error, 1)}
+	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	o := backlog.Options{Dial: b.dial, Interval: interval, Registerer: c.registry, Logger: zerolog.New(c.log)}
 	for _, change := range changes {
 		change(&o)
 	}
-	counter := backlog.New(o)
-	var ctx context.Context
-	ctx, c.stop = context.WithCancel(t.Context())
-	go func() { c.done <- counter.Run(ctx) }()
+	c.stop = polltest.Start(t, backlog.New(o).Run)
 	return c
 }
 
@@ -49,9 +46,6 @@ func start(t *testing.T, b *broker, changes ...func(*backlog.Options)) *counting
 func (c *counting) end(t *testing.T) {
 	t.Helper()
 	c.stop()
-	if err := <-c.done; err != nil {
-		t.Errorf("Run: %v", err)
-	}
 	if c.dialed != c.closed {
 		t.Errorf("%d connections were opened, %d closed", c.dialed, c.closed)
 	}

@@ -3,7 +3,6 @@ package deadletter_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 )
 
@@ -34,11 +34,15 @@ type broker struct {
 	dialed, closed int
 }
 
-type connection struct{ *broker }
+// connection can only read and close: counting needs no more.
+type connection struct {
+	deadletter.Queue
+	*broker
+}
 
 func (b *broker) dial() (deadletter.Queue, error) {
 	b.dialed++
-	return &connection{b}, nil
+	return &connection{broker: b}, nil
 }
 
 func (c *connection) Peek(ctx context.Context, from int64, limit int) ([]deadletter.Message, error) {
@@ -54,18 +58,6 @@ func (c *connection) Peek(ctx context.Context, from int64, limit int) ([]deadlet
 		}
 	}
 	return page, ctx.Err()
-}
-
-func (c *connection) Receive(context.Context, int) ([]deadletter.Message, error) {
-	return nil, errors.New("counting receives nothing")
-}
-
-func (c *connection) Complete(context.Context, *deadletter.Message) error {
-	return errors.New("counting completes nothing")
-}
-
-func (c *connection) Abandon(context.Context, *deadletter.Message) error {
-	return errors.New("counting abandons nothing")
 }
 
 func (c *connection) Close(context.Context) error {
@@ -87,14 +79,9 @@ func start(t *testing.T, b *broker) *counting {
 	t.Helper()
 	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	counter := deadletter.New(deadletter.Options{Dial: b.dial, Interval: interval, Reasons: []string{"expression", "TTLExpiredException"}, Registerer: c.registry, Logger: zerolog.New(c.log)})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- counter.Run(ctx) }()
+	stop := polltest.Start(t, counter.Run)
 	c.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		stop()
 		if b.dialed != b.closed {
 			t.Errorf("%d connections were opened, %d closed", b.dialed, b.closed)
 		}

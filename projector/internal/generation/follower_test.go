@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
@@ -165,14 +166,9 @@ func follow(t *testing.T, test func(s *shared, m *member)) {
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- f.Run(ctx) }()
+		stop := polltest.Start(t, f.Run)
 		test(s, m)
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 		if alive, err := m.Alive(t.Context()); err != nil || slices.ContainsFunc(alive, func(r generation.Registration) bool { return r.Pod == "one" }) {
 			t.Errorf("the pod has not left the registry: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -227,15 +228,7 @@ func TestMetricsShowJobsAndTheStalledJob(t *testing.T) {
 	if err := s.Save(t.Context(), s.claim(t, "moving", "a"), nil, nil, lease); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	polltest.Start(t, s.Run)
 	gauge := func(name string, labels ...string) float64 { return obstest.Value(t, registry, name, labels...) }
 	const ages, counts = "penstock_projector_job_progress_age_seconds", "penstock_projector_jobs"
 	for gauge(counts, "build", "paused") != 1 {

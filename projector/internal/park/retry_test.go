@@ -1,7 +1,6 @@
 package park_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
@@ -243,9 +243,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 		if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 9}}); err != nil {
 			t.Error(err)
 		}
-		counting, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(counting) }()
+		stop := polltest.Start(t, s.Run)
 		wait(2 * time.Second)
 		synctest.Wait()
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(
@@ -259,9 +257,6 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 			t.Error(err)
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 
 		// A retry resumes it at any time, with all events that were acknowledged since.
 		if n, err := s.Retry(t.Context(), []park.Listed{listOne(t, s, park.Filter{Discarded: true})}); n != 1 || err != nil {

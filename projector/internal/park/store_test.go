@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
@@ -222,9 +223,7 @@ func TestCounts(t *testing.T) {
 		}
 		registry := prometheus.NewRegistry()
 		s := newStore(c, park.Options{Reasons: []string{"missing", "rejected"}, Registerer: registry}, park.Served{Projection: "users"}, park.Served{Projection: "users", Generation: 2}, park.Served{Projection: "orders", Generation: 1})
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
+		polltest.Start(t, s.Run)
 		shows := func(missing, rejected string) {
 			t.Helper()
 			want := "# HELP penstock_projector_parked_aggregates Parked aggregates by projection and reason, as in the parked list (missing, unavailable, history and rule resume by themselves), over all processes: each of them reports the same number.\n" +
@@ -262,10 +261,6 @@ func TestCounts(t *testing.T) {
 			if n, err := testutil.GatherAndCount(registry, name); n != 0 || err != nil {
 				t.Errorf("%s has %d series of projections that are not served, %v", name, n, err)
 			}
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 )
 
@@ -99,19 +100,7 @@ func newService(t *testing.T) *service {
 	s := &service{source: newSource(), registry: prometheus.NewPedanticRegistry()}
 	s.poller = query.NewPoller(s.source, zerolog.Nop())
 	s.handler = query.NewHandler(s.poller, s.registry)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.poller.Run(ctx) }()
-	var once sync.Once
-	s.stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	t.Cleanup(s.stop)
+	s.stop = polltest.Start(t, s.poller.Run)
 	return s
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
@@ -150,15 +151,7 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 		},
 	})
 	r.Reconciler = reconciler
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- reconciler.Run(ctx) }()
-	r.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
+	r.stop = polltest.Start(t, reconciler.Run)
 	return r
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -111,14 +112,9 @@ func (f *fake) start(t *testing.T, d time.Duration) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	r := resume.New(resume.Options{Claims: f, Engine: f, Workers: 2, Registerer: registry})
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
+	stop := polltest.Start(t, r.Run)
 	<-time.After(d)
 	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 	return registry
 }
 

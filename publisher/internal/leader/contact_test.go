@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -104,16 +105,11 @@ func TestForbiddenReleaseIsNotAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		result := make(chan error, 1)
-		go func() { result <- e.Run(ctx, untilDone) }()
+		stop := polltest.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
 		pass(time.Minute)
 		log.Reset()
 		lock.set(apierrors.NewUnauthorized("Unauthorized"))
 		stop()
-		if err := <-result; err != nil {
-			t.Error(err)
-		}
 		got := log.String()
 		if strings.Contains(got, `"level":"error"`) || strings.Contains(got, `"level":"warn"`) || !strings.Contains(got, "lease not reached while stopping") {
 			t.Errorf("a release that is refused is logged as\n%s", got)
@@ -148,9 +144,7 @@ func TestUnreachableLockIsNotReady(t *testing.T) {
 			}
 		}
 		unready("before the first request", "not been read yet")
-		ctx, stop := context.WithCancel(t.Context())
-		result := make(chan error, 1)
-		go func() { result <- e.Run(ctx, untilDone) }()
+		polltest.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
 		pass(time.Second)
 		unready("without a first answer", "lease not reached", "unexpected EOF")
 		lock.set(nil)
@@ -164,10 +158,6 @@ func TestUnreachableLockIsNotReady(t *testing.T) {
 		lock.set(nil)
 		pass(time.Minute)
 		ready("after the outage")
-		stop()
-		if err := <-result; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -193,18 +183,12 @@ func TestSlowLockIsExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		result := make(chan error, 1)
-		go func() { result <- e.Run(ctx, untilDone) }()
+		polltest.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
 		pass(5 * time.Second)
-		for what, got := range map[string]string{"log": log.String(), "readiness": fmt.Sprint(e.CheckLock(ctx))} {
+		for what, got := range map[string]string{"log": log.String(), "readiness": fmt.Sprint(e.CheckLock(t.Context()))} {
 			if !strings.Contains(got, "PENSTOCK_LEASE_RENEW_DEADLINE") {
 				t.Errorf("%s: %q", what, got)
 			}
-		}
-		stop()
-		if err := <-result; err != nil {
-			t.Error(err)
 		}
 	})
 }
