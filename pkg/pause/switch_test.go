@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 )
 
 // source stores a pause in memory.
@@ -51,20 +53,6 @@ func (s *source) recorded() (records int, process string) {
 	return s.records, s.process
 }
 
-func run(t *testing.T, s *Switch) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-}
-
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -75,7 +63,7 @@ func TestWorkStopsDuringAPauseAndContinuesAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{}
 		s := NewSwitch(from, "pod", zerolog.Nop())
-		run(t, s)
+		polltest.Start(t, s.Run)
 		working, release, err := s.Working(t.Context())
 		if err != nil || working.Err() != nil || s.Value() != 0 {
 			t.Fatalf("not working: %v", err)
@@ -113,7 +101,7 @@ func TestWaitingProcessIsRecordedOnceForEachPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{pause: &Pause{At: time.Now()}, refused: 3}
 		s := NewSwitch(from, "", zerolog.Nop())
-		run(t, s)
+		polltest.Start(t, s.Run)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		done := make(chan struct{})
@@ -147,7 +135,7 @@ func TestWorkStartsOnlyAfterThePauseWasRead(t *testing.T) {
 		if err := s.Check(t.Context()); err == nil {
 			t.Error("ready before the first read")
 		}
-		run(t, s)
+		polltest.Start(t, s.Run)
 		known := false
 		for _, state := range []struct {
 			pause *Pause

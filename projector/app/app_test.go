@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/app"
 )
 
@@ -135,9 +136,7 @@ func TestProjectorWithoutStoresIsAliveAndNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := "http://" + o.Listener.Addr().String()
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- app.New(o).Run(ctx) }()
+	stop := polltest.Start(t, app.New(o).Run)
 
 	if code, body := get(t, base+"/livez"); code != http.StatusOK {
 		t.Errorf("/livez says %d %s", code, body)
@@ -155,9 +154,6 @@ func TestProjectorWithoutStoresIsAliveAndNotReady(t *testing.T) {
 	}
 	begin := time.Now()
 	stop()
-	if err := <-done; err != nil {
-		t.Errorf("Run: %v", err)
-	}
 	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("stopping took %s", took)
 	}

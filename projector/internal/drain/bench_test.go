@@ -1,12 +1,12 @@
 package drain_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
@@ -74,14 +74,9 @@ func BenchmarkRareLargeMessages(b *testing.B) {
 func drainAll(b *testing.B, broker *fakeBroker) {
 	b.Helper()
 	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newReadModels(benchLatency), Reader: eventtest.Reader()})
-	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
+	stop := polltest.Start(b, a.Run)
 	for broker.unsettled() > 0 {
 		pause(b.Context(), time.Millisecond)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		b.Fatal(err)
-	}
+	stop()
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
@@ -86,16 +87,10 @@ func start(t *testing.T, w *measured) *measuring {
 	t.Helper()
 	m := &measuring{measured: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	counter := inventory.New(inventory.Options{Quarantine: w.Count, Topic: w.Fill, Oplog: w.Runway, Registerer: m.registry, Logger: zerolog.New(m.log)})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	m.stop = polltest.Start(t, func(ctx context.Context) error {
 		counter.Run(ctx)
-	}()
-	m.stop = func() {
-		cancel()
-		<-done
-	}
+		return nil
+	})
 	return m
 }
 
