@@ -53,11 +53,6 @@ func (s *source) recorded() (records int, process string) {
 	return s.records, s.process
 }
 
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 func TestWorkStopsDuringAPauseAndContinuesAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +64,7 @@ func TestWorkStopsDuringAPauseAndContinuesAfterIt(t *testing.T) {
 			t.Fatalf("not working: %v", err)
 		}
 		from.set(&Pause{Who: "ada", At: time.Now()}, nil)
-		pass(pollInterval)
+		polltest.Pass(pollInterval)
 		if !errors.Is(context.Cause(working), ErrPaused) || s.Value() != 1 || s.Paused().Who != "ada" {
 			t.Errorf("after %v of a pause the work's context has the cause %v", pollInterval, context.Cause(working))
 		}
@@ -77,7 +72,7 @@ func TestWorkStopsDuringAPauseAndContinuesAfterIt(t *testing.T) {
 			t.Error("the process has recorded that it has stopped while it works")
 		}
 		release()
-		pass(2 * pollInterval)
+		polltest.Pass(2 * pollInterval)
 		if from.process != "pod" {
 			t.Error("the process has not recorded that it has stopped")
 		}
@@ -110,7 +105,7 @@ func TestWaitingProcessIsRecordedOnceForEachPause(t *testing.T) {
 			_, _, _ = s.WorkingAs(ctx, "leader")
 		}()
 		for want := 1; want <= 3; want++ {
-			pass(10 * pollInterval)
+			polltest.Pass(10 * pollInterval)
 			if records, process := from.recorded(); records != want || process != "leader" {
 				t.Errorf("%d records of %q, want %d", records, process, want)
 			}
@@ -118,9 +113,9 @@ func TestWaitingProcessIsRecordedOnceForEachPause(t *testing.T) {
 		}
 		cancel()
 		<-done
-		pass(2 * pollInterval)
+		polltest.Pass(2 * pollInterval)
 		from.set(&Pause{At: time.Now()}, nil)
-		pass(2 * pollInterval)
+		polltest.Pass(2 * pollInterval)
 		if records, _ := from.recorded(); records != 3 {
 			t.Errorf("%d records: a process that does not wait was recorded", records)
 		}
@@ -149,7 +144,7 @@ func TestWorkStartsOnlyAfterThePauseWasRead(t *testing.T) {
 			{nil, from.err, true},
 		} {
 			from.set(state.pause, state.err)
-			pass(pollInterval)
+			polltest.Pass(pollInterval)
 			known = known || state.err == nil
 			if err := s.Check(t.Context()); (err == nil) != known || !known && !errors.Is(err, state.err) {
 				t.Errorf("ready after %+v: %v", state, err)

@@ -66,12 +66,6 @@ func (c *counting) next(count int, err error) {
 	c.count, c.err, c.begun = count, err, nil
 }
 
-// pass lets virtual time pass, and waits until all goroutines are blocked.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 // shows expects the last count; "absent" means that it is stale.
 func (c *counting) shows(t *testing.T, want string) {
 	t.Helper()
@@ -90,22 +84,22 @@ func TestCountIsShownForAWhileAfterFailuresAndThenAbsent(t *testing.T) {
 		failure := errors.New("not now")
 		c := startCounting(t, func(c *counting, _ *sbus.Counting[line, int]) { c.count, c.err = 7, failure })
 		defer c.stop()
-		pass(countInterval)
+		polltest.Pass(countInterval)
 		c.shows(t, "absent")
 		c.next(7, nil)
-		pass(2 * countInterval)
+		polltest.Pass(2 * countInterval)
 		c.shows(t, "7")
 
 		c.next(8, failure)
-		pass(3*countInterval - countInterval*5/4 - time.Second)
+		polltest.Pass(3*countInterval - countInterval*5/4 - time.Second)
 		c.shows(t, "7")
-		pass(12 * countInterval)
+		polltest.Pass(12 * countInterval)
 		c.shows(t, "absent")
 		if c.results[sbus.CountFailed] < 10 {
 			t.Errorf("counted %v", c.results)
 		}
 		c.next(8, nil)
-		pass(2 * countInterval)
+		polltest.Pass(2 * countInterval)
 		c.shows(t, "8")
 		if n := strings.Count(c.log.String(), "pebbles not counted; retrying. Nobody plays until then"); n != 2 {
 			t.Errorf("%d warnings, want one for each time that it began to fail:\n%s", n, &c.log)
@@ -135,7 +129,7 @@ func TestCounterWaitsAfterFailures(t *testing.T) {
 					c.err, o.Interval, o.FailedWait = test.err, test.interval, test.failed
 				})
 				defer c.stop()
-				pass(10 * max(test.interval, 5*time.Minute))
+				polltest.Pass(10 * max(test.interval, 5*time.Minute))
 				want := test.first
 				for i := range len(c.begun) - 1 {
 					if wait := c.begun[i+1].Sub(c.begun[i]); wait < want*3/4 || wait > want*5/4 {
@@ -147,9 +141,9 @@ func TestCounterWaitsAfterFailures(t *testing.T) {
 					t.Errorf("only %d counts", len(c.begun))
 				}
 				c.next(1, nil)
-				pass(2 * test.longest)
+				polltest.Pass(2 * test.longest)
 				c.next(1, nil)
-				pass(4 * test.after)
+				polltest.Pass(4 * test.after)
 				if len(c.begun) < 3 {
 					t.Errorf("%d counts in four intervals after the failures", len(c.begun))
 				}
@@ -169,11 +163,11 @@ func TestHangingCountEndsWithItsTimeoutOrTheCounter(t *testing.T) {
 				return 0, ctx.Err()
 			}
 		})
-		pass(30*time.Second + 500*time.Millisecond) // The second count begins later.
+		polltest.Pass(30*time.Second + 500*time.Millisecond) // The second count begins later.
 		if c.results[sbus.CountFailed] != 1 || !strings.Contains(c.log.String(), "the count has taken too long") {
 			t.Errorf("counted %v, the log is %s", c.results, &c.log)
 		}
-		pass(time.Second)
+		polltest.Pass(time.Second)
 		begin := time.Now()
 		c.stop()
 		if took := time.Since(begin); took != 0 || len(c.begun) != 2 || c.results[sbus.CountFailed] != 1 {

@@ -1,10 +1,12 @@
-// Package polltest runs loops, for tests.
+// Package polltest runs loops and lets virtual time pass, for tests.
 package polltest
 
 import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // Start runs a loop until the test calls stop or ends. stop waits for the loop, and may be called
@@ -22,4 +24,11 @@ func Start(tb testing.TB, loop func(context.Context) error) (stop func()) {
 	})
 	tb.Cleanup(stop)
 	return stop
+}
+
+// Pass lets virtual time pass in a bubble of testing/synctest, and waits until all other goroutines
+// are blocked.
+func Pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
 }
