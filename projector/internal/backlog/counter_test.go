@@ -51,12 +51,6 @@ func (c *counting) end(t *testing.T) {
 	}
 }
 
-// pass lets virtual time pass, and waits until all goroutines are blocked.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 // shows expects the value of the gauge; "absent" means none.
 func (c *counting) shows(t *testing.T, want string) {
 	t.Helper()
@@ -96,7 +90,7 @@ func TestCounterReadsEveryPageUpToTheLimit(t *testing.T) {
 				c := start(t, &broker{sessions: test.sessions}, func(o *backlog.Options) { o.Limit = 300 })
 				defer c.end(t)
 				synctest.Wait()
-				pass(interval / 4)
+				polltest.Pass(interval / 4)
 				c.shows(t, fmt.Sprint(test.shown))
 				if c.pages != test.pages {
 					t.Errorf("%d pages were read, want %d", c.pages, test.pages)
@@ -113,15 +107,15 @@ func TestCountsAreShownByTheirResults(t *testing.T) {
 		busy := &amqp.Error{Condition: "com.microsoft:server-busy", Description: "Error code : 50009."}
 		c := start(t, &broker{sessions: 7, err: busy})
 		defer c.end(t)
-		pass(interval / 4)
+		polltest.Pass(interval / 4)
 		c.results(t, 0, 1, 0)
 		c.shows(t, "absent")
 		c.set(func(b *broker) { b.err = nil })
-		pass(interval * 5 / 4)
+		polltest.Pass(interval * 5 / 4)
 		c.results(t, 1, 1, 0)
 		c.shows(t, "7")
 		c.set(func(b *broker) { b.err = errors.New("not now") })
-		pass(10 * interval)
+		polltest.Pass(10 * interval)
 		c.shows(t, "absent")
 		if !strings.Contains(c.log.String(), "sessions with messages not counted; retrying. Autoscaling ignores this process until then") {
 			t.Errorf("the log is %s", c.log)

@@ -89,11 +89,6 @@ func start(t *testing.T, b *broker) *counting {
 	return c
 }
 
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 // shows expects a value of the metric; "absent" means none.
 func (c *counting) shows(t *testing.T, want string) {
 	t.Helper()
@@ -136,7 +131,7 @@ func TestCounterReadsUpToTheLimits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := start(t, &broker{sizes: test.sizes})
 				defer c.stop()
-				pass(interval / 4)
+				polltest.Pass(interval / 4)
 				c.shows(t, test.shown)
 				for i, page := range c.pages {
 					if len(test.sizes) > 0 && i > 0 && page > 1 && page*test.sizes[0] > 1<<20 {
@@ -157,7 +152,7 @@ func TestCounterCountsByReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{sizes: repeat(10, 8), reasons: []string{"expression", "", "by hand", "expression"}})
 		defer c.stop()
-		pass(interval)
+		polltest.Pass(interval)
 		want := "# HELP penstock_projector_dead_letters Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least that many. Every process counts all of them: take the largest sum of one process. Absent if there is no count of the last three intervals (a minute at least).\n" +
 			"# TYPE penstock_projector_dead_letters gauge\n" +
 			"penstock_projector_dead_letters{reason=\"TTLExpiredException\"} 0\n" +

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -97,12 +98,6 @@ func pause(d time.Duration) func(context.Context, job.Job, job.Range, int64) err
 	return func(ctx context.Context, _ job.Job, _ job.Range, _ int64) error {
 		return backoff.Wait(ctx, d)
 	}
-}
-
-// pass lets time pass until all goroutines wait.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
 }
 
 // run runs a runner until the test's end or until stop is called, which waits for it.
@@ -193,7 +188,7 @@ func TestTwoRunnersShareAJob(t *testing.T) {
 		first, second := &counter{ranges: 8, steps: 5, step: pause(time.Second)}, &counter{ranges: 8, steps: 5, step: pause(time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(first), Holder: "1", Parallel: 2})()
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(second), Holder: "2", Parallel: 3})()
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		wantDone(t, s, "a", 40)
 		if first.max != 2 || second.max != 3 {
 			t.Errorf("worked on %d and %d ranges at a time, want 2 and 3", first.max, second.max)
@@ -210,7 +205,7 @@ func TestNoJobBlocksAnother(t *testing.T) {
 		newJob(t, s, "d-small", job.Verify)
 		w := &counter{ranges: 40, steps: 1, step: pause(time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 1})()
-		pass(40 * time.Second)
+		polltest.Pass(40 * time.Second)
 		seen := map[string]int{}
 		for _, step := range w.steppedBy() {
 			seen[step[:1]]++
@@ -218,7 +213,7 @@ func TestNoJobBlocksAnother(t *testing.T) {
 		if seen["a"] < 15 || seen["d"] < 15 || seen["b"] > 0 {
 			t.Errorf("steps of each job: %v", seen)
 		}
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		wantDone(t, s, "a-large", 40)
 		wantDone(t, s, "d-small", 40)
 		if j, _ := s.Get(t.Context(), "b-of-another-kind"); j.State != job.Planning || j.Epoch != 0 {
@@ -242,10 +237,10 @@ func TestIdleRunnerSearchesByOneRequest(t *testing.T) {
 		}
 		newJob(t, s, "a", job.Verify)
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "1"})()
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		wantDone(t, s, "a", 1)
 		before := searched.Load()
-		pass(10 * time.Minute)
+		polltest.Pass(10 * time.Minute)
 		// Two searches are between half a second and one and a half apart.
 		if n := searched.Load() - before; n < 500 || n > 720 {
 			t.Errorf("%d requests in ten minutes", n)
@@ -262,7 +257,7 @@ func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 		}
 		w := &counter{ranges: 1, steps: 1}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 2})()
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		for i := range 150 {
 			wantDone(t, s, fmt.Sprintf("%03d", i), 1)
 		}
@@ -282,7 +277,7 @@ func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
 		sweeping, building := &counter{ranges: 4, steps: 1, step: pause(time.Hour)}, &counter{ranges: 4, steps: 2}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: map[job.Kind]job.Worker{job.Build: building}, Holder: "1"})()
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: map[job.Kind]job.Worker{job.Reconcile: sweeping}, Holder: "1"})()
-		pass(10 * time.Second)
+		polltest.Pass(10 * time.Second)
 		wantDone(t, s, "b-build", 8)
 		if sweeping.busy != 2 || len(sweeping.steppedBy()) != 0 {
 			t.Errorf("%d ranges are swept, and %d steps done", sweeping.busy, len(sweeping.steppedBy()))
@@ -293,7 +288,7 @@ func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		wantDone(t, s, "a-sweep-19", 4)
 		for i := range 19 {
 			if j, err := s.Get(t.Context(), fmt.Sprintf("a-sweep-%02d", i)); err != nil || j.State != job.Cancelled || j.Counts["steps"] != 0 {
@@ -310,7 +305,7 @@ func TestRestrictedRunnerWorksOnItsJobOnly(t *testing.T) {
 		newJob(t, s, "a", job.Verify)
 		newJob(t, s, "b", job.Verify)
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 3, steps: 1}), Holder: "1", Only: "b"})()
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		wantDone(t, s, "b", 3)
 		if j, _ := s.Get(t.Context(), "a"); j.State != job.Planning {
 			t.Errorf("the other job is %+v", j)
@@ -325,11 +320,11 @@ func TestCleanStopGivesRangesBackAtOnce(t *testing.T) {
 		newJob(t, s, "a", job.Verify)
 		slow := &counter{ranges: 2, steps: 10, step: pause(10 * time.Second)}
 		stop := run(t, job.RunnerOptions{Jobs: s, Workers: verifying(slow), Holder: "1"})
-		pass(35 * time.Second)
+		polltest.Pass(35 * time.Second)
 		stop()
 		fast := &counter{ranges: 2, steps: 10}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(fast), Holder: "2"})()
-		pass(3 * time.Second)
+		polltest.Pass(3 * time.Second)
 		wantDone(t, s, "a", 20)
 		if n := len(fast.steppedBy()); n != 14 {
 			t.Errorf("the successor made %d steps, want only the 14 that were not saved", n)
@@ -345,28 +340,28 @@ func TestPauseStopsRunningWork(t *testing.T) {
 		// A step takes longer than a heartbeat.
 		w := &counter{ranges: 1, steps: 3, step: pause(25 * time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1"})()
-		pass(30 * time.Second)
+		polltest.Pass(30 * time.Second)
 		if _, err := s.Pause(t.Context(), "a", ""); err != nil {
 			t.Fatal(err)
 		}
-		pass(11 * time.Second)
+		polltest.Pass(11 * time.Second)
 		if w.busy != 0 {
 			t.Error("the work continues although the job is paused")
 		}
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		if _, err := s.Resume(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		wantDone(t, s, "a", 3)
 		if _, err := s.Create(t.Context(), job.Job{ID: "b", Kind: job.Verify}); err != nil {
 			t.Fatal(err)
 		}
-		pass(10 * time.Second)
+		polltest.Pass(10 * time.Second)
 		if _, err := s.Cancel(t.Context(), "b", ""); err != nil {
 			t.Fatal(err)
 		}
-		pass(11 * time.Second)
+		polltest.Pass(11 * time.Second)
 		if w.busy != 0 {
 			t.Error("the work continues although the job is cancelled")
 		}
@@ -387,14 +382,14 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 			return nil
 		}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 1})()
-		pass(30 * time.Second)
+		polltest.Pass(30 * time.Second)
 		if tries < 3 || tries > 7 {
 			t.Errorf("%d tries in 30 s", tries)
 		}
 		if j, _ := s.Get(t.Context(), "a"); j.State != job.Running || j.Reason != "no primary" {
 			t.Errorf("job is %+v", j)
 		}
-		pass(10 * time.Minute)
+		polltest.Pass(10 * time.Minute)
 		wantDone(t, s, "a", 2)
 	})
 }
@@ -413,7 +408,7 @@ func TestPermanentErrorFailsTheJobAndStopsItsOtherRanges(t *testing.T) {
 			return context.Cause(ctx)
 		}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1"})()
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		if j, _ := s.Get(t.Context(), "a"); j.State != job.Failed || j.Reason != "the collection is gone" {
 			t.Errorf("job is %+v", j)
 		}
@@ -434,13 +429,13 @@ func TestJobWithoutItsDefinitionIsLeftToOtherProcesses(t *testing.T) {
 			return fmt.Errorf("no definition: %w", job.ErrNotHere)
 		}}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(cannot), Holder: "1"})()
-		pass(10 * time.Minute)
+		polltest.Pass(10 * time.Minute)
 		// A second claim can be under way while the first one is returned.
 		if tries < 8 || tries > 20 {
 			t.Errorf("tried %d times in ten minutes, want once or twice a minute", tries)
 		}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "2"})()
-		pass(10 * time.Second)
+		polltest.Pass(10 * time.Second)
 		wantDone(t, s, "a", 1)
 	})
 }
@@ -486,7 +481,7 @@ func TestJobOnAnEmptyStoreIsDoneAtOnce(t *testing.T) {
 		s := newVirtualStore(t)
 		newJob(t, s, "a", job.Verify)
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{}), Holder: "1"})()
-		pass(2 * time.Second)
+		polltest.Pass(2 * time.Second)
 		wantDone(t, s, "a", 0)
 	})
 }

@@ -155,11 +155,6 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	return r
 }
 
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 var orders = reconcile.Projection{Name: "orders", Generation: 1}
 
 // TestEachProjectionIsSweptOncePerInterval checks that each projection is swept once per
@@ -171,11 +166,11 @@ func TestEachProjectionIsSweptOncePerInterval(t *testing.T) {
 		p.folds = 7
 		r := p.start(t, "one")
 		defer r.stop()
-		pass(30 * time.Second)
+		polltest.Pass(30 * time.Second)
 		if n := testutil.CollectAndCount(r.registry, "penstock_projector_verified_through_timestamp_seconds"); n != 0 || len(p.sweeps()) != 2 {
 			t.Errorf("%d verified before the first sweep has ended, %d sweeps", n, len(p.sweeps()))
 		}
-		pass(5 * time.Hour)
+		polltest.Pass(5 * time.Hour)
 		if len(p.sweeps()) < 10 || len(p.sweeps()) > 12 {
 			t.Errorf("%d sweeps of two projections in five hours: %v", len(p.sweeps()), p.sweeps())
 		}
@@ -199,12 +194,12 @@ func TestNothingIsSweptInAPause(t *testing.T) {
 		p.paused = true
 		r := p.start(t, "one")
 		defer r.stop()
-		pass(5 * time.Hour)
+		polltest.Pass(5 * time.Hour)
 		if len(p.sweeps()) != 0 {
 			t.Errorf("%d sweeps in the pause", len(p.sweeps()))
 		}
 		p.set(func(p *pipeline) { p.paused = false })
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		if len(p.sweeps()) != 1 {
 			t.Errorf("%d sweeps after the pause, want 1", len(p.sweeps()))
 		}
@@ -220,12 +215,12 @@ func TestAnotherProcessContinuesTheSweep(t *testing.T) {
 		p := newPipeline(t, orders)
 		p.took = 10 * time.Minute
 		first := p.start(t, "one")
-		pass(20 * time.Second)
+		polltest.Pass(20 * time.Second)
 		second := p.start(t, "two")
 		defer second.stop()
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		first.stop()
-		pass(20 * time.Minute)
+		polltest.Pass(20 * time.Minute)
 		if len(p.sweeps()) != 1 || p.leader(t) != "two" {
 			t.Errorf("%d sweeps, the lease is with %s", len(p.sweeps()), p.leader(t))
 		}
@@ -246,7 +241,7 @@ func TestSweepWithoutAJobGetsItsJob(t *testing.T) {
 		}
 		r := p.start(t, "one")
 		defer r.stop()
-		pass(2 * time.Minute)
+		polltest.Pass(2 * time.Minute)
 		if !slices.Equal(p.sweeps(), []string{"lost"}) || p.record(t).through.IsZero() {
 			t.Errorf("sweeps %v, verified through %s", p.sweeps(), p.record(t).through)
 		}
@@ -262,17 +257,17 @@ func TestFailedSweepVerifiesNothing(t *testing.T) {
 		p.fails = true
 		r := p.start(t, "one")
 		defer r.stop()
-		pass(30 * time.Minute)
+		polltest.Pass(30 * time.Minute)
 		if len(p.sweeps()) < 2 || len(p.sweeps()) > 4 || !p.record(t).through.IsZero() {
 			t.Errorf("%d sweeps, verified through %s", len(p.sweeps()), p.record(t).through)
 		}
 		p.set(func(p *pipeline) { p.fails = false })
-		pass(30 * time.Minute)
+		polltest.Pass(30 * time.Minute)
 		if p.record(t).through.IsZero() {
 			t.Error("nothing is verified")
 		}
 		p.set(func(p *pipeline) { p.live[0].Generation, p.took = 2, 0 })
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		if s := p.record(t); s.generation != 2 || !s.through.IsZero() {
 			t.Errorf("generation %d is verified through %s", s.generation, s.through)
 		}
@@ -290,9 +285,9 @@ func TestOutageIsReportedOnce(t *testing.T) {
 		p := newPipeline(t, orders)
 		p.down = errors.New("no primary")
 		r := p.start(t, "one")
-		pass(time.Hour)
+		polltest.Pass(time.Hour)
 		p.set(func(p *pipeline) { p.down = nil })
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		r.stop()
 		if n := strings.Count(r.log.String(), "not reconciled"); n != 1 || !strings.Contains(r.log.String(), "reconciled again") {
 			t.Errorf("the log: %s", r.log)
@@ -311,12 +306,12 @@ func TestOutageOfTheBrokerLastsUntilAPassSucceeds(t *testing.T) {
 		p := newPipeline(t, orders)
 		p.unhealed = errors.New("no route to the broker")
 		r := p.start(t, "one")
-		pass(150 * time.Second)
+		polltest.Pass(150 * time.Second)
 		if log := r.log.String(); strings.Contains(log, "again") || strings.Count(log, "not reconciled") != 1 || r.Err() == nil {
 			t.Errorf("during the outage (%v) the log has\n%s", r.Err(), log)
 		}
 		p.set(func(p *pipeline) { p.unhealed = nil })
-		pass(2 * time.Minute)
+		polltest.Pass(2 * time.Minute)
 		if log := r.log.String(); strings.Count(log, "reconciled again") != 1 || r.Err() != nil {
 			t.Errorf("after the outage (%v) the log has\n%s", r.Err(), log)
 		}

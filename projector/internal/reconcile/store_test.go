@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
@@ -77,14 +78,14 @@ func TestLeaseOfADeadReconcilerEnds(t *testing.T) {
 		abandon(t, living, 1)
 		abandon(t, living, 0)
 		hold(t, dead, false)
-		pass(time.Second)
+		polltest.Pass(time.Second)
 		hold(t, living, true)
 		abandon(t, living, 0)
 		hold(t, dead, false)
 		if err := dead.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		pass(59 * time.Second)
+		polltest.Pass(59 * time.Second)
 		hold(t, of(c, "third"), false)
 	})
 }
@@ -100,9 +101,9 @@ func TestLeaseWhoseHoldersDieIsFreeLater(t *testing.T) {
 		die := func(limit time.Duration) {
 			t.Helper()
 			abandon(t, s, 1)
-			pass(limit/2 - time.Millisecond)
+			polltest.Pass(limit/2 - time.Millisecond)
 			hold(t, s, false)
-			pass(limit/2 + time.Millisecond)
+			polltest.Pass(limit/2 + time.Millisecond)
 			hold(t, s, true)
 		}
 		for _, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
@@ -110,9 +111,9 @@ func TestLeaseWhoseHoldersDieIsFreeLater(t *testing.T) {
 		}
 		hold(t, s, true)
 		die(time.Second)
-		pass(time.Minute - 200*time.Millisecond)
+		polltest.Pass(time.Minute - 200*time.Millisecond)
 		abandon(t, s, 1)
-		pass(200 * time.Millisecond)
+		polltest.Pass(200 * time.Millisecond)
 		hold(t, s, true)
 	})
 }

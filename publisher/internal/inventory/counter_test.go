@@ -94,11 +94,6 @@ func start(t *testing.T, w *measured) *measuring {
 	return m
 }
 
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 // shows compares all metrics with their expected values: records, size and limit.
 func (m *measuring) shows(want string) {
 	m.t.Helper()
@@ -121,10 +116,10 @@ func TestGaugesFollowTheMeasurements(t *testing.T) {
 		m := start(t, &measured{records: 3, size: 1000, max: 5000, unclaimed: true})
 		defer m.stop()
 		m.shows("")
-		pass(interval / 4)
+		polltest.Pass(interval / 4)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
 		m.set(func(w *measured) { w.records, w.size = 20_000, 0 })
-		pass(2 * interval)
+		polltest.Pass(2 * interval)
 		m.shows("quarantine_records=10000 topic_size_bytes=0 topic_size_limit_bytes=5000")
 	})
 }
@@ -134,17 +129,17 @@ func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{records: 3, size: 1000, max: 5000, unclaimed: true})
 		defer m.stop()
-		pass(interval)
+		polltest.Pass(interval)
 		m.set(func(w *measured) { w.countError, w.fillError = errors.New("no primary"), errors.New("no route") })
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		m.shows("")
 		if n := strings.Count(m.log.String(), `"level":"warn"`); n != 2 {
 			t.Errorf("%d warnings, want one each:\n%s", n, m.log)
 		}
 		m.set(func(w *measured) { w.countError, w.fillError = nil, nil })
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
 	})
 }
@@ -154,7 +149,7 @@ func TestTopicThatRefusesIsQueriedOnceAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{records: 3, fillError: fmt.Errorf("%w: 401", sbus.ErrUnreadable), unclaimed: true})
 		defer m.stop()
-		pass(3*time.Hour - time.Minute)
+		polltest.Pass(3*time.Hour - time.Minute)
 		m.shows("quarantine_records=3")
 		if m.fills != 3 {
 			t.Errorf("the topic was asked %d times in 3 h", m.fills)
@@ -170,18 +165,18 @@ func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{runway: inventory.Runway{Left: 90 * time.Minute, Complete: true}, countError: errors.New("down"), fillError: errors.New("down")})
 		defer m.stop()
-		pass(interval)
+		polltest.Pass(interval)
 		m.shows("oplog_complete=1 oplog_runway_seconds=5400")
 		m.set(func(w *measured) { w.runway = inventory.Runway{Left: -time.Minute} })
-		pass(2 * interval)
+		polltest.Pass(2 * interval)
 		m.shows("oplog_complete=0 oplog_runway_seconds=-60")
 		m.set(func(w *measured) { w.unclaimed = true })
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		m.shows("")
 		m.set(func(w *measured) {
 			w.unclaimed, w.runwayError, w.runways = false, fmt.Errorf("%w: 13", mongox.ErrOplogHidden), 0
 		})
-		pass(3*time.Hour - time.Minute)
+		polltest.Pass(3*time.Hour - time.Minute)
 		if m.runways != 3 || strings.Count(m.log.String(), "clusterMonitor") != 1 {
 			t.Errorf("asked %d times in 3 h:\n%s", m.runways, m.log)
 		}
@@ -192,7 +187,7 @@ func TestHangingCountTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{hangs: true, size: 1, max: 2, unclaimed: true})
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		m.shows("topic_size_bytes=1 topic_size_limit_bytes=2")
 		began := time.Now()
 		m.stop()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -99,7 +100,7 @@ func TestStopDrainsFirstAndReleasesSecond(t *testing.T) {
 			steps = append(steps, "drain ended")
 			return nil
 		})
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		if !c.leads(t) {
 			t.Fatal("candidate does not lead")
 		}
@@ -135,14 +136,14 @@ func TestStopOfACandidate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &lockStore{}
 				first := start(t, store, untilDone)
-				pass(10 * time.Second)
+				polltest.Pass(10 * time.Second)
 				second := start(t, store, func(context.Context, *leader.Term) error {
 					t.Error("two processes lead")
 					return nil
 				})
-				pass(10 * time.Second)
+				polltest.Pass(10 * time.Second)
 				second.link.set(state)
-				pass(5 * time.Second)
+				polltest.Pass(5 * time.Second)
 				begun := time.Now()
 				second.finish(t)
 				if took := time.Since(begun); took > 0 {
@@ -160,7 +161,7 @@ func TestStopWithoutContactToTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{}
 		c := start(t, store, untilDone)
-		pass(20 * time.Second)
+		polltest.Pass(20 * time.Second)
 		c.link.set(silent)
 		begun := time.Now()
 		c.finish(t)
@@ -179,7 +180,7 @@ func TestReleaseIsRetriedOnConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{conflicts: 3}
 		c := start(t, store, untilDone)
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		c.finish(t)
 		if store.holder() != "" {
 			t.Errorf("the lease is held by %q, want no holder", store.holder())
@@ -203,7 +204,7 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 			return errors.New("stream is broken")
 		})
 		// Without a standby, it retries with a growing pause.
-		pass(2 * time.Minute)
+		polltest.Pass(2 * time.Minute)
 		if len(failures) < 4 {
 			t.Fatalf("work was tried %d times, want 4", len(failures))
 		}
@@ -219,9 +220,9 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 
 		// With a standby, the standby leads next.
 		failing = start(t, store, func(context.Context, *leader.Term) error { return errors.New("stream is broken") })
-		pass(time.Second)
+		polltest.Pass(time.Second)
 		standby := start(t, store, untilDone)
-		pass(90 * time.Second)
+		polltest.Pass(90 * time.Second)
 		if !standby.leads(t) || store.holder() != standby.identity {
 			t.Error("standby does not lead after the leader's work failed")
 		}
@@ -238,9 +239,9 @@ func TestRestartedPodIsANewCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{}
 		first := start(t, store, untilDone)
-		pass(20 * time.Second)
+		polltest.Pass(20 * time.Second)
 		second := start(t, store, untilDone)
-		pass(time.Minute)
+		polltest.Pass(time.Minute)
 		if !first.leads(t) || second.leads(t) {
 			t.Errorf("leading: first %v, second %v, want the first alone", first.leads(t), second.leads(t))
 		}
@@ -272,7 +273,7 @@ func TestAloneLeadsWithoutALease(t *testing.T) {
 				return nil
 			})
 		}()
-		pass(time.Hour)
+		polltest.Pass(time.Hour)
 		if terms != 2 {
 			t.Errorf("%d terms, want another after the one that failed", terms)
 		}

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -24,7 +25,7 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		var beat beats
 		options := watch.Options{Silence: 30 * time.Second, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
 			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), len(store.opened()))
 		}
@@ -34,7 +35,7 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 
 		store.with(func() { store.frozen = true })
 		froze := time.Now()
-		pass(5*time.Minute + time.Second)
+		polltest.Pass(5*time.Minute + time.Second)
 		if after := beat.last().Sub(froze); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
@@ -46,7 +47,7 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		}
 
 		store.with(func() { store.frozen = false })
-		pass(3 * time.Second)
+		polltest.Pass(3 * time.Second)
 		if beat.ago() > 2*time.Second {
 			t.Errorf("last beat %v ago although the stream moves again", beat.ago())
 		}
@@ -64,10 +65,10 @@ func TestUnansweredRequestsTimeOut(t *testing.T) {
 		store := newFakeStore(1)
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
-		pass(10 * time.Second)
+		polltest.Pass(10 * time.Second)
 		store.with(func() { store.hang, store.deaf = true, true })
 		hung := time.Now()
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		if n := len(store.opened()); n < 8 || n > 12 {
 			t.Errorf("opened %d times, want once for each 30 s", n)
 		}
@@ -75,9 +76,9 @@ func TestUnansweredRequestsTimeOut(t *testing.T) {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
 		store.with(func() { store.hang, store.deaf = false, false })
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		store.insert()
-		pass(time.Second)
+		polltest.Pass(time.Second)
 		if got := run.seen(); !slices.Equal(got, numbers(2)) || beat.ago() > 2*time.Second {
 			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
 		}
@@ -96,7 +97,7 @@ func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{PrefetchBytes: 64 << 10, Metrics: watch.NewMetrics(registry), Beat: beat.beat}, r)
-		pass(20 * time.Minute)
+		polltest.Pass(20 * time.Minute)
 		// Each event takes 1,000 bytes and its overhead. A batch has three events, and
 		// one batch waits for memory.
 		if read := obstest.Value(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
@@ -122,7 +123,7 @@ func TestHeartbeatsContinueWhileTheHandlerFinishesAtTheEnd(t *testing.T) {
 		var beat beats
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, r)
-		pass(20 * time.Minute)
+		polltest.Pass(20 * time.Minute)
 		if beat.ago() > 2*time.Second {
 			t.Errorf("last beat %v ago although the reader only waits for the handler", beat.ago())
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -28,7 +29,7 @@ func TestSlowSourceIsReadToItsEnd(t *testing.T) {
 		store.delay = 90 * time.Second
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, &recorder{})
-		pass(2*time.Hour + 10*time.Minute)
+		polltest.Pass(2*time.Hour + 10*time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(batches*perBatch)) {
 			t.Errorf("handled %d of %d events in 2 h", len(got), batches*perBatch)
 		}
@@ -51,7 +52,7 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 		store.hang = true
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
-		pass(20 * time.Minute)
+		polltest.Pass(20 * time.Minute)
 		if longest := beat.pause(); longest > 2*time.Second {
 			t.Errorf("no beat for %v although the server answers pings", longest)
 		}
@@ -60,7 +61,7 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 			t.Errorf("opened %d times in 20 min, want 3", n)
 		}
 		store.with(func() { store.hang = false })
-		pass(10 * time.Minute)
+		polltest.Pass(10 * time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(1)) {
 			t.Errorf("handled %v, want the event once the server answers", got)
 		}
@@ -78,7 +79,7 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 		var beat beats
 		began := time.Now()
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 2 * time.Minute, Beat: beat.beat}, &recorder{})
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		if after := beat.last().Sub(began); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
@@ -86,7 +87,7 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 			t.Errorf("opened %d times in 5 min, want once for each 30 s", n)
 		}
 		store.with(func() { store.hang, store.deaf = false, false })
-		pass(3 * time.Minute)
+		polltest.Pass(3 * time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(1)) || beat.ago() > 2*time.Second {
 			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
 		}
@@ -105,7 +106,7 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		options := watch.Options{CatchUp: 30 * time.Minute, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
-		pass(29 * time.Minute)
+		polltest.Pass(29 * time.Minute)
 		if n := len(store.opened()); n != 1 || beat.pause() > 2*time.Second {
 			t.Errorf("opened %d times, no beat for %v; want once, and to stay alive", n, beat.pause())
 		}
@@ -115,7 +116,7 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 		if got := obstest.Value(t, registry, "penstock_publisher_stream_caught_up"); got != 0 {
 			t.Error("caught up an hour behind")
 		}
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		if n := len(store.opened()); n != 2 {
 			t.Errorf("opened %d times in 34 min, want a second time", n)
 		}
@@ -134,11 +135,11 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 		r := &recorder{}
 		run := start(t, store, atStart, options, r)
 		caughtUp := func() float64 { return obstest.Value(t, registry, "penstock_publisher_stream_caught_up") }
-		pass(4 * time.Minute)
+		polltest.Pass(4 * time.Minute)
 		if caughtUp() != 0 {
 			t.Error("caught up with changes left to read")
 		}
-		pass(3 * time.Minute)
+		polltest.Pass(3 * time.Minute)
 		if caughtUp() != 1 {
 			t.Error("not caught up at the end of the stream")
 		}
@@ -151,7 +152,7 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 		for range 4000 {
 			store.insert()
 		}
-		pass(5 * time.Minute)
+		polltest.Pass(5 * time.Minute)
 		run.end(t)
 		if caughtUp() != 0 {
 			t.Error("a stopped stream is caught up")
@@ -183,7 +184,7 @@ func TestLagStartsFromTheCheckpoint(t *testing.T) {
 				store.hang = true
 				registry := prometheus.NewRegistry()
 				run := start(t, store, from, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
-				pass(time.Minute)
+				polltest.Pass(time.Minute)
 				if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 3*3600+60 {
 					t.Errorf("lag is %v s, want 3 h and a minute", lag)
 				}

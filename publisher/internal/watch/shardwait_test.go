@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -22,7 +23,7 @@ func TestIdleShardHasItsOwnMetric(t *testing.T) {
 		store := newFakeStore(1)
 		store.behind = 9 * time.Second
 		run := start(t, store, atStart, watch.Options{Metrics: metrics}, &recorder{})
-		pass(5 * time.Second)
+		polltest.Pass(5 * time.Second)
 		if got := obstest.Value(t, registry, wait); got != 9 {
 			t.Errorf("waits %v s for a shard, want 9", got)
 		}
@@ -31,18 +32,18 @@ func TestIdleShardHasItsOwnMetric(t *testing.T) {
 		}
 		// The shard has written its noop entry.
 		store.with(func() { store.behind = 0 })
-		pass(2 * time.Second)
+		polltest.Pass(2 * time.Second)
 		if got := obstest.Value(t, registry, wait); got != 0 {
 			t.Errorf("waits %v s for a shard that has gone on", got)
 		}
 		// Far behind: the server scans its oplog.
 		store.with(func() { store.behind = time.Hour })
-		pass(2 * time.Second)
+		polltest.Pass(2 * time.Second)
 		if w, l := obstest.Value(t, registry, wait), obstest.Value(t, registry, lag); w != 0 || l < 3500 {
 			t.Errorf("an hour behind, it waits %v s for a shard and lags %v s", w, l)
 		}
 		store.with(func() { store.behind = 9 * time.Second })
-		pass(2 * time.Second)
+		polltest.Pass(2 * time.Second)
 		run.end(t)
 		metrics.End()
 		if got := obstest.Value(t, registry, wait); got != 0 {

@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -77,12 +78,6 @@ func (r *running) seen() []int64 {
 	return slices.Clone(r.ids)
 }
 
-// pass advances the virtual time, until all goroutines wait.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 // numbers are 1 to n.
 func numbers(to int64) []int64 {
 	var all []int64
@@ -109,7 +104,7 @@ func TestWatcherPassesInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
 			t.Errorf("first batch has %d inserts up to %v", len(first.Inserts), first.Time)
 		}
 
-		pass(3500 * time.Millisecond)
+		polltest.Pass(3500 * time.Millisecond)
 		store.insert()
 		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(8)) {
@@ -145,14 +140,14 @@ func TestFailedStreamIsReopenedAtItsPositionWithBackoff(t *testing.T) {
 		}
 		began := time.Now()
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
-		pass(20 * time.Second)
+		polltest.Pass(20 * time.Second)
 		if n := len(run.seen()); n != 0 {
 			t.Errorf("%d events while the server refuses", n)
 		}
 		if tried := len(store.opened()); tried < 5 || tried > 11 {
 			t.Errorf("tried %d times in 20 s", tried)
 		}
-		pass(2 * time.Minute)
+		polltest.Pass(2 * time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(10)) {
 			t.Errorf("handled %v after %v", got, time.Since(began))
 		}
@@ -174,7 +169,7 @@ func TestChangesOtherThanInsertsAreCounted(t *testing.T) {
 		store.insert()
 		registry := prometheus.NewRegistry()
 		run := start(t, store, atStart, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
-		pass(time.Second)
+		polltest.Pass(time.Second)
 		if got := run.seen(); !slices.Equal(got, []int64{1, 6}) {
 			t.Errorf("handled %v", got)
 		}
@@ -248,7 +243,7 @@ func TestLargeDocumentsAreReadFromTheStore(t *testing.T) {
 		store.tooBig[5], store.tooBig[300] = true, true
 		delete(store.log[300], "fullDocument") // deleted meanwhile
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
-		pass(3 * time.Second)
+		polltest.Pass(3 * time.Second)
 		want := numbers(400)
 		want[300] = -1
 		if got := run.seen(); !slices.Equal(got, want) {
@@ -344,7 +339,7 @@ func resumeAfterCuts(t *testing.T, store *fakeStore, cuts []int, want []int64) e
 		r := &recorder{until: cut}
 		run := start(t, store, from, watch.Options{PrefetchBytes: 4 << 10}, r)
 		if cut == 0 {
-			pass(2 * time.Minute)
+			polltest.Pass(2 * time.Minute)
 			run.cancel(errEnough)
 		} else {
 			defer time.AfterFunc(2*time.Minute, func() { run.cancel(errEnough) }).Stop()
