@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,18 +248,10 @@ func (w *simulation) settle() {
 
 func (w *simulation) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
 
-// cmpEvents returns the first event store, or the second if the first is nil.
-func cmpEvents(first, second verify.Events) verify.Events {
-	if first != nil {
-		return first
-	}
-	return second
-}
-
 // worker returns a worker that verifies the simulation. While it waits, live writers finish.
 func (w *simulation) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
-		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Begin: w.limit, Ranges: 3,
+		Events: cmp.Or(w.from, verify.Events(w)), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Begin: w.limit, Ranges: 3,
 		Target: func(context.Context, string, int64) (engine.Target, error) {
 			if !w.replaced.IsZero() && w.time.After(w.replaced) {
 				return engine.Target{}, job.Permanent(errors.New("the projection has no generation 1 any more"))
