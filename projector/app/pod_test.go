@@ -12,12 +12,12 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -48,11 +48,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, database: server.Database(t), heads: map[string]int64{}}
 	c.catalog = generation.NewCatalog(mongox.Durable(c.database, generation.CatalogName), "")
 	c.jobs = job.NewStore(c.database, job.Options{})
-	if _, err := c.database.Collection("events").Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	mongotest.IndexEvents(t, c.database.Collection("events"))
 	return c
 }
 

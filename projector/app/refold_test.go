@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
@@ -46,11 +47,7 @@ func newJobHost(t *testing.T) *jobHost {
 	t.Helper()
 	h := &jobHost{database: server.Database(t)}
 	events := h.database.Collection("events")
-	if _, err := events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	mongotest.IndexEvents(t, events)
 	projections := projectiontest.All(t, visitsYAML)
 	reader, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
 	if err != nil {

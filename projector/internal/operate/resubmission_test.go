@@ -9,12 +9,11 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -38,11 +37,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 	e := &Environment{Config: c, Logger: zerolog.Nop()}
 	parked := park.NewStore(park.In(s.State), park.Options{})
 	data := &stored{Stores: s, environment: e, catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""), parked: parked}
-	if _, err := s.Events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	mongotest.IndexEvents(t, s.Events)
 	if err := readmodel.Prepare(t.Context(), db, []string{"visits"}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -53,17 +54,12 @@ func newParts(tb testing.TB, generation int64) *parts {
 	tb.Helper()
 	database := server.Database(tb)
 	p := &parts{database: database, events: database.Collection("events"), generation: generation, Repairer: readmodel.NewRepairer(database)}
-	if _, err := p.events.Indexes().CreateOne(tb.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	mongotest.IndexEvents(tb, p.events)
 	var err error
 	if p.reader, err = eventstore.NewReader(p.events, event.DefaultFields(), zerolog.Nop()); err != nil {
 		tb.Fatal(err)
 	}
-	projections := projectiontest.All(tb, ordersYAML)
-	p.projection = projections[0]
+	p.projection = projectiontest.One(tb, ordersYAML)
 	p.Loader = readmodel.NewLoader(database, readmodel.LoaderOptions{})
 	p.Writer = readmodel.NewWriter(database, readmodel.WriterOptions{Parallel: 4})
 	ctx, stop := context.WithCancel(context.Background())

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -111,11 +112,7 @@ func BenchmarkVerify(b *testing.B) {
 func load(b *testing.B, db *mongo.Database, p *projection.Projection) {
 	b.Helper()
 	reader := eventtest.Reader()
-	if _, err := db.Collection("events").Indexes().CreateOne(b.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
-	}); err != nil {
-		b.Fatal(err)
-	}
+	mongotest.IndexEvents(b, db.Collection("events"))
 	var events, models []any
 	for i := range benchAggregates {
 		id := fmt.Sprintf("aggregate-%06d", i)
