@@ -12,6 +12,7 @@ const (
 	// fieldDiscarded has who discarded a marker and why.
 	fieldDiscarded        = "discarded"
 	fieldDiscardedEventID = "discarded.eventId"
+	fieldDiscardedAt      = "discarded.at"
 )
 
 // Discard records who accepted that an aggregate stays parked, and why.

@@ -15,7 +15,9 @@ import (
 
 const (
 	// fieldRetried has the last requested retry of a permanent marker.
-	fieldRetried = "retried"
+	fieldRetried        = "retried"
+	fieldRetriedEventID = "retried.eventId"
+	fieldRetriedCount   = "retried.count"
 	// retrySpacing is the time between two attempts of one request, so that a long list
 	// does not delay the aggregates that resume by themselves.
 	retrySpacing = 20 * time.Millisecond
@@ -32,11 +34,11 @@ type retried struct {
 	At      time.Time `bson:"at"`
 }
 
-// Retry makes listed markers claimable, including permanent and discarded ones, so that a
-// process soon resumes their aggregates. The attempts are spread over time, 50 per
-// second. Each further retry of one event waits longer, up to a minute. A marker that is due
-// earlier stays so. Markers that have changed since they were listed, or are being resumed, are
-// not changed. The result is the number of markers made claimable.
+// Retry makes listed markers claimable, including permanent ones and those that were listed
+// as discarded, so that a process soon resumes their aggregates. The attempts are spread over
+// time, 50 per second. Each further retry of one event waits longer, up to a minute. A marker
+// that is due earlier stays so. Markers that have changed since they were listed, or are being
+// resumed, are not changed. The result is the number of markers made claimable.
 //
 // If the event fails again, the aggregate is parked again with a permanent marker.
 func (s *Store) Retry(ctx context.Context, markers []Listed) (int64, error) {
@@ -65,9 +67,22 @@ func (s *Store) Retry(ctx context.Context, markers []Listed) (int64, error) {
 	return s.changeListed(ctx, "retry", writes)
 }
 
-// unchanged matches a marker if it is still at the listed event.
+// unchanged matches a marker if it is still at the listed event, and if no other command has
+// retried, discarded or resumed it since it was listed. A person who is asked for confirmation
+// must not undo the decision that another person makes meanwhile.
 func unchanged(m *Listed) bson.D {
-	return bson.D{{Key: fieldID, Value: m.key}, {Key: fieldEventID, Value: m.EventID}}
+	filter := bson.D{{Key: fieldID, Value: m.key}, {Key: fieldEventID, Value: m.EventID}}
+	// A discard and the retries of another event do not count.
+	another := bson.D{{Key: "$ne", Value: m.EventID}}
+	if m.Discarded == nil {
+		filter = append(filter, bson.E{Key: fieldDiscardedEventID, Value: another})
+	} else {
+		filter = append(filter, bson.E{Key: fieldDiscardedEventID, Value: m.EventID}, bson.E{Key: fieldDiscardedAt, Value: m.Discarded.At})
+	}
+	if m.RetriedAt == nil {
+		return append(filter, bson.E{Key: fieldRetriedEventID, Value: another})
+	}
+	return append(filter, bson.E{Key: fieldRetriedEventID, Value: m.EventID}, bson.E{Key: fieldRetriedCount, Value: m.Retries})
 }
 
 // changeListed changes or deletes listed markers and returns their number.

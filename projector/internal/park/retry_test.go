@@ -1,6 +1,7 @@
 package park_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -179,6 +180,77 @@ func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
 		if n, err := change(); n != 0 || err != nil {
 			t.Errorf("%d %s, %v", n, verb, err)
 		}
+	}
+}
+
+// A command lists markers, asks for confirmation and changes them. Meanwhile another person can
+// decide otherwise about them, and must not be overruled without notice.
+func TestDecisionOfAnotherCommandIsKept(t *testing.T) {
+	t.Parallel()
+	one := func(m park.Listed) []park.Listed { return []park.Listed{m} }
+	discard := func(t *testing.T, s *park.Store, m park.Listed) (int64, error) {
+		t.Helper()
+		return s.Discard(t.Context(), one(m), park.Discard{Who: "bob", Why: "accepted", At: time.Now()})
+	}
+	retry := func(t *testing.T, s *park.Store, m park.Listed) (int64, error) {
+		t.Helper()
+		return s.Retry(t.Context(), one(m))
+	}
+	again := func(t *testing.T, s *park.Store, m park.Listed) (int64, error) {
+		t.Helper()
+		if n, err := retry(t, s, m); n != 1 || err != nil {
+			t.Errorf("%d retried, %v", n, err)
+		}
+		parkOne(t, s, permanent)
+		wait(time.Second)
+		return discard(t, s, listOne(t, s, park.Filter{}))
+	}
+	remove := func(t *testing.T, s *park.Store, m park.Listed) (int64, error) {
+		t.Helper()
+		return s.Remove(t.Context(), one(m))
+	}
+	type change = func(*testing.T, *park.Store, park.Listed) (int64, error)
+	for name, test := range map[string]struct {
+		// discarded is set if the marker is listed as discarded.
+		discarded    bool
+		theirs, mine change
+		// stays is set if the marker must be discarded at the end.
+		stays bool
+	}{
+		"a retry of a discarded one":            {false, discard, retry, true},
+		"a second discard":                      {false, discard, discard, true},
+		"a removal of a discarded one":          {false, discard, remove, true},
+		"a discard of a retried one":            {false, retry, discard, false},
+		"a second retry":                        {false, retry, retry, false},
+		"a removal of a retried one":            {false, retry, remove, false},
+		"a second retry of a discarded one":     {true, retry, retry, false},
+		"a retry of one that is discarded anew": {true, again, retry, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
+				parkOne(t, s, permanent)
+				if test.discarded {
+					if n, err := discard(t, s, listOne(t, s, park.Filter{})); n != 1 || err != nil {
+						t.Fatalf("%d discarded, %v", n, err)
+					}
+				}
+				before := listOne(t, s, park.Filter{Discarded: test.discarded})
+				wait(time.Second)
+				if n, err := test.theirs(t, s, before); n != 1 || err != nil {
+					t.Fatalf("%d changed by the other command, %v", n, err)
+				}
+				theirs := listOne(t, s, park.Filter{Discarded: test.stays})
+				wait(time.Second)
+				if n, err := test.mine(t, s, before); n != 0 || err != nil {
+					t.Errorf("%d changed, %v", n, err)
+				}
+				if after := listOne(t, s, park.Filter{Discarded: test.stays}); !reflect.DeepEqual(after, theirs) {
+					t.Errorf("%+v, want %+v", after, theirs)
+				}
+			})
+		})
 	}
 }
 
