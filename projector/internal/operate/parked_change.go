@@ -39,6 +39,12 @@ type retried struct {
 	Resumed int64 `json:"resumed"`
 	Parked  int64 `json:"parked"`
 	Pending int64 `json:"pending"`
+	// Discarded are discarded: another command has discarded them since they were listed, and
+	// they stay so.
+	Discarded int64 `json:"discarded"`
+	// Changed is how many were not handed to the projectors, because they have changed since
+	// they were listed, or are being resumed. They are counted by their present state too.
+	Changed int64 `json:"changed"`
 }
 
 func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
@@ -67,8 +73,10 @@ func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *store
 	default:
 		return all.nothing(e)
 	}
+	var n int64
 	err = s.change(ctx, c.Change, "retry "+amount(all.found, all.total), func(ctx context.Context) (map[string]int64, error) {
-		n, err := s.parked.Retry(ctx, all.found)
+		var err error
+		n, err = s.parked.Retry(ctx, all.found)
 		return map[string]int64{"retried": n}, err
 	})
 	if err != nil {
@@ -78,20 +86,32 @@ func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *store
 	if err != nil {
 		return err
 	}
+	result.Retried, result.Changed = n, int64(len(all.found))-n
 	return c.report(e, result, again, entries)
 }
 
 // errRetired is returned for a projection whose parked aggregates no projector retries.
 var errRetired = errors.New("no projector retries the parked aggregates of a retired projection")
 
-// report prints the result. It returns [cli.ErrFindings] if aggregates are parked again.
+// report prints the result. It returns [cli.ErrFindings] if aggregates are parked again, or if
+// another command has discarded them.
 func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.Listed, entries map[string]*generation.Entry) error {
 	var err error
 	if c.JSON() {
 		err = cli.PrintJSON(e.stdout, r)
 	} else {
-		fmt.Fprintf(e.stdout, "%d resumed, %d parked again, %d pending\n", r.Resumed, r.Parked, r.Pending)
+		text := fmt.Sprintf("%d resumed, %d parked again, %d pending", r.Resumed, r.Parked, r.Pending)
+		if r.Discarded > 0 {
+			text += fmt.Sprintf(", %d discarded meanwhile", r.Discarded)
+		}
+		fmt.Fprintln(e.stdout, text)
 		err = cli.List(e.stdout, c.Output, again, parkedColumns(time.Now(), entries)...)
+	}
+	if r.Changed > 0 {
+		fmt.Fprintf(e.stderr, "%s not retried: changed since the command listed them, or being resumed already\n", cli.Count(r.Changed, "aggregate"))
+	}
+	if r.Discarded > 0 {
+		fmt.Fprintln(e.stderr, "another command has discarded aggregates meanwhile, and they stay so; see \"projector parked list --discarded\"")
 	}
 	switch {
 	case err != nil:
@@ -99,7 +119,7 @@ func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.List
 	case r.Pending > 0 && c.Wait > 0:
 		fmt.Fprintln(e.stderr, "some aggregates are pending: the projectors continue with them while a projector with the projection runs; see \"projector parked list\"")
 		return cli.ErrFindings
-	case r.Parked > 0:
+	case r.Parked > 0 || r.Discarded > 0:
 		return cli.ErrFindings
 	}
 	return nil
@@ -111,10 +131,9 @@ const retriedPoll = 250 * time.Millisecond
 // maxAgain is how many of the aggregates that are parked again are shown.
 const maxAgain = 20
 
-// awaitRetried waits until each of the aggregates has caught up or is parked again, for at
-// most wait. again has up to maxAgain of those that are parked again.
+// awaitRetried waits until each of the aggregates has caught up, is parked again or is
+// discarded, for at most wait. again has up to maxAgain of those that are parked again.
 func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, wait time.Duration) (r retried, again []park.Listed, err error) {
-	r.Retried = int64(len(found))
 	end := time.Now().Add(wait)
 	pending := found
 	for {
@@ -125,13 +144,16 @@ func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, 
 		r.Resumed += int64(len(pending) - len(now))
 		pending = pending[:0:0]
 		for _, m := range now {
-			if m.RetryAt != nil && (m.Claimed || m.Attempts == 0) {
+			switch {
+			case m.Discarded != nil:
+				r.Discarded++
+			case m.RetryAt != nil && (m.Claimed || m.Attempts == 0):
 				pending = append(pending, m)
-				continue
-			}
-			r.Parked++
-			if len(again) < maxAgain {
-				again = append(again, m)
+			default:
+				r.Parked++
+				if len(again) < maxAgain {
+					again = append(again, m)
+				}
 			}
 		}
 		r.Pending = int64(len(pending))
@@ -176,6 +198,9 @@ func (c *parkedDiscardCommand) runOn(ctx context.Context, e *Environment, s *sto
 		return err
 	}
 	fmt.Fprintf(e.stdout, "discarded %s; see \"projector parked list --discarded\"; to resume: \"projector parked retry --discarded\"\n", cli.Count(discarded, "parked aggregate"))
+	if left := int64(len(all.found)) - discarded; left > 0 {
+		return fmt.Errorf("discard parked aggregates: %s changed meanwhile, or another command has retried or discarded them: see \"projector parked list\", and run the command again", cli.Count(left, "aggregate"))
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +119,77 @@ func TestParkedAggregatesOfARetiredProjectionAreNotRetried(t *testing.T) {
 	list := &parkedListCommand{parkedFilter: parkedFilter{Limit: maxParked}}
 	if err := list.runOn(t.Context(), e, s); err != nil || !strings.Contains(out.String(), "projection is retired") {
 		t.Errorf("the list is %s, %v", out, err)
+	}
+}
+
+// answering is a terminal whose person says yes after another person's command.
+type answering struct {
+	theirs func()
+	text   strings.Reader
+}
+
+func (a *answering) Read(p []byte) (int, error) {
+	if a.theirs != nil {
+		a.theirs()
+		a.theirs = nil
+		a.text.Reset("y\n")
+	}
+	return a.text.Read(p)
+}
+
+// Two persons decide about the same aggregate at the same time. Both commands say what has
+// become of it.
+func TestCommandReportsTheDecisionOfAnotherPerson(t *testing.T) {
+	t.Parallel()
+	of := parkedFilter{Limit: maxParked}
+	retry := func(flags cli.Change) storedRunner { return &parkedRetryCommand{parkedFilter: of, Change: flags} }
+	discard := func(flags cli.Change) storedRunner {
+		flags.Why = "accepted"
+		return &parkedDiscardCommand{parkedFilter: of, Change: flags}
+	}
+	for name, test := range map[string]struct {
+		theirs, mine func(cli.Change) storedRunner
+		err          string
+		printed      []string
+		discarded    bool
+	}{
+		"a retry during which another person discards": {
+			discard, retry, cli.ErrFindings.Error(), []string{
+				"0 resumed, 0 parked again, 0 pending, 1 discarded meanwhile\n",
+				"1 aggregate not retried: changed since the command listed them",
+				"they stay so",
+			}, true,
+		},
+		"a second discard": {discard, discard, "1 aggregate changed meanwhile", []string{"discarded 0 parked aggregates"}, true},
+		"a discard during which another person retries": {retry, discard, "1 aggregate changed meanwhile", []string{"discarded 0 parked aggregates"}, false},
+		"a second retry": {retry, retry, "", []string{"0 resumed, 0 parked again, 1 pending\n", "1 aggregate not retried"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, s, out := emptyState(t)
+			marker := model.Marker{Unit: model.Unit{Projection: "visits", AggregateID: "a"}, EventID: 2, Head: 2, Reason: "expression"}
+			if err := s.parked.Park(t.Context(), []model.Marker{marker}); err != nil {
+				t.Fatal(err)
+			}
+			e.stdin = &answering{theirs: func() {
+				other := *e
+				other.stdout, other.stderr = io.Discard, io.Discard
+				if err := test.theirs(cli.Change{Yes: true}).runOn(t.Context(), &other, s); err != nil {
+					t.Errorf("the other command: %v", err)
+				}
+			}}
+			err := test.mine(cli.Change{}).runOn(t.Context(), e, s)
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("the error is %v, want %q", err, test.err)
+			}
+			for _, text := range test.printed {
+				if !strings.Contains(out.String(), text) {
+					t.Errorf("printed is %s, without %q", out, text)
+				}
+			}
+			if n, err := s.parked.Matching(t.Context(), park.Filter{Discarded: test.discarded}); n != 1 || err != nil {
+				t.Errorf("%d markers are as the other person has left them, %v", n, err)
+			}
+		})
 	}
 }
