@@ -10,7 +10,7 @@
 // event store. That applies the events that the broker did not deliver. If every read
 // model then has the event of a message, the healer removes the message. Three kinds of
 // messages stay: those that are not events, those that somebody moved to the queue by
-// hand, and events of parked aggregates. A pass peeks at the first 1,000 messages (or 16
+// hand, and events of parked aggregates, also of discarded ones. A pass peeks at the first 1,000 messages (or 16
 // MiB), and locks messages only if one of them can be removed. So the remaining messages
 // are not locked while an operator's tools need them. If more than 1,000 messages remain
 // at the front of the queue, the healer does not see those behind them. The sweeps of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,8 +59,10 @@ type deadLetter struct {
 	EventID       int64  `json:"eventId,omitempty"`
 	EventType     string `json:"eventType,omitempty"`
 	Problem       string `json:"problem,omitempty"`
-	// Parked are the projections in which the aggregate is parked.
-	Parked []string `json:"parked"`
+	// Parked are the projections in which the aggregate is parked, and Discarded those of them
+	// in which it is discarded.
+	Parked    []string `json:"parked"`
+	Discarded []string `json:"discarded"`
 	// Next says what will happen to the message.
 	Next string `json:"next"`
 
@@ -135,11 +138,20 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	if err != nil {
 		return nil, 0, err
 	}
+	// Other pipelines can have an aggregate with the same id. Their markers keep no message of
+	// this subscription.
+	var others []string
+	own := e.Config.Pipeline().String()
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if entries[name].Pipeline != own {
+			others = append(others, name)
+		}
+	}
 	known := map[string][]park.Listed{}
 	for i := range found {
 		d := &found[i]
 		if _, asked := known[d.AggregateID]; d.AggregateID != "" && !asked {
-			markers, err := s.parked.List(ctx, park.Filter{AggregateID: d.AggregateID}, maxParked)
+			markers, err := s.markers(ctx, park.Filter{AggregateID: d.AggregateID, Except: others})
 			if err != nil {
 				return nil, 0, err
 			}
@@ -152,7 +164,7 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 
 // describeDeadLetter reads the event of a message.
 func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter {
-	d := deadLetter{Sequence: m.Sequence, Reason: m.Reason, Parked: []string{}}
+	d := deadLetter{Sequence: m.Sequence, Reason: m.Reason, Parked: []string{}, Discarded: []string{}}
 	document, err := event.DecodeBody(m.ContentType, m.Body)
 	if err == nil {
 		var ev event.Event
@@ -167,27 +179,54 @@ func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter 
 }
 
 // judge decides what will happen to a dead letter, given the markers of its aggregate and the
-// catalog. A retired projection needs no events, so none is missing in it.
+// catalog. A retired projection needs no events, so none is missing in it. The reconciler keeps
+// the messages of parked aggregates, also if their markers are discarded.
 func (d *deadLetter) judge(markers []park.Listed, entries map[string]*generation.Entry) {
 	d.markers = markers
+	waits, discarded := false, false
 	for _, m := range markers {
 		d.Parked = append(d.Parked, m.Projection)
+		if m.Discarded != nil {
+			d.Discarded = append(d.Discarded, m.Projection)
+		}
+		if entries[m.Projection] == nil || entries[m.Projection].RetiredAt == nil {
+			waits = waits || m.Discarded == nil
+			discarded = discarded || m.Discarded != nil
+		}
 	}
-	d.Parked = slices.Compact(d.Parked)
+	slices.Sort(d.Parked)
+	slices.Sort(d.Discarded)
+	d.Parked, d.Discarded = slices.Compact(d.Parked), slices.Compact(d.Discarded)
+	healable := slices.Contains(Healable(), d.Reason)
 	switch {
 	case d.Problem != "":
 		d.Next = "deadletters discard: it is not an event"
 	case d.Reason == deadletter.ReasonNotStored:
 		d.Next = "deadletters discard: the event store does not have the event"
-	case slices.ContainsFunc(markers, func(m park.Listed) bool {
-		return entries[m.Projection] == nil || entries[m.Projection].RetiredAt == nil
-	}):
-		d.Next = "parked retry; the message is removed by itself after that"
-	case slices.Contains(Healable(), d.Reason):
-		d.Next = "none: the message is removed by itself when every read model has the event (PENSTOCK_RECONCILE)"
-	default:
+	case !healable && discarded:
+		d.Next = "deadletters discard, or parked retry --discarded and then deadletters resubmit: the aggregate is discarded, and neither Penstock nor the broker uses the reason"
+	case !healable:
 		d.Next = "deadletters resubmit or discard: neither Penstock nor the broker uses its reason"
+	case waits && discarded:
+		d.Next = "parked retry and parked retry --discarded, or deadletters discard: the message stays until the aggregate is parked in no projection"
+	case discarded:
+		d.Next = "deadletters discard, or parked retry --discarded: the message stays while the aggregate is discarded"
+	case waits:
+		d.Next = "parked retry; the message is removed by itself after that"
+	default:
+		d.Next = "none: the message is removed by itself when every read model has the event (PENSTOCK_RECONCILE)"
 	}
+}
+
+// parkedIn names the projections in which the aggregate is parked.
+func (d *deadLetter) parkedIn() string {
+	names := slices.Clone(d.Parked)
+	for i, name := range names {
+		if slices.Contains(d.Discarded, name) {
+			names[i] += " (discarded)"
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 type deadlettersListCommand struct {
@@ -218,7 +257,7 @@ func (c *deadlettersListCommand) runOn(ctx context.Context, e *Environment, s *s
 				}
 				return fmt.Sprintf("%d %s", d.EventID, d.EventType)
 			}},
-			cli.Column[deadLetter]{Name: "parked in", Text: func(d deadLetter) string { return strings.Join(d.Parked, ", ") }},
+			cli.Column[deadLetter]{Name: "parked in", Text: func(d deadLetter) string { return d.parkedIn() }},
 			cli.Column[deadLetter]{Name: "next", Text: func(d deadLetter) string { return d.Next }},
 		)
 	})

@@ -95,9 +95,13 @@ func (c *deadlettersResubmitCommand) runOn(ctx context.Context, e *Environment, 
 // resubmit asks for confirmation, resumes the parked aggregates, repairs, and removes
 // messages.
 func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *Environment, s *stored, r *resubmission, letters []deadLetter, result *resubmitted) error {
-	markers, aggregates := r.parked(letters)
-	what := fmt.Sprintf("bring the read models of %s up to date from the event store, of which %d parked, and remove %s from subscription %s of topic %s",
-		cli.Count(int64(aggregates), "aggregate"), len(aggregatesOf(markers)), cli.Count(int64(len(letters)), "dead letter"), e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
+	markers, discarded, aggregates := r.parked(letters)
+	parked := fmt.Sprintf("%d parked", len(aggregatesOf(markers)))
+	if n := len(aggregatesOf(discarded)); n > 0 {
+		parked += fmt.Sprintf(" and %d discarded, which stay so", n)
+	}
+	what := fmt.Sprintf("bring the read models of %s up to date from the event store, of which %s, and remove %s from subscription %s of topic %s",
+		cli.Count(int64(aggregates), "aggregate"), parked, cli.Count(int64(len(letters)), "dead letter"), e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
 	return s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 		counts := map[string]int64{}
 		if len(markers) > 0 {
@@ -191,8 +195,9 @@ func (r *resubmitted) keep(d deadLetter, why string) {
 }
 
 // parked returns the markers of the letters' aggregates in live generations, and the number
-// of all the letters' aggregates.
-func (r *resubmission) parked(letters []deadLetter) (markers []park.Listed, aggregates int) {
+// of all the letters' aggregates. A person has decided that the discarded ones stay behind, so
+// they are not resumed.
+func (r *resubmission) parked(letters []deadLetter) (markers, discarded []park.Listed, aggregates int) {
 	seen := make(map[string]bool)
 	for _, d := range letters {
 		if seen[d.AggregateID] {
@@ -200,12 +205,17 @@ func (r *resubmission) parked(letters []deadLetter) (markers []park.Listed, aggr
 		}
 		seen[d.AggregateID] = true
 		for _, m := range d.markers {
-			if g, live := r.live[m.Projection]; live && m.Generation == max(g, generation.First) {
+			g, live := r.live[m.Projection]
+			switch {
+			case !live || m.Generation != max(g, generation.First):
+			case m.Discarded != nil:
+				discarded = append(discarded, m)
+			default:
 				markers = append(markers, m)
 			}
 		}
 	}
-	return markers, len(seen)
+	return markers, discarded, len(seen)
 }
 
 // aggregatesOf returns the aggregates of markers.

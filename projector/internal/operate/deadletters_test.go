@@ -2,10 +2,14 @@ package operate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
@@ -69,6 +73,67 @@ func TestNextOfADeadLetterIgnoresRetiredProjections(t *testing.T) {
 			t.Errorf("parked in %v: %q, want %q", d.Parked, d.Next, want)
 		}
 	}
+}
+
+// The reconciler keeps the messages of discarded aggregates too, because their markers are in
+// the parked list.
+func TestDeadLetterOfADiscardedAggregateStays(t *testing.T) {
+	t.Parallel()
+	e, s, _ := emptyState(t)
+	e.Config.Fields = event.DefaultFields()
+	body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "x"}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Came"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := peeked{messages: []deadletter.Message{
+		{Sequence: 1, Reason: "expression", ContentType: event.ContentTypeBSON, Body: body},
+		{Sequence: 2, Reason: "by hand", ContentType: event.ContentTypeBSON, Body: body},
+	}}
+	parkIn := func(projection string) {
+		t.Helper()
+		if err := s.parked.Park(t.Context(), []model.Marker{{Unit: model.Unit{Projection: projection, AggregateID: "x"}, EventID: 1, Head: 1, Reason: "expression"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(parkedIn, resubmit string, next ...string) {
+		t.Helper()
+		found, _, err := deadlettersFilter{Limit: 10}.choose(t.Context(), e, s, queue)
+		if err != nil || len(found) != 2 {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		for i, d := range found {
+			if d.parkedIn() != parkedIn || !strings.HasPrefix(d.Next, next[i]) {
+				t.Errorf("parked in %q, next %q; want %q, %q", d.parkedIn(), d.Next, parkedIn, next[i])
+			}
+		}
+		listed, err := json.Marshal(found[0])
+		if err != nil || strings.Contains(parkedIn, "discarded") != strings.Contains(string(listed), `"discarded":["b"]`) {
+			t.Errorf("the JSON is %s, %v", listed, err)
+		}
+		r := &resubmission{live: map[string]int64{"a": generation.First, "b": generation.First}}
+		markers, discarded, _ := r.parked(found)
+		if got := fmt.Sprintf("%d retried, %d left", len(markers), len(discarded)); got != resubmit {
+			t.Errorf("parked in %q: deadletters resubmit: %s, want %s", parkedIn, got, resubmit)
+		}
+	}
+	expect("", "0 retried, 0 left", "none: ", "deadletters resubmit or discard: ")
+	parkIn("b")
+	all, err := s.parked.List(t.Context(), park.Filter{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.parked.Discard(t.Context(), all, park.Discard{Who: "ada", Why: "accepted", At: time.Now()}); n != 1 || err != nil {
+		t.Fatalf("%d discarded, %v", n, err)
+	}
+	expect("b (discarded)", "0 retried, 1 left", "deadletters discard, or parked retry --discarded: ", "deadletters discard, or parked retry --discarded and then deadletters resubmit: ")
+	parkIn("a")
+	expect("a, b (discarded)", "1 retried, 1 left", "parked retry and parked retry --discarded, or deadletters discard: ", "deadletters discard, or parked retry --discarded and then")
+	// The markers of another pipeline keep no message of this one.
+	other := generation.Create("another pipeline", generation.Declared{Name: "b", Definition: generation.Definition{Collection: "b"}}, generation.Found{}, generation.Author{At: time.Now()})
+	if _, err := s.catalog.Write(t.Context(), nil, other); err != nil {
+		t.Fatal(err)
+	}
+	expect("a", "1 retried, 0 left", "parked retry;", "deadletters resubmit or discard: ")
 }
 
 func TestListRefusesAnUnknownProjection(t *testing.T) {

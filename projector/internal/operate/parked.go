@@ -202,13 +202,9 @@ type parkedShowCommand struct {
 func (*parkedShowCommand) needs() config.Part { return config.PartMongoDB }
 
 func (c *parkedShowCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	found := []park.Listed{}
-	for _, discarded := range []bool{false, true} {
-		some, err := s.parked.List(ctx, park.Filter{Projection: c.Projection, AggregateID: c.Aggregate, Discarded: discarded}, maxParked)
-		if err != nil {
-			return err
-		}
-		found = append(found, some...)
+	found, err := s.markers(ctx, park.Filter{Projection: c.Projection, AggregateID: c.Aggregate})
+	if err != nil {
+		return err
 	}
 	if len(found) == 0 {
 		return fmt.Errorf("aggregate %q is not parked in projection %s: see \"projector parked list\"", c.Aggregate, c.Projection)
@@ -226,6 +222,20 @@ func (c *parkedShowCommand) runOn(ctx context.Context, e *Environment, s *stored
 		}
 	}
 	return nil
+}
+
+// markers lists the markers that the filter selects, discarded or not.
+func (s *stored) markers(ctx context.Context, f park.Filter) ([]park.Listed, error) {
+	found := []park.Listed{} // An empty list, because commands print it as JSON.
+	for _, discarded := range []bool{false, true} {
+		f.Discarded = discarded
+		some, err := s.parked.List(ctx, f, maxParked)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	return found, nil
 }
 
 // parkedFields are the fields of one parked aggregate. An aggregate has more than one

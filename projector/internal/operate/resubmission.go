@@ -15,7 +15,10 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -30,6 +33,8 @@ type resubmission struct {
 	found  *foundMemory
 	// live has the live generations of the subscription's projections, by name.
 	live map[string]int64
+	// markers are those of the parked list.
+	markers *park.Store
 }
 
 // newResubmission reads from the catalog which projections are live.
@@ -38,7 +43,7 @@ func newResubmission(ctx context.Context, e *Environment, s *stored, store verif
 	if err != nil {
 		return nil, err
 	}
-	r := &resubmission{live: make(map[string]int64), found: &foundMemory{findings: make(map[string]verify.Finding)}}
+	r := &resubmission{live: make(map[string]int64), found: &foundMemory{findings: make(map[string]verify.Finding)}, markers: s.parked}
 	own := e.Config.Pipeline().String()
 	for name, entry := range entries {
 		if entry.Pipeline == own && entry.Live != nil && entry.RetiredAt == nil {
@@ -124,13 +129,39 @@ func (r *resubmission) repair(ctx context.Context, aggregateID string) string {
 			wrong = append(wrong, fmt.Sprintf("%v: run the command in a pod of the projectors", err))
 		case err != nil:
 			wrong = append(wrong, fmt.Sprintf("verify the read model of projection %s: %v", name, err))
-		case found && f.Kind == verify.Parked:
-			wrong = append(wrong, fmt.Sprintf("the aggregate is parked in projection %s: see parked show %s %s", name, name, aggregateID))
-		case found && !f.Repaired:
+		case found && !f.Repaired && f.Kind != verify.Parked:
 			wrong = append(wrong, fmt.Sprintf("the read model of projection %s is not repaired: %s", name, f.RepairError))
+		case found:
+			// The repair of a parked aggregate ends before the event that parked it.
+			why, err := r.whyParked(ctx, name, aggregateID)
+			switch {
+			case err != nil:
+				wrong = append(wrong, fmt.Sprintf("read the parked list of projection %s: %v", name, err))
+			case why != "":
+				wrong = append(wrong, why)
+			case f.Kind == verify.Parked:
+				wrong = append(wrong, fmt.Sprintf("the aggregate was parked in projection %s until just now: run the command again", name))
+			}
 		}
 	}
 	return strings.Join(wrong, "; ")
+}
+
+// whyParked says what a person has to do about an aggregate that was found parked in a
+// projection.
+func (r *resubmission) whyParked(ctx context.Context, name, aggregateID string) (string, error) {
+	unit := model.Unit{Projection: name, Generation: r.live[name], AggregateID: aggregateID}
+	at, err := r.markers.Parked(ctx, []model.Unit{unit})
+	if err != nil || at[0].EventID == 0 {
+		return "", err
+	}
+	discarded, err := r.markers.Matching(ctx, park.Filter{
+		Projection: name, Generation: max(r.live[name], generation.First), AggregateID: aggregateID, Discarded: true,
+	})
+	if discarded > 0 {
+		return fmt.Sprintf("the aggregate is discarded in projection %s: use deadletters discard, or resume it before by parked retry --discarded --aggregate %s", name, aggregateID), err
+	}
+	return fmt.Sprintf("the aggregate is parked in projection %s: see parked show %s %s", name, name, aggregateID), err
 }
 
 // verify runs one verification in this process, without a stored job.

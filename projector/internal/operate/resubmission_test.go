@@ -62,21 +62,33 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 			stored = append(stored, came(id, 1, 1), came(id, 2, 1))
 			letters = append(letters, deadLetter{Sequence: int64(i), AggregateID: id, EventID: 1 + int64(i%2), raw: bsontest.Value(id)})
 		}
-		why := map[string]string{"failing": "is not repaired", "parked": "is parked in projection visits", "gone": "no readable event 3"}
-		stored = append(stored, came("failing", 1, 0), came("parked", 1, 1), came("gone", 1, 1))
+		why := map[string]string{
+			"failing": "is not repaired", "parked": "is parked in projection visits", "gone": "no readable event 3",
+			"set aside": "is discarded in projection visits: use deadletters discard", "mendable": "is parked in projection visits",
+		}
+		stored = append(stored, came("failing", 1, 0), came("parked", 1, 1), came("gone", 1, 1), came("set aside", 1, 0), came("mendable", 1, 1), came("mendable", 2, 0))
+		numbers := map[string]int64{"gone": 3, "mendable": 2}
 		for id := range why {
-			number := int64(1)
-			if id == "gone" {
-				number = 3
-			}
+			number := max(1, numbers[id])
 			letters = append(letters, deadLetter{Sequence: 1000 + int64(len(id)), AggregateID: id, EventID: number, raw: bsontest.Value(id)})
 		}
 		if _, err := s.Events.InsertMany(t.Context(), stored); err != nil {
 			return err
 		}
-		unit := model.Unit{Projection: "visits", Collection: "visits", AggregateID: "parked"}
-		if err := parked.Park(t.Context(), []model.Marker{{Unit: unit, Reason: "expression", EventID: 1, Head: 1}}); err != nil {
+		// The read model of the last one lacks the event before the parked one too.
+		for _, id := range []string{"parked", "set aside", "mendable"} {
+			at := max(1, numbers[id])
+			unit := model.Unit{Projection: "visits", Collection: "visits", AggregateID: id}
+			if err := parked.Park(t.Context(), []model.Marker{{Unit: unit, Reason: "expression", EventID: at, Head: at}}); err != nil {
+				return err
+			}
+		}
+		aside, err := parked.List(t.Context(), park.Filter{AggregateID: "set aside"}, 10)
+		if err != nil {
 			return err
+		}
+		if n, err := parked.Discard(t.Context(), aside, park.Discard{Who: "ada", Why: "accepted", At: time.Now()}); n != 1 || err != nil {
+			t.Errorf("%d discarded, %v", n, err)
 		}
 
 		r, err := newResubmission(t.Context(), e, data, store)
