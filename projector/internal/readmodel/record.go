@@ -64,6 +64,15 @@ func contributing(u *model.Unit, keys []string) bson.Raw {
 	return b.generation(fieldID+"."+fieldGeneration, u.Later()).raw()
 }
 
+// contributingUpTo matches those of the records of aggregates up to the given one.
+func contributingUpTo(u *model.Unit, keys []string, last string) bson.Raw {
+	bound := build(96+len(u.Projection)+len(last)).document(fieldID).
+		document("$lt").string(fieldProjection, u.Projection).string(fieldAggregateID, last).document(fieldGeneration).end().end().
+		end().raw()
+	all := contributing(u, keys)
+	return build(len(all) + len(bound)).elements(all).elements(bound).raw()
+}
+
 // keysIn reads the _ids of the documents to which the part of a record contributes.
 func keysIn(record bson.Raw) ([]string, error) {
 	documents, ok := record.Lookup(fieldPart, model.FieldDocuments).ArrayOK()

@@ -110,7 +110,8 @@ func (d *ViewDocuments) Keys(ctx context.Context, u model.Unit, after string, li
 
 // Absent returns those documents that do not exist although parts of a page contribute to
 // them, in order. The page has the next limit units whose aggregate ids are greater than after.
-// last is the last of these ids; empty if there are no more.
+// last is the last of these ids; empty if there are no more. A document belongs to the page of
+// the first part that contributes to it: the parts of one document can be on every page.
 func (d *ViewDocuments) Absent(ctx context.Context, u model.Unit, after string, limit int) (keys []string, last string, err error) {
 	page, err := d.page(ctx, watermarksCollection, sidesAfter(u.Projection, after, generation(&u)), build(48).int(pathKeys, 1).raw(), limit)
 	if err != nil {
@@ -141,7 +142,36 @@ func (d *ViewDocuments) Absent(ctx context.Context, u model.Unit, after string, 
 		id, _ := document.Lookup(fieldID).StringValueOK()
 		exists[id] = true
 	}
-	return slices.DeleteFunc(keys, func(key string) bool { return exists[key] }), last, nil
+	keys, err = d.firstAfter(ctx, &u, slices.DeleteFunc(keys, func(key string) bool { return exists[key] }), after)
+	return keys, last, err
+}
+
+// firstAfter returns those documents to which no part of an aggregate up to the given one
+// contributes.
+func (d *ViewDocuments) firstAfter(ctx context.Context, u *model.Unit, keys []string, last string) ([]string, error) {
+	if last == "" {
+		return keys, nil
+	}
+	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
+	defer cancel()
+	// Few documents are absent, and most of them have no earlier part. So one request for a part
+	// of any of them is enough, and another one for each part that is found.
+	for len(keys) > 0 {
+		record, err := d.db.db.Collection(watermarksCollection).
+			FindOne(ctx, contributingUpTo(u, keys, last), options.FindOne().SetProjection(build(48).int(pathKeys, 1).raw())).Raw()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			break
+		}
+		var earlier []string
+		if err == nil {
+			earlier, err = keysIn(record)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for earlier parts of %d documents of %s: %w", len(keys), u.Projection, mongox.Explain(ctx, err))
+		}
+		keys = slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(earlier, key) })
+	}
+	return keys, nil
 }
 
 // page reads the first documents that match, in the order of _id.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -156,6 +157,50 @@ func TestViewDocumentsAreListedInPages(t *testing.T) {
 	}
 	if !slices.Equal(missing, absent) || pages != 7 {
 		t.Errorf("absent %v in %d pages, want %v", missing, pages, absent)
+	}
+}
+
+// The parts of one document can be on every page. It is listed once, also if a listing continues
+// at a saved position.
+func TestAbsentViewDocumentIsListedOnce(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	if err := errors.Join(Prepare(t.Context(), database, []string{"sums"}), PrepareViews(t.Context(), database)); err != nil {
+		t.Fatal(err)
+	}
+	s, d := newTestStore(t, onMongo(database)), NewViewDocuments(database)
+	var writes []model.Write
+	for i := range 12 {
+		// Other generations of the view, and other views, have the same keys.
+		for _, projection := range []string{"sums", "a view", "z view"} {
+			for _, generation := range []int64{0, 2, 3} {
+				u := viewUnit(fmt.Sprintf("a-%02d", i))
+				u.Projection, u.Generation = projection, generation
+				u.Collection = fmt.Sprint(projection, generation)
+				keys := []testAmount{to("all", 1), to("some-2", 1)}
+				if projection == "sums" && generation == 2 {
+					keys[1] = to(fmt.Sprintf("some-%d", i/5), 1)
+				}
+				writes = append(writes, partWrite(u, model.State{}, 1, partWith("x", keys...)))
+			}
+		}
+	}
+	s.apply(t, model.Applied, writes...)
+	u := viewUnit("")
+	u.Generation, u.Collection = 2, "sums2"
+	if _, err := database.Collection("sums2").DeleteMany(t.Context(), bson.D{}); err != nil {
+		t.Fatal(err)
+	}
+	var pages [][]string
+	for after := ""; len(pages) == 0 || after != ""; {
+		page, last, err := d.Absent(t.Context(), u, after, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, after = append(pages, page), last
+	}
+	if want := [][]string{{"all", "some-0"}, {"some-1"}, {"some-2"}, nil}; !reflect.DeepEqual(pages, want) {
+		t.Errorf("pages %v, want %v", pages, want)
 	}
 }
 
