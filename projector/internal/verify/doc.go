@@ -33,6 +33,15 @@
 // not in the event store. They are reported and never deleted, because the event store
 // may have been restored from an old backup.
 //
+// # Counts
+//
+// Each finding counts once. So an aggregate that has a document and a side watermark belongs
+// to the pass over the documents, and a document that a view lacks belongs to the first part
+// that contributes to it. The counts of a range are saved with its position, and a range that is
+// done again from its beginning counts from zero. If a process dies after a repair and before
+// the next save, its successor does not find that read model. The finding is stored, so commands
+// print the counts of the stored findings as long as a job stores all of them.
+//
 // # Comparison
 //
 // Values are compared with their BSON types. The order of fields is ignored, because it

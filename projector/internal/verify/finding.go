@@ -88,7 +88,9 @@ type Finding struct {
 	Repaired    bool   `bson:"repaired,omitempty" json:"repaired,omitempty"`
 	RepairError string `bson:"repairError,omitempty" json:"repairError,omitempty"`
 
-	// wrongContent is set if no writer must continue folding from the document, and
-	// undelivered if only the latest events are missing.
-	wrongContent, undelivered bool
+	// Undelivered is set if only the latest events are missing.
+	Undelivered bool `bson:"undelivered,omitempty" json:"-"`
+
+	// wrongContent is set if no writer must continue folding from the document.
+	wrongContent bool
 }

@@ -115,7 +115,7 @@ func (j *judge) verdict() (finding, late *Finding) {
 	if j.whole != nil && j.whole.State() != nil {
 		f.Kind = Missing
 	}
-	if f.undelivered = j.parkedAt == 0; !f.undelivered {
+	if f.Undelivered = j.parkedAt == 0; !f.Undelivered {
 		f.Detail = fmt.Sprintf("the aggregate is parked at event %d, and the read model lacks events before it", j.parkedAt)
 	}
 	return nil, f

@@ -33,13 +33,16 @@ func (d *Database) Documents(ctx context.Context, u model.Unit, after string, li
 	if err != nil {
 		return nil, listed("documents of "+u.Collection, err)
 	}
-	found := make([]string, 0, len(ids))
-	for _, id := range ids {
-		if text, ok := id.StringValueOK(); ok {
-			found = append(found, text)
-		}
+	return texts(ids), nil
+}
+
+// Listed lists the documents with one of these _ids.
+func (d *Database) Listed(ctx context.Context, u model.Unit, ids []string) ([]string, error) {
+	found, err := d.list(ctx, u.Collection, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, len(ids))
+	if err != nil {
+		return nil, listed("documents of "+u.Collection, err)
 	}
-	return found, nil
+	return texts(found), nil
 }
 
 // Odd lists documents whose _id is not a string.
@@ -84,6 +87,17 @@ func (d *Database) Watermarks(ctx context.Context, u model.Unit, after string, l
 		}
 	}
 	return found, nil
+}
+
+// texts returns those of the _ids that are strings.
+func texts(ids []bson.RawValue) []string {
+	found := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if text, ok := id.StringValueOK(); ok {
+			found = append(found, text)
+		}
+	}
+	return found
 }
 
 // list returns the _ids of the matching documents, in order.

@@ -1,9 +1,12 @@
 package verify_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,7 +15,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
@@ -69,6 +75,9 @@ func TestListingGivesEveryAggregateOnce(t *testing.T) {
 	if got := all(func(after string) ([]string, error) { return l.Watermarks(t.Context(), u, after, 4) }); len(got) != 13 || got[12] != "24" {
 		t.Errorf("watermarks of generation 2 %v", got)
 	}
+	if got, err := l.Listed(t.Context(), u, []string{"24", "zz", "03"}); err != nil || !slices.Equal(got, []string{"03", "24"}) {
+		t.Errorf("listed %v, %v", got, err)
+	}
 	if odd, err := l.Odd(t.Context(), u, 10); err != nil || len(odd) != 2 {
 		t.Errorf("odd %v, %v", odd, err)
 	}
@@ -88,6 +97,11 @@ func TestFindingsAreBoundedInNumber(t *testing.T) {
 			}
 		}
 	}
+	// The findings that are not stored count too.
+	counts := map[string]int64{string(verify.Different): 1010}
+	if got, err := s.Recount(t.Context(), "a", counts); err != nil || !maps.Equal(got, counts) {
+		t.Errorf("counts %v, %v", got, err)
+	}
 	found, err := s.List(t.Context(), "a", 2000)
 	if err != nil || len(found) != 1000 || found[3].Kind != verify.Different || found[3].Differences[0].Path != "n" {
 		t.Errorf("%d findings, %v", len(found), err)
@@ -99,6 +113,65 @@ func TestFindingsAreBoundedInNumber(t *testing.T) {
 		if found, err := s.List(t.Context(), j, 10); err != nil || len(found) != want {
 			t.Errorf("%d findings of %s, %v", len(found), j, err)
 		}
+	}
+}
+
+// absentView counts how often a document of a view is compared.
+type absentView struct {
+	*readmodel.ViewDocuments
+	compared []string
+}
+
+func (v *absentView) Compare(_ context.Context, _ model.Unit, _ model.View, key string) (model.ViewDocument, error) {
+	v.compared = append(v.compared, key)
+	return model.ViewDocument{Whole: bson.Raw{5, 0, 0, 0, 0}}, nil
+}
+
+// The parts of one document are on three pages. It is one finding, and is compared once, also if
+// the work continues at a saved position.
+func TestAbsentViewDocumentCountsOnce(t *testing.T) {
+	t.Parallel()
+	view := projectiontest.One(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: A, key: "'k'", as: parts_, on: {E: {set: {x: "1"}}}}
+`)
+	db := server.Database(t)
+	records := make([]any, 1200)
+	for i := range records {
+		id := bson.D{{Key: "projection", Value: "v"}, {Key: "aggregateId", Value: fmt.Sprintf("%04d", i)}}
+		part := bson.D{{Key: model.FieldDocuments, Value: bson.A{bson.D{{Key: model.FieldKey, Value: "k"}}}}}
+		records[i] = bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: 1}, {Key: "part", Value: part}}
+	}
+	insert(t, db.Collection("watermarks"), records...)
+	w := newSimulation(t, definitions["keeps its documents"], true)
+	views, findings := &absentView{ViewDocuments: readmodel.NewViewDocuments(db)}, verify.NewFindingStore(db)
+	worker := verify.NewWorker(verify.Options{
+		Events: w, Store: w, Repairer: w, Parking: w, Listing: w, Views: views, Findings: findings,
+		Target: func(context.Context, string, int64) (engine.Target, error) {
+			return engine.Target{Projection: view, Collection: "v"}, nil
+		},
+	})
+	// Every save is due.
+	worker.SetClock(func() time.Time { w.time = w.time.Add(time.Minute); return w.time }, nil)
+	j := job.Job{ID: "j", Projection: "v", Generation: 1}
+	ranges, _, err := worker.Plan(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := job.Range{Bounds: ranges[2]}
+	for range 3 {
+		s := &stopping{}
+		if err := worker.Work(t.Context(), j, r, s); err == nil {
+			t.Fatal("the work did not stop")
+		}
+		r.Position, r.Counts = s.position, s.counts
+	}
+	found, err := findings.List(t.Context(), "j", 10)
+	if err != nil || len(found) != 1 || r.Counts[string(verify.Missing)] != 1 || !slices.Equal(views.compared, []string{"k"}) {
+		t.Errorf("findings %+v, %v; counts %v; compared %v", found, err, r.Counts, views.compared)
 	}
 }
 

@@ -66,7 +66,10 @@ type lateLook struct {
 
 func newPass(w *Worker, j job.Job, t *engine.Target, params Params, at position, counts map[string]int64, progress job.Progress) *pass {
 	p := &pass{Worker: w, job: j, target: t, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now(), end: func() {}}
-	maps.Copy(p.counts, counts)
+	if at.After != "" || !at.Events.IsZero() {
+		// Without a position, the range begins anew, although it may have been saved at its end.
+		maps.Copy(p.counts, counts)
+	}
 	delete(p.counts, CountLate)
 	return p
 }
@@ -234,7 +237,7 @@ func (p *pass) lookAgain(ctx context.Context) error {
 // settle counts and stores a finding, and repairs the read model if the job asks for it.
 func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) error {
 	f.ID = p.job.ID + "/" + f.AggregateID
-	if f.undelivered {
+	if f.Undelivered {
 		part.counts[CountUndelivered]++
 	}
 	return p.record(ctx, f, part, func() error {

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -18,7 +19,7 @@ func (p *pass) documents(ctx context.Context, after string) error {
 	if err := p.odd(ctx, after); err != nil {
 		return err
 	}
-	return p.reverse(ctx, after, p.options.Listing.Documents)
+	return p.reverse(ctx, after, p.options.Listing.Documents, func(context.Context, []string) ([]string, error) { return nil, nil })
 }
 
 // odd reports the documents whose _id is not a string, when the listing begins.
@@ -40,13 +41,21 @@ func (p *pass) odd(ctx context.Context, after string) error {
 	return nil
 }
 
-// watermarks looks for side watermarks of aggregates that the event store does not have.
+// watermarks looks for side watermarks of aggregates that the event store does not have. An
+// aggregate that has a document too is found by [pass.documents], and must not count twice.
 func (p *pass) watermarks(ctx context.Context, after string) error {
-	return p.reverse(ctx, after, p.options.Listing.Watermarks)
+	return p.reverse(ctx, after, p.options.Listing.Watermarks, func(ctx context.Context, ids []string) ([]string, error) {
+		u := p.target.Unit("")
+		if u.Parts {
+			return nil, nil // The documents of a view are no aggregates.
+		}
+		return p.options.Listing.Listed(ctx, u, ids)
+	})
 }
 
-// reverse looks the listed aggregates up in the event store.
-func (p *pass) reverse(ctx context.Context, after string, list func(context.Context, model.Unit, string, int) ([]string, error)) error {
+// reverse looks the listed aggregates up in the event store. others returns those ids that
+// another direction reports.
+func (p *pass) reverse(ctx context.Context, after string, list func(context.Context, model.Unit, string, int) ([]string, error), others func(context.Context, []string) ([]string, error)) error {
 	for {
 		ids, err := list(ctx, p.target.Unit(""), after, reversePage)
 		if err != nil {
@@ -62,10 +71,18 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 		if err != nil {
 			return err
 		}
-		for _, id := range ids {
-			if _, ok := known[id]; ok || !p.params.sampled(id) {
-				continue
+		unknown := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+			_, ok := known[id]
+			return ok || !p.params.sampled(id)
+		})
+		if len(unknown) > 0 {
+			elsewhere, err := others(ctx, unknown)
+			if err != nil {
+				return err
 			}
+			unknown = slices.DeleteFunc(unknown, func(id string) bool { return slices.Contains(elsewhere, id) })
+		}
+		for _, id := range unknown {
 			a := aggregate{id: id}
 			// The read model may have changed since it was listed, and the finding needs
 			// its watermark.

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -126,6 +127,12 @@ func (w *simulation) list(after string, limit int, has func(*stored) bool) []str
 
 func (w *simulation) Documents(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
 	return w.list(after, limit, func(s *stored) bool { return s.document != nil }), nil
+}
+
+func (w *simulation) Listed(_ context.Context, _ model.Unit, ids []string) ([]string, error) {
+	return w.list("", len(w.models), func(s *stored) bool {
+		return s.document != nil && slices.ContainsFunc(ids, func(id string) bool { return w.models[id] == s })
+	}), nil
 }
 
 func (w *simulation) Odd(context.Context, model.Unit, int) ([]string, error) { return w.odd, nil }

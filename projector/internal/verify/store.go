@@ -3,6 +3,8 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -60,6 +62,33 @@ func (s *FindingStore) List(ctx context.Context, job string, limit int) ([]Findi
 		return nil, fmt.Errorf("list the findings of job %s: %w", job, err)
 	}
 	return found, nil
+}
+
+// Recount returns the counts of a job with those of its stored findings, if all its findings are
+// stored. The ranges count the same, except after the death of a process: its successor starts
+// from the last save and does not find again what the other one has found since and repaired.
+func (s *FindingStore) Recount(ctx context.Context, job string, counts map[string]int64) (map[string]int64, error) {
+	found, err := s.List(ctx, job, maxFindings)
+	if err != nil || len(found) == maxFindings {
+		return counts, err
+	}
+	recounted := maps.Clone(counts)
+	maps.DeleteFunc(recounted, func(name string, _ int64) bool {
+		return name == CountRepaired || name == CountUndelivered || slices.Contains(Kinds(), Kind(name))
+	})
+	if recounted == nil {
+		recounted = make(map[string]int64)
+	}
+	for i := range found {
+		recounted[string(found[i].Kind)]++
+		if found[i].Repaired {
+			recounted[CountRepaired]++
+		}
+		if found[i].Undelivered {
+			recounted[CountUndelivered]++
+		}
+	}
+	return recounted, nil
 }
 
 // Delete deletes the findings of jobs.

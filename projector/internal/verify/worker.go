@@ -71,6 +71,8 @@ type Listing interface {
 	// Documents returns the string ids of at most limit documents after the given id, in
 	// order. Fewer than limit means that there are no more.
 	Documents(ctx context.Context, u model.Unit, after string, limit int) ([]string, error)
+	// Listed returns those of the ids that Documents lists.
+	Listed(ctx context.Context, u model.Unit, ids []string) ([]string, error)
 	// Odd returns the _ids that are not strings, as Extended JSON, at most limit.
 	Odd(ctx context.Context, u model.Unit, limit int) ([]string, error)
 	// Watermarks returns the aggregate ids of at most limit side watermarks of the unit

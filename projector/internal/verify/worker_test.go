@@ -541,6 +541,114 @@ func TestVerificationContinuesFromTheSavedPosition(t *testing.T) {
 	}
 }
 
+// An aggregate can have a document and a side watermark, for example if its projection deletes
+// documents.
+func TestAggregateWithoutEventsCountsOnce(t *testing.T) {
+	t.Parallel()
+	w := history(t, 3)
+	for id, both := range map[string]bool{"a document": false, "both": true} {
+		w.of(id).document = documentOf(id, 3, 1, bson.Raw{5, 0, 0, 0, 0})
+		w.of(id).side, w.of(id).hasSide = 3, both
+	}
+	w.of("a watermark").side, w.of("a watermark").hasSide = 3, true
+	found, counts := w.verifyStill()
+	if len(found) != 3 || len(w.put) != 3 || counts[string(verify.Extra)] != 3 || verify.Wrong(counts) != 3 {
+		t.Errorf("%d aggregates in the findings %+v, counts %v", len(found), w.put, counts)
+	}
+}
+
+// A process dies after the last save of a range and before the range is finished. Its successor
+// does the range again.
+func TestRangeThatIsDoneTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
+	wrong := history(t, 3)
+	wrong.change("001", func(d bson.D) bson.D { return set(d, "n", "wrong") }, "")
+	odd := newSimulation(t, definitions["keeps its documents"], true)
+	odd.odd = []string{"42"}
+	for name, test := range map[string]struct {
+		w      *simulation
+		params verify.Params
+		want   map[string]int64
+	}{
+		"all aggregates":    {wrong, verify.Params{}, map[string]int64{verify.CountEvents: 9, verify.CountAggregates: 3, string(verify.Different): 1}},
+		"one aggregate":     {wrong, verify.Params{Aggregate: "001"}, map[string]int64{verify.CountAggregates: 1, string(verify.Different): 1}},
+		"another aggregate": {wrong, verify.Params{Aggregate: "nobody"}, map[string]int64{verify.CountAggregates: 0, verify.CountUnknown: 1}},
+		"an odd document":   {odd, verify.Params{}, map[string]int64{string(verify.Extra): 1}},
+	} {
+		params, err := bson.Marshal(test.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, worker := job.Job{ID: "j", Params: params}, test.w.worker()
+		ranges, _, err := worker.Plan(t.Context(), j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int64{}
+		for _, bounds := range ranges {
+			r := job.Range{Bounds: bounds}
+			for range 2 {
+				var s saved
+				if err := worker.Work(t.Context(), j, r, &s); err != nil {
+					t.Fatal(err)
+				}
+				r.Position, r.Counts = s.position, s.counts
+			}
+			for name, n := range r.Counts {
+				got[name] += n
+			}
+		}
+		if !maps.Equal(got, test.want) {
+			t.Errorf("%s: counts %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// A process dies after a repair and before its next save. Its successor finds nothing wrong.
+func TestFindingsOfADeadProcessCount(t *testing.T) {
+	t.Parallel()
+	w := history(t, 3)
+	w.change("001", func(d bson.D) bson.D { return set(d, "n", "wrong") }, "")
+	w.still = true
+	params, err := bson.Marshal(verify.Params{Repair: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, worker := job.Job{ID: "j", Params: params}, w.worker()
+	ranges, _, err := worker.Plan(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for _, bounds := range ranges {
+		if err := worker.Work(t.Context(), j, job.Range{Bounds: bounds}, &stopping{}); err == nil {
+			t.Error("the work did not stop")
+		}
+		var s saved
+		if err := worker.Work(t.Context(), j, job.Range{Bounds: bounds}, &s); err != nil {
+			t.Fatal(err)
+		}
+		for name, n := range s.counts {
+			counts[name] += n
+		}
+	}
+	store := verify.NewFindingStore(server.Database(t))
+	for _, f := range append(w.put, verify.Finding{ID: "j/late", Job: "j", Kind: verify.Behind, Undelivered: true}) {
+		if err := store.Put(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := store.Recount(t.Context(), "j", counts)
+	want := map[string]int64{verify.CountEvents: 9, verify.CountAggregates: 3, string(verify.Different): 1, verify.CountRepaired: 1, string(verify.Behind): 1, verify.CountUndelivered: 1}
+	if err != nil || !maps.Equal(got, want) || verify.Wrong(counts) != 0 {
+		t.Errorf("counts %v of the ranges, and %v of the findings, want %v; %v", counts, got, want, err)
+	}
+	counts[string(verify.Different)] = 7
+	if got, err := store.Recount(t.Context(), "another", counts); err != nil || verify.Wrong(got) != 0 || got[verify.CountEvents] != 9 {
+		t.Errorf("counts %v of a job without findings, %v", got, err)
+	}
+}
+
 // stopping stops the work at each save, until the last attempt.
 type stopping struct {
 	saved
