@@ -160,6 +160,9 @@ func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d
 			if r.Findings, err = findings.List(ctx, r.Job, c.Limit); err != nil {
 				return err
 			}
+			if r.Counts, err = findings.Recount(ctx, r.Job, r.Counts); err != nil {
+				return err
+			}
 			results = append(results, r)
 		}
 		return nil
