@@ -190,6 +190,11 @@ projector.projections has neither files nor existingConfigMap: give the YAML of 
 {{- if gt $size 200000 }}
 projector.projections.files has {{ $size }} bytes, and the annotations of a pod take 256 KiB in all: use at most 200000, or name your own ConfigMap in projector.projections.existingConfigMap, or put the projections into an image and set projector.projections.inCode
 {{ end }}
+{{- $reconcile := .Values.projector.history.reconcile }}
+{{- $interval := include "penstock.seconds" $reconcile }}
+{{- if and $interval (lt (int64 $interval) 10) }}
+projector.history.reconcile is {{ $reconcile }}: use at least 10s, or off
+{{ end }}
 {{- end }}
 
 {{- define "penstock.problems.autoscaling" -}}
