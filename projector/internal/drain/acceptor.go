@@ -29,8 +29,9 @@ type Acceptor struct {
 	pool    *pool
 	budget  *budget
 	metrics *metrics
-	// failures outlives sessions.
+	// failures and turns outlive sessions.
 	failures *failures
+	turns    *turns
 	// workers run the goroutines of the sessions.
 	workers *workers.Pool
 	// invalid limits the lines about messages that are not events.
@@ -59,7 +60,7 @@ func New(o Options) *Acceptor {
 		budget:  newBudget(o.BufferBytes, o.Slots),
 		accepts: newAcceptLimiter(o.Slots),
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
-		metrics: m, failures: failures,
+		metrics: m, failures: failures, turns: newTurns(failures),
 		// A session has a pump, a keeper, mostly one call, and settlements in between.
 		workers: workers.New(4 * o.Slots),
 	}
@@ -173,7 +174,7 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbea
 		handler = holder.Hold()
 	}
 	s := &session{
-		options: o, handler: handler, accepted: accepted, accepts: a.accepts, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, invalid: &a.invalid,
+		options: o, handler: handler, accepted: accepted, accepts: a.accepts, turns: a.turns, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, invalid: &a.invalid,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, a.budget),
 		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),
@@ -184,6 +185,9 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbea
 	s.inbox.close()
 	a.metrics.sessionsActive.Dec()
 	a.metrics.ends.WithLabelValues(string(end)).Inc()
+	if end == endStuck {
+		a.turns.leaves(accepted.SessionID, time.Now())
+	}
 	a.accepts.left(s.madeRoom)
 	s.log.Debug().Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
 }
@@ -211,6 +215,7 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 		a.metrics.accepts.WithLabelValues(acceptedSession).Inc()
 		a.pool.answered(conn)
 		a.accepts.granted(t)
+		a.turns.accepted(accepted.SessionID, time.Now())
 		return accepted, conn, true
 	}
 	a.missed(stop, ctx, t, conn, err)

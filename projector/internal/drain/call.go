@@ -80,6 +80,9 @@ func (s *session) start(work context.Context, c *call, now time.Time) {
 func (s *session) finish(work context.Context, c *call) {
 	s.running = slices.DeleteFunc(s.running, func(r *call) bool { return r == c })
 	s.active = time.Now()
+	if c.kind == fresh {
+		s.flowed = s.active
+	}
 	if !s.overdue(s.active) {
 		s.heartbeat.Beat()
 	}

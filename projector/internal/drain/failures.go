@@ -55,13 +55,25 @@ type failure struct {
 	seen time.Time
 }
 
-// failureMemory is how many times the limit a failure is remembered.
-const failureMemory = 5
+const (
+	// failureMemory is how many times the limit a failure is remembered.
+	failureMemory = 5
+	// leastMemory is how long a failure is remembered in any case. It is longer than the turns
+	// of all sessions whose aggregates can be remembered.
+	leastMemory = 5 * time.Minute
+)
 
 // newFailures makes an empty memory. limit is the time after which an aggregate is given
 // up.
 func newFailures(limit time.Duration) *failures {
-	return &failures{memory: failureMemory * limit, byAggregate: make(map[string]*failure)}
+	return &failures{memory: max(failureMemory*limit, leastMemory), byAggregate: make(map[string]*failure)}
+}
+
+// full reports whether no further aggregate can be remembered.
+func (f *failures) full() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.byAggregate) >= maxFailures
 }
 
 // answered records that the store has answered a write.

@@ -34,6 +34,9 @@ type lanes struct {
 	// events are forgotten. After one event is forgotten, all later ones must be, because a
 	// missing event could not be detected.
 	closed map[string]int64
+	// several says that the session has had events of several aggregates. only is the last one.
+	several bool
+	only    string
 }
 
 func newLanes(o *Options, f *failures) *lanes {
@@ -65,6 +68,8 @@ func (s *lanes) add(d *Delivery, now time.Time) {
 		if s.failures.known(key, now) {
 			l.attempts = 1
 		}
+		s.several = s.several || s.only != "" && s.only != key
+		s.only = key
 		s.byKey[key] = l
 		s.queue = append(s.queue, l)
 	}
@@ -229,10 +234,12 @@ func (s *lanes) nextDue() (time.Time, bool) {
 }
 
 // stuck reports whether nothing but lanes in trouble is left, all of which have been tried here
-// and wait, while other aggregates can be written.
-func (s *lanes) stuck() bool {
-	return len(s.waiting) > 0 && len(s.waiting) == len(s.byKey) &&
-		!slices.ContainsFunc(s.waiting, func(l *lane) bool { return !l.overflows || !l.tried })
+// and wait, while other aggregates can be written. A lane that will be given up next stays: its
+// next session would begin with another attempt.
+func (s *lanes) stuck(now time.Time) bool {
+	return len(s.waiting) > 0 && len(s.waiting) == len(s.byKey) && !slices.ContainsFunc(s.waiting, func(l *lane) bool {
+		return !l.overflows || !l.tried || !l.due.After(now) || s.kind(l, l.due) == givingUp
+	})
 }
 
 // fresh reports whether a healthy lane is ready for a call.

@@ -43,7 +43,7 @@ func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 			"result", acceptedSession, acceptedNone, acceptBusy, acceptFailed),
 		ends: obs.CounterVec(r, "penstock_projector_session_ends_total",
 			"Sessions that were released, by reason: idle, tenure (others have a turn), stuck (all aggregates wait for their next attempts, and others have a turn), overflow (an aggregate that waited had more events than a session holds), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.",
-			"reason", endIdle, endTenure, endOverflow, endUnsettled, endLost, endStopped),
+			"reason", endIdle, endTenure, endStuck, endOverflow, endUnsettled, endLost, endStopped),
 		settlements: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_settlements_total",
 			Help: "Attempts to settle a message, by operation (complete or dead_letter) and result: ok, or why the broker did not confirm it.",

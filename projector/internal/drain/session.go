@@ -36,6 +36,7 @@ type session struct {
 	handler   Handler
 	accepted  Accepted
 	accepts   *acceptLimiter
+	turns     *turns
 	heartbeat Heartbeat
 	metrics   *metrics
 	workers   *workers.Pool
@@ -62,6 +63,8 @@ type session struct {
 	// active is when a message last arrived or was handled. ended is when the session was
 	// told to end.
 	active, ended time.Time
+	// flowed is when a call of healthy lanes last returned.
+	flowed time.Time
 	// idle is how long the session may be idle.
 	idle     time.Duration
 	madeRoom bool
@@ -248,7 +251,7 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 		return endOverflow
 	case quiet && s.settler.left.Load():
 		return endUnsettled
-	case s.stuck(now) && s.makesRoom(now):
+	case s.stuck(now) && s.turns.allowed(now) && s.makesRoom(now):
 		return endStuck
 	case !quiet || idle < least:
 		if now.Sub(s.started) >= s.options.SessionTenure {
@@ -267,10 +270,10 @@ func (s *session) makesRoom(now time.Time) bool {
 	return s.madeRoom
 }
 
-// stuck reports whether the session only waits for its next attempts. It is kept for stuckLeast
-// in any case, because the broker may deliver it again at once, and each time costs an attempt.
+// stuck reports whether the session only waits for its next attempts.
 func (s *session) stuck(now time.Time) bool {
-	return len(s.running) == 0 && s.inbox.len() == 0 && now.Sub(s.started) >= stuckLeast && s.lanes.stuck()
+	return len(s.running) == 0 && s.inbox.len() == 0 && len(s.suspects) == 0 && s.lanes.stuck(now) &&
+		now.Sub(s.started) >= stuckLeast && (!s.lanes.several || now.Sub(s.flowed) >= stuckIdle)
 }
 
 // finished reports whether a session that ends has nothing left to do for healthy lanes.
@@ -282,9 +285,6 @@ func (s *session) finished(received bool, now time.Time) bool {
 		(s.inbox.len() == 0 || s.lanes.room().none()) &&
 		!s.healthy() && !s.lanes.fresh(now)
 }
-
-// stuckLeast is how long a session that is stuck is at least kept.
-const stuckLeast = 250 * time.Millisecond
 
 // maxIdleCheck bounds the time between two checks whether an idle session must make room.
 const maxIdleCheck = 200 * time.Millisecond

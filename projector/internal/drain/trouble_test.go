@@ -109,42 +109,90 @@ func TestFailingAggregateDelaysNoOther(t *testing.T) {
 // slots, and each aggregate is given up in its time.
 func TestManySessionsInTroubleTakeTurns(t *testing.T) {
 	t.Parallel()
-	const sessions, slots = 200, 8
-	for name, first := range map[string]int64{"missing": 2, "unavailable": 1} {
-		t.Run(name, func(t *testing.T) {
+	const slots, timeout, good = 8, time.Minute, 40
+	for _, test := range []struct {
+		reason   string
+		first    int64
+		sessions int
+		latency  time.Duration
+	}{
+		{"missing", 2, 200, time.Millisecond},
+		{"unavailable", 1, 200, time.Millisecond},
+		// An attempt takes longer than a session that is stuck is at least kept.
+		{"missing", 2, 100, 200 * time.Millisecond},
+		{"unavailable", 1, 100, 200 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprint(test.reason, " ", test.latency), func(t *testing.T) {
 			t.Parallel()
 			withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 				t.Helper()
-				m := newReadModels(time.Millisecond)
+				m := newReadModels(test.latency)
 				m.conflicts = true
-				for i := range sessions {
+				for i := range test.sessions {
 					key := fmt.Sprint("bad-", i)
-					m.fail(key, name == "unavailable")
-					broker.send(key, key, first)
+					m.fail(key, test.reason == "unavailable")
+					broker.send(key, key, test.first)
 				}
-				s := start(t, broker, m, func(o *drain.Options) {
-					o.Slots, o.GapTimeout, o.ParkAfter = slots, 30*time.Second, 30*time.Second
-				})
-				for i := range 40 {
+				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.GapTimeout, o.ParkAfter = slots, timeout, timeout })
+				for i := range good {
 					pause(t.Context(), 500*time.Millisecond)
 					key := fmt.Sprint("good-", i)
 					broker.send(key, key, 1)
 				}
-				pause(t.Context(), 9*time.Second)
-				for i := range 40 {
+				pause(t.Context(), 15*time.Second)
+				for i := range good {
 					m.applies(t, map[string]int64{fmt.Sprint("good-", i): 1})
 				}
-				for i := range sessions {
+				for i := range test.sessions {
 					if reason := m.reason(fmt.Sprint("bad-", i)); reason != "" {
 						t.Errorf("bad-%d is given up as %s before its time", i, reason)
 					}
 				}
-				s.settled(t, 40*time.Second)
-				for i := range sessions {
-					if reason := m.reason(fmt.Sprint("bad-", i)); reason != name {
-						t.Errorf("bad-%d is given up as %q, want %s", i, reason, name)
+				s.settled(t, 70*time.Second)
+				for i := range test.sessions {
+					if reason := m.reason(fmt.Sprint("bad-", i)); reason != test.reason {
+						t.Errorf("bad-%d is given up as %q, want %s", i, reason, test.reason)
 					}
 				}
+				s.end(t)
+			})
+		})
+	}
+}
+
+// Sessions in trouble take every slot, and no other session waits. If they took turns, each of
+// them would be accepted again at once, several times a second. In a session with healthy events
+// too, those in trouble would be delivered again each time.
+func TestSessionsInTroubleStayIfNoneWaits(t *testing.T) {
+	t.Parallel()
+	for name, healthy := range map[string]bool{"alone": false, "beside healthy events": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+				t.Helper()
+				const sessions = 8
+				m := newReadModels(time.Millisecond)
+				m.conflicts = true
+				for i := range sessions {
+					m.fail(fmt.Sprint("bad-", i), true)
+					broker.send(fmt.Sprint("session-", i), fmt.Sprint("bad-", i), 1)
+				}
+				s := start(t, broker, m, func(o *drain.Options) { o.Slots = sessions })
+				for event := range int64(150) {
+					for i := 0; i < sessions && healthy; i++ {
+						broker.send(fmt.Sprint("session-", i), fmt.Sprint("good-", i), event+1)
+					}
+					pause(t.Context(), 200*time.Millisecond)
+				}
+				held := 0
+				for i := range sessions {
+					held += broker.timesHeld(fmt.Sprint("session-", i))
+				}
+				if held > 8*sessions {
+					t.Errorf("%d sessions were accepted %d times in 30 s", sessions, held)
+				}
+				m.recover()
+				s.settled(t, 10*time.Second)
 				s.end(t)
 			})
 		})
