@@ -14,7 +14,7 @@ import (
 type total struct {
 	name string
 	kind totalKind
-	// decimals says that all values of a sum are Decimal128s, by the types of the expressions.
+	// decimals says that all values of a sum are Decimal128s, because decimal() makes them.
 	decimals bool
 }
 
@@ -75,7 +75,8 @@ func (t total) changeSum(old bson.RawValue, removed, added []bson.RawValue) (bso
 		// values are Decimal128s, it is 0.
 		x := sum.exact.shortest()
 		left := x.exponent < 0 || t.decimals && x.coefficient.Sign() != 0
-		if old.Type != bson.TypeDecimal128 || !left {
+		if old.Type != bson.TypeDecimal128 || !left || digits(x.coefficient) > decimalDigits {
+			// If the sum is too long, it may be so only between two of several changes.
 			return old, errIncremental
 		}
 		sum.decimals = 1

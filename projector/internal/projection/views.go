@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cel.dev/cel-go/common/ast"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
@@ -226,7 +227,7 @@ func (p place) total(e entry) (declaredTotal, bool) {
 		switch {
 		case kind == totalSum:
 			t.value = p.ofPart(e.value, numberValue, true)
-			t.decimals = t.value != nil && t.value.checked.GetType(t.value.checked.Expr().ID()).IsExactType(typeDecimal128)
+			t.decimals = t.value.callsDecimal()
 		case kind != totalCount:
 			t.value = p.ofPart(e.value, anyValue, true)
 		case e.value.Tag != "!!bool" || e.value.Value != "true":
@@ -240,6 +241,15 @@ func (p place) total(e entry) (declaredTotal, bool) {
 		t.where = p.ofPart(e.value, boolValue, true)
 	}
 	return t, true
+}
+
+// callsDecimal reports whether the value is what decimal() returns. The type that CEL computes does
+// not say so: [decimal(1)] + part.list is a list of Decimal128s to it.
+func (x *expression) callsDecimal() bool {
+	if x == nil || x.checked.Expr().Kind() != ast.CallKind {
+		return false
+	}
+	return x.checked.Expr().AsCall().FunctionName() == "decimal"
 }
 
 // reads reports whether the total uses a variable.

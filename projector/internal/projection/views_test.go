@@ -255,8 +255,8 @@ func TestViewDocumentsDependOnPartsOnly(t *testing.T) {
 	})
 }
 
-// TestSumOfDecimalsNeedsOnlyThePartThatGoes takes one of three parts away. All parts must be read
-// only if it cannot be known otherwise whether the sum is still a Decimal128.
+// TestSumOfDecimalsNeedsOnlyThePartThatGoes takes parts away. All others must be read only if it
+// cannot be known otherwise whether the sum is still a Decimal128.
 func TestSumOfDecimalsNeedsOnlyThePartThatGoes(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.One(t, `
@@ -282,7 +282,7 @@ views:
 	}
 	for _, test := range []struct {
 		name   string
-		values []any // the first one goes
+		values []any // all but the last two go
 		alone  bool
 		want   string
 	}{
@@ -290,13 +290,17 @@ views:
 		{"whole numbers are left", []any{3, 2, 2}, true, `"all": {"$numberLong":"4"},"exact": {"$numberDecimal":"4"}`},
 		{"a whole Decimal128 may be left", []any{decimal("1.5"), decimal("2"), 3}, false, `"all": {"$numberDecimal":"5"},"exact": {"$numberDecimal":"5"}`},
 		{"none may be left", []any{decimal("1.5"), 2, 3}, false, `"all": {"$numberLong":"5"},"exact": {"$numberDecimal":"5"}`},
-		{"their sum is 0", []any{decimal("1.5"), decimal("2.5"), decimal("-2.5")}, false, `"all": {"$numberDecimal":"0"},"exact": {"$numberDecimal":"0"}`},
+		{"a sum is too long until the second part goes", []any{decimal("-1E+33"), decimal("1E+33"), decimal("0.5"), 1}, false, `"all": {"$numberDecimal":"1.5"},"exact": {"$numberDecimal":"1.5"}`},
+		{"their sum is 0", []any{decimal("1.5"), decimal("0.5"), decimal("-0.5")}, false, `"all": {"$numberDecimal":"0"},"exact": {"$numberDecimal":"0"}`},
 	} {
 		l := newPipeline(p)
 		for i, x := range test.values {
 			l.merge(t, []model.PartChange{l.fold(t, []*event.Event{viewEvent("A", fmt.Sprint(i), 1, "E", bson.D{{Key: "x", Value: x}})})})
 		}
-		gone := []model.PartChange{l.fold(t, []*event.Event{viewEvent("A", "0", 2, "Gone", bson.D{})})}
+		var gone []model.PartChange
+		for i := range len(test.values) - 2 {
+			gone = append(gone, l.fold(t, []*event.Event{viewEvent("A", fmt.Sprint(i), 2, "Gone", bson.D{})}))
+		}
 		if _, alone, err := p.View().Merge("k", l.documents["k"], gone); alone != test.alone || err != nil {
 			t.Errorf("%s: %t, %v", test.name, alone, err)
 		}
@@ -304,6 +308,32 @@ views:
 		if got := l.documents["k"].String(); got != `{"parts": {"$numberLong":"2"},`+test.want+"}" {
 			t.Errorf("%s: %s", test.name, got)
 		}
+	}
+}
+
+// TestListOfDecimalsMayHaveOtherNumbers has an expression that is a Decimal128 only by CEL's types.
+func TestListOfDecimalsMayHaveOtherNumbers(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.One(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - aggregateType: A
+        key: "'k'"
+        on:
+          E: {set: {x: payload.x}}
+          Gone: {delete: true}
+        totals:
+          s: {sum: "([decimal(0)] + part.x)[1]"}
+`)
+	l := newPipeline(p)
+	for i, x := range []any{bson.NewDecimal128(0x3040000000000000, 7), 2} {
+		l.merge(t, []model.PartChange{l.fold(t, []*event.Event{viewEvent("A", fmt.Sprint(i), 1, "E", bson.D{{Key: "x", Value: bson.A{x}}})})})
+	}
+	l.merge(t, []model.PartChange{l.fold(t, []*event.Event{viewEvent("A", "0", 2, "Gone", bson.D{})})})
+	if got, want := l.documents["k"].String(), `{"parts": {"$numberLong":"1"},"s": {"$numberLong":"2"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
