@@ -132,6 +132,8 @@ func TestBlockedKeyDoesNotStopThePublisher(t *testing.T) {
 					for i := range events {
 						events[i] = stored("blocked", int64(i+1), bson.D{})
 					}
+					// A topic that has accepted nothing yet is busy as a whole, so all would wait.
+					s.await("events of the neighbours before the blocked ones", func() bool { return s.onTopic("neighbour-") > 0 })
 					if _, err := s.events.InsertMany(t.Context(), events); err != nil {
 						return err
 					}
