@@ -163,16 +163,23 @@ func splitMessageID(id string) (aggregate string, event int64, ok bool) {
 	return aggregate, event, err == nil
 }
 
-func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
+// firstAccepted returns when the topic accepted each message for the first time, by its id.
+func (o *outcome) firstAccepted() (map[string]time.Time, error) {
 	messages, err := o.world.bus.Accepted(o.world.topic())
 	if err != nil {
 		return nil, err
 	}
 	first := make(map[string]time.Time)
-	for _, m := range messages {
-		if _, ok := first[m.MessageID]; !ok {
-			first[m.MessageID] = m.AcceptedAt
-		}
+	for _, m := range slices.Backward(messages) {
+		first[m.MessageID] = m.AcceptedAt
+	}
+	return first, nil
+}
+
+func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
+	first, err := o.firstAccepted()
+	if err != nil {
+		return nil, err
 	}
 	// In the order of the positions, each with the time from which on the checkpoint was
 	// behind it.
@@ -208,21 +215,16 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 // may have been corrected since.
 func checkReaders(_ context.Context, o *outcome) ([]string, error) {
 	findings := o.watched.findings
-	messages, err := o.world.bus.Accepted(o.world.topic())
+	first, err := o.firstAccepted()
 	if err != nil {
 		return nil, err
-	}
-	reached := make(map[string]time.Time) // only what the broker has delivered
-	for _, m := range slices.Backward(messages) {
-		if !o.world.lost[m.MessageID] && !o.world.deadLettered[m.MessageID] {
-			reached[m.MessageID] = m.AcceptedAt
-		}
 	}
 	for _, r := range o.watched.regressions {
 		e := foldLedger(o.version, o.events[r.id])
 		before := e.parked > 0 && e.last == r.to || slices.Contains(o.world.corrected[r.id], r.to+1)
-		at, ok := reached[fmt.Sprintf("%s/%d", r.id, r.to+1)]
-		delivered := ok && at.Before(o.world.history.began.Add(r.at))
+		next := fmt.Sprintf("%s/%d", r.id, r.to+1)
+		at, accepted := first[next]
+		delivered := accepted && at.Before(o.world.history.began.Add(r.at)) && !o.world.lost[next] && !o.world.deadLettered[next]
 		if !o.world.plan.Increasing || !before || delivered {
 			findings = append(findings, fmt.Sprintf("at %v: ledger %s went back from event %d to %d", r.at, r.id, r.from, r.to))
 		}
