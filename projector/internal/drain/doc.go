@@ -51,7 +51,7 @@
 //     has tried them, if the free slots are few and the store takes writes of other
 //     aggregates. So thousands of such sessions take turns, and hold no slot that another
 //     session needs. A lane that will be given up next stays. If a session that has left is
-//     accepted again soon, none waits, and the others stay for a while (turns.go).
+//     accepted again quickly, no other one waits, and all stay for a while (turns.go).
 //   - A process remembers a failing aggregate beyond the session: in the next session
 //     its time of failure continues, and its events are kept out of the calls of healthy
 //     lanes from the start.

@@ -34,9 +34,10 @@ type lanes struct {
 	// events are forgotten. After one event is forgotten, all later ones must be, because a
 	// missing event could not be detected.
 	closed map[string]int64
-	// several says that the session has had events of several aggregates. only is the last one.
+	// several says that the session has had events of several aggregates. latest is the one that
+	// came last.
 	several bool
-	only    string
+	latest  string
 }
 
 func newLanes(o *Options, f *failures) *lanes {
@@ -68,8 +69,8 @@ func (s *lanes) add(d *Delivery, now time.Time) {
 		if s.failures.known(key, now) {
 			l.attempts = 1
 		}
-		s.several = s.several || s.only != "" && s.only != key
-		s.only = key
+		s.several = s.several || s.latest != "" && s.latest != key
+		s.latest = key
 		s.byKey[key] = l
 		s.queue = append(s.queue, l)
 	}

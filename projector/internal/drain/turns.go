@@ -13,16 +13,16 @@ const (
 	// stuckIdle is how long a session of several aggregates is at least stuck: events of the
 	// healthy ones come with pauses.
 	stuckIdle = time.Second
-	// soon is the time within which a session that has left is accepted again if no other
-	// session waits.
-	soon = time.Second
-	// alone is how long no session leaves after one was accepted again soon.
-	alone = 5 * time.Second
+	// quickReturn is the time within which a session that has left is accepted again if no
+	// other session waits.
+	quickReturn = time.Second
+	// stayTime is how long no session leaves after a quick return.
+	stayTime = 5 * time.Second
 )
 
 // turns decides whether stuck sessions leave for others. All sessions of a process share one.
-// The broker does not tell whether a session waits, but if a session that has left is accepted
-// again soon, none does.
+// The broker does not say whether a session waits. If one that has left is accepted again
+// quickly, no other one does.
 type turns struct {
 	failures *failures
 
@@ -37,8 +37,8 @@ type turns struct {
 
 func newTurns(f *failures) *turns { return &turns{failures: f, left: make(map[string]time.Time)} }
 
-// allowed reports whether a stuck session may leave. If too many aggregates fail, their times
-// of failure are only known within a session.
+// allowed reports whether a stuck session may leave. It may not if the memory of failures is
+// full: then only its session knows for how long an aggregate has failed.
 func (t *turns) allowed(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,9 +49,9 @@ func (t *turns) allowed(now time.Time) bool {
 func (t *turns) leaves(session string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now.Sub(t.swept) >= soon {
+	if now.Sub(t.swept) >= quickReturn {
 		t.swept = now
-		maps.DeleteFunc(t.left, func(_ string, at time.Time) bool { return now.Sub(at) >= soon })
+		maps.DeleteFunc(t.left, func(_ string, at time.Time) bool { return now.Sub(at) >= quickReturn })
 	}
 	t.left[session] = now
 }
@@ -60,8 +60,8 @@ func (t *turns) leaves(session string, now time.Time) {
 func (t *turns) accepted(session string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at, ok := t.left[session]; ok && now.Sub(at) < soon {
-		t.until = now.Add(alone)
+	if at, ok := t.left[session]; ok && now.Sub(at) < quickReturn {
+		t.until = now.Add(stayTime)
 	}
 	delete(t.left, session)
 }
