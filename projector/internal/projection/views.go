@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"cel.dev/cel-go/common/ast"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
@@ -246,10 +245,7 @@ func (p place) total(e entry) (declaredTotal, bool) {
 // callsDecimal reports whether the value is what decimal() returns. The type that CEL computes does
 // not say so: [decimal(1)] + part.list is a list of Decimal128s to it.
 func (x *expression) callsDecimal() bool {
-	if x == nil || x.checked.Expr().Kind() != ast.CallKind {
-		return false
-	}
-	return x.checked.Expr().AsCall().FunctionName() == "decimal"
+	return x != nil && x.checked.Expr().AsCall().FunctionName() == "decimal"
 }
 
 // reads reports whether the total uses a variable.

@@ -255,11 +255,10 @@ func TestViewDocumentsDependOnPartsOnly(t *testing.T) {
 	})
 }
 
-// TestSumOfDecimalsNeedsOnlyThePartThatGoes takes parts away. All others must be read only if it
-// cannot be known otherwise whether the sum is still a Decimal128.
-func TestSumOfDecimalsNeedsOnlyThePartThatGoes(t *testing.T) {
-	t.Parallel()
-	p := projectiontest.One(t, `
+// totalsOf is a view with these totals, whose one document has all parts.
+func totalsOf(t *testing.T, totals string) *projection.Projection {
+	t.Helper()
+	return projectiontest.One(t, `
 views:
   - name: v
     collection: v
@@ -269,10 +268,14 @@ views:
         on:
           E: {set: {x: payload.x}}
           Gone: {delete: true}
-        totals:
-          all: {sum: part.x}
-          exact: {sum: decimal(part.x)}
-`)
+        totals: `+totals)
+}
+
+// TestSumOfDecimalsNeedsOnlyThePartThatGoes takes parts away. All others must be read only if it
+// cannot be known otherwise whether the sum is still a Decimal128.
+func TestSumOfDecimalsNeedsOnlyThePartThatGoes(t *testing.T) {
+	t.Parallel()
+	p := totalsOf(t, `{all: {sum: part.x}, exact: {sum: decimal(part.x)}}`)
 	decimal := func(text string) bson.Decimal128 {
 		d, err := bson.ParseDecimal128(text)
 		if err != nil {
@@ -314,19 +317,7 @@ views:
 // TestListOfDecimalsMayHaveOtherNumbers has an expression that is a Decimal128 only by CEL's types.
 func TestListOfDecimalsMayHaveOtherNumbers(t *testing.T) {
 	t.Parallel()
-	p := projectiontest.One(t, `
-views:
-  - name: v
-    collection: v
-    from:
-      - aggregateType: A
-        key: "'k'"
-        on:
-          E: {set: {x: payload.x}}
-          Gone: {delete: true}
-        totals:
-          s: {sum: "([decimal(0)] + part.x)[1]"}
-`)
+	p := totalsOf(t, `{s: {sum: "([decimal(0)] + part.x)[1]"}}`)
 	l := newPipeline(p)
 	for i, x := range []any{bson.NewDecimal128(0x3040000000000000, 7), 2} {
 		l.merge(t, []model.PartChange{l.fold(t, []*event.Event{viewEvent("A", fmt.Sprint(i), 1, "E", bson.D{{Key: "x", Value: bson.A{x}}})})})
