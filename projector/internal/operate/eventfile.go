@@ -32,7 +32,7 @@ func readEventFile(path string, fields event.Fields, visit func(*event.Event, er
 		return fmt.Errorf("open the events: %w", err)
 	}
 	defer file.Close()
-	lines, err := text(file)
+	lines, err := linesOf(file)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
@@ -57,9 +57,9 @@ func readEventFile(path string, fields event.Fields, visit func(*event.Event, er
 	}
 }
 
-// text returns the lines of a file: unzipped, and without a byte order mark, which some editors
+// linesOf returns the lines of a file: unzipped, and without a byte order mark, which some editors
 // and shells of Windows write.
-func text(file io.Reader) (*bufio.Reader, error) {
+func linesOf(file io.Reader) (*bufio.Reader, error) {
 	lines := bufio.NewReaderSize(file, 64<<10)
 	// A file may be shorter than what is asked for.
 	if start, _ := lines.Peek(2); string(start) == "\x1f\x8b" {
