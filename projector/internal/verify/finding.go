@@ -94,3 +94,14 @@ type Finding struct {
 	// wrongContent is set if no writer must continue folding from the document.
 	wrongContent bool
 }
+
+// count adds the finding to the counts of a job or of a part of one.
+func (f *Finding) count(counts map[string]int64) {
+	counts[string(f.Kind)]++
+	if f.Repaired {
+		counts[CountRepaired]++
+	}
+	if f.Undelivered {
+		counts[CountUndelivered]++
+	}
+}

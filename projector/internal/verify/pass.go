@@ -237,9 +237,6 @@ func (p *pass) lookAgain(ctx context.Context) error {
 // settle counts and stores a finding, and repairs the read model if the job asks for it.
 func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) error {
 	f.ID = p.job.ID + "/" + f.AggregateID
-	if f.Undelivered {
-		part.counts[CountUndelivered]++
-	}
 	return p.record(ctx, f, part, func() error {
 		defer p.countRead(&a)
 		if f.Kind == Extra {
@@ -296,7 +293,7 @@ func (w *Worker) reached(ctx context.Context, u model.Unit) (int64, error) {
 // record counts and stores a finding, after a repair if the job asks for it.
 func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func() error) error {
 	f.Job, f.At = p.job.ID, p.now().UTC()
-	part.counts[string(f.Kind)]++
+	defer f.count(part.counts)
 	if p.params.Repair && f.Kind != Parked {
 		err := repair()
 		switch {
@@ -304,7 +301,6 @@ func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func()
 			return context.Cause(ctx)
 		case err == nil:
 			f.Repaired = true
-			part.counts[CountRepaired]++
 		default:
 			f.RepairError = err.Error()
 		}

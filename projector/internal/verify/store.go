@@ -80,13 +80,7 @@ func (s *FindingStore) Recount(ctx context.Context, job string, counts map[strin
 		recounted = make(map[string]int64)
 	}
 	for i := range found {
-		recounted[string(found[i].Kind)]++
-		if found[i].Repaired {
-			recounted[CountRepaired]++
-		}
-		if found[i].Undelivered {
-			recounted[CountUndelivered]++
-		}
+		found[i].count(recounted)
 	}
 	return recounted, nil
 }
