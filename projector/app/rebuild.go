@@ -84,10 +84,10 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 	return n, example, err
 }
 
-// Used returns the highest generation number of other projections for a collection.
-func (d rebuildData) Used(ctx context.Context, projection, collection string) (int64, error) {
-	_, others, _, err := ownership.NewNumbers(d.readModels).Used(ctx, projection, collection)
-	return others, err
+// Used returns the generation numbers that were used.
+func (d rebuildData) Used(ctx context.Context, projection, collection string) (own, others int64, err error) {
+	own, others, _, err = ownership.NewNumbers(d.readModels).Used(ctx, projection, collection)
+	return own, others, err
 }
 
 // Inspect begins to inspect a collection.

@@ -20,6 +20,9 @@ func (s *step) build(ctx context.Context) error {
 		return s.endJobs(ctx)
 	case !b.Prepared():
 		return s.prepare(ctx)
+	case b.State != generation.Promoting && time.Since(s.hold.looked) >= lost:
+		s.hold.looked = time.Now()
+		return s.look(ctx)
 	case b.State == generation.Building:
 		return s.fold(ctx)
 	case b.State == generation.CatchingUp:
@@ -258,25 +261,39 @@ func (s *step) verifyAgain(ctx context.Context) error {
 	})
 }
 
-// renumber starts the build anew if another projection has become live in the same
-// collection with this number, or a higher one, since the build began. A pod of that
-// projection may be suspended in the middle of a write, which would pass for one of this
-// generation.
+// renumber starts the build anew if its number is too low. Another projection may have become
+// live in the same collection with this number, or a higher one, since the build began. A pod
+// of that projection may be suspended in the middle of a write, which would pass for one of
+// this generation. Or the projection itself has used a higher number, because somebody has
+// restored the catalog to an earlier time.
 func (s *step) renumber(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
-	used, err := s.Data.Used(ctx, s.entry.Name, b.Collection)
-	if err != nil || used < b.Generation {
+	own, others, err := s.Data.Used(ctx, s.entry.Name, b.Collection)
+	switch {
+	case err != nil:
 		return false, err
+	case others >= b.Generation:
+		return true, s.anew(ctx, s.entry, max(own, others), fmt.Sprintf("another projection has written generation %d into collection %s", others, b.Collection))
+	case own > b.Generation:
+		return true, s.anew(ctx, s.entry, own, fmt.Sprintf("the projection has used the number %d already, so the catalog is of an earlier time", own))
 	}
-	by := s.author()
-	by.Why = fmt.Sprintf("another projection has written generation %d into collection %s", used, b.Collection)
-	next, err := generation.Start(s.entry, s.entry.Pipeline, generation.Declared{Name: s.entry.Name, Definition: b.Definition}, used, by)
-	if err != nil {
-		return true, err
+	return false, nil
+}
+
+// look looks whether the build still has its collection and the highest number. Without them it
+// can neither continue nor end.
+func (s *step) look(ctx context.Context) error {
+	if anew, err := s.renumber(ctx); anew || err != nil {
+		return err
 	}
-	next.Building.Allowed, next.Building.Asked = b.Allowed, b.Asked
-	s.log().Info().Int64("used", used).Str("collection", b.Collection).Msg("generation is built again with a higher number, because another projection has written this one into the same collection")
-	return true, s.write(ctx, next)
+	switch at, err := s.Collections.Where(ctx, s.entry.Building.UUID); {
+	case err != nil:
+		return err
+	case at == "":
+		return s.missing(ctx)
+	}
+	s.hold.gone = time.Time{}
+	return nil
 }
 
 // inspect makes sure that the collection that the promotion replaces has only documents

@@ -75,9 +75,9 @@ type Data interface {
 	Remove(ctx context.Context, projection string, generation int64) (done bool, err error)
 	// Parked counts the parked aggregates of a generation, and describes one of them.
 	Parked(ctx context.Context, projection string, generation int64) (n int64, example string, err error)
-	// Used returns the highest generation number with which other projections have been
-	// live in a collection; 0 for none.
-	Used(ctx context.Context, projection, collection string) (int64, error)
+	// Used returns the highest generation number that the projection has used, and the highest
+	// with which others have been live in a collection; 0 for none.
+	Used(ctx context.Context, projection, collection string) (own, others int64, err error)
 	// Inspect begins to inspect a collection.
 	Inspect(collection string) Inspection
 }
@@ -125,7 +125,8 @@ const (
 	completeStep = time.Second
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
-	// lost is how long the new collection may be missing before the build fails.
+	// lost is how long the new collection may be missing before it is built anew, and how often
+	// it is looked for.
 	lost = 10 * time.Second
 	// linger is the time after which garbage is removed for the second time and unknown
 	// shadow collections are dropped.
@@ -188,8 +189,9 @@ type hold struct {
 	completed  time.Time
 	// prepared is when pods could first serve the generation.
 	prepared time.Time
-	// gone is when the collection that was built was first found missing.
-	gone time.Time
+	// looked is when the collection of the build was looked for, and gone is when it was first
+	// found missing.
+	looked, gone time.Time
 	// ended is the failed generation whose jobs are cancelled.
 	ended int64
 }

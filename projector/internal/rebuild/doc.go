@@ -30,7 +30,9 @@
 //
 // Before the pause, the coordinator checks what the promotion would destroy or confuse. If
 // another projection has become live in the same collection with a higher number, the
-// build starts again. If the collection has documents that no projector has written, the
+// build starts again with a higher number, and so it does if the projection itself has used a
+// higher number, or if the new collection is gone: then somebody has restored a database to an
+// earlier time. If the collection has documents that no projector has written, the
 // promotion waits. It also waits if the event store has no events of some read models, which
 // the new generation cannot have (--allow-missing). Documents that are written between this
 // check and the rename, within seconds, are not found.

@@ -511,8 +511,12 @@ func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
 	return parked, "ada (expression)", err
 }
 
-func (a *actor) Used(_ context.Context, projection, _ string) (int64, error) {
-	return do(a, func() (int64, error) { return a.used(projection), nil })
+func (a *actor) Used(_ context.Context, projection, _ string) (own, others int64, err error) {
+	_, err = do(a, func() (struct{}, error) {
+		own, others = a.numbers[projection], a.used(projection)
+		return struct{}{}, nil
+	})
+	return own, others, err
 }
 
 func (a *actor) Inspect(string) rebuild.Inspection { return &inspection{a, 2} }
