@@ -39,6 +39,19 @@ const retirement = "retire a view"
 // correction is the kind of fault that corrects events in the event store.
 const correction = "correct events"
 
+// replacement is the kind of fault that replaces the collection of the event store by a copy.
+const replacement = "replace the event store"
+
+// republication is the kind of fault that sends the events of the last time again.
+const republication = "republish a time"
+
+// restoration is the kind of fault that restores the read models to an earlier time.
+const restoration = "restore the read models"
+
+// stateRestoration is the kind of fault that restores the state database to an earlier time, or
+// loses it.
+const stateRestoration = "restore the state"
+
 // faultKinds are all kinds by name.
 var faultKinds = map[string]faultKind{
 	"crash publisher": {longest: 40 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
@@ -293,6 +306,14 @@ var faultKinds = map[string]faultKind{
 			w.bringBack(ctx)
 		}
 	}},
+	replacement: {alone: true, run: func(ctx context.Context, w *World, _ Fault) { w.replaceEvents(ctx) }},
+	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
+		to := time.Now().UTC()
+		from := to.Add(-time.Duration(1+f.Way) * 20 * time.Second)
+		_ = w.command(ctx, virtual.Publisher, "republish", "--from", from.Format(time.RFC3339), "--to", to.Format(time.RFC3339), "--yes", "--why", "simulation")
+	}},
+	restoration:      {alone: true, wide: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.restoreModels(ctx, f.For) }},
+	stateRestoration: {alone: true, wide: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.restoreState(ctx, f.For, f.Way == 0) }},
 	"scale projectors": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		for i, p := range w.projectors {
 			if i >= f.Process%(len(w.projectors)+1) {

@@ -31,6 +31,8 @@ type observer struct {
 	findings []string
 	// seen has the last event of each read model of the last read.
 	seen map[string]int64
+	// setBack is the world's.
+	setBack int64
 	// regressions are the read models that went back.
 	regressions []regression
 }
@@ -68,10 +70,21 @@ func (o *observer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			if o.world.halted.Load() {
+				continue
+			}
+			if n := o.world.setBack.Load(); n != o.setBack {
+				// What the state database has is older now, or new.
+				o.setBack, o.epoch = n, 0
+				clear(o.live)
+				clear(o.generations)
+			}
 			o.readCheckpoint()
 			o.readCatalog()
-			o.readModels()
-			o.readViews()
+			if !o.world.restored.Load() {
+				o.readModels()
+				o.readViews()
+			}
 		}
 	}
 }

@@ -45,8 +45,9 @@ type Plan struct {
 	// has, and Pause the mean time between two of its writes.
 	Writers, Aggregates int
 	Pause               time.Duration
-	// Poison, Unreadable and Large are how many such events each writer writes.
-	Poison, Unreadable, Large int
+	// Poison, Unreadable, Large and Late are how many such events each writer writes. A late
+	// event is stored after the next one of its aggregate.
+	Poison, Unreadable, Large, Late int
 	// Wallets makes a fourth of the aggregates wallets. The others are accounts.
 	Wallets bool
 	// Reconcile says that the projectors compare the read models with the event store every
@@ -108,9 +109,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, wallets %v, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset,
-		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Wallets, len(p.Faults), beside)
+		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -188,7 +189,24 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(2 * time.Minute))), Kind: retirement, Way: r.IntN(2)})
 	}
 	p.Slots = pick(rand.New(rand.NewPCG(seed, 0x736c6f7473)), 0, 0, 2, 6)
+	if r := rand.New(rand.NewPCG(seed, 0x7265706c616365)); r.IntN(6) == 0 {
+		for range 1 + r.IntN(2) {
+			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), Kind: replacement})
+		}
+	}
+	if r := rand.New(rand.NewPCG(seed, 0x7265707562)); r.IntN(6) == 0 {
+		for range 1 + r.IntN(3) {
+			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), Kind: republication, Way: r.IntN(16)})
+		}
+	}
+	if r := rand.New(rand.NewPCG(seed, 0x6c617465)); !p.Increasing && r.IntN(4) == 0 {
+		p.Late = 1 + r.IntN(3)
+	}
 	p.Beside = neighbour(p)
+	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {
+		kind := pick(r, restoration, stateRestoration)
+		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(2 * time.Minute))), Kind: kind, Way: r.IntN(3)})
+	}
 	return p
 }
 

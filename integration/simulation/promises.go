@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/virtual"
 	"github.com/penstock-cdc/penstock/integration/workload"
@@ -116,11 +117,11 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The events that operators have skipped do not count: rank is the number of an event
-	// among the others of its aggregate; 0 if it was skipped.
+	// The order of late events, and the events that operators have skipped, do not count: rank
+	// is the number of an event among the others of its aggregate; 0 if it does not count.
 	skipped := make(map[string][]int64)
 	for i := range o.written {
-		if c := &o.written[i]; o.world.skipped(c) {
+		if c := &o.written[i]; c.late || o.world.skipped(c) {
 			skipped[c.aggregate] = append(skipped[c.aggregate], c.event)
 		}
 	}
@@ -154,7 +155,15 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 			}
 		}
 	}
-	return verify.Topic(accepted, events).Findings, nil
+	findings := verify.Topic(accepted, events).Findings
+	for i := range o.written {
+		c := &o.written[i]
+		id := fmt.Sprintf("%s/%d", c.aggregate, c.event)
+		if c.late && !o.world.skipped(c) && !slices.ContainsFunc(messages, func(m sbemu.Accepted) bool { return m.MessageID == id }) {
+			findings = append(findings, id+" was stored late and is not published")
+		}
+	}
+	return findings, nil
 }
 
 func splitMessageID(id string) (aggregate string, event int64, ok bool) {

@@ -38,7 +38,7 @@ func (s *settlements) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.settle()
-			if !removed && len(s.findings) < 4 {
+			if !removed && !s.world.restored.Load() && len(s.findings) < 4 {
 				s.look()
 			}
 		}

@@ -97,6 +97,18 @@ type World struct {
 	corrected map[string][]int64
 	// changing is held by the fault that changes the definition.
 	changing sync.Mutex
+	// restored says that read models are of an earlier time than their events or their catalog,
+	// because somebody has restored one of them: readers see that until it is mended.
+	restored atomic.Bool
+	// setBack counts how often the state database was restored. halted says that it is being
+	// restored: no process may start. operating is held by the fault that restores the
+	// state database, and shared by the commands of operators.
+	setBack   atomic.Int64
+	halted    atomic.Bool
+	operating sync.RWMutex
+	// writing is held by the fault that replaces the event store, and shared by those who write
+	// into it.
+	writing sync.RWMutex
 }
 
 // newServers starts the servers of a plan. folder is for files.
@@ -343,7 +355,7 @@ func (p *process) queries() string {
 func (w *World) start(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running != nil || p.off {
+	if p.running != nil || p.off || w.halted.Load() {
 		return
 	}
 	p.instances++
@@ -383,12 +395,15 @@ func (p *process) take() *instance {
 	return i
 }
 
-// stop ends the process as SIGTERM does, and waits for it.
-func (w *World) stop(p *process) {
-	if i := p.take(); i != nil {
-		i.Terminate()
-		<-i.Exited()
+// stop ends the process as SIGTERM does, and waits for it. It reports whether it ran.
+func (w *World) stop(p *process) bool {
+	i := p.take()
+	if i == nil {
+		return false
 	}
+	i.Terminate()
+	<-i.Exited()
+	return true
 }
 
 // turn turns processes on or off.
@@ -465,6 +480,8 @@ func (w *World) losing(selects func(string) bool) func(string) bool {
 
 // command runs a command of an operator. If it fails, the error has what it has printed.
 func (w *World) command(ctx context.Context, program virtual.Kind, args ...string) error {
+	w.operating.RLock()
+	defer w.operating.RUnlock()
 	w.mu.Lock()
 	version := w.definition
 	w.commands++

@@ -38,6 +38,8 @@ type commit struct {
 	event     int64
 	began     time.Time
 	at        bson.Timestamp
+	// late says that it was stored after the next event of its aggregate.
+	late bool
 }
 
 func newWriter(w *World, number int) *writer {
@@ -57,7 +59,7 @@ func (w *writer) run(ctx context.Context) {
 	for _, of := range []struct {
 		kind  string
 		count int
-	}{{"Poison", p.Poison}, {"unreadable", p.Unreadable}, {"large", p.Large}} {
+	}{{"Poison", p.Poison}, {"unreadable", p.Unreadable}, {"large", p.Large}, {"late", p.Late}} {
 		for range of.count {
 			special[w.random.IntN(steps)] = of.kind
 		}
@@ -66,6 +68,8 @@ func (w *writer) run(ctx context.Context) {
 		switch kind := special[step]; kind {
 		case "":
 			w.write(ctx, w.random.IntN(10) == 0, "")
+		case "late":
+			w.writeLate(ctx)
 		default:
 			w.write(ctx, false, kind)
 		}
@@ -117,22 +121,43 @@ func (w *writer) write(ctx context.Context, several bool, kind string) {
 		if kind == "Poison" && !w.open[id] {
 			kind = ""
 		}
-		w.next[id]++
-		document := bson.D{
-			{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: w.aggregateType(id)}, {Key: "eventId", Value: w.next[id]},
-			{Key: "eventType", Value: w.eventType(id, kind)}, {Key: "timestamp", Value: time.Now()},
-		}
-		payload := bson.D{{Key: "amount", Value: w.random.Int64N(1000)}}
-		switch kind {
-		case "Poison":
-			payload = bson.D{{Key: "amount", Value: "a text"}}
-		case "large":
-			// Larger than a message of the topic, or than all that fit into one read.
-			payload = append(payload, bson.E{Key: "filler", Value: strings.Repeat("x", []int{300 << 10, 300 << 10, 5 << 20}[w.random.IntN(3)])})
-		}
-		documents = append(documents, append(document, bson.E{Key: "payload", Value: payload}))
-		commits = append(commits, commit{aggregate: id, event: w.next[id], began: time.Now()})
+		document, c := w.event(id, kind)
+		documents, commits = append(documents, document), append(commits, c)
 	}
+	w.store(ctx, documents, commits)
+}
+
+// writeLate stores the next event of an aggregate after the one that follows it.
+func (w *writer) writeLate(ctx context.Context) {
+	id := w.aggregate()
+	late, first := w.event(id, "")
+	next, second := w.event(id, "")
+	w.store(ctx, []any{next}, []commit{second})
+	wait(ctx, time.Duration(w.random.Int64N(int64(20*time.Second))))
+	first.began, first.late = time.Now(), true
+	w.store(ctx, []any{late}, []commit{first})
+}
+
+// event makes the next event of an aggregate.
+func (w *writer) event(id, kind string) (any, commit) {
+	w.next[id]++
+	document := bson.D{
+		{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: w.aggregateType(id)}, {Key: "eventId", Value: w.next[id]},
+		{Key: "eventType", Value: w.eventType(id, kind)}, {Key: "timestamp", Value: time.Now()},
+	}
+	payload := bson.D{{Key: "amount", Value: w.random.Int64N(1000)}}
+	switch kind {
+	case "Poison":
+		payload = bson.D{{Key: "amount", Value: "a text"}}
+	case "large":
+		// Larger than a message of the topic, or than all that fit into one read.
+		payload = append(payload, bson.E{Key: "filler", Value: strings.Repeat("x", []int{300 << 10, 300 << 10, 5 << 20}[w.random.IntN(3)])})
+	}
+	return append(document, bson.E{Key: "payload", Value: payload}), commit{aggregate: id, event: w.next[id], began: time.Now()}
+}
+
+// store stores events in one transaction.
+func (w *writer) store(ctx context.Context, documents []any, commits []commit) {
 	at := w.insert(ctx, documents)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,6 +204,8 @@ func (w *writer) insert(ctx context.Context, documents []any) bson.Timestamp {
 }
 
 func (w *writer) attempt(ctx context.Context, documents []any) (bson.Timestamp, error) {
+	w.world.writing.RLock()
+	defer w.world.writing.RUnlock()
 	session, err := w.world.client.StartSession()
 	if err != nil {
 		return bson.Timestamp{}, err
