@@ -21,6 +21,8 @@ type faultKind struct {
 	// later says that [Plan.more] draws the kind, and alone that [NewPlan] draws it from a source
 	// of its own. All new kinds are alone: seeds then keep the other faults of their plans.
 	later, alone bool
+	// events says that the kind concerns the event store only, and not another MongoDB.
+	events bool
 	// wide says that the kind concerns more than the processes of one pipeline.
 	wide bool
 	// reconciled says that the kind needs reconciliation, or heals as it does.
@@ -83,38 +85,40 @@ var faultKinds = map[string]faultKind{
 	}},
 	"freeze": {longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		w.onLink(ctx, f, func(h *virtual.Host) {
-			h.Hold(mongodb, virtual.ToServer, virtual.ToClient)
-			h.Hold(servicebus, virtual.ToServer, virtual.ToClient)
-			h.Hold(kubernetes, virtual.ToServer, virtual.ToClient)
+			for _, server := range virtual.Servers {
+				h.Hold(server, virtual.ToServer, virtual.ToClient)
+			}
 		})
 	}},
 	// All processes lose a server, as at its restart or failover.
 	"outage": {wide: true, longest: 2 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
 		w.outage(ctx, f, f.For, func() {
-			if f.Server == mongodb {
-				w.mongo.KillCursors()
+			if f.Server == mongodb || f.Server == stores {
+				w.mongodb(f).KillCursors()
 			}
 		})
 	}},
 	// The primary loses its secondaries. Either they come back, or one of them becomes the
 	// primary, and what only the old one has is rolled back.
 	"fail over": {later: true, server: mongodb, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
-		_ = w.mongo.Isolate()
+		server := w.mongodb(f)
+		_ = server.Isolate()
 		wait(ctx, f.For)
 		if f.Way%4 == 0 {
-			w.mongo.Rejoin()
+			server.Rejoin()
 			return
 		}
-		w.outage(ctx, f, time.Duration(f.Process)*2*time.Second, func() { _ = w.mongo.Failover() })
+		w.outage(ctx, f, time.Duration(f.Process)*2*time.Second, func() { _ = server.Failover() })
 	}},
 	// What is durable stays; connections, cursors, open transactions and locks are gone.
 	"restart": {later: true, wide: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		if f.Server = mongodb; f.Way%4 < 2 {
 			f.Server = servicebus
 		}
+		f = w.plan.of(f)
 		w.outage(ctx, f, f.For, func() {
-			if f.Server == mongodb {
-				_ = w.mongo.Failover()
+			if f.Server != servicebus {
+				_ = w.mongodb(f).Failover()
 				return
 			}
 			for _, pipeline := range w.pipelines {
@@ -128,10 +132,10 @@ var faultKinds = map[string]faultKind{
 	"drop connections": {anyServer: true, run: func(_ context.Context, w *World, f Fault) {
 		w.process(f).host().Drop(f.Server, f.Way%2 == 0)
 	}},
-	"interrupt streams": {server: mongodb, run: func(_ context.Context, w *World, f Fault) {
+	"interrupt streams": {server: mongodb, events: true, run: func(_ context.Context, w *World, f Fault) {
 		w.mongo.InterruptStreams([]int32{0, 10107, 189, 91, 13435, 43, 237, 234}[f.Way%8])
 	}},
-	"lose the oplog": {server: mongodb, run: func(ctx context.Context, w *World, f Fault) {
+	"lose the oplog": {server: mongodb, events: true, run: func(ctx context.Context, w *World, f Fault) {
 		if f.Process%2 == 0 {
 			w.mongo.TruncateOplog(1 + f.Way)
 			return
@@ -154,28 +158,28 @@ var faultKinds = map[string]faultKind{
 	// of two processes: leases end by the server's clock, and are trusted by the time that has
 	// passed.
 	"set the clock": {later: true, server: mongodb, run: func(_ context.Context, w *World, f Fault) {
-		w.ahead.Store(int64(time.Duration(f.Way-8) * 35 * time.Second))
+		w.mongodb(f).ahead.Store(int64(time.Duration(f.Way-8) * 35 * time.Second))
 	}},
 	"let the clock drift": {later: true, server: mongodb, longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		for end := time.Now().Add(f.For); ctx.Err() == nil && time.Now().Before(end); wait(ctx, time.Second) {
-			w.ahead.Add(int64(time.Duration(f.Way-8) * 10 * time.Millisecond)) // by up to 8 %
+			w.mongodb(f).ahead.Add(int64(time.Duration(f.Way-8) * 10 * time.Millisecond)) // by up to 8 %
 		}
 	}},
 	"slow MongoDB": {server: mongodb, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
-		w.mongo.SetLatency(time.Duration(f.Way) * 100 * time.Millisecond)
+		w.mongodb(f).SetLatency(time.Duration(f.Way) * 100 * time.Millisecond)
 		wait(ctx, f.For)
-		w.mongo.SetLatency(0)
+		w.mongodb(f).SetLatency(0)
 	}},
 	"refuse commands": {server: mongodb, run: func(_ context.Context, w *World, f Fault) {
 		commands := [][]string{{"insert"}, {"update"}, {"find"}, {"getMore"}, {"aggregate"}, {"commitTransaction"}, {"findAndModify"}, nil}
-		w.mongo.FailCommands(mongoemu.CommandFault{
+		w.mongodb(f).FailCommands(mongoemu.CommandFault{
 			Commands: commands[f.Way%len(commands)], Times: 1 + f.Process*3, Skip: f.Process,
 			Code: []int32{10107, 91, 189, 11600, 112, 6}[(f.Way+f.Process)%6],
 		})
 	}},
 	"lose replies": {server: mongodb, run: func(_ context.Context, w *World, f Fault) {
 		commands := [][]string{{"insert"}, {"update"}, {"commitTransaction"}, {"findAndModify"}, {"renameCollection"}, {"delete"}, nil}
-		w.mongo.FailCommands(mongoemu.CommandFault{
+		w.mongodb(f).FailCommands(mongoemu.CommandFault{
 			Commands: commands[f.Way%len(commands)], Times: 1 + f.Process, CloseConnection: true, AfterExecution: true,
 		})
 	}},
@@ -185,7 +189,7 @@ var faultKinds = map[string]faultKind{
 	"delete the lease": {wide: true, run: func(ctx context.Context, w *World, _ Fault) {
 		w.history.deletedLease()
 		w.kube.deleteLeases()
-		_, _ = w.client.Database(stateDatabase).Collection("leader_leases").DeleteMany(ctx, bson.D{})
+		_, _ = w.stores.client.Database(stateDatabase).Collection("leader_leases").DeleteMany(ctx, bson.D{})
 	}},
 	"throttle": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) { w.bus.Throttle(f.For) }},
 	"refuse links": {server: servicebus, longest: time.Minute, run: func(_ context.Context, w *World, f Fault) {
@@ -294,7 +298,7 @@ var faultKinds = map[string]faultKind{
 			w.skipping(func() { set("now") })
 		case 3:
 			// The command refuses a time that has not passed by the operator's clock.
-			offset := min(0, time.Duration(w.ahead.Load()))
+			offset := min(0, time.Duration(w.mongo.ahead.Load()))
 			to := time.Now().Add(offset - time.Duration(1+f.Process)*20*time.Second)
 			w.skipping(func() { set(to.UTC().Format(time.RFC3339)) })
 		default:

@@ -21,6 +21,9 @@ type Plan struct {
 	// Groups divides the projectors into two Deployments: one declares the projections, and the
 	// other one the views.
 	Groups bool
+	// Split says that the read models and the state are in another MongoDB than the events, with
+	// a clock of its own. Every second fault of MongoDB then strikes that one.
+	Split bool
 	// Election is how the publishers elect: mongodb or kubernetes.
 	Election string
 	// Buckets is the number of sessions of the session mode bucket; 0 means one for each
@@ -61,6 +64,14 @@ type Plan struct {
 	// Beside is a second pipeline with the same servers; nil if there is none. Only the faults
 	// of the first one concern the servers as a whole.
 	Beside *Plan
+}
+
+// of returns a fault with the MongoDB that it strikes.
+func (p *Plan) of(f Fault) Fault {
+	if p.Split && f.Server == mongodb && (f.Way+f.Process)%2 == 1 {
+		f.Server = stores
+	}
+	return f
 }
 
 // pipelines returns the plan of each pipeline.
@@ -109,8 +120,8 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, %d faults%s",
-		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset,
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, %d faults%s",
+		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split,
 		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, len(p.Faults), beside)
 }
 
@@ -202,6 +213,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	if r := rand.New(rand.NewPCG(seed, 0x6c617465)); !p.Increasing && r.IntN(4) == 0 {
 		p.Late = 1 + r.IntN(3)
 	}
+	p.Split = rand.New(rand.NewPCG(seed, 0x73706c6974)).IntN(4) == 0
 	p.Beside = neighbour(p)
 	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {
 		kind := pick(r, restoration, stateRestoration)

@@ -97,7 +97,7 @@ func newRegisters() *registers {
 
 // tap returns what takes the bytes of a connection to MongoDB.
 func (r *registers) tap(_, server string) (toServer, toClient io.Writer) {
-	if server != mongodb {
+	if server != mongodb && server != stores {
 		return nil, nil
 	}
 	c := &conversation{registers: r, open: make(map[int32]*exchange)}

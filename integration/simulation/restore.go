@@ -51,7 +51,7 @@ func (w *World) copyEvents(ctx context.Context) error {
 		{Key: "renameCollection", Value: eventsDatabase + "." + spare.Name()},
 		{Key: "to", Value: eventsDatabase + "." + w.events().Name()}, {Key: "dropTarget", Value: true},
 	}
-	return w.client.Database("admin").RunCommand(ctx, rename).Err()
+	return w.mongo.client.Database("admin").RunCommand(ctx, rename).Err()
 }
 
 // copied is a copy of a collection.
@@ -64,7 +64,7 @@ type copied struct {
 // backUp copies a database as it is at one point in time.
 func (w *World) backUp(ctx context.Context, database string) (all []copied) {
 	until(ctx, func() (err error) {
-		all, err = w.copyDatabase(ctx, w.client.Database(database))
+		all, err = w.copyDatabase(ctx, w.stores.client.Database(database))
 		return err
 	})
 	return all
@@ -86,7 +86,7 @@ func (w *World) copyDatabase(ctx context.Context, db *mongo.Database) (all []cop
 		}
 		all = append(all, c)
 	}
-	session, err := w.client.StartSession()
+	session, err := db.Client().StartSession()
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,7 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	faults.Wait()
 
 	servers.mongo.ClearFaults()
+	servers.stores.ClearFaults()
 	servers.bus.ClearFaults()
 	each(func(o *outcome) { o.world.settle(ctx) })
 	result := &Result{Plan: p, History: history}
@@ -129,6 +130,9 @@ func (w *World) strike(ctx context.Context) {
 		faults.Go(func() {
 			wait(ctx, f.At)
 			if ctx.Err() == nil {
+				if !faultKinds[f.Kind].events {
+					f = w.plan.of(f)
+				}
 				w.history.add(w.named("fault"), "%s", f.String())
 				faultKinds[f.Kind].run(ctx, w, f)
 			}

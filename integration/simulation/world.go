@@ -26,6 +26,7 @@ import (
 // Names of the servers, and of what is on them.
 const (
 	mongodb        = virtual.MongoDB
+	stores         = virtual.Stores
 	servicebus     = virtual.ServiceBus
 	kubernetes     = virtual.Kubernetes
 	subscription   = "projector"
@@ -48,17 +49,55 @@ const (
 type servers struct {
 	folder  string
 	network *virtual.Network
-	mongo   *mongoemu.Server
-	bus     *sbemu.Server
-	kube    *apiServer
+	mongo   *mongodbServer
+	// stores has the read models and the state. It is the event store's server too, or another.
+	stores *mongodbServer
+	bus    *sbemu.Server
+	kube   *apiServer
 	// agreed are the documents by which processes agree.
 	agreed *registers
-	// ahead is how far the clock of MongoDB is ahead of the processes' clocks.
-	ahead atomic.Int64
 	// pipelines are those that share the servers.
 	pipelines []*World
-	// client reaches MongoDB over a link without faults. Writers use it.
+}
+
+// mongodbServer is a server of MongoDB.
+type mongodbServer struct {
+	*mongoemu.Server
+	// ahead is how far its clock is ahead of the processes' clocks.
+	ahead atomic.Int64
+	// client reaches it over a link without faults. Writers use it.
 	client *mongo.Client
+}
+
+// newMongoDB starts a server with that name.
+func newMongoDB(n *virtual.Network, name string, ahead time.Duration) (*mongodbServer, error) {
+	s := new(mongodbServer)
+	s.ahead.Store(int64(ahead))
+	var err error
+	s.Server, err = mongoemu.New(mongoemu.Config{
+		Listener: n.Listen(name),
+		Now:      func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Start(); err != nil {
+		return nil, err
+	}
+	s.client, err = mongo.Connect(options.Client().ApplyURI(s.URI()).SetDialer(n.NewHost("writers").Dialer(name)))
+	return s, err
+}
+
+func (s *mongodbServer) close(ctx context.Context) error {
+	return errors.Join(s.client.Disconnect(ctx), s.Close())
+}
+
+// mongodb returns the server of MongoDB that a fault concerns.
+func (s *servers) mongodb(f Fault) *mongodbServer {
+	if f.Server == stores {
+		return s.stores
+	}
+	return s.mongo
 }
 
 // World is a pipeline with its processes, its operators and the servers. Two pipelines share
@@ -115,17 +154,14 @@ type World struct {
 func newServers(p *Plan, folder string) (*servers, error) {
 	s := &servers{folder: folder, network: virtual.NewNetwork(p.Seed), agreed: newRegisters()}
 	s.network.Tap = s.agreed.tap
-	s.ahead.Store(int64(p.ClockOffset))
 	var err error
-	s.mongo, err = mongoemu.New(mongoemu.Config{
-		Listener: s.network.Listen(mongodb),
-		Now:      func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
-	})
-	if err != nil {
+	if s.mongo, err = newMongoDB(s.network, mongodb, p.ClockOffset); err != nil {
 		return nil, err
 	}
-	if err := s.mongo.Start(); err != nil {
-		return nil, err
+	if s.stores = s.mongo; p.Split {
+		if s.stores, err = newMongoDB(s.network, stores, -p.ClockOffset/2); err != nil {
+			return nil, err
+		}
 	}
 	var topics []sbemu.Topic
 	for i, p := range p.pipelines() {
@@ -142,12 +178,7 @@ func newServers(p *Plan, folder string) (*servers, error) {
 		return nil, err
 	}
 	s.kube = newAPIServer(s.network.Listen(kubernetes))
-	if err := os.WriteFile(s.kubeconfig(), []byte(kubeconfig), 0o600); err != nil {
-		return nil, err
-	}
-	s.client, err = mongo.Connect(options.Client().ApplyURI(s.mongo.URI()).
-		SetDialer(s.network.NewHost("writers").Dialer(mongodb)))
-	return s, err
+	return s, os.WriteFile(s.kubeconfig(), []byte(kubeconfig), 0o600)
 }
 
 // prefixes are those of the pipelines.
@@ -192,7 +223,7 @@ func (w *World) subscription() string { return w.topic() + "/Subscriptions/" + s
 
 // state returns the documents of a collection of the state database that a majority has.
 func (w *World) state(collection string) []bson.Raw {
-	return w.mongo.Documents(stateDatabase, collection)
+	return w.stores.Documents(stateDatabase, collection)
 }
 
 // checkpoint is the part of the stored checkpoint that observers compare.
@@ -213,7 +244,7 @@ func (w *World) checkpoint() (found checkpoint) {
 
 // models returns the read models of a projection that a majority has.
 func (w *World) models(projection string) []bson.Raw {
-	return w.mongo.Documents(modelsDatabase, w.named(projection))
+	return w.stores.Documents(modelsDatabase, w.named(projection))
 }
 
 // model returns a read model of a projection; nil if there is none.
@@ -242,7 +273,7 @@ func number(document bson.Raw, path ...string) int64 {
 }
 
 func (w *World) events() *mongo.Collection {
-	return w.client.Database(eventsDatabase).Collection(w.named("events"))
+	return w.mongo.client.Database(eventsDatabase).Collection(w.named("events"))
 }
 
 // groups are the Deployments of projectors if there are two.
@@ -258,14 +289,18 @@ func (s *servers) kubeconfig() string { return filepath.Join(s.folder, "kubeconf
 
 // close ends the servers.
 func (s *servers) close(ctx context.Context) error {
-	return errors.Join(s.client.Disconnect(ctx), s.bus.Close(), s.kube.close(), s.mongo.Close())
+	err := errors.Join(s.bus.Close(), s.kube.close(), s.mongo.close(ctx))
+	if s.stores != s.mongo {
+		err = errors.Join(err, s.stores.close(ctx))
+	}
+	return err
 }
 
 // environ is the environment of a command, and of a process that is in no group.
 func (w *World) environ(version int) []string {
 	p := w.plan
 	env := []string{
-		"MONGODB_URI=" + w.mongo.URI(),
+		"MONGODB_URI=" + w.stores.URI(),
 		"AZURE_SERVICEBUS_CONNECTION_STRING=" + w.bus.ConnectionString(),
 		"AZURE_SERVICEBUS_TOPIC_NAME=" + w.topic(),
 		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME=" + subscription,
@@ -283,6 +318,9 @@ func (w *World) environ(version int) []string {
 		"PENSTOCK_RECONCILE=off",
 		"PENSTOCK_WHO=operator",
 		"PENSTOCK_SESSION_MODE=aggregate",
+	}
+	if p.Split {
+		env = append(env, "PENSTOCK_EVENTS_MONGODB_URI="+w.mongo.URI())
 	}
 	if p.Reconcile {
 		env = append(env, "PENSTOCK_RECONCILE=1m")

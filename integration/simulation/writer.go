@@ -206,7 +206,7 @@ func (w *writer) insert(ctx context.Context, documents []any) bson.Timestamp {
 func (w *writer) attempt(ctx context.Context, documents []any) (bson.Timestamp, error) {
 	w.world.writing.RLock()
 	defer w.world.writing.RUnlock()
-	session, err := w.world.client.StartSession()
+	session, err := w.world.mongo.client.StartSession()
 	if err != nil {
 		return bson.Timestamp{}, err
 	}

@@ -145,14 +145,20 @@ func (l *link) delay() time.Duration {
 // Dialer returns the dialer of the host's connections to a server.
 func (h *Host) Dialer(server string) Dialer { return Dialer{host: h, server: server} }
 
-// Dialer opens connections to one server, whatever address it is asked for.
+// Dialer opens connections to one server.
 type Dialer struct {
 	host   *Host
 	server string
 }
 
-// DialContext opens a connection. It implements the dialer of the MongoDB driver.
-func (d Dialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) { return d.Dial(ctx) }
+// DialContext opens a connection to the server that has the address, and otherwise to the
+// dialer's. It implements the dialer of the MongoDB driver.
+func (d Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	if slices.Contains(Servers, address) {
+		d.server = address
+	}
+	return d.Dial(ctx)
+}
 
 // Dial opens a connection. While the link is held it waits; while it is cut or no server
 // listens it fails.

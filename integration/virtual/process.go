@@ -24,13 +24,15 @@ const (
 
 // The names of the servers in a network.
 const (
-	MongoDB    = "mongodb:27017"
+	MongoDB = "mongodb:27017"
+	// Stores is a second MongoDB, which has everything but the events.
+	Stores     = "stores:27017"
 	ServiceBus = "servicebus:5672"
 	Kubernetes = "kubernetes:80"
 )
 
 // Servers are all servers to which a process has a link.
-var Servers = []string{MongoDB, ServiceBus, Kubernetes}
+var Servers = []string{MongoDB, Stores, ServiceBus, Kubernetes}
 
 // Spec says how a process runs.
 type Spec struct {
