@@ -24,6 +24,8 @@ type Plan struct {
 	// Split says that the read models and the state are in another MongoDB than the events, with
 	// a clock of its own. Every second fault of MongoDB then strikes that one.
 	Split bool
+	// Sharded says that MongoDB answers as a mongos.
+	Sharded bool
 	// Election is how the publishers elect: mongodb or kubernetes.
 	Election string
 	// Buckets is the number of sessions of the session mode bucket; 0 means one for each
@@ -120,8 +122,8 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, %d faults%s",
-		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split,
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, %d faults%s",
+		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
 		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, len(p.Faults), beside)
 }
 
@@ -214,6 +216,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		p.Late = 1 + r.IntN(3)
 	}
 	p.Split = rand.New(rand.NewPCG(seed, 0x73706c6974)).IntN(4) == 0
+	p.Sharded = rand.New(rand.NewPCG(seed, 0x73686172646564)).IntN(6) == 0
 	p.Beside = neighbour(p)
 	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {
 		kind := pick(r, restoration, stateRestoration)

@@ -70,13 +70,13 @@ type mongodbServer struct {
 }
 
 // newMongoDB starts a server with that name.
-func newMongoDB(n *virtual.Network, name string, ahead time.Duration) (*mongodbServer, error) {
+func newMongoDB(n *virtual.Network, name string, ahead time.Duration, sharded bool) (*mongodbServer, error) {
 	s := new(mongodbServer)
 	s.ahead.Store(int64(ahead))
 	var err error
 	s.Server, err = mongoemu.New(mongoemu.Config{
-		Listener: n.Listen(name),
-		Now:      func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
+		Listener: n.Listen(name), Sharded: sharded,
+		Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 	})
 	if err != nil {
 		return nil, err
@@ -155,11 +155,11 @@ func newServers(p *Plan, folder string) (*servers, error) {
 	s := &servers{folder: folder, network: virtual.NewNetwork(p.Seed), agreed: newRegisters()}
 	s.network.Tap = s.agreed.tap
 	var err error
-	if s.mongo, err = newMongoDB(s.network, mongodb, p.ClockOffset); err != nil {
+	if s.mongo, err = newMongoDB(s.network, mongodb, p.ClockOffset, p.Sharded); err != nil {
 		return nil, err
 	}
 	if s.stores = s.mongo; p.Split {
-		if s.stores, err = newMongoDB(s.network, stores, -p.ClockOffset/2); err != nil {
+		if s.stores, err = newMongoDB(s.network, stores, -p.ClockOffset/2, p.Sharded); err != nil {
 			return nil, err
 		}
 	}
