@@ -17,6 +17,8 @@ type observer struct {
 	mu sync.Mutex
 	// saved are the positions of the checkpoint, each with the time of its reading.
 	saved []position
+	// began says that the stream has a first position.
+	began bool
 	// epoch is that of the last position.
 	epoch int64
 	// back describes positions of the checkpoint that went back.
@@ -123,6 +125,10 @@ func (o *observer) readCatalog() {
 
 func (o *observer) readCheckpoint() {
 	found := o.world.checkpoint()
+	if o.world.plan.Now && !o.began && !found.ClusterTime.IsZero() {
+		o.began = true
+		o.world.begins(found.ClusterTime)
+	}
 	if found.Recovery != nil || found.Token == nil {
 		return
 	}

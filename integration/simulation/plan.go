@@ -28,6 +28,9 @@ type Plan struct {
 	Sharded bool
 	// Election is how the publishers elect: mongodb or kubernetes.
 	Election string
+	// Now says that the publishers start with the present changes, and not at the beginning of
+	// the event store.
+	Now bool
 	// Buckets is the number of sessions of the session mode bucket; 0 means one for each
 	// aggregate.
 	Buckets int
@@ -122,8 +125,8 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, %d faults%s",
-		p.Seed, p.Length, p.Publishers, p.Election, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, %d faults%s",
+		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
 		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, len(p.Faults), beside)
 }
 
@@ -222,6 +225,8 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		kind := pick(r, restoration, stateRestoration)
 		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(2 * time.Minute))), Kind: kind, Way: r.IntN(3)})
 	}
+	// Without its checkpoint, a stream that starts now would skip what was written meanwhile.
+	p.Now = rand.New(rand.NewPCG(seed, 0x6e6f77)).IntN(5) == 0 && !slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == stateRestoration })
 	return p
 }
 

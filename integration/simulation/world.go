@@ -322,6 +322,9 @@ func (w *World) environ(version int) []string {
 	if p.Split {
 		env = append(env, "PENSTOCK_EVENTS_MONGODB_URI="+w.mongo.URI())
 	}
+	if p.Now {
+		env = append(env, "PENSTOCK_START=now")
+	}
 	if p.Reconcile {
 		env = append(env, "PENSTOCK_RECONCILE=1m")
 	}
@@ -572,6 +575,13 @@ func (w *World) skipping(move func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.skips = append(w.skips, skip{before.ClusterTime, time.Now(), time.Unix(int64(after.ClusterTime.T), 0)})
+}
+
+// begins notes where a stream begins that starts now.
+func (w *World) begins(at bson.Timestamp) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.skips = append(w.skips, skip{until: time.Now(), start: time.Unix(int64(at.T), 0)})
 }
 
 // skipped reports whether an operator has skipped an event.
