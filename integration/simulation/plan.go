@@ -58,6 +58,9 @@ type Plan struct {
 	Poison, Unreadable, Large, Late int
 	// Wallets makes a fourth of the aggregates wallets. The others are accounts.
 	Wallets bool
+	// Moves says that the third version of the projections keeps the ledger and the view groups in
+	// other collections.
+	Moves bool
 	// Reconcile says that the projectors compare the read models with the event store every
 	// minute. Without it, what live events leave wrong stays wrong, and no fault needs it or
 	// heals.
@@ -125,9 +128,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, increasing %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
-		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, len(p.Faults), beside)
+		p.Reconcile, p.Increasing, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -220,6 +223,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	}
 	p.Split = rand.New(rand.NewPCG(seed, 0x73706c6974)).IntN(4) == 0
 	p.Sharded = rand.New(rand.NewPCG(seed, 0x73686172646564)).IntN(6) == 0
+	p.Moves = rand.New(rand.NewPCG(seed, 0x6d6f766573)).IntN(3) == 0
 	p.Beside = neighbour(p)
 	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {
 		kind := pick(r, restoration, stateRestoration)

@@ -21,13 +21,17 @@ func kept(version int) int { return (version-1)%definitions + 1 }
 // projectionsFiles returns a version of the projections of a pipeline, and of its views. Nothing
 // in them is idempotent: ledger counts, appends and chains, so that an event that is lost,
 // repeated or out of order shows. tally folds the same events in another way, can fold the
-// poison event, and is the same in every version.
-func projectionsFiles(prefix string, version int) (projections, views string) {
+// poison event, and is the same in every version. moves is the plan's.
+func projectionsFiles(prefix string, version int, moves bool) (projections, views string) {
 	projections, tally, _ := strings.Cut(projectionsTemplate, "  - name: tally")
 	if version <= definitions {
 		projections += "  - name: tally" + tally
 	}
-	own := strings.NewReplacer("name: ", "name: "+prefix, "collection: ", "collection: "+prefix, "VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version)))
+	var moved string
+	if moves && kept(version) == definitions {
+		moved = "moved-"
+	}
+	own := strings.NewReplacer("name: ", "name: "+prefix, "collection: tally", "collection: "+prefix+"tally", "collection: steps", "collection: "+prefix+"steps", "collection: ", "collection: "+prefix+moved, "VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version)))
 	return own.Replace(projections), own.Replace(viewsTemplate)
 }
 

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,7 +192,7 @@ func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
 	for version := 1; version <= 2*definitions; version++ {
-		projections, views := projectionsFiles(prefix, version)
+		projections, views := projectionsFiles(prefix, version, p.Moves)
 		for group, text := range map[string]string{"": projections + views, groups[0]: projections, groups[1]: views} {
 			if err := os.WriteFile(w.projections(version, group), []byte(text), 0o600); err != nil {
 				return nil, err
@@ -242,9 +243,11 @@ func (w *World) checkpoint() (found checkpoint) {
 	return found
 }
 
-// models returns the read models of a projection that a majority has.
+// models returns the read models of a projection that a majority has, from the collection of
+// the live generation.
 func (w *World) models(projection string) []bson.Raw {
-	return w.stores.Documents(modelsDatabase, w.named(projection))
+	name := w.named(projection)
+	return w.stores.Documents(modelsDatabase, cmp.Or(text(withID(w.state("projections"), name), "live", "collection"), name))
 }
 
 // model returns a read model of a projection; nil if there is none.
