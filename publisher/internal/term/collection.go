@@ -9,8 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
-	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
@@ -69,63 +67,14 @@ func (t *term) otherScan(ctx context.Context, at checkpoint.Position) (checkpoin
 }
 
 // abandon ends the scan of a collection that no longer has the name. It returns the position
-// of the change stream at which everything continues that the stream has; see [term.remains].
+// of the change stream at which everything continues that the stream has.
 func (t *term) abandon(at checkpoint.Position) checkpoint.Position {
 	s := at.Scan
 	t.logger.Error().Stringer("aggregateId", s.AggregateID).Int64("eventId", s.EventID).Time("since", time.Unix(int64(s.OperationTime.T), 0)).
 		Msg("events collection replaced before its scan ended: of the former collection's events that are after this one in its index and older than this time, only those are published that the present collection has; publish the former collection by a publisher with another PENSTOCK_EVENTS_COLLECTION and PENSTOCK_STREAM")
-	t.abandoned = &s
-	return streamAfter(s)
-}
-
-// remains takes a batch of the stream that follows an abandoned scan. Earlier events of an
-// aggregate that the scan had not reached can be in the present collection, if that is a copy.
-// So its scan also publishes what it has of the stream, in order. Until it begins, the
-// checkpoint stays in the abandoned scan.
-func (t *term) remains(ctx context.Context, batch watch.Batch) error {
-	var keys []eventstore.Key
-	for i := range batch.Inserts {
-		ev, err := t.pump.reader.Read(batch.Inserts[i].Document)
-		if err == nil && !t.covers(*t.abandoned, &ev) {
-			keys = append(keys, eventstore.Key{AggregateID: ev.RawAggregateID, EventID: ev.EventID})
-		}
-	}
-	found, err := t.present(ctx, keys)
-	if err != nil {
-		return err
-	}
-	left := make(map[string]bool)
-	for i, document := range found {
-		if !absent(document) {
-			left[keyOf(keys[i].AggregateID, keys[i].EventID)] = true
-		}
-	}
-	_, err = t.pump.behind(ctx, batch, func(ev *event.Event) bool { return !left[keyOf(ev.RawAggregateID, ev.EventID)] })
-	return err
-}
-
-func keyOf(aggregateID bson.RawValue, eventID int64) string {
-	return fmt.Sprintf("%s/%d", aggregateID, eventID)
-}
-
-// present returns what the present collection has of some events, and retries after transient
-// errors. It finds nothing if the store reads no single events.
-func (t *term) present(ctx context.Context, keys []eventstore.Key) ([]bson.Raw, error) {
-	store, ok := t.options.History.(documents)
-	if !ok || len(keys) == 0 {
-		return nil, nil
-	}
-	for {
-		found, err := t.pump.documents(ctx, store, keys)
-		if err == nil || !mongox.Transient(err) && !errors.Is(err, mongox.ErrNoAnswer) || ctx.Err() != nil {
-			return found, err
-		}
-		t.logger.Warn().Err(err).Msg("events not looked up in the present collection; retrying")
-		t.beat()
-		if err := backoff.Wait(ctx, absencePoll); err != nil {
-			return nil, err
-		}
-	}
+	from := streamAfter(s)
+	t.pump.mark(from)
+	return from
 }
 
 // succeed continues after the end of the collection that the term has read. If the
@@ -134,7 +83,7 @@ func (t *term) present(ctx context.Context, keys []eventstore.Key) ([]bson.Raw, 
 // the former collection: should the name change hands again before the scan has ended, the
 // stream has what the scan has not read.
 func (t *term) succeed(ctx context.Context, end *watch.ReplacedError) (checkpoint.Position, error) {
-	if at := t.pump.at; at.Scan.Active() && t.abandoned == nil {
+	if at := t.pump.at; at.Scan.Active() {
 		return t.abandon(at), nil
 	}
 	from, err := t.newScan(ctx)
@@ -192,7 +141,6 @@ func (t *term) start(from checkpoint.Position, reason string) checkpoint.Positio
 		t.logger.Error().Msg("the collection that the oplog lost is no longer the events collection: of its events after the checkpoint, only those are published that the present collection has")
 	}
 	t.scans.WithLabelValues(reason).Inc()
-	t.abandoned = nil
 	t.pump.collectionUUID = from.CollectionUUID
 	t.pump.mark(from)
 	return from

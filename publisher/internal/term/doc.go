@@ -68,10 +68,6 @@
 // follows the stream to the next of these ends first. If no collection has the name, the term
 // waits for one, and penstock_publisher_source_missing is 1.
 //
-// If the collection lost its name before it was scanned, the stream alone does not keep the
-// order: earlier events of an aggregate may be in the present collection, as in a copy. So the
-// term leaves what that collection has too to the scan.
-//
 // Two things cannot be read any more: the events that the oplog has lost, and the part of a
 // collection that was not yet scanned when it lost its name. An error in the log says so.
 //

@@ -96,16 +96,6 @@ func (s *eventStore) rotate() {
 	s.generation++
 }
 
-// copyOver renames a copy of the collection over it.
-func (s *eventStore) copyOver() {
-	s.rotate()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.log {
-		s.log[i].generation = s.generation
-	}
-}
-
 // trim removes all but the last n events from the oplog, which always keeps the last one.
 func (s *eventStore) trim(n int) {
 	s.mu.Lock()
@@ -259,20 +249,6 @@ func (s historySource) Open(_ context.Context, from, until eventstore.Position, 
 		c.next = storedEvent{aggregate: from.AggregateID.StringValue(), number: from.EventID.AsInt64()}
 	}
 	return c, nil
-}
-
-func (s historySource) Documents(_ context.Context, keys []eventstore.Key, _ bson.Timestamp) ([]bson.Raw, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found := make([]bson.Raw, len(keys))
-	for i, key := range keys {
-		for _, e := range s.log {
-			if e.generation == s.generation && !e.poison && e.aggregate == key.AggregateID.StringValue() && e.number == key.EventID {
-				found[i] = e.document
-			}
-		}
-	}
-	return found, nil
 }
 
 func (s historySource) Position(document bson.Raw) (eventstore.Position, bool) {

@@ -37,22 +37,17 @@ func TestNothingIsLostInRotations(t *testing.T) {
 	checkTerms(t, 13, 6, rotating)
 }
 
-// inserting returns what inserts a number of events into the store.
-func inserting(store *eventStore, random *rand.Rand) func(n int) {
-	next := map[string]int64{}
-	return func(n int) {
-		for range n {
-			aggregate := string(rune('a' + random.IntN(5)))
-			next[aggregate]++
-			store.insert(aggregate, next[aggregate], random.IntN(25) == 0)
-		}
-	}
-}
-
 func rotating(t *testing.T, random *rand.Rand, terms int) error {
 	t.Helper()
 	s := newSetup(t, rand.New(rand.NewPCG(random.Uint64(), 1)))
-	insert := inserting(s.store, random)
+	next := map[string]int64{}
+	insert := func(n int) {
+		for range n {
+			aggregate := string(rune('a' + random.IntN(5)))
+			next[aggregate]++
+			s.store.insert(aggregate, next[aggregate], random.IntN(25) == 0)
+		}
+	}
 	insert(random.IntN(30))
 	lead := func(d time.Duration, how func(*leading) func()) error {
 		term := s.lead(t)
@@ -87,50 +82,6 @@ func rotating(t *testing.T, random *rand.Rand, terms int) error {
 	pass(time.Minute)
 	s.store.rotate()
 	insert(10)
-	pass(time.Minute)
-	if err := term.end(term.stop); err != nil {
-		return fmt.Errorf("last term ended with %w", err)
-	}
-	return s.topic.check(s.store, s.quarantine)
-}
-
-// TestOrderIsKeptIfCopiesReplaceTheCollection renames copies over the collection at random
-// moments, also while it is scanned. The oplog has lost what was inserted before the scan.
-func TestOrderIsKeptIfCopiesReplaceTheCollection(t *testing.T) {
-	t.Parallel()
-	checkTerms(t, 17, 6, copying)
-}
-
-func copying(t *testing.T, random *rand.Rand, terms int) error {
-	t.Helper()
-	s := newSetup(t, rand.New(rand.NewPCG(random.Uint64(), 1)))
-	insert := inserting(s.store, random)
-	for range terms {
-		insert(random.IntN(60))
-		if random.IntN(2) == 0 {
-			s.store.trim(random.IntN(10))
-		}
-		term := s.lead(t)
-		for range random.IntN(4) {
-			pass(time.Duration(random.IntN(300)) * time.Millisecond)
-			insert(random.IntN(10))
-			if random.IntN(2) == 0 {
-				s.store.copyOver()
-			}
-		}
-		how := term.stop
-		if random.IntN(2) == 0 {
-			how = term.abort
-		}
-		if err := term.end(how); err != nil {
-			return fmt.Errorf("term ended with %w", err)
-		}
-		for range random.IntN(3) {
-			s.store.copyOver()
-			insert(random.IntN(5))
-		}
-	}
-	term := s.lead(t)
 	pass(time.Minute)
 	if err := term.end(term.stop); err != nil {
 		return fmt.Errorf("last term ended with %w", err)

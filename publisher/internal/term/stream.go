@@ -66,13 +66,9 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 	t.logger.Info().Bool("resumed", from.Token != nil).Msg("following the change stream")
 	options := t.watching
 	options.Logger = t.logger
-	take := t.pump.stream
-	if t.abandoned != nil {
-		take = t.remains
-	}
 	return watch.New(t.options.Events, options).Run(ctx, StreamPosition(from), func(ctx context.Context, batch watch.Batch) error {
 		t.access.Works()
-		return take(ctx, batch)
+		return t.pump.stream(ctx, batch)
 	})
 }
 

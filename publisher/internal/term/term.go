@@ -169,9 +169,6 @@ type term struct {
 	// whether this term has finished a scan.
 	lost    int
 	scanned bool
-	// abandoned is the scan of a collection that has lost its name; nil if there is none, or if
-	// another scan has begun since.
-	abandoned *checkpoint.Scan
 	// since is where the stream began; zero for the beginning of the event store.
 	since bson.Timestamp
 }
