@@ -286,9 +286,12 @@ func (s *step) look(ctx context.Context) error {
 	if anew, err := s.renumber(ctx); anew || err != nil {
 		return err
 	}
-	switch at, err := s.Collections.Where(ctx, s.entry.Building.UUID); {
+	b := s.entry.Building
+	switch at, err := s.Collections.Where(ctx, b.UUID); {
 	case err != nil:
 		return err
+	case at == b.Collection:
+		return s.anew(ctx, s.entry, b.Generation, "the generation is live already, so the catalog is of an earlier time")
 	case at == "":
 		return s.missing(ctx)
 	}
