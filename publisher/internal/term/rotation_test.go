@@ -1,13 +1,16 @@
 package term
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
@@ -87,6 +90,36 @@ func rotating(t *testing.T, random *rand.Rand, terms int) error {
 		return fmt.Errorf("last term ended with %w", err)
 	}
 	return s.topic.check(s.store, s.quarantine)
+}
+
+// TestScanDoesNotEndWithTheNameOfItsCollection renames the collection away while it is scanned:
+// it then reads as empty, and the log must say what is not published.
+func TestScanDoesNotEndWithTheNameOfItsCollection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		var log bytes.Buffer
+		s.runner.options.Logger = zerolog.New(&log)
+		s.fill(20, 20)
+		absent := func(absent bool) {
+			s.store.mu.Lock()
+			defer s.store.mu.Unlock()
+			s.store.absent = absent
+		}
+		term := s.lead(t)
+		pass(time.Second)
+		absent(true)
+		s.store.rotate()
+		pass(2 * time.Second)
+		absent(false)
+		pass(time.Minute)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(log.String(), "events collection replaced before its scan ended") != 1 {
+			t.Errorf("the log is %s", log.String())
+		}
+	})
 }
 
 // The server replaces the collection of a resharded store without an end in the change

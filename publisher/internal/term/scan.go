@@ -26,7 +26,7 @@ var (
 )
 
 // scan publishes the events in the event store: one lap, in stretches. It returns the
-// position at which the stream continues.
+// position at which the stream continues, or another scan.
 //
 //	                From ──────▶ P ──────▶ end     then begin ──────▶ P ──────▶ From
 //	scanned so far  [From … P]                     [From … end] and [begin … P]
@@ -54,6 +54,14 @@ func (t *term) scan(ctx context.Context, s checkpoint.Scan) (checkpoint.Position
 		if errors.Is(err, errStretch) {
 			err = t.catchUp(ctx)
 		} else if err == nil {
+			id, err := t.found(ctx)
+			switch {
+			case err != nil:
+				return t.pump.at, err
+			case id.UUID != t.pump.collectionUUID:
+				// A collection that has lost its name reads as empty.
+				return t.otherScan(ctx, t.pump.at)
+			}
 			s := t.pump.at.Scan
 			if lap := lapOf(s); lap.FromAggregateID.Type != 0 && !lap.Wrapped {
 				lap.Wrapped = true

@@ -51,7 +51,7 @@ func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 
 // follow publishes everything from the position on, until an error stops it.
 func (t *term) follow(ctx context.Context, from checkpoint.Position) error {
-	if from.Scan.Active() {
+	for from.Scan.Active() {
 		var err error
 		if from, err = t.scan(ctx, from.Scan); err != nil {
 			return err
