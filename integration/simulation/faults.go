@@ -310,7 +310,7 @@ var faultKinds = map[string]faultKind{
 			w.bringBack(ctx)
 		}
 	}},
-	replacement: {alone: true, run: func(ctx context.Context, w *World, _ Fault) { w.replaceEvents(ctx) }},
+	replacement: {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.replaceEvents(ctx, f.Way == 0) }},
 	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		to := time.Now().UTC()
 		from := to.Add(-time.Duration(1+f.Way) * 20 * time.Second)

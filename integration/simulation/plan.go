@@ -210,7 +210,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	p.Slots = pick(rand.New(rand.NewPCG(seed, 0x736c6f7473)), 0, 0, 2, 6)
 	if r := rand.New(rand.NewPCG(seed, 0x7265706c616365)); r.IntN(6) == 0 {
 		for range 1 + r.IntN(2) {
-			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), Kind: replacement})
+			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), Kind: replacement, Way: r.IntN(2)})
 		}
 	}
 	if r := rand.New(rand.NewPCG(seed, 0x7265707562)); r.IntN(6) == 0 {

@@ -16,12 +16,33 @@ import (
 )
 
 // replaceEvents replaces the collection of the event store by a copy with the same documents,
-// as a restore or a move to another server does. Writers wait meanwhile.
-func (w *World) replaceEvents(ctx context.Context) {
-	w.writing.Lock()
-	defer w.writing.Unlock()
+// as a restore or a move to another server does. Writers and the publisher wait meanwhile.
+// Afterwards, either the publisher begins anew, as docs/operations.md says, or it has noted that
+// its scan was over: of a scan that is not, nobody can keep the order.
+func (w *World) replaceEvents(ctx context.Context, anew bool) {
 	ctx = context.WithoutCancel(ctx)
-	until(ctx, func() error { return w.copyEvents(ctx) })
+	if w.command(ctx, virtual.Publisher, "pause", "--yes", "--why", "replaces the events") != nil {
+		return
+	}
+	wait(ctx, 10*time.Second)
+	if anew || w.checkpoint().Recovery == nil {
+		w.writing.Lock()
+		until(ctx, func() error { return w.copyEvents(ctx) })
+		w.writing.Unlock()
+	}
+	commands := [][]string{{"resume"}}
+	if anew {
+		commands = [][]string{{"checkpoint", "set", "beginning"}, {"resume"}}
+	}
+	for _, command := range commands {
+		// A command fails for good if there is no checkpoint yet, or if somebody else has resumed.
+		for range 10 {
+			if w.command(ctx, virtual.Publisher, append(command, "--yes", "--why", "replaces the events")...) == nil {
+				break
+			}
+			wait(ctx, time.Second)
+		}
+	}
 }
 
 // copyEvents makes one attempt. After an error, the collection still has its name, or the copy
