@@ -98,7 +98,7 @@ var Table = []Mutation{
 		File:  "publisher/internal/term/collection.go",
 		Old:   "if from.Scan.Active() {\n\t\t\treturn t.otherScan(ctx, from)\n\t\t}",
 		New:   "return t.begin(ctx, scanCreated)",
-		Blind: "no history replaces the event store's collection",
+		Blind: "histories replace the collection by a copy, whose scan publishes what the stream has of the former one",
 		Test:  "publisher/internal/term TestNothingIsLostInRotations",
 	},
 	{
