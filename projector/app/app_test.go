@@ -50,7 +50,9 @@ func environment(t *testing.T, projections string) map[string]string {
 
 func parse(env map[string]string, inCode ...*app.Projection) (app.Options, string, error) {
 	var stderr bytes.Buffer
-	o, err := app.ParseOptions(nil, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard, &stderr, inCode...)
+	var o app.Options
+	set := func(parsed *app.Options) { o = *parsed }
+	_, err := app.Parse(nil, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard, &stderr, set, inCode...)
 	return o, stderr.String(), err
 }
 

@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"maps"
 	"strings"
 	"testing"
@@ -11,6 +12,16 @@ import (
 	"github.com/penstock-cdc/penstock/projector/app"
 )
 
+// run runs the command that args name.
+func run(t *testing.T, env map[string]string, out io.Writer, args ...string) error {
+	t.Helper()
+	program, err := app.Parse(args, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, out, out, nil)
+	if err != nil {
+		return err
+	}
+	return program.Run(t.Context())
+}
+
 func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -18,7 +29,7 @@ func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 		ends                error
 		says                string
 	}{
-		"right":          {declared, "", cli.ErrHelp, "and so are its projections: 1"},
+		"right":          {declared, "", nil, "and so are its projections: 1"},
 		"wrong":          {strings.Replace(declared, "payload.name", "nobody", 1), "", cli.ErrUsage, "nobody"},
 		"event store":    {declared, "userReadModels", cli.ErrUsage, "is the event store (PENSTOCK_EVENTS_COLLECTION): give the projection another collection"},
 		"Penstock's own": {declared, "parked", cli.ErrUsage, "is parked, a collection in which Penstock keeps its own data in database penstock"},
@@ -30,8 +41,7 @@ func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 			// The flag is the command's form in the init container of earlier charts.
 			for _, form := range []string{"check", "--check-projections"} {
 				var out bytes.Buffer
-				_, err := app.ParseOptions([]string{form},
-					func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)
+				err := run(t, env, &out, form)
 				if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
 					t.Errorf("%s ends with %v and says %q", form, err, out.String())
 				}
@@ -49,7 +59,7 @@ func TestCheckWithoutConnectionsNeedsNoSecret(t *testing.T) {
 		ends error
 		says string
 	}{
-		"right":          {nil, nil, cli.ErrHelp, "the connections, which were not checked"},
+		"right":          {nil, nil, nil, "the connections, which were not checked"},
 		"another wrong":  {nil, map[string]string{"PENSTOCK_BATCH_SIZE": "0"}, cli.ErrUsage, "PENSTOCK_BATCH_SIZE"},
 		"with --connect": {[]string{"--connect"}, nil, cli.ErrUsage, "--without-connections is set beside --connect or PATHS"},
 	} {
@@ -62,8 +72,7 @@ func TestCheckWithoutConnectionsNeedsNoSecret(t *testing.T) {
 		}
 		maps.Copy(env, test.set)
 		var out bytes.Buffer
-		_, err := app.ParseOptions(append([]string{"check", "--without-connections"}, test.args...),
-			func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)
+		err := run(t, env, &out, append([]string{"check", "--without-connections"}, test.args...)...)
 		if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
 			t.Errorf("%s: ends with %v and says %q", name, err, out.String())
 		}

@@ -27,7 +27,7 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	if err != nil {
 		return cli.Program{}, err
 	}
-	o := optionsOf(e)
+	o := Options{Config: e.Config, Projections: e.Projections, Logger: e.Logger}
 	if set != nil {
 		set(&o)
 		e.Config, e.Projections, e.Logger = o.Config, o.Projections, o.Logger

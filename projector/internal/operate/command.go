@@ -96,16 +96,6 @@ func (e *Environment) Service() bool {
 	return service
 }
 
-// Check prints the result of the command check if that checks only the configuration, and
-// reports whether it is that command.
-func (e *Environment) Check() (bool, error) {
-	c, check := e.command.(*checkCommand)
-	if !check || len(c.Paths) > 0 {
-		return false, nil
-	}
-	return true, c.report(e.stdout, e.Projections)
-}
-
 // program is the command line: the configuration, which every command takes, and the
 // commands.
 type program struct {
