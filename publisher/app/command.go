@@ -82,15 +82,6 @@ func (e *environment) change(ctx context.Context, s *stores, flags cli.Change, w
 	return audit.NewStore(audit.In(s.state)).Confirmed(ctx, change, do)
 }
 
-// line is a parsed command line.
-type line struct {
-	config  config.Config
-	command command
-	path    string
-	// variables are all variables of the program.
-	variables []string
-}
-
 // program is the command line: the configuration, which every command takes, and the
 // commands.
 type program struct {
@@ -104,18 +95,6 @@ func (p *program) ValidateFor(chosen any) error {
 		return c.validate(&p.Config)
 	}
 	return nil // a group without its command, which is reported
-}
-
-// parseLine reads the command line. It prints help and problems.
-func parseLine(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (line, error) {
-	var p program
-	info := cli.Info{Name: "publisher", Description: description}
-	chosen, err := cli.ParseCommand(&p, info, args, environ, stdout, stderr)
-	if err != nil {
-		return line{}, err
-	}
-	c, _ := chosen.Command.(command)
-	return line{config: p.Config, command: c, path: chosen.Path, variables: chosen.Variables}, nil
 }
 
 // Main runs the command that the process's arguments name, by default the service, with the
@@ -137,25 +116,27 @@ func Main() int {
 // [cli.ErrHelp] or [cli.ErrUsage]. set changes the options before the command gets them; nil
 // for none.
 func Parse(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, set func(*Options)) (cli.Program, error) {
-	l, err := parseLine(args, environ, stdout, stderr)
+	var line program
+	chosen, err := cli.ParseCommand(&line, cli.Info{Name: "publisher", Description: description}, args, environ, stdout, stderr)
 	if err != nil {
 		return cli.Program{}, err
 	}
-	program, out := cli.Program{Variables: l.variables}, stdout
-	if _, service := l.command.(*runCommand); !service {
+	c, _ := chosen.Command.(command)
+	program, out := cli.Program{Variables: chosen.Variables}, stdout
+	if _, service := c.(*runCommand); !service {
 		// Only the command's result goes to stdout.
-		program.Command, out = l.path, stderr
+		program.Command, out = chosen.Path, stderr
 	}
-	logger, err := obs.NewLogger(out, l.config.Process.Log)
+	logger, err := obs.NewLogger(out, line.Process.Log)
 	if err != nil {
 		return cli.Program{}, err
 	}
-	o := Options{Config: l.config, Logger: logger}
+	o := Options{Config: line.Config, Logger: logger}
 	if set != nil {
 		set(&o)
 	}
 	program.Logger = o.Logger
-	e := &environment{path: l.path, options: o, stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr}
-	program.Run = func(ctx context.Context) error { return e.run(ctx, l.command) }
+	e := &environment{path: chosen.Path, options: o, stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr}
+	program.Run = func(ctx context.Context) error { return e.run(ctx, c) }
 	return program, nil
 }

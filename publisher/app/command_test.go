@@ -20,10 +20,10 @@ func TestCommandsRefuseWrongFlags(t *testing.T) {
 	}
 	parse := func(args []string) (stdout, stderr string, err error) {
 		var out, problems bytes.Buffer
-		_, err = parseLine(args, func(name string) (string, bool) {
+		_, err = Parse(args, func(name string) (string, bool) {
 			value, ok := environ[name]
 			return value, ok
-		}, &out, &problems)
+		}, &out, &problems, nil)
 		return out.String(), problems.String(), err
 	}
 	for line, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 func TestNoVariableShowsASecret(t *testing.T) {
 	t.Parallel()
 	clitest.NoVariableShowsASecret(t, nil, func(args []string, lookup func(string) (string, bool), out io.Writer) ([]string, error) {
-		l, err := parseLine(args, lookup, out, out)
-		return l.variables, err
+		program, err := Parse(args, lookup, out, out, nil)
+		return program.Variables, err
 	})
 }
