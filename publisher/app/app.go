@@ -107,8 +107,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	if err = p.trace(ctx); err == nil {
 		err = p.run(running, h)
 	}
-	if errors.Is(err, leader.ErrWorkerStuck) || errors.Is(err, leader.ErrElectorStuck) {
-		// A goroutine is stuck. Exit without waiting for the others.
+	if stuck(err) {
 		return err
 	}
 	stopFollowing()
@@ -121,22 +120,30 @@ func (p *Publisher) Run(ctx context.Context) error {
 	return err
 }
 
+// stuck reports whether a goroutine does not end. The process then exits without waiting for
+// the others.
+func stuck(err error) bool {
+	return errors.Is(err, leader.ErrWorkerStuck) || errors.Is(err, leader.ErrElectorStuck)
+}
+
 // run opens the stores, checks the prerequisites, and takes part in the election.
 func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	stores, err := p.open()
 	if err != nil {
 		return err
 	}
-	p.state.Store(stores.state)
-	reports := health.NewReports(stores.state, "publisher", p.config.Stream.Name)
-	stopReporting := beside(ctx, func(ctx context.Context) { reports.Run(ctx, p.config.Election.Host(), h, p.logger) })
+	cleanups := []func(){func() { stores.close(ctx, p.logger) }, h.End}
 	defer func() {
-		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
-			stopReporting()
-			h.End()
-			stores.close(ctx, p.logger)
+		if stuck(err) {
+			return // a goroutine may still use what the cleanups close
+		}
+		for _, clean := range slices.Backward(cleanups) {
+			clean()
 		}
 	}()
+	p.state.Store(stores.state)
+	reports := health.NewReports(stores.state, "publisher", p.config.Stream.Name)
+	cleanups = append(cleanups, beside(ctx, func(ctx context.Context) { reports.Run(ctx, p.config.Election.Host(), h, p.logger) }))
 	h.Ready("mongodb", stores.ping)
 
 	// newElector makes no request, so a missing setting is reported before any network error.
@@ -144,29 +151,20 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		// If a goroutine is stuck, the elector may still record events, and the process
-		// exits without waiting for it.
-		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
-			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
-			defer cancel()
-			closeEvents(closing)
-		}
-	}()
+	cleanups = append(cleanups, func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
+		defer cancel()
+		closeEvents(closing)
+	})
 	w, err := p.prepare(ctx, stores, h)
 	if err != nil {
 		return term.UnlessEnded(ctx, err)
 	}
-	stopInventory := beside(ctx, w.inventory.Run)
-	stopPausing := beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) })
-	stopFollowing := beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.tryTopic, p.logger) })
-	defer func() {
-		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
-			stopInventory()
-			stopPausing()
-			stopFollowing()
-		}
-	}()
+	cleanups = append(cleanups,
+		beside(ctx, w.inventory.Run),
+		beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) }),
+		beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.tryTopic, p.logger) }),
+	)
 	h.Ready("lease", elector.CheckLock)
 	p.started.Store(true)
 	return publish.Explain(w.terms.Run(ctx, elector), p.config.ServiceBus)
