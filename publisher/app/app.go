@@ -62,6 +62,19 @@ type Publisher struct {
 	tracer *tracing.Tracer
 }
 
+// Options configure a publisher. [Parse] makes them for a command.
+type Options struct {
+	// Config must be valid.
+	Config config.Config
+	// Logger is the logger of the process.
+	Logger zerolog.Logger
+	// Registry collects the metrics that the process serves; nil means a new one.
+	Registry *prometheus.Registry
+	// Listener is used by the admin server; nil means that Run listens on Config's admin
+	// address. Run closes the listener.
+	Listener net.Listener
+}
+
 // New makes a publisher. Only Run opens connections.
 func New(o Options) *Publisher {
 	if o.Registry == nil {
@@ -118,6 +131,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 		p.logger.Info().Msg("publisher stopped")
 	}
 	return err
+}
+
+// trace opens the tracer of the process.
+func (p *Publisher) trace(ctx context.Context) (err error) {
+	service := tracing.Service{Name: appName, Version: cli.Version(), Instance: p.config.Election.Host()}
+	if p.tracer, err = tracing.Open(ctx, p.config.Tracing, service, p.logger); err != nil {
+		return fmt.Errorf("open tracing: %w", err)
+	}
+	return nil
 }
 
 // stuck reports whether a goroutine does not end. The process then exits without waiting for

@@ -82,6 +82,8 @@ func (e *environment) change(ctx context.Context, s *stores, flags cli.Change, w
 	return audit.NewStore(audit.In(s.state)).Confirmed(ctx, change, do)
 }
 
+const description = `Publishes the events of a MongoDB event store to a topic of Azure Service Bus: every event at least once, the events of an aggregate in order. Run as many as you like: one leads, the others stand by.`
+
 // program is the command line: the configuration, which every command takes, and the
 // commands.
 type program struct {
