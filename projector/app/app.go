@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -60,6 +61,25 @@ type Projector struct {
 	tracer *tracing.Tracer
 }
 
+// Options configure a projector. [Parse] makes them for a command.
+type Options struct {
+	// Config must be valid.
+	Config config.Config
+	// Projections are all projections to keep up to date. Their names and collections must
+	// be unique.
+	Projections []*Projection
+	// Logger is the logger of the process.
+	Logger zerolog.Logger
+	// Registry collects the metrics that the process serves; nil means a new one.
+	Registry *prometheus.Registry
+	// Listener is used by the admin server; nil means that Run listens on Config's admin
+	// address. Run closes the listener.
+	Listener net.Listener
+	// QueryListener is used for GET /applied; nil means that Run listens on Config's query
+	// address, if there is one. Run closes the listener.
+	QueryListener net.Listener
+}
+
 // New makes a projector. Only Run opens connections.
 func New(o Options) *Projector {
 	if o.Registry == nil {
@@ -112,6 +132,24 @@ func (p *Projector) Run(ctx context.Context) error {
 		p.logger.Info().Msg("projector stopped")
 	}
 	return err
+}
+
+// trace opens the tracer of the process.
+func (p *Projector) trace(ctx context.Context) (err error) {
+	host, _ := os.Hostname() // only a name in traces
+	service := tracing.Service{Name: "penstock-projector", Version: cli.Version(), Instance: host}
+	if p.tracer, err = tracing.Open(ctx, p.config.Tracing, service, p.logger); err != nil {
+		return fmt.Errorf("open tracing: %w", err)
+	}
+	return nil
+}
+
+// newPausing makes the switch that every process follows, and its metric.
+func (p *Projector) newPausing(s *stores.Stores, pod string) *pause.Switch {
+	pausing := pause.NewSwitch(pause.NewStore(pause.In(s.State), "projector", p.config.Pipeline().String()), pod, p.logger)
+	obs.GaugeFunc(p.registry, "penstock_projector_paused",
+		"1 while this process receives nothing because of \"projector pause\", 0 otherwise.", pausing.Value)
+	return pausing
 }
 
 // run opens the stores, waits for them, and drains.

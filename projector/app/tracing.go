@@ -2,25 +2,12 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"os"
 
-	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
-
-// trace opens the tracer of the process.
-func (p *Projector) trace(ctx context.Context) (err error) {
-	host, _ := os.Hostname() // only a name in traces
-	service := tracing.Service{Name: "penstock-projector", Version: cli.Version(), Instance: host}
-	if p.tracer, err = tracing.Open(ctx, p.config.Tracing, service, p.logger); err != nil {
-		return fmt.Errorf("open tracing: %w", err)
-	}
-	return nil
-}
 
 // begin starts a span for each sampled delivery of a batch; it returns nil if there is
 // none.
