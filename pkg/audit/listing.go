@@ -41,14 +41,16 @@ func (l *Listing) Print(ctx context.Context, s *Store, stdout, stderr io.Writer)
 	if len(entries) == 0 {
 		fmt.Fprintln(stderr, "no changes")
 	}
-	return cli.List(stdout, l.Output, entries,
-		cli.Column[Entry]{Name: "at", Text: func(e Entry) string { return cli.Time(e.At) }},
-		cli.Column[Entry]{Name: "who", Text: func(e Entry) string { return e.Who }},
-		cli.Column[Entry]{Name: "command", Text: func(e Entry) string { return e.Command }},
-		cli.Column[Entry]{Name: "what", Text: func(e Entry) string { return e.What }},
-		cli.Column[Entry]{Name: "outcome", Text: outcome},
-		cli.Column[Entry]{Name: "why", Text: func(e Entry) string { return e.Why }},
-	)
+	return cli.List(stdout, l.Output, entries, func(e Entry) []cli.Field {
+		return []cli.Field{
+			{Name: "at", Text: cli.Time(e.At)},
+			{Name: "who", Text: e.Who},
+			{Name: "command", Text: e.Command},
+			{Name: "what", Text: e.What},
+			{Name: "outcome", Text: outcome(e)},
+			{Name: "why", Text: e.Why},
+		}
+	})
 }
 
 // outcome formats the result of a change, with its numbers.

@@ -25,17 +25,14 @@ type Output struct {
 // JSON reports whether the output must be JSON.
 func (o Output) JSON() bool { return o.Output == OutputJSON }
 
-// Column is a column of a table: its heading, and the text of a record in it.
-type Column[T any] struct {
-	Name string
-	Text func(T) string
-}
+// Field is a cell of a table or a line of a record: its name and its text.
+type Field struct{ Name, Text string }
 
 // List prints records, as a table or as one JSON array. On a terminal, all cells but the
 // last ones are clipped: the last column has the error or the remedy. T must have JSON
-// tags. If there are no records, the array is empty and no table is printed: the caller
-// says so on stderr.
-func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error {
+// tags. fields returns the cells of a record; all records have the same columns. If there are
+// no records, the array is empty and no table is printed: the caller says so on stderr.
+func List[T any](w io.Writer, o Output, records []T, fields func(T) []Field) error {
 	if o.JSON() {
 		if records == nil {
 			records = []T{}
@@ -48,14 +45,14 @@ func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error
 	file, ok := w.(*os.File)
 	clips := ok && Terminal(file) != nil
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	cells := make([]string, len(columns))
-	for i, c := range columns {
-		cells[i] = strings.ToUpper(c.Name)
-	}
-	fmt.Fprintln(table, strings.Join(cells, "\t"))
-	for _, r := range records {
+	for n, r := range records {
+		columns := fields(r)
+		names, cells := make([]string, len(columns)), make([]string, len(columns))
 		for i, c := range columns {
-			cells[i] = cell(c.Text(r), clips && i < len(columns)-1)
+			names[i], cells[i] = strings.ToUpper(c.Name), cell(c.Text, clips && i < len(columns)-1)
+		}
+		if n == 0 {
+			fmt.Fprintln(table, strings.Join(names, "\t"))
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
@@ -67,14 +64,14 @@ func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error
 
 // Show prints one record: one line for each field, not clipped, or one JSON object. Fields
 // with an empty text have no line.
-func Show[T any](w io.Writer, o Output, record T, fields ...Column[T]) error {
+func Show(w io.Writer, o Output, record any, fields []Field) error {
 	if o.JSON() {
 		return PrintJSON(w, record)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range fields {
-		if text := f.Text(record); text != "" {
-			fmt.Fprintf(table, "%s:\t%s\n", f.Name, Plain(text))
+		if f.Text != "" {
+			fmt.Fprintf(table, "%s:\t%s\n", f.Name, Plain(f.Text))
 		}
 	}
 	if err := table.Flush(); err != nil {

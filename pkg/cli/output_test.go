@@ -14,9 +14,8 @@ type record struct {
 	Error string `json:"error"`
 }
 
-var columns = []cli.Column[record]{
-	{Name: "id", Text: func(r record) string { return r.ID }},
-	{Name: "error", Text: func(r record) string { return r.Error }},
+func fields(r record) []cli.Field {
+	return []cli.Field{{Name: "id", Text: r.ID}, {Name: "error", Text: r.Error}}
 }
 
 // A table in a pipe is for grep and for files, so it has all of each cell.
@@ -24,14 +23,14 @@ func TestListPrintsATableOrJSON(t *testing.T) {
 	t.Parallel()
 	records := []record{{"7", "a\nb\x1b[31m"}, {"long", strings.Repeat("x", 200)}, {"8", ""}}
 	var table, asJSON bytes.Buffer
-	if err := cli.List(&table, cli.Output{Output: cli.OutputTable}, records, columns...); err != nil {
+	if err := cli.List(&table, cli.Output{Output: cli.OutputTable}, records, fields); err != nil {
 		t.Fatal(err)
 	}
 	want := "ID    ERROR\n7     a b [31m\nlong  " + strings.Repeat("x", 200) + "\n8     -\n"
 	if table.String() != want {
 		t.Errorf("table\n%s\nwant\n%s", table.String(), want)
 	}
-	if err := cli.List(&asJSON, cli.Output{Output: cli.OutputJSON}, records[:1], columns...); err != nil {
+	if err := cli.List(&asJSON, cli.Output{Output: cli.OutputJSON}, records[:1], fields); err != nil {
 		t.Fatal(err)
 	}
 	if want := "[\n  {\n    \"id\": \"7\",\n    \"error\": \"a\\nb\\u001b[31m\"\n  }\n]\n"; asJSON.String() != want {
@@ -42,10 +41,10 @@ func TestListPrintsATableOrJSON(t *testing.T) {
 func TestListOfNothingIsAnEmptyArray(t *testing.T) {
 	t.Parallel()
 	var table, asJSON bytes.Buffer
-	if err := cli.List(&table, cli.Output{}, nil, columns...); err != nil || table.Len() > 0 {
+	if err := cli.List(&table, cli.Output{}, nil, fields); err != nil || table.Len() > 0 {
 		t.Errorf("table %q, %v", table.String(), err)
 	}
-	if err := cli.List(&asJSON, cli.Output{Output: cli.OutputJSON}, nil, columns...); err != nil || asJSON.String() != "[]\n" {
+	if err := cli.List(&asJSON, cli.Output{Output: cli.OutputJSON}, nil, fields); err != nil || asJSON.String() != "[]\n" {
 		t.Errorf("JSON %q, %v", asJSON.String(), err)
 	}
 }
@@ -54,14 +53,14 @@ func TestShowPrintsFieldsInFull(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
 	long := strings.Repeat("x", 200)
-	if err := cli.Show(&text, cli.Output{}, record{"7", long}, columns...); err != nil {
+	if err := cli.Show(&text, cli.Output{}, nil, fields(record{"7", long})); err != nil {
 		t.Fatal(err)
 	}
 	if want := "id:     7\nerror:  " + long + "\n"; text.String() != want {
 		t.Errorf("got %q", text.String())
 	}
 	text.Reset()
-	if err := cli.Show(&text, cli.Output{}, record{ID: "7"}, columns...); err != nil || text.String() != "id:  7\n" {
+	if err := cli.Show(&text, cli.Output{}, nil, fields(record{ID: "7"})); err != nil || text.String() != "id:  7\n" {
 		t.Errorf("got %q, %v", text.String(), err)
 	}
 }

@@ -38,17 +38,18 @@ func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *st
 	if read == nil {
 		return fmt.Errorf("stream %s: %w", stream, errNoCheckpoint)
 	}
-	return cli.Show(e.stdout, c.Output, viewCheckpoint(stream, read),
-		cli.Column[checkpointView]{Name: "stream", Text: func(v checkpointView) string { return v.Stream }},
-		cli.Column[checkpointView]{Name: "position", Text: func(v checkpointView) string { return v.Position }},
-		cli.Column[checkpointView]{Name: "published up to", Text: func(v checkpointView) string { return optionalTime(v.At) }},
-		cli.Column[checkpointView]{Name: "epoch", Text: func(v checkpointView) string { return strconv.FormatInt(v.Epoch, 10) }},
-		cli.Column[checkpointView]{Name: "holder", Text: func(v checkpointView) string { return v.Holder }},
-		cli.Column[checkpointView]{Name: "saved", Text: func(v checkpointView) string { return cli.Time(v.SavedAt) }},
-		cli.Column[checkpointView]{Name: "database", Text: func(v checkpointView) string { return v.Database }},
-		cli.Column[checkpointView]{Name: "collection", Text: func(v checkpointView) string { return v.Collection }},
-		cli.Column[checkpointView]{Name: "topic", Text: func(v checkpointView) string { return v.Topic }},
-	)
+	v := viewCheckpoint(stream, read)
+	return cli.Show(e.stdout, c.Output, v, []cli.Field{
+		{Name: "stream", Text: v.Stream},
+		{Name: "position", Text: v.Position},
+		{Name: "published up to", Text: optionalTime(v.At)},
+		{Name: "epoch", Text: strconv.FormatInt(v.Epoch, 10)},
+		{Name: "holder", Text: v.Holder},
+		{Name: "saved", Text: cli.Time(v.SavedAt)},
+		{Name: "database", Text: v.Database},
+		{Name: "collection", Text: v.Collection},
+		{Name: "topic", Text: v.Topic},
+	})
 }
 
 type checkpointSetCommand struct {

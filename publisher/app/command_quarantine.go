@@ -116,15 +116,17 @@ func (c *quarantineListCommand) runOn(ctx context.Context, e *environment, s *st
 		fmt.Fprintln(e.stderr, "no events in the quarantine")
 	}
 	now := time.Now()
-	return cli.List(e.stdout, c.Output, views,
-		cli.Column[quarantineView]{Name: "document", Text: func(v quarantineView) string { return v.Document }},
-		cli.Column[quarantineView]{Name: "aggregate", Text: func(v quarantineView) string { return v.AggregateID }},
-		cli.Column[quarantineView]{Name: "event", Text: eventText},
-		cli.Column[quarantineView]{Name: "reason", Text: func(v quarantineView) string { return string(v.Reason) }},
-		cli.Column[quarantineView]{Name: "field", Text: func(v quarantineView) string { return v.Field }},
-		cli.Column[quarantineView]{Name: "age", Text: func(v quarantineView) string { return cli.Age(now, v.FirstSeen) }},
-		cli.Column[quarantineView]{Name: "detail", Text: func(v quarantineView) string { return v.Detail }},
-	)
+	return cli.List(e.stdout, c.Output, views, func(v quarantineView) []cli.Field {
+		return []cli.Field{
+			{Name: "document", Text: v.Document},
+			{Name: "aggregate", Text: v.AggregateID},
+			{Name: "event", Text: eventText(v)},
+			{Name: "reason", Text: string(v.Reason)},
+			{Name: "field", Text: v.Field},
+			{Name: "age", Text: cli.Age(now, v.FirstSeen)},
+			{Name: "detail", Text: v.Detail},
+		}
+	})
 }
 
 func eventText(v quarantineView) string {
@@ -150,18 +152,19 @@ func (c *quarantineShowCommand) runOn(ctx context.Context, e *environment, s *st
 	if len(found) == 0 {
 		return fmt.Errorf("event %q is not in the quarantine: see \"publisher quarantine list\"", c.Document)
 	}
-	return cli.Show(e.stdout, c.Output, viewRecord(found[0]),
-		cli.Column[quarantineView]{Name: "document", Text: func(v quarantineView) string { return v.Document }},
-		cli.Column[quarantineView]{Name: "aggregate", Text: func(v quarantineView) string { return v.AggregateID }},
-		cli.Column[quarantineView]{Name: "event id", Text: eventText},
-		cli.Column[quarantineView]{Name: "reason", Text: func(v quarantineView) string { return string(v.Reason) }},
-		cli.Column[quarantineView]{Name: "field", Text: func(v quarantineView) string { return v.Field }},
-		cli.Column[quarantineView]{Name: "detail", Text: func(v quarantineView) string { return v.Detail }},
-		cli.Column[quarantineView]{Name: "first seen", Text: func(v quarantineView) string { return cli.Time(v.FirstSeen) }},
-		cli.Column[quarantineView]{Name: "last seen", Text: func(v quarantineView) string { return cli.Time(v.LastSeen) }},
-		cli.Column[quarantineView]{Name: "read", Text: func(v quarantineView) string { return strconv.FormatInt(v.Seen, 10) + " times" }},
-		cli.Column[quarantineView]{Name: "event", Text: func(v quarantineView) string { return v.Event }},
-	)
+	v := viewRecord(found[0])
+	return cli.Show(e.stdout, c.Output, v, []cli.Field{
+		{Name: "document", Text: v.Document},
+		{Name: "aggregate", Text: v.AggregateID},
+		{Name: "event id", Text: eventText(v)},
+		{Name: "reason", Text: string(v.Reason)},
+		{Name: "field", Text: v.Field},
+		{Name: "detail", Text: v.Detail},
+		{Name: "first seen", Text: cli.Time(v.FirstSeen)},
+		{Name: "last seen", Text: cli.Time(v.LastSeen)},
+		{Name: "read", Text: strconv.FormatInt(v.Seen, 10) + " times"},
+		{Name: "event", Text: v.Event},
+	})
 }
 
 type quarantineDiscardCommand struct {

@@ -98,11 +98,13 @@ func (c *quarantineRepublishCommand) report(e *environment, r republished) error
 		err = cli.PrintJSON(e.stdout, r)
 	} else {
 		fmt.Fprintf(e.stdout, "%d published, %d stay in the quarantine\n", r.Published, len(r.Staying))
-		err = cli.List(e.stdout, c.Output, r.Staying,
-			cli.Column[staying]{Name: "document", Text: func(s staying) string { return s.Document }},
-			cli.Column[staying]{Name: "aggregate", Text: func(s staying) string { return s.AggregateID }},
-			cli.Column[staying]{Name: "why", Text: func(s staying) string { return s.Why }},
-		)
+		err = cli.List(e.stdout, c.Output, r.Staying, func(s staying) []cli.Field {
+			return []cli.Field{
+				{Name: "document", Text: s.Document},
+				{Name: "aggregate", Text: s.AggregateID},
+				{Name: "why", Text: s.Why},
+			}
+		})
 	}
 	switch {
 	case err != nil:

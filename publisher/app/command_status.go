@@ -56,7 +56,7 @@ type status struct {
 func (c *statusCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	now := time.Now()
 	found := collectStatus(ctx, e.options, s, now)
-	if err := cli.Show(e.stdout, c.Output, found, statusFields(now, found.Conditions, found.Subscriptions)...); err != nil {
+	if err := cli.Show(e.stdout, c.Output, found, found.fields(now)); err != nil {
 		return err
 	}
 	if found.Leader == "" && e.options.Config.Election.Kind != config.ElectionNone {
@@ -187,81 +187,61 @@ func describe(p checkpoint.Position) string {
 	return "change stream from a time"
 }
 
-// statusFields returns the lines of a status, with one for each subscription.
-func statusFields(now time.Time, conditions []health.Condition, subscriptions []subscriptionCounts) []cli.Column[status] {
+// fields returns the lines of a status, with one for each condition and each subscription.
+func (s *status) fields(now time.Time) []cli.Field {
+	var fields []cli.Field
+	add := func(name, text string) { fields = append(fields, cli.Field{Name: name, Text: text}) }
+	known := func(what, text string) string {
+		if reason := s.Unknown[what]; reason != "" {
+			return "unknown: " + reason
+		}
+		return text
+	}
 	seconds := func(s *int64) string {
 		if s == nil {
 			return ""
 		}
 		return duration.Text(time.Duration(*s) * time.Second)
 	}
-	unknown := func(s status, what, text string) string {
-		if reason := s.Unknown[what]; reason != "" {
-			return "unknown: " + reason
-		}
-		return text
+	add("stream", s.Stream)
+	add("health", string(s.State))
+	for _, c := range s.Conditions {
+		add(c.Title(), c.Detail())
 	}
-	ofCheckpoint := func(text func(c *checkpointView) string) func(status) string {
-		return func(s status) string {
-			if s.Checkpoint == nil {
-				return ""
-			}
-			return text(s.Checkpoint)
-		}
+	leads := cmp.Or(s.Leader, "nobody")
+	if s.LeaderRenewed != nil {
+		leads += ", renewed " + cli.Age(now, *s.LeaderRenewed) + " ago"
 	}
-	fields := []cli.Column[status]{
-		{Name: "stream", Text: func(s status) string { return s.Stream }},
-		{Name: "health", Text: func(s status) string { return string(s.State) }},
+	add("leader", known("leader", leads))
+	add("paused", known("paused", s.Paused.String()))
+	if c := s.Checkpoint; c != nil {
+		add("epoch", strconv.FormatInt(c.Epoch, 10))
+		add("checkpoint", c.Position)
+		add("checkpoint saved", cli.Age(now, c.SavedAt)+" ago")
+		add("published up to", optionalTime(c.At))
+	} else {
+		add("checkpoint", known("checkpoint", "none yet"))
 	}
-	for _, c := range conditions {
-		fields = append(fields, cli.Column[status]{Name: c.Title(), Text: func(status) string { return c.Detail() }})
+	add("lag", seconds(s.LagSeconds))
+	runway := seconds(s.RunwaySeconds)
+	if s.OplogComplete {
+		runway += ", all of the oplog: it has dropped nothing yet"
 	}
-	fields = append(fields, []cli.Column[status]{
-		{Name: "leader", Text: func(s status) string {
-			text := cmp.Or(s.Leader, "nobody")
-			if s.LeaderRenewed != nil {
-				text += ", renewed " + cli.Age(now, *s.LeaderRenewed) + " ago"
-			}
-			return unknown(s, "leader", text)
-		}},
-		{Name: "paused", Text: func(s status) string {
-			return unknown(s, "paused", s.Paused.String())
-		}},
-		{Name: "epoch", Text: ofCheckpoint(func(c *checkpointView) string { return strconv.FormatInt(c.Epoch, 10) })},
-		{Name: "checkpoint", Text: func(s status) string {
-			if s.Checkpoint == nil {
-				return unknown(s, "checkpoint", "none yet")
-			}
-			return s.Checkpoint.Position
-		}},
-		{Name: "checkpoint saved", Text: ofCheckpoint(func(c *checkpointView) string { return cli.Age(now, c.SavedAt) + " ago" })},
-		{Name: "published up to", Text: ofCheckpoint(func(c *checkpointView) string { return optionalTime(c.At) })},
-		{Name: "lag", Text: func(s status) string { return seconds(s.LagSeconds) }},
-		{Name: "oplog runway", Text: func(s status) string {
-			text := seconds(s.RunwaySeconds)
-			if s.OplogComplete {
-				text += ", all of the oplog: it has dropped nothing yet"
-			}
-			return unknown(s, "oplogRunwaySeconds", text)
-		}},
-		{Name: "quarantined", Text: func(s status) string {
-			if s.Quarantined == nil {
-				return unknown(s, "quarantined", "")
-			}
-			return strconv.FormatInt(*s.Quarantined, 10)
-		}},
-		{Name: "topic size", Text: func(s status) string {
-			if s.TopicBytes == nil {
-				return unknown(s, "topicBytes", "")
-			}
-			return fmt.Sprintf("%d of %d bytes", *s.TopicBytes, *s.TopicLimitBytes)
-		}},
-	}...)
-	for _, counts := range subscriptions {
-		fields = append(fields, cli.Column[status]{Name: "subscription " + counts.Name, Text: func(status) string { return counts.String() }})
+	add("oplog runway", known("oplogRunwaySeconds", runway))
+	quarantined, topic := "", ""
+	if s.Quarantined != nil {
+		quarantined = strconv.FormatInt(*s.Quarantined, 10)
 	}
-	if len(subscriptions) == 0 {
-		fields = append(fields, cli.Column[status]{Name: "subscriptions", Text: func(s status) string { return unknown(s, "subscriptions", "none: Service Bus drops every message") }})
+	add("quarantined", known("quarantined", quarantined))
+	if s.TopicBytes != nil {
+		topic = fmt.Sprintf("%d of %d bytes", *s.TopicBytes, *s.TopicLimitBytes)
+	}
+	add("topic size", known("topicBytes", topic))
+	for _, counts := range s.Subscriptions {
+		add("subscription "+counts.Name, counts.String())
+	}
+	if len(s.Subscriptions) == 0 {
+		add("subscriptions", known("subscriptions", "none: Service Bus drops every message"))
 	}
 	return fields
 }

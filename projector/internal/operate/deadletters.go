@@ -247,19 +247,20 @@ func (c *deadlettersListCommand) runOn(ctx context.Context, e *Environment, s *s
 		case len(found) == 0:
 			fmt.Fprintf(e.stderr, "none of %s matches\n", cli.Count(int64(total), "dead letter"))
 		}
-		return cli.List(e.stdout, c.Output, found,
-			cli.Column[deadLetter]{Name: "sequence", Text: func(d deadLetter) string { return strconv.FormatInt(d.Sequence, 10) }},
-			cli.Column[deadLetter]{Name: "reason", Text: func(d deadLetter) string { return d.Reason }},
-			cli.Column[deadLetter]{Name: "aggregate", Text: func(d deadLetter) string { return d.AggregateID }},
-			cli.Column[deadLetter]{Name: "event", Text: func(d deadLetter) string {
-				if d.EventID == 0 {
-					return ""
-				}
-				return fmt.Sprintf("%d %s", d.EventID, d.EventType)
-			}},
-			cli.Column[deadLetter]{Name: "parked in", Text: func(d deadLetter) string { return d.parkedIn() }},
-			cli.Column[deadLetter]{Name: "next", Text: func(d deadLetter) string { return d.Next }},
-		)
+		return cli.List(e.stdout, c.Output, found, func(d deadLetter) []cli.Field {
+			event := ""
+			if d.EventID != 0 {
+				event = fmt.Sprintf("%d %s", d.EventID, d.EventType)
+			}
+			return []cli.Field{
+				{Name: "sequence", Text: strconv.FormatInt(d.Sequence, 10)},
+				{Name: "reason", Text: d.Reason},
+				{Name: "aggregate", Text: d.AggregateID},
+				{Name: "event", Text: event},
+				{Name: "parked in", Text: d.parkedIn()},
+				{Name: "next", Text: d.Next},
+			}
+		})
 	})
 }
 

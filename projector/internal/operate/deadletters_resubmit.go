@@ -171,18 +171,15 @@ func (c *deadlettersResubmitCommand) report(e *Environment, r resubmitted) error
 		err = cli.PrintJSON(e.stdout, r)
 	} else {
 		fmt.Fprintf(e.stdout, "removed, because every read model has the event: %s; kept: %d\n", cli.Count(int64(r.Removed), "dead letter"), len(r.Kept))
-		err = cli.List(e.stdout, c.Output, r.Kept,
-			cli.Column[keptLetter]{Name: "sequence", Text: func(k keptLetter) string { return strconv.FormatInt(k.Sequence, 10) }},
-			cli.Column[keptLetter]{Name: "reason", Text: func(k keptLetter) string { return k.Reason }},
-			cli.Column[keptLetter]{Name: "aggregate", Text: func(k keptLetter) string { return k.AggregateID }},
-			cli.Column[keptLetter]{Name: "event", Text: func(k keptLetter) string {
-				if k.EventID == 0 {
-					return ""
-				}
-				return strconv.FormatInt(k.EventID, 10)
-			}},
-			cli.Column[keptLetter]{Name: "why it stays", Text: func(k keptLetter) string { return k.Why }},
-		)
+		err = cli.List(e.stdout, c.Output, r.Kept, func(k keptLetter) []cli.Field {
+			return []cli.Field{
+				{Name: "sequence", Text: strconv.FormatInt(k.Sequence, 10)},
+				{Name: "reason", Text: k.Reason},
+				{Name: "aggregate", Text: k.AggregateID},
+				{Name: "event", Text: optionalCount(k.EventID)},
+				{Name: "why it stays", Text: k.Why},
+			}
+		})
 	}
 	if err == nil && len(r.Kept) > 0 {
 		return cli.ErrFindings

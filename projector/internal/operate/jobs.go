@@ -72,17 +72,19 @@ func (c *jobsListCommand) runOn(ctx context.Context, e *Environment, s *stored) 
 		fmt.Fprintln(e.stderr, "no jobs")
 	}
 	now := time.Now()
-	return cli.List(e.stdout, c.Output, found,
-		cli.Column[job.Job]{Name: "id", Text: func(j job.Job) string { return j.ID }},
-		cli.Column[job.Job]{Name: "kind", Text: func(j job.Job) string { return string(j.Kind) }},
-		cli.Column[job.Job]{Name: "projection", Text: func(j job.Job) string { return j.Projection }},
-		cli.Column[job.Job]{Name: "generation", Text: func(j job.Job) string { return fmt.Sprint(j.Generation) }},
-		cli.Column[job.Job]{Name: "state", Text: func(j job.Job) string { return string(j.State) }},
-		cli.Column[job.Job]{Name: "ranges", Text: ranges},
-		cli.Column[job.Job]{Name: "counts", Text: counts},
-		cli.Column[job.Job]{Name: "age", Text: func(j job.Job) string { return cli.Age(now, j.Created) }},
-		cli.Column[job.Job]{Name: "reason", Text: func(j job.Job) string { return j.Reason }},
-	)
+	return cli.List(e.stdout, c.Output, found, func(j job.Job) []cli.Field {
+		return []cli.Field{
+			{Name: "id", Text: j.ID},
+			{Name: "kind", Text: string(j.Kind)},
+			{Name: "projection", Text: j.Projection},
+			{Name: "generation", Text: fmt.Sprint(j.Generation)},
+			{Name: "state", Text: string(j.State)},
+			{Name: "ranges", Text: ranges(j)},
+			{Name: "counts", Text: counts(j)},
+			{Name: "age", Text: cli.Age(now, j.Created)},
+			{Name: "reason", Text: j.Reason},
+		}
+	})
 }
 
 // ranges formats how many of the job's ranges are finished.
@@ -127,23 +129,23 @@ func (c *jobsShowCommand) runOn(ctx context.Context, e *Environment, s *stored) 
 	if err != nil {
 		return c.explain(err)
 	}
-	return cli.Show(e.stdout, c.Output, j,
-		cli.Column[job.Job]{Name: "id", Text: func(j job.Job) string { return j.ID }},
-		cli.Column[job.Job]{Name: "kind", Text: func(j job.Job) string { return string(j.Kind) }},
-		cli.Column[job.Job]{Name: "projection", Text: func(j job.Job) string { return j.Projection }},
-		cli.Column[job.Job]{Name: "generation", Text: func(j job.Job) string { return fmt.Sprint(j.Generation) }},
-		cli.Column[job.Job]{Name: "state", Text: func(j job.Job) string { return string(j.State) }},
-		cli.Column[job.Job]{Name: "reason", Text: func(j job.Job) string { return j.Reason }},
-		cli.Column[job.Job]{Name: "ranges finished", Text: ranges},
-		cli.Column[job.Job]{Name: "planned amount", Text: func(j job.Job) string { return optionalCount(int(j.Total)) }},
-		cli.Column[job.Job]{Name: "counts", Text: counts},
-		cli.Column[job.Job]{Name: "created at", Text: func(j job.Job) string { return cli.Time(j.Created) }},
-		cli.Column[job.Job]{Name: "started at", Text: func(j job.Job) string { return cli.Time(j.Started) }},
-		cli.Column[job.Job]{Name: "last progress at", Text: func(j job.Job) string { return cli.Time(j.Progressed) }},
-		cli.Column[job.Job]{Name: "finished at", Text: func(j job.Job) string { return cli.Time(j.Finished) }},
-		cli.Column[job.Job]{Name: "who", Text: func(j job.Job) string { return j.Who }},
-		cli.Column[job.Job]{Name: "why", Text: func(j job.Job) string { return j.Why }},
-	)
+	return cli.Show(e.stdout, c.Output, j, []cli.Field{
+		{Name: "id", Text: j.ID},
+		{Name: "kind", Text: string(j.Kind)},
+		{Name: "projection", Text: j.Projection},
+		{Name: "generation", Text: fmt.Sprint(j.Generation)},
+		{Name: "state", Text: string(j.State)},
+		{Name: "reason", Text: j.Reason},
+		{Name: "ranges finished", Text: ranges(j)},
+		{Name: "planned amount", Text: optionalCount(j.Total)},
+		{Name: "counts", Text: counts(j)},
+		{Name: "created at", Text: cli.Time(j.Created)},
+		{Name: "started at", Text: cli.Time(j.Started)},
+		{Name: "last progress at", Text: cli.Time(j.Progressed)},
+		{Name: "finished at", Text: cli.Time(j.Finished)},
+		{Name: "who", Text: j.Who},
+		{Name: "why", Text: j.Why},
+	})
 }
 
 // change asks for confirmation, changes a job and prints its state.

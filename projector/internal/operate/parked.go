@@ -131,7 +131,7 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 			return err
 		}
 	}
-	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), all.entries)...); err != nil {
+	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), all.entries)); err != nil {
 		return err
 	}
 	switch {
@@ -155,21 +155,22 @@ func (f parkedFilter) checkProjection(ctx context.Context, s *stored) error {
 }
 
 // parkedColumns are the columns of a list; ages are relative to now.
-func parkedColumns(now time.Time, entries map[string]*generation.Entry) []cli.Column[park.Listed] {
-	return []cli.Column[park.Listed]{
-		{Name: "projection", Text: func(m park.Listed) string {
-			if m.Generation > 1 {
-				return fmt.Sprintf("%s (generation %d)", m.Projection, m.Generation)
-			}
-			return m.Projection
-		}},
-		{Name: "aggregate", Text: func(m park.Listed) string { return m.AggregateID }},
-		{Name: "reason", Text: func(m park.Listed) string { return m.Reason }},
-		{Name: "event", Text: func(m park.Listed) string { return strconv.FormatInt(m.EventID, 10) }},
-		{Name: "head", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
-		{Name: "age", Text: func(m park.Listed) string { return cli.Age(now, m.ParkedAt) }},
-		{Name: "next", Text: func(m park.Listed) string { return next(m, entries) }},
-		{Name: "error", Text: func(m park.Listed) string { return m.Error }},
+func parkedColumns(now time.Time, entries map[string]*generation.Entry) func(park.Listed) []cli.Field {
+	return func(m park.Listed) []cli.Field {
+		name := m.Projection
+		if m.Generation > 1 {
+			name = fmt.Sprintf("%s (generation %d)", m.Projection, m.Generation)
+		}
+		return []cli.Field{
+			{Name: "projection", Text: name},
+			{Name: "aggregate", Text: m.AggregateID},
+			{Name: "reason", Text: m.Reason},
+			{Name: "event", Text: strconv.FormatInt(m.EventID, 10)},
+			{Name: "head", Text: strconv.FormatInt(m.Head, 10)},
+			{Name: "age", Text: cli.Age(now, m.ParkedAt)},
+			{Name: "next", Text: next(m, entries)},
+			{Name: "error", Text: m.Error},
+		}
 	}
 }
 
@@ -217,7 +218,7 @@ func (c *parkedShowCommand) runOn(ctx context.Context, e *Environment, s *stored
 		return err
 	}
 	for _, m := range found {
-		if err := cli.Show(e.stdout, c.Output, m, parkedFields(entries)...); err != nil {
+		if err := cli.Show(e.stdout, c.Output, m, parkedFields(m, entries)); err != nil {
 			return err
 		}
 	}
@@ -240,28 +241,27 @@ func (s *stored) markers(ctx context.Context, f park.Filter) ([]park.Listed, err
 
 // parkedFields are the fields of one parked aggregate. An aggregate has more than one
 // marker only while a projection is rebuilt.
-func parkedFields(entries map[string]*generation.Entry) []cli.Column[park.Listed] {
-	return []cli.Column[park.Listed]{
-		{Name: "projection", Text: func(m park.Listed) string { return m.Projection }},
-		{Name: "generation", Text: func(m park.Listed) string { return strconv.FormatInt(m.Generation, 10) }},
-		{Name: "aggregate", Text: func(m park.Listed) string { return m.AggregateID }},
-		{Name: "reason", Text: func(m park.Listed) string { return m.Reason }},
-		{Name: "event", Text: func(m park.Listed) string { return strconv.FormatInt(m.EventID, 10) }},
-		{Name: "message", Text: func(m park.Listed) string { return m.MessageID }},
-		{Name: "acknowledged up to event", Text: func(m park.Listed) string { return strconv.FormatInt(m.Head, 10) }},
-		{Name: "parked at", Text: func(m park.Listed) string { return cli.Time(m.ParkedAt) }},
-		{Name: "next", Text: func(m park.Listed) string { return next(m, entries) }},
-		{Name: "next attempt", Text: func(m park.Listed) string { return optionalTime(m.RetryAt) }},
-		{Name: "attempts", Text: func(m park.Listed) string { return optionalCount(m.Attempts) }},
-		{Name: "retries on request", Text: func(m park.Listed) string { return optionalCount(m.Retries) }},
-		{Name: "last retry on request", Text: func(m park.Listed) string { return optionalTime(m.RetriedAt) }},
-		{Name: "discarded", Text: func(m park.Listed) string {
-			if m.Discarded == nil {
-				return ""
-			}
-			return fmt.Sprintf("by %s at %s: %s", m.Discarded.Who, cli.Time(m.Discarded.At), m.Discarded.Why)
-		}},
-		{Name: "error", Text: func(m park.Listed) string { return m.Error }},
+func parkedFields(m park.Listed, entries map[string]*generation.Entry) []cli.Field {
+	discarded := ""
+	if m.Discarded != nil {
+		discarded = fmt.Sprintf("by %s at %s: %s", m.Discarded.Who, cli.Time(m.Discarded.At), m.Discarded.Why)
+	}
+	return []cli.Field{
+		{Name: "projection", Text: m.Projection},
+		{Name: "generation", Text: strconv.FormatInt(m.Generation, 10)},
+		{Name: "aggregate", Text: m.AggregateID},
+		{Name: "reason", Text: m.Reason},
+		{Name: "event", Text: strconv.FormatInt(m.EventID, 10)},
+		{Name: "message", Text: m.MessageID},
+		{Name: "acknowledged up to event", Text: strconv.FormatInt(m.Head, 10)},
+		{Name: "parked at", Text: cli.Time(m.ParkedAt)},
+		{Name: "next", Text: next(m, entries)},
+		{Name: "next attempt", Text: optionalTime(m.RetryAt)},
+		{Name: "attempts", Text: optionalCount(m.Attempts)},
+		{Name: "retries on request", Text: optionalCount(m.Retries)},
+		{Name: "last retry on request", Text: optionalTime(m.RetriedAt)},
+		{Name: "discarded", Text: discarded},
+		{Name: "error", Text: m.Error},
 	}
 }
 
@@ -272,9 +272,10 @@ func optionalTime(at *time.Time) string {
 	return cli.Time(*at)
 }
 
-func optionalCount(n int) string {
+// optionalCount formats a number; empty for 0.
+func optionalCount[N int | int64](n N) string {
 	if n == 0 {
 		return ""
 	}
-	return strconv.Itoa(n)
+	return fmt.Sprint(n)
 }

@@ -105,7 +105,7 @@ func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.List
 			text += fmt.Sprintf(", %d discarded meanwhile", r.Discarded)
 		}
 		fmt.Fprintln(e.stdout, text)
-		err = cli.List(e.stdout, c.Output, again, parkedColumns(time.Now(), entries)...)
+		err = cli.List(e.stdout, c.Output, again, parkedColumns(time.Now(), entries))
 	}
 	if r.Changed > 0 {
 		fmt.Fprintf(e.stderr, "%s not retried: changed since the command listed them, or being resumed already\n", cli.Count(r.Changed, "aggregate"))

@@ -147,26 +147,25 @@ func (c *projectionsListCommand) runOn(ctx context.Context, e *Environment, s *s
 	if len(views) == 0 {
 		fmt.Fprintln(e.stderr, "no projections")
 	}
-	return cli.List(e.stdout, c.Output, views,
-		cli.Column[projectionView]{Name: "name", Text: func(p projectionView) string { return p.Name }},
-		cli.Column[projectionView]{Name: "state", Text: func(p projectionView) string { return p.State }},
-		cli.Column[projectionView]{Name: "live", Text: func(p projectionView) string {
-			if p.Live == nil {
-				return ""
-			}
-			return fmt.Sprintf("%d (%s)", p.Live.Generation, p.Live.Hash)
-		}},
-		cli.Column[projectionView]{Name: "building", Text: func(p projectionView) string {
-			if p.Building == nil {
-				return ""
-			}
-			return fmt.Sprintf("%d (%s)", p.Building.Generation, p.Building.Hash)
-		}},
-		cli.Column[projectionView]{Name: "collection", Text: collectionOf},
-		cli.Column[projectionView]{Name: "view of", Text: func(p projectionView) string { return strings.Join(p.ViewOf, ", ") }},
-		cli.Column[projectionView]{Name: "left behind", Text: func(p projectionView) string { return strings.Join(p.Left, ", ") }},
-		cli.Column[projectionView]{Name: "reason", Text: reasonOf},
-	)
+	return cli.List(e.stdout, c.Output, views, func(p projectionView) []cli.Field {
+		live, building := "", ""
+		if p.Live != nil {
+			live = fmt.Sprintf("%d (%s)", p.Live.Generation, p.Live.Hash)
+		}
+		if p.Building != nil {
+			building = fmt.Sprintf("%d (%s)", p.Building.Generation, p.Building.Hash)
+		}
+		return []cli.Field{
+			{Name: "name", Text: p.Name},
+			{Name: "state", Text: p.State},
+			{Name: "live", Text: live},
+			{Name: "building", Text: building},
+			{Name: "collection", Text: collectionOf(p)},
+			{Name: "view of", Text: strings.Join(p.ViewOf, ", ")},
+			{Name: "left behind", Text: strings.Join(p.Left, ", ")},
+			{Name: "reason", Text: reasonOf(p)},
+		}
+	})
 }
 
 // collectionOf returns the collection that readers use, or will use.
@@ -229,7 +228,7 @@ func (c *projectionsShowCommand) runOn(ctx context.Context, e *Environment, s *s
 		return err
 	}
 	view.Pods = podsOf(entry.Name, alive)
-	return cli.Show(e.stdout, c.Output, view, projectionFields(view)...)
+	return cli.Show(e.stdout, c.Output, view, projectionFields(view))
 }
 
 // podsOf returns the pods that declare or write a projection.
@@ -255,11 +254,9 @@ func podsOf(name string, alive []generation.Registration) []podView {
 }
 
 // projectionFields returns the printed lines of one projection.
-func projectionFields(view projectionView) []cli.Column[projectionView] {
-	var fields []cli.Column[projectionView]
-	add := func(name, text string) {
-		fields = append(fields, cli.Column[projectionView]{Name: name, Text: func(projectionView) string { return text }})
-	}
+func projectionFields(view projectionView) []cli.Field {
+	var fields []cli.Field
+	add := func(name, text string) { fields = append(fields, cli.Field{Name: name, Text: text}) }
 	add("name", view.Name)
 	add("view of", strings.Join(view.ViewOf, ", "))
 	add("state", view.State)

@@ -236,20 +236,21 @@ func (c *verifyCommand) print(e *Environment, results []verified) error {
 	if c.JSON() {
 		return errors.Join(cli.PrintJSON(e.stdout, results), wrong)
 	}
-	err := cli.List(e.stdout, c.Output, findings,
-		cli.Column[verify.Finding]{Name: "projection", Text: func(f verify.Finding) string { return f.Projection }},
-		cli.Column[verify.Finding]{Name: "aggregate", Text: func(f verify.Finding) string {
-			if f.Document != "" {
-				return "document " + f.Document
-			}
-			return f.AggregateID
-		}},
-		cli.Column[verify.Finding]{Name: "finding", Text: func(f verify.Finding) string { return string(f.Kind) }},
-		cli.Column[verify.Finding]{Name: "watermark", Text: func(f verify.Finding) string { return fmt.Sprint(f.Watermark) }},
-		cli.Column[verify.Finding]{Name: "head", Text: func(f verify.Finding) string { return fmt.Sprint(f.Head) }},
-		cli.Column[verify.Finding]{Name: "repaired", Text: repaired},
-		cli.Column[verify.Finding]{Name: "detail", Text: detail},
-	)
+	err := cli.List(e.stdout, c.Output, findings, func(f verify.Finding) []cli.Field {
+		wrong := f.AggregateID
+		if f.Document != "" {
+			wrong = "document " + f.Document
+		}
+		return []cli.Field{
+			{Name: "projection", Text: f.Projection},
+			{Name: "aggregate", Text: wrong},
+			{Name: "finding", Text: string(f.Kind)},
+			{Name: "watermark", Text: fmt.Sprint(f.Watermark)},
+			{Name: "head", Text: fmt.Sprint(f.Head)},
+			{Name: "repaired", Text: repaired(f)},
+			{Name: "detail", Text: detail(f)},
+		}
+	})
 	for _, r := range results {
 		fmt.Fprintln(e.stdout, summary(r))
 	}

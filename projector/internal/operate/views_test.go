@@ -127,7 +127,7 @@ func TestProjectionsShowViews(t *testing.T) {
 		t.Errorf("printed\n%s", &out)
 	}
 	out.Reset()
-	if err := cli.Show(&out, cli.Output{}, view.Projections[2].projectionView, projectionFields(view.Projections[2].projectionView)...); err != nil {
+	if err := cli.Show(&out, cli.Output{}, view.Projections[2].projectionView, projectionFields(view.Projections[2].projectionView)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "view of") || !strings.Contains(out.String(), "Customer, Order") {
