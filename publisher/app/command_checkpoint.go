@@ -42,7 +42,7 @@ func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *st
 	return cli.Show(e.stdout, c.Output, v, []cli.Field{
 		{Name: "stream", Text: v.Stream},
 		{Name: "position", Text: v.Position},
-		{Name: "published up to", Text: optionalTime(v.At)},
+		{Name: "published up to", Text: cli.Time(v.At)},
 		{Name: "epoch", Text: strconv.FormatInt(v.Epoch, 10)},
 		{Name: "holder", Text: v.Holder},
 		{Name: "saved", Text: cli.Time(v.SavedAt)},
@@ -150,8 +150,8 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	}
 	view := viewCheckpoint(stream, read)
 	present := view.Position
-	if view.At != nil {
-		present += ", published up to " + cli.Time(*view.At)
+	if !view.At.IsZero() {
+		present += ", published up to " + cli.Time(view.At)
 	}
 	what = fmt.Sprintf(what, stream, present) + skipped(read.Position, to)
 	// Moving keeps the collection UUID that the checkpoint records.

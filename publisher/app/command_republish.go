@@ -139,11 +139,11 @@ func awaitPublished(ctx context.Context, c config.Config, s *stores, history *ev
 		}
 		position := viewCheckpoint("", read)
 		switch {
-		case !read.Position.Scan.Active() && position.At != nil && position.At.Unix() > int64(now.T):
+		case !read.Position.Scan.Active() && position.At.Unix() > int64(now.T):
 			return nil
 		case time.Now().After(end):
 			return fmt.Errorf("the publisher is behind (%s, published up to %s), so later events of an aggregate would come before earlier ones: repeat the command when \"publisher status\" shows that it has caught up, or use --aggregate, which begins with the first event",
-				position.Position, optionalTime(position.At))
+				position.Position, cli.Time(position.At))
 		}
 		if err := backoff.Wait(ctx, attemptPause/4); err != nil {
 			return err

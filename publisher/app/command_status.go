@@ -85,8 +85,8 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	if note("checkpoint", err) && read != nil {
 		view := viewCheckpoint(c.Stream.Name, read)
 		found.Checkpoint = &view
-		if at := view.At; at != nil {
-			found.LagSeconds = seconds(max(now.Sub(*at), 0))
+		if at := view.At; !at.IsZero() {
+			found.LagSeconds = seconds(max(now.Sub(at), 0))
 			begin, err := oplogBegin(ctx, s)
 			if note("oplogRunwaySeconds", err) {
 				found.RunwaySeconds, found.OplogComplete = seconds(at.Sub(begin.Time())), begin.Complete
@@ -149,10 +149,10 @@ type checkpointView struct {
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
 	// SavedAt is when it was saved. At is the cluster time at which the change stream
-	// starts; nil if the position has none. Everything before it is published, except while
+	// starts; zero if the position has none. Everything before it is published, except while
 	// a scan runs.
-	SavedAt time.Time  `json:"savedAt"`
-	At      *time.Time `json:"at,omitempty"`
+	SavedAt time.Time `json:"savedAt"`
+	At      time.Time `json:"at,omitzero"`
 	// Position describes what the next term does first.
 	Position string `json:"position"`
 	Database string `json:"database,omitempty"`
@@ -162,9 +162,9 @@ type checkpointView struct {
 }
 
 func viewCheckpoint(stream string, read *checkpoint.State) checkpointView {
-	v := checkpointView{Stream: stream, Epoch: read.Epoch, Holder: read.Holder, SavedAt: read.UpdatedAt, Position: describe(read.Position)}
-	if at := watch.TimeOf(term.StreamPosition(read.Position)); !at.IsZero() {
-		v.At = &at
+	v := checkpointView{
+		Stream: stream, Epoch: read.Epoch, Holder: read.Holder, SavedAt: read.UpdatedAt,
+		At: watch.TimeOf(term.StreamPosition(read.Position)), Position: describe(read.Position),
 	}
 	if id := read.Identity; id != nil {
 		v.Database, v.Collection, v.Topic = id.Database, id.Collection, id.Namespace+"/"+id.Topic
@@ -218,7 +218,7 @@ func (s *status) fields(now time.Time) []cli.Field {
 		add("epoch", strconv.FormatInt(c.Epoch, 10))
 		add("checkpoint", c.Position)
 		add("checkpoint saved", cli.Age(now, c.SavedAt)+" ago")
-		add("published up to", optionalTime(c.At))
+		add("published up to", cli.Time(c.At))
 	} else {
 		add("checkpoint", known("checkpoint", "none yet"))
 	}
@@ -244,13 +244,6 @@ func (s *status) fields(now time.Time) []cli.Field {
 		add("subscriptions", known("subscriptions", "none: Service Bus drops every message"))
 	}
 	return fields
-}
-
-func optionalTime(at *time.Time) string {
-	if at == nil {
-		return ""
-	}
-	return cli.Time(*at)
 }
 
 // errNoCheckpoint is returned if there is no checkpoint to show or to move.

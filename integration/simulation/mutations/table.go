@@ -158,7 +158,7 @@ var Table = []Mutation{
 	{
 		Name:  "republishing by time overtakes the leader",
 		File:  "publisher/app/command_republish.go",
-		Old:   "case !read.Position.Scan.Active() && position.At != nil && position.At.Unix() > int64(now.T):",
+		Old:   "case !read.Position.Scan.Active() && position.At.Unix() > int64(now.T):",
 		New:   "case now.T > 0:",
 		Blind: "operators republish single aggregates only",
 		Test:  "publisher/app TestRepublishAwaitsTheLeader",
