@@ -123,7 +123,15 @@ func (c *testCommand) once(ctx context.Context, e *Environment) error {
 		fmt.Fprintf(e.stderr, "projector test: %v\n", err)
 		return cli.ErrUsage
 	}
-	suites, broken := c.read(paths, e)
+	var suites []suite
+	broken := false
+	for _, path := range paths {
+		if s, wrong := e.readSuite(path, false); wrong {
+			broken = true
+		} else {
+			suites = append(suites, s)
+		}
+	}
 	var results []testcase.Result
 	failed := 0
 	for _, s := range suites {
@@ -163,29 +171,23 @@ type suite struct {
 	projections []*projection.Projection
 }
 
-// read reads test files and their projections, and prints their mistakes.
-func (c *testCommand) read(paths []string, e *Environment) (suites []suite, broken bool) {
-	for _, path := range paths {
-		s := suite{File: testcase.Read(path)}
-		var problem error
-		if len(s.Problems) == 0 {
-			if s.projections, problem = loadAll(s.Projections, e.inCode); problem == nil {
-				s.Resolve(testedProjections(s.projections), Reasons())
-			}
+// readSuite reads a test file with its projections, and prints its mistakes. If the
+// projections cannot be loaded, it prints that too, unless their mistakes were reported before.
+func (e *Environment) readSuite(path string, reported bool) (s suite, wrong bool) {
+	s.File = testcase.Read(path)
+	if len(s.Problems) == 0 {
+		var err error
+		if s.projections, err = loadAll(s.Projections, e.inCode); err == nil {
+			s.Resolve(testedProjections(s.projections), Reasons())
+		} else if !reported {
+			fmt.Fprintf(e.stderr, "%s: %v\n", path, err)
+			wrong = true
 		}
-		for _, p := range s.Problems {
-			fmt.Fprintln(e.stderr, p)
-		}
-		if problem != nil {
-			fmt.Fprintf(e.stderr, "%s: %v\n", path, problem)
-		}
-		if problem != nil || len(s.Problems) > 0 {
-			broken = true
-			continue
-		}
-		suites = append(suites, s)
 	}
-	return suites, broken
+	for _, p := range s.Problems {
+		fmt.Fprintln(e.stderr, p)
+	}
+	return s, wrong || len(s.Problems) > 0
 }
 
 // loadAll returns the projections of files and folders, checked together, and those in

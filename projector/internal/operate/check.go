@@ -117,7 +117,7 @@ func (c *checkCommand) checkFiles(e *Environment) ([]*projection.Projection, err
 		}
 	}
 	for _, path := range tests {
-		if c.checkTests(path, e, wrong) {
+		if _, broken := e.readSuite(path, wrong); broken {
 			wrong = true
 		}
 	}
@@ -131,23 +131,4 @@ func (c *checkCommand) checkFiles(e *Environment) ([]*projection.Projection, err
 		return nil, cli.ErrFindings
 	}
 	return projections, nil
-}
-
-// checkTests prints the mistakes of a test file. If its projections cannot be loaded, it
-// prints that too, unless their mistakes were reported before.
-func (c *checkCommand) checkTests(path string, e *Environment, reported bool) (wrong bool) {
-	file := testcase.Read(path)
-	if len(file.Problems) == 0 {
-		projections, err := loadAll(file.Projections, e.inCode)
-		if err == nil {
-			file.Resolve(testedProjections(projections), Reasons())
-		} else if !reported {
-			fmt.Fprintf(e.stderr, "%s: %v\n", path, err)
-			wrong = true
-		}
-	}
-	for _, p := range file.Problems {
-		fmt.Fprintln(e.stderr, p)
-	}
-	return wrong || len(file.Problems) > 0
 }

@@ -73,18 +73,6 @@ type rolloutCost struct {
 	Pods    int   `json:"pods,omitempty"`
 }
 
-// loadFiles loads the projections of a file or folder, and prints their mistakes.
-func (e *Environment) loadFiles(path string) ([]*projection.Projection, error) {
-	projections, err := projection.Load(path)
-	if err == nil {
-		err = projection.CheckSet(projections)
-	}
-	if err != nil {
-		return nil, e.refuseProjections(err)
-	}
-	return projections, nil
-}
-
 // refuseProjections prints the mistakes of projections. The command exits with status 2.
 func (e *Environment) refuseProjections(err error) error {
 	fmt.Fprintf(e.stderr, "projector: %v\n", err)
@@ -92,9 +80,9 @@ func (e *Environment) refuseProjections(err error) error {
 }
 
 func (c *diffCommand) run(ctx context.Context, e *Environment) error {
-	after, err := e.loadFiles(c.Files[len(c.Files)-1])
+	after, err := load(c.Files[len(c.Files)-1], nil)
 	if err != nil {
-		return err
+		return e.refuseProjections(err)
 	}
 	var s *stored
 	if c.needs()&config.PartMongoDB != 0 {
@@ -105,9 +93,9 @@ func (c *diffCommand) run(ctx context.Context, e *Environment) error {
 	}
 	var d difference
 	if len(c.Files) == 2 {
-		before, err := e.loadFiles(c.Files[0])
+		before, err := load(c.Files[0], nil)
 		if err != nil {
-			return err
+			return e.refuseProjections(err)
 		}
 		d.Projections = comparisons(before, after)
 		for _, p := range d.Projections {
