@@ -93,14 +93,15 @@ func (c *Case) check(step int, got State) (failures []Failure) {
 // does not name. The number of parts is the engine's in a document without a watermark, which
 // is that of a view.
 func shown(document, want bson.RawValue) bson.RawValue {
-	fields, _ := fieldsOf(document)
-	wanted, _ := fieldsOf(want)
+	whole, _ := document.DocumentOK()
+	wanted, _ := want.DocumentOK()
 	d := bson.D{}
-	view := find(fields, model.FieldLastEventID).Type == 0
-	for _, f := range fields {
-		engine := f.name == model.FieldID || f.name == model.FieldLastEventID || f.name == model.FieldParts && view
-		if !engine || find(wanted, f.name).Type != 0 {
-			d = append(d, bson.E{Key: f.name, Value: f.value})
+	view := whole.Lookup(model.FieldLastEventID).Type == 0
+	for _, f := range elementsOf(whole) {
+		name := f.Key()
+		engine := name == model.FieldID || name == model.FieldLastEventID || name == model.FieldParts && view
+		if !engine || wanted.Lookup(name).Type != 0 {
+			d = append(d, bson.E{Key: name, Value: f.Value()})
 		}
 	}
 	return valueOf(d)

@@ -35,10 +35,9 @@ const nothing = "nothing"
 // differences compares values. A value whose Type is 0 is absent. The order of fields does
 // not matter.
 func differences(path string, want, got bson.RawValue, how mode) []Difference {
-	wantFields, wantDocument := fieldsOf(want)
-	gotFields, gotDocument := fieldsOf(got)
-	if wantDocument && gotDocument {
-		return documentDifferences(path, wantFields, gotFields, how)
+	wantDocument, isDocument := want.DocumentOK()
+	if gotDocument, ok := got.DocumentOK(); ok && isDocument {
+		return documentDifferences(path, wantDocument, gotDocument, how)
 	}
 	wantArray, isArray := arrayOf(want)
 	if gotArray, ok := arrayOf(got); ok && isArray {
@@ -56,27 +55,6 @@ func differences(path string, want, got bson.RawValue, how mode) []Difference {
 	return []Difference{d}
 }
 
-// field is a field of a document.
-type field struct {
-	name  string
-	value bson.RawValue
-}
-
-func fieldsOf(v bson.RawValue) ([]field, bool) {
-	if v.Type != bson.TypeEmbeddedDocument {
-		return nil, false
-	}
-	elements, err := v.Document().Elements()
-	if err != nil {
-		return nil, false
-	}
-	fields := make([]field, len(elements))
-	for i, e := range elements {
-		fields[i] = field{e.Key(), e.Value()}
-	}
-	return fields, true
-}
-
 func arrayOf(v bson.RawValue) ([]bson.RawValue, bool) {
 	array, ok := v.ArrayOK()
 	if !ok {
@@ -86,25 +64,22 @@ func arrayOf(v bson.RawValue) ([]bson.RawValue, bool) {
 	return values, err == nil
 }
 
-func find(fields []field, name string) bson.RawValue {
-	for _, f := range fields {
-		if f.name == name {
-			return f.value
-		}
-	}
-	return bson.RawValue{}
+// elementsOf returns the fields of a valid document, or none of an absent one.
+func elementsOf(document bson.Raw) []bson.RawElement {
+	elements, _ := document.Elements()
+	return elements
 }
 
-func documentDifferences(path string, want, got []field, how mode) (found []Difference) {
-	for _, f := range want {
-		found = append(found, differences(join(path, f.name), f.value, find(got, f.name), how)...)
+func documentDifferences(path string, want, got bson.Raw, how mode) (found []Difference) {
+	for _, f := range elementsOf(want) {
+		found = append(found, differences(join(path, f.Key()), f.Value(), got.Lookup(f.Key()), how)...)
 	}
 	if how == subset {
 		return found
 	}
-	for _, f := range got {
-		if find(want, f.name).Type == 0 {
-			found = append(found, Difference{Path: join(path, f.name), Expected: nothing, Got: show(f.value)})
+	for _, f := range elementsOf(got) {
+		if want.Lookup(f.Key()).Type == 0 {
+			found = append(found, Difference{Path: join(path, f.Key()), Expected: nothing, Got: show(f.Value())})
 		}
 	}
 	return found
