@@ -42,12 +42,12 @@ func (c *Case) check(step int, got State) (failures []Failure) {
 		switch none := document.Type == 0; {
 		case e.Document.Type == bson.TypeNull && none:
 		case e.Document.Type == bson.TypeNull:
-			fail(e.Line, e.Projection, e.AggregateID, "expected no document, got "+show(shown(document, bson.RawValue{})), nil)
+			fail(e.at.Line, e.Projection, e.AggregateID, "expected no document, got "+show(shown(document, bson.RawValue{})), nil)
 		case none:
-			fail(e.Line, e.Projection, e.AggregateID, c.whyNone(e, got), nil)
+			fail(e.at.Line, e.Projection, e.AggregateID, c.whyNone(e, got), nil)
 		default:
 			if d := differences("", e.Document, shown(document, e.Document), how); len(d) > 0 {
-				fail(e.Line, e.Projection, e.AggregateID, "", d)
+				fail(e.at.Line, e.Projection, e.AggregateID, "", d)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (c *Case) check(step int, got State) (failures []Failure) {
 	for _, p := range s.Parked {
 		found := got.parked(p.Projection, p.AggregateID)
 		if found == nil {
-			fail(p.Line, p.Projection, p.AggregateID, "expected to be parked, and is not", nil)
+			fail(p.at.Line, p.Projection, p.AggregateID, "expected to be parked, and is not", nil)
 			continue
 		}
 		var d []Difference
@@ -77,7 +77,7 @@ func (c *Case) check(step int, got State) (failures []Failure) {
 			d = append(d, Difference{"parked with error", "…" + p.Error + "…", found.Error})
 		}
 		if len(d) > 0 {
-			fail(p.Line, p.Projection, p.AggregateID, "", d)
+			fail(p.at.Line, p.Projection, p.AggregateID, "", d)
 		}
 	}
 	for _, p := range got.Parked {

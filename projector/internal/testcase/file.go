@@ -1,6 +1,7 @@
 package testcase
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -103,7 +104,9 @@ func (f *File) problem(node *yaml.Node, name, format string, args ...any) {
 		}
 	}
 	f.Problems = append(f.Problems, p)
-	sortProblems(f.Problems)
+	slices.SortStableFunc(f.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 }
 
 func (f *File) parse(data []byte) {

@@ -1,9 +1,7 @@
 package testcase
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,10 +36,4 @@ func (p Problem) String() string {
 		fmt.Fprintf(&b, "\n    %s\n    %s^", trimmed, strings.Repeat(" ", max(caret, 0)))
 	}
 	return b.String()
-}
-
-func sortProblems(problems []Problem) {
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
 }

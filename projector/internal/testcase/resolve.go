@@ -51,12 +51,12 @@ func (f *File) Resolve(projections []Projection, reasons []string) {
 				types[ev.AggregateID] = ev.AggregateType
 			}
 			for _, e := range s.Expect {
-				f.known(e.Line, e.Column, c.Name, e.Projection, names)
+				f.known(e.at, c.Name, e.Projection, names)
 			}
 			for _, p := range s.Parked {
-				f.known(p.Line, p.Column, c.Name, p.Projection, names)
+				f.known(p.at, c.Name, p.Projection, names)
 				if p.Reason != "" && !slices.Contains(reasons, p.Reason) {
-					f.problem(&yaml.Node{Line: p.Line, Column: p.Column}, c.Name, "there is no reason %s; the reasons are %s", p.Reason, strings.Join(reasons, ", "))
+					f.problem(p.at, c.Name, "there is no reason %s; the reasons are %s", p.Reason, strings.Join(reasons, ", "))
 				}
 			}
 		}
@@ -77,7 +77,7 @@ func (f *File) checkAbsent(c *Case, projections []Projection) {
 		for _, e := range s.Expect {
 			view := slices.ContainsFunc(projections, func(p Projection) bool { return p.Name == e.Projection && p.View })
 			if e.Document.Type == bson.TypeNull && !ids[e.AggregateID] && !view {
-				f.problem(&yaml.Node{Line: e.Line, Column: e.Column}, c.Name, "%s has no event in this case, so no projection can have a document of it: correct the id, or give it an event", e.AggregateID)
+				f.problem(e.at, c.Name, "%s has no event in this case, so no projection can have a document of it: correct the id, or give it an event", e.AggregateID)
 			}
 		}
 	}
@@ -100,9 +100,9 @@ func impliedType(projections []Projection, eventType string) string {
 }
 
 // known reports a problem if a projection does not exist.
-func (f *File) known(line, column int, name, projection string, names []string) {
+func (f *File) known(at *yaml.Node, name, projection string, names []string) {
 	if !slices.Contains(names, projection) {
-		f.problem(&yaml.Node{Line: line, Column: column}, name, "there is no projection %s in %s, only %s", projection, strings.Join(f.Projections, ", "), strings.Join(names, ", "))
+		f.problem(at, name, "there is no projection %s in %s, only %s", projection, strings.Join(f.Projections, ", "), strings.Join(names, ", "))
 	}
 }
 

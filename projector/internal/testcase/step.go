@@ -12,7 +12,7 @@ import (
 
 // Event is a given event.
 type Event struct {
-	Line, Column int
+	Line int
 	// AggregateID is the canonical text of the id.
 	AggregateID   string
 	AggregateType string
@@ -26,7 +26,7 @@ type Event struct {
 
 // Expected is the expected document of an aggregate.
 type Expected struct {
-	Line, Column            int
+	at                      *yaml.Node
 	Projection, AggregateID string
 	// Document is the expected document. Its Type is null if there must be none, and 0 if the
 	// projection must have no documents at all. Then there is no AggregateID.
@@ -35,7 +35,7 @@ type Expected struct {
 
 // ExpectedParked is an aggregate that must be parked.
 type ExpectedParked struct {
-	Line, Column            int
+	at                      *yaml.Node
 	Projection, AggregateID string
 	// An EventID of 0 and an empty Reason or Error allow any value. Error is a part of
 	// the error's text.
@@ -92,7 +92,7 @@ func (r *caseReader) step(node *yaml.Node, keys map[string]*yaml.Node) Step {
 	}
 	for _, e := range s.Expect {
 		if e.Document.Type == 0 && !s.Exact {
-			r.problem(&yaml.Node{Line: e.Line, Column: e.Column}, r.name, "no document of %s is expected, and any is allowed: name documents, or add exact: true if there must be none", e.Projection)
+			r.problem(e.at, r.name, "no document of %s is expected, and any is allowed: name documents, or add exact: true if there must be none", e.Projection)
 		}
 	}
 	return s
@@ -103,7 +103,7 @@ func (r *caseReader) event(node *yaml.Node) (Event, bool) {
 	if keys == nil {
 		return Event{}, false
 	}
-	ev := Event{Line: node.Line, Column: node.Column}
+	ev := Event{Line: node.Line}
 	ev.EventType = r.text(keys["eventType"])
 	if ev.EventType == "" {
 		r.problem(node, r.name, "the event has no eventType")
@@ -198,7 +198,7 @@ func (r *caseReader) aggregateID(node *yaml.Node) (string, bson.RawValue, bool) 
 func (r *caseReader) expected(node *yaml.Node) (found []Expected) {
 	r.eachUnit(node, "expect", func(projection, aggregate, value *yaml.Node) {
 		if aggregate == nil {
-			found = append(found, Expected{Line: projection.Line, Column: projection.Column, Projection: projection.Value})
+			found = append(found, Expected{at: projection, Projection: projection.Value})
 			return
 		}
 		v := r.value(value)
@@ -206,7 +206,7 @@ func (r *caseReader) expected(node *yaml.Node) (found []Expected) {
 			r.problem(value, r.name, "a document is a mapping of fields to values, or null for none")
 			return
 		}
-		found = append(found, Expected{Line: aggregate.Line, Column: aggregate.Column, Projection: projection.Value, AggregateID: aggregate.Value, Document: v})
+		found = append(found, Expected{at: aggregate, Projection: projection.Value, AggregateID: aggregate.Value, Document: v})
 	})
 	return found
 }
@@ -219,7 +219,7 @@ func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
 		}
 		keys := r.mapping(value, r.name, "a parked aggregate", parkedKeys)
 		p := ExpectedParked{
-			Line: aggregate.Line, Column: aggregate.Column, Projection: projection.Value, AggregateID: aggregate.Value,
+			at: aggregate, Projection: projection.Value, AggregateID: aggregate.Value,
 			Reason: r.text(keys["reason"]), Error: r.text(keys["error"]),
 		}
 		if n := keys["eventId"]; n != nil {
