@@ -31,6 +31,20 @@ func Every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
+// Beside runs loop in a goroutine. stop ends the loop and waits until it has returned.
+func Beside(ctx context.Context, loop func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		loop(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
 // Spread calls do until ctx ends. Between two calls it waits as long as do returned, plus
 // or minus a quarter. The first call begins at a random time in the first quarter of the
 // interval, so that processes that start together do not ask a server at the same time. The

@@ -94,3 +94,18 @@ func TestSpreadEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+func TestBackgroundLoopEndsWhenStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		stop := poll.Beside(t.Context(), func(ctx context.Context) {
+			<-ctx.Done()
+			ended = true
+		})
+		stop()
+		if !ended {
+			t.Error("stop has not waited for the loop's end")
+		}
+	})
+}

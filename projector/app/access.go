@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
@@ -26,18 +27,14 @@ func (p *Projector) whileAccepted(ctx context.Context, s *stores.Stores, h *heal
 	h.Ready("mongodb-access", access.Check)
 	accepted, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	watching, stop := context.WithCancel(accepted)
-	ended := make(chan error, 1)
-	go func() {
-		err := watchAccess(watching, access, func(ctx context.Context) error { return readOwners(ctx, s) })
-		if err != nil {
-			end(err)
+	var refused error
+	stop := poll.Beside(accepted, func(ctx context.Context) {
+		if refused = watchAccess(ctx, access, func(ctx context.Context) error { return readOwners(ctx, s) }); refused != nil {
+			end(refused)
 		}
-		ended <- err
-	}()
+	})
 	err := do(accepted)
 	stop()
-	refused := <-ended
 	if refused == nil {
 		return err
 	}

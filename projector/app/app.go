@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
@@ -114,14 +114,10 @@ func (p *Projector) Run(ctx context.Context) error {
 
 	// The status page also shows how the process stops, so its figures are recorded until
 	// then.
-	recorded, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
-	var recording sync.WaitGroup
-	defer recording.Wait()
+	stopRecording := poll.Beside(context.WithoutCancel(ctx), tables.recorder.Run)
 	defer stopRecording()
-	recording.Go(func() { tables.recorder.Run(recorded) })
-	following, stopFollowing := context.WithCancel(running)
+	stopFollowing := poll.Beside(running, func(ctx context.Context) { h.Follow(ctx, p.logger, p.newConditions()) })
 	defer stopFollowing()
-	recording.Go(func() { h.Follow(following, p.logger, p.newConditions()) })
 	if err = p.trace(ctx); err == nil {
 		err = p.run(running, h, tables)
 	}
@@ -167,13 +163,9 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 		return err
 	}
 	p.dead = p.predecessors(pod)
-	reporting, stopReporting := context.WithCancel(ctx)
-	var reported sync.WaitGroup
-	defer reported.Wait()
+	reports := health.NewReports(s.State, "projector", p.config.Pipeline().String())
+	stopReporting := poll.Beside(ctx, func(ctx context.Context) { reports.Run(ctx, pod, h, p.logger) })
 	defer stopReporting()
-	reported.Go(func() {
-		health.NewReports(s.State, "projector", p.config.Pipeline().String()).Run(reporting, pod, h, p.logger)
-	})
 	pausing := p.newPausing(s, pod)
 	h.Ready("pause", pausing.Check)
 	h.Ready("servicebus", func(context.Context) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
@@ -114,9 +115,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 
 	// The status page also shows how the process stops, so its figures are recorded until
 	// then.
-	stopRecording := beside(context.WithoutCancel(ctx), record)
+	stopRecording := poll.Beside(context.WithoutCancel(ctx), record)
 	defer stopRecording()
-	stopFollowing := beside(running, func(ctx context.Context) { h.Follow(ctx, p.logger, p.newConditions()) })
+	stopFollowing := poll.Beside(running, func(ctx context.Context) { h.Follow(ctx, p.logger, p.newConditions()) })
 	if err = p.trace(ctx); err == nil {
 		err = p.run(running, h)
 	}
@@ -165,7 +166,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}()
 	p.state.Store(stores.state)
 	reports := health.NewReports(stores.state, "publisher", p.config.Stream.Name)
-	cleanups = append(cleanups, beside(ctx, func(ctx context.Context) { reports.Run(ctx, p.config.Election.Host(), h, p.logger) }))
+	cleanups = append(cleanups, poll.Beside(ctx, func(ctx context.Context) { reports.Run(ctx, p.config.Election.Host(), h, p.logger) }))
 	h.Ready("mongodb", stores.ping)
 
 	// newElector makes no request, so a missing setting is reported before any network error.
@@ -183,9 +184,9 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 		return term.UnlessEnded(ctx, err)
 	}
 	cleanups = append(cleanups,
-		beside(ctx, w.inventory.Run),
-		beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) }),
-		beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.tryTopic, p.logger) }),
+		poll.Beside(ctx, w.inventory.Run),
+		poll.Beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) }),
+		poll.Beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.tryTopic, p.logger) }),
 	)
 	h.Ready("lease", elector.CheckLock)
 	p.started.Store(true)

@@ -24,20 +24,6 @@ func (p *Publisher) newInventory(s *stores, namespace *sbus.Namespace) *inventor
 	})
 }
 
-// beside runs loop in a goroutine. stop ends the loop and waits until it has returned.
-func beside(ctx context.Context, loop func(context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		loop(ctx)
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
 // measureRunway measures how far the oplog reaches back before the checkpoint. ok is false if
 // there is no checkpoint, or if its time is unknown.
 func measureRunway(ctx context.Context, s *stores, c config.Config) (r inventory.Runway, ok bool, err error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -88,17 +89,13 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 // run publishes the events that feed submits, and waits for all of them. It returns how
 // many events the topic has taken.
 func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx context.Context, submit func(context.Context, publish.Item) error) error) (int64, error) {
-	publishing, end := context.WithCancel(ctx)
-	defer end()
-	var group sync.WaitGroup
 	var ended error
-	group.Go(func() { ended = r.dispatcher.Run(publishing) })
+	end := poll.Beside(ctx, func(ctx context.Context) { ended = r.dispatcher.Run(ctx) })
 	err := feed(ctx, r.submit)
 	if err == nil {
 		err = r.dispatcher.Drain(ctx)
 	}
 	end()
-	group.Wait()
 	if ended != nil && !errors.Is(ended, context.Canceled) {
 		err = publish.Explain(ended, config)
 	}

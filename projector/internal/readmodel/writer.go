@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/pkg/workers"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -97,14 +98,11 @@ func newWriter(db database, o WriterOptions) *Writer {
 // Run commits until ctx ends, and returns its cause when all its goroutines have ended. It
 // also ends the transactions of processes that have gone. It may run once.
 func (w *Writer) Run(ctx context.Context) error {
-	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	running.Go(func() { w.keep(keeping) })
+	stop := poll.Beside(context.WithoutCancel(ctx), w.keep)
 	defer func() {
 		w.kinds.Stop()
 		w.kinds.Wait()
 		stop()
-		running.Wait()
 	}()
 	return w.groups.run(ctx)
 }
