@@ -55,6 +55,8 @@ type Projector struct {
 	listener    net.Listener
 	queries     net.Listener
 	startup     startup
+	// host is the name of this host. Run sets it.
+	host string
 	// dead are the former processes of this host that are certainly dead. Run sets it.
 	dead []string
 	// tracer is set by Run; nil if tracing is off.
@@ -93,6 +95,10 @@ func New(o Options) *Projector {
 // Call Run once.
 func (p *Projector) Run(ctx context.Context) error {
 	ctx = mongox.Requests(ctx)
+	var err error
+	if p.host, err = os.Hostname(); err != nil {
+		return fmt.Errorf("read the host name: %w", err)
+	}
 	h := health.New()
 	// The server must not answer before it knows that the start has not finished.
 	h.Ready("startup", p.startup.check)
@@ -132,8 +138,7 @@ func (p *Projector) Run(ctx context.Context) error {
 
 // trace opens the tracer of the process.
 func (p *Projector) trace(ctx context.Context) (err error) {
-	host, _ := os.Hostname() // only a name in traces
-	service := tracing.Service{Name: "penstock-projector", Version: cli.Version(), Instance: host}
+	service := tracing.Service{Name: "penstock-projector", Version: cli.Version(), Instance: p.host}
 	if p.tracer, err = tracing.Open(ctx, p.config.Tracing, service, p.logger); err != nil {
 		return fmt.Errorf("open tracing: %w", err)
 	}
@@ -158,10 +163,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	defer s.Close(ctx)
 	defer h.End()
 	h.Ready("mongodb", s.Ping)
-	pod, err := podName()
-	if err != nil {
-		return err
-	}
+	pod := podName(p.host)
 	p.dead = p.predecessors(pod)
 	reports := health.NewReports(s.State, "projector", p.config.Pipeline().String())
 	stopReporting := poll.Beside(ctx, func(ctx context.Context) { reports.Run(ctx, pod, h, p.logger) })

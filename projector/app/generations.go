@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -32,14 +31,10 @@ import (
 
 // podName names this process among the projectors. Each start of a process gets another
 // name.
-func podName() (string, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("read the host name: %w", err)
-	}
+func podName(host string) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return host + "_" + hex.EncodeToString(random[:]), nil
+	return host + "_" + hex.EncodeToString(random[:])
 }
 
 // history keeps this process in step with the catalog of definitions. It also holds the
@@ -76,12 +71,9 @@ const away = 5 * time.Second
 
 // newRegistry makes this process's registration.
 func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Registry {
-	own := generation.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Group: p.config.Process.Group, Host: p.config.Process.AdminAddress, StartedAt: time.Now()}
+	own := generation.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Group: p.config.Process.Group, Host: p.host, StartedAt: time.Now()}
 	for _, d := range generation.Declare(p.projections...) {
 		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
-	}
-	if host, err := os.Hostname(); err == nil {
-		own.Host = host
 	}
 	return generation.NewRegistry(mongox.Durable(s.State, generation.RegistryName), own)
 }

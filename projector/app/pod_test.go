@@ -81,10 +81,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	p.config.Projections.Sequence, p.config.Projections.FailureLimit = string(event.SequenceStrict), 0.2
 	p.config.History = config.History{OnChange: "rebuild", RefoldRate: new(rate), VerifySample: 1}
 	s := &stores.Stores{ReadModels: c.database, State: c.database, Events: c.database.Collection("events")}
-	name, err := podName()
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := podName("host")
 	loader, writer := readmodel.NewLoader(c.database, readmodel.LoaderOptions{}), readmodel.NewWriter(c.database, readmodel.WriterOptions{})
 	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons()})
 	events, err := eventstore.NewReader(s.Events, p.config.Fields, p.logger)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,12 +180,8 @@ func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {
 	recorder := statuspage.NewRecorder(p.registry, stages())
 	state := &stateTables{recorder: recorder}
 	count := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	host, err := os.Hostname()
-	if err != nil {
-		host = p.config.Process.AdminAddress
-	}
 	return statuspage.Handler(statuspage.Page{
-		Service: "projector", Instance: host, Version: cli.Version(),
+		Service: "projector", Instance: p.host, Version: cli.Version(),
 		Pipeline: fmt.Sprintf("subscription %s of topic %s of %s → database %s", p.config.ServiceBus.Subscription, p.config.ServiceBus.Topic, p.config.ServiceBus.Host(), p.config.MongoDB.ReadModels().Database),
 		Recorder: recorder,
 		Verdict:  h.Verdict,
