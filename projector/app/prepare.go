@@ -29,29 +29,21 @@ func (p *Projector) prepare(ctx context.Context, s *stores.Stores) error {
 	if err := p.own(ctx, s); err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		what  string
-		where mongox.Store
-		do    func(context.Context) error
-	}{
-		{"make the collections and indexes of the read models", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
-			if err := readmodel.Prepare(ctx, s.ReadModels, nil); err != nil {
-				return err
-			}
-			if slices.ContainsFunc(p.projections, func(p *projection.Projection) bool { return p.View() != nil }) {
-				if err := readmodel.PrepareViews(ctx, s.ReadModels); err != nil {
-					return err
-				}
-			}
-			return readmodel.CheckLayout(ctx, s.ReadModels, operate.Collections(p.projections))
-		}},
-		{"make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, park.In(s.State)) }},
-	} {
-		if err := p.repeat(ctx, step.what, step.where, step.do); err != nil {
+	err := p.repeat(ctx, "make the collections and indexes of the read models", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
+		if err := readmodel.Prepare(ctx, s.ReadModels, nil); err != nil {
 			return err
 		}
+		if slices.ContainsFunc(p.projections, func(p *projection.Projection) bool { return p.View() != nil }) {
+			if err := readmodel.PrepareViews(ctx, s.ReadModels); err != nil {
+				return err
+			}
+		}
+		return readmodel.CheckLayout(ctx, s.ReadModels, operate.Collections(p.projections))
+	})
+	if err != nil {
+		return err
 	}
-	return nil
+	return p.repeat(ctx, "make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, park.In(s.State)) })
 }
 
 // await waits until it reaches the stores and can read the event store. It fails if one of
