@@ -48,14 +48,17 @@ func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 	return nil
 }
 
-// reachAgain bounds the second attempt of [Reach].
-const reachAgain = 2 * time.Second
+// reachOnce and reachAgain bound the two attempts of [Reach].
+const (
+	reachOnce  = 10 * time.Second
+	reachAgain = 2 * time.Second
+)
 
-// Reach is [CheckReplicaSet] for a command: it gives up after limit, with [ErrNoAnswer].
-// Before it does, it asks once more. If this machine stood still for longer than limit, the
+// Reach is [CheckReplicaSet] for a command: it gives up after 10 s, with [ErrNoAnswer].
+// Before it does, it asks once more. If this machine stood still for longer than that, the
 // first attempt has ended without an answer, and the server is there.
-func Reach(ctx context.Context, client *mongo.Client, limit time.Duration) error {
-	err := reach(ctx, client, limit)
+func Reach(ctx context.Context, client *mongo.Client) error {
+	err := reach(ctx, client, reachOnce)
 	if ctx.Err() == nil && (mongo.IsTimeout(err) || errors.Is(err, ErrNoAnswer)) {
 		err = reach(ctx, client, reachAgain)
 	}

@@ -69,7 +69,7 @@ func TestReachAsksOnceMore(t *testing.T) {
 				time.AfterFunc(limit/2, func() { server.Ignore("") })
 			}
 			start := time.Now()
-			err := mongox.Reach(t.Context(), server.Client, limit)
+			err := mongox.Reach(t.Context(), server.Client)
 			switch {
 			case answers && err != nil:
 				t.Errorf("%s: says %v", name, err)

@@ -27,15 +27,15 @@ const (
 
 // Reach checks that a store answers and is a replica set or a mongos, and compares the
 // clocks. It reports whether further checks of the store are possible.
-func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, store mongox.Store) bool {
+func (r *Report) Reach(ctx context.Context, client mongox.Client) bool {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
-	at := fmt.Sprintf("MongoDB at %s", store)
+	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client.Client))
+	what, at := client.What, fmt.Sprintf("MongoDB at %s", client.Store)
 	switch {
 	case err == nil:
 		r.OK(what, at+" answers")
-		r.clock(ctx, client, what)
+		r.clock(ctx, client.Client, what)
 		return true
 	case mongox.Unusable(err):
 		r.Fail(what, at+": "+err.Error(), "use a replica set or a sharded cluster of MongoDB 6.0 or later: see docs/mongodb.md")

@@ -65,7 +65,7 @@ func (p *Projector) await(ctx context.Context, s *stores.Stores) error {
 
 // awaitOne repeats a check of a store until it succeeds, or until only an operator can fix
 // the error.
-func (p *Projector) awaitOne(ctx context.Context, client stores.Client, check func(context.Context) error) error {
+func (p *Projector) awaitOne(ctx context.Context, client mongox.Client, check func(context.Context) error) error {
 	what := fmt.Sprintf("reach the %s at %s", client.What, client.Store)
 	defer p.startup.begin(what, p.logger)()
 	for {

@@ -155,7 +155,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	if err != nil {
 		return err
 	}
-	cleanups := []func(){func() { stores.close(ctx, p.logger) }, h.End}
+	cleanups := []func(){func() { stores.Close(ctx) }, h.End}
 	defer func() {
 		if stuck(err) {
 			return // a goroutine may still use what the cleanups close
@@ -205,8 +205,8 @@ type parts struct {
 // prepare checks the prerequisites, and makes what runs the terms and what runs beside them.
 func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*parts, error) {
 	c := p.config
-	for _, store := range s.named(c) {
-		if err := awaitMongoDB(ctx, store.client, store.at, store.what, p.logger); err != nil {
+	for _, client := range s.Opened {
+		if err := awaitMongoDB(ctx, client, p.logger); err != nil {
 			return nil, err
 		}
 	}
@@ -280,48 +280,34 @@ type stores struct {
 	state  *mongo.Database
 	// leases is the database of the state over a client of its own if the election uses it,
 	// so that no other request can take the connections of a renewal.
-	leases   *mongo.Database
-	clients  []*mongo.Client
-	rotation mongox.Rotation
+	leases *mongo.Database
+	mongox.Clients
 }
 
 func (p *Publisher) open() (*stores, error) {
-	at, state := p.config.MongoDB.Events(), p.config.MongoDB.State()
-	o := mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: p.config.MongoDB.Dialer}
-	s := &stores{}
-	o.Logger = p.logger.With().Str("store", "event store").Logger()
-	events, err := s.connect(at, o)
+	at := p.config.MongoDB
+	s := &stores{Clients: mongox.Clients{Options: mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: at.Dialer, Logger: p.logger}}}
+	events, err := s.For("event store", at.Events())
 	if err != nil {
-		return nil, fmt.Errorf("event store: %w", err)
+		return nil, err
 	}
-	s.events = events.Database(at.Database).Collection(at.Collection)
-	client := events
-	if state.URI != at.URI || state.File != at.File {
-		o.Logger = p.logger.With().Str("store", "state").Logger()
-		if client, err = s.connect(state, o); err != nil {
-			return nil, fmt.Errorf("state: %w", err)
-		}
+	client, err := s.For("state", at.State())
+	if err != nil {
+		return nil, err
 	}
-	s.state, s.leases = client.Database(state.Database), client.Database(state.Database)
+	s.events = events.Database(at.Events().Database).Collection(at.Events().Collection)
+	s.state, s.leases = client.Database(at.State().Database), client.Database(at.State().Database)
 	if p.config.Election.Kind == config.ElectionMongoDB {
 		// The client of the state has logged what the options of its URI mean, and shares
 		// its credentials.
+		o := s.Options
 		o.Logger, o.MaxPoolSize = zerolog.Nop(), leaseConnections
-		if client, err = s.connect(state, o); err != nil {
-			return nil, fmt.Errorf("state: %w", err)
+		if client, err = s.Open("state", at.State(), o); err != nil {
+			return nil, err
 		}
-		s.leases = client.Database(state.Database)
+		s.leases = client.Database(at.State().Database)
 	}
 	return s, nil
-}
-
-func (s *stores) connect(at mongox.Store, o mongox.Options) (*mongo.Client, error) {
-	o.File, o.Rotation = at.File, &s.rotation
-	client, err := mongox.Open(at.URI, o)
-	if err == nil {
-		s.clients = append(s.clients, client)
-	}
-	return client, err
 }
 
 // readable checks whether events can be read with the configured field names.
@@ -332,38 +318,13 @@ func (s *stores) readable(c config.Config) readable.Check {
 	}
 }
 
-// namedStore is a store with the name that errors give it.
-type namedStore struct {
-	client *mongo.Client
-	what   string
-	at     mongox.Store
-}
-
-// named returns one store for each client.
-func (s *stores) named(c config.Config) []namedStore {
-	named := []namedStore{{s.events.Database().Client(), "event store", c.MongoDB.Events()}}
-	if s.state.Client() != named[0].client {
-		named = append(named, namedStore{s.state.Client(), "state", c.MongoDB.State()})
-	}
-	return named
-}
-
 // ping is the readiness check of the event store and the state. The elector reports whether
 // the leases can be reached.
 func (s *stores) ping(ctx context.Context) error {
-	for _, client := range slices.Compact([]*mongo.Client{s.events.Database().Client(), s.state.Client()}) {
+	for _, client := range s.Opened {
 		if err := client.Ping(ctx, readpref.Primary()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
-	s.rotation.Stop()
-	for _, client := range s.clients {
-		if err := mongox.Disconnect(ctx, client); err != nil {
-			logger.Debug().Err(err).Msg("MongoDB client not closed cleanly")
-		}
-	}
 }

@@ -66,10 +66,10 @@ func (e *environment) run(ctx context.Context, c command) error {
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, p.logger)
-	for _, store := range s.named(p.config) {
-		if err := mongox.Reach(ctx, store.client, attemptTimeout); err != nil {
-			return fmt.Errorf("reach MongoDB at %s (%s): %w", store.at, store.what, err)
+	defer s.Close(ctx)
+	for _, client := range s.Opened {
+		if err := mongox.Reach(ctx, client.Client); err != nil {
+			return fmt.Errorf("reach MongoDB at %s (%s): %w", client.Store, client.What, err)
 		}
 	}
 	return using.runOn(ctx, e, s)

@@ -29,11 +29,11 @@ func (c *checkCommand) run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, p.logger)
+	defer s.Close(ctx)
 	var r preflight.Report
 	reached := true
-	for _, store := range s.named(p.config) {
-		reached = r.Reach(ctx, store.client, store.what, store.at) && reached
+	for _, client := range s.Opened {
+		reached = r.Reach(ctx, client) && reached
 	}
 	if reached {
 		k := check{&r, p.config, s, p}

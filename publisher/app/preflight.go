@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -30,20 +29,20 @@ const (
 
 // awaitMongoDB waits until it reaches a store. It fails if the store is no replica set or
 // refuses the credentials.
-func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store, what string, logger zerolog.Logger) error {
+func awaitMongoDB(ctx context.Context, client mongox.Client, logger zerolog.Logger) error {
 	for {
-		err := mongox.Reach(ctx, client, attemptTimeout)
+		err := mongox.Reach(ctx, client.Client)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case mongox.Unusable(err):
-			return fmt.Errorf("MongoDB at %s (%s): %w: %w", store, what, term.ErrSetup, err)
+			return fmt.Errorf("MongoDB at %s (%s): %w: %w", client.Store, client.What, term.ErrSetup, err)
 		case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
-			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", store, what, err, mongox.RemedyCredentials)
+			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", client.Store, client.What, err, mongox.RemedyCredentials)
 		}
-		logger.Warn().Err(err).Stringer("store", store).Msg("MongoDB cannot be reached; retrying")
+		logger.Warn().Err(err).Stringer("store", client.Store).Msg("MongoDB cannot be reached; retrying")
 		if err := backoff.Wait(ctx, attemptPause); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func TestMongoDBIsCheckedAtTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := awaitMongoDB(t.Context(), mongoxtest.NewServer(t, test.replies...).Client, store, "event store", zerolog.Nop())
+			err := awaitMongoDB(t.Context(), mongox.Client{Client: mongoxtest.NewServer(t, test.replies...).Client, What: "event store", Store: store}, zerolog.Nop())
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)
@@ -59,7 +59,7 @@ func TestAwaitingMongoDBEndsWithItsContext(t *testing.T) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	if err := awaitMongoDB(ctx, mongoxtest.NewServer(t).Client, mongox.Store{}, "state", zerolog.Nop()); !errors.Is(err, stop) {
+	if err := awaitMongoDB(ctx, mongox.Client{Client: mongoxtest.NewServer(t).Client, What: "state"}, zerolog.Nop()); !errors.Is(err, stop) {
 		t.Errorf("ended with %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
 	r.OK("configuration", "right, with "+cli.Count(int64(len(e.Projections)), "projection"))
 	reached := true
 	for _, client := range s.Needed {
-		if !r.Reach(ctx, client.Client, client.What, client.Store) {
+		if !r.Reach(ctx, client) {
 			reached = false
 			continue
 		}
@@ -60,7 +60,7 @@ func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
 	if reached {
 		checkOwners(ctx, &r, s, e)
 	}
-	if s.Source.Client == s.ReadModels.Client() || r.Reach(ctx, s.Source.Client, s.Source.What, s.Source.Store) {
+	if s.Source.Client == s.ReadModels.Client() || r.Reach(ctx, s.Source) {
 		checkEventStore(ctx, &r, s, e)
 	}
 	checkSubscription(ctx, &r, e)

@@ -34,7 +34,7 @@ func (e *Environment) connect(ctx context.Context) (*stored, error) {
 		return nil, err
 	}
 	for _, client := range s.Needed {
-		if err := mongox.Reach(ctx, client.Client, stores.AttemptTimeout); err != nil {
+		if err := mongox.Reach(ctx, client.Client); err != nil {
 			s.Close(ctx)
 			return nil, fmt.Errorf("reach MongoDB at %s (%s): %w", client.Store, client.What, err)
 		}

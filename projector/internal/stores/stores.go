@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,65 +29,33 @@ type Stores struct {
 	Events     *mongo.Collection
 	// Needed are the clients of the read models and the state. Without them nothing can be
 	// projected.
-	Needed []Client
+	Needed []mongox.Client
 	// Source is the client of the event store.
-	Source Client
-	// all has the clients, each by its connection string and the file of that.
-	all      map[[2]string]*mongo.Client
-	rotation mongox.Rotation
-	// monitor observes all commands; nil for none.
-	monitor *event.CommandMonitor
-	// dialer opens the connections; nil means TCP.
-	dialer options.ContextDialer
-	logger zerolog.Logger
-}
-
-// Client is a client, with its purpose in words.
-type Client struct {
-	*mongo.Client
-	What  string
-	Store mongox.Store
+	Source mongox.Client
+	mongox.Clients
 }
 
 // Open makes the clients. They connect in the background. monitor observes all commands; nil
 // for none.
 func Open(c mongox.ReadModelsConfig, monitor *event.CommandMonitor, logger zerolog.Logger) (*Stores, error) {
-	s := &Stores{all: make(map[[2]string]*mongo.Client), monitor: monitor, dialer: c.Dialer, logger: logger}
-	readModels, err := s.client("read models", c.ReadModels())
+	s := &Stores{Clients: mongox.Clients{Options: mongox.Options{AppName: "penstock-projector", Monitor: monitor, Dialer: c.Dialer, Logger: logger}}}
+	readModels, err := s.For("read models", c.ReadModels())
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.client("state", c.State())
+	state, err := s.For("state", c.State())
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.client("event store", c.Events())
-	if err != nil {
+	s.Needed = slices.Clip(s.Opened)
+	if s.Source, err = s.For("event store", c.Events()); err != nil {
 		return nil, err
-	}
-	s.Source = Client{events, "event store", c.Events()}
-	s.Needed = []Client{{readModels, "read models", c.ReadModels()}}
-	if state != readModels {
-		s.Needed = append(s.Needed, Client{state, "state", c.State()})
 	}
 	s.ReadModels = readModels.Database(c.ReadModels().Database)
 	s.State = state.Database(c.State().Database)
-	s.Events = events.Database(c.Events().Database).Collection(c.Events().Collection,
+	s.Events = s.Source.Database(c.Events().Database).Collection(c.Events().Collection,
 		options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
 	return s, nil
-}
-
-func (s *Stores) client(what string, store mongox.Store) (*mongo.Client, error) {
-	key := [2]string{store.URI, store.File}
-	if client := s.all[key]; client != nil {
-		return client, nil
-	}
-	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector", Monitor: s.monitor, Dialer: s.dialer, File: store.File, Rotation: &s.rotation, Logger: s.logger.With().Str("store", what).Logger()})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	s.all[key] = client
-	return client, nil
 }
 
 // Ping reports whether the databases that projecting needs answer.
@@ -116,14 +85,4 @@ func (s *Stores) NoEvents(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("read an event of collection %s: %w", s.Events.Name(), err)
 	}
 	return false, nil
-}
-
-// Close closes the clients.
-func (s *Stores) Close(ctx context.Context) {
-	s.rotation.Stop()
-	for _, client := range s.all {
-		if err := mongox.Disconnect(ctx, client); err != nil {
-			s.logger.Debug().Err(err).Msg("MongoDB client not closed cleanly")
-		}
-	}
 }
