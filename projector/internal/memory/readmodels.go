@@ -39,14 +39,6 @@ func (s *Stores) Watermarks(ctx context.Context, units []model.Unit) ([]model.St
 	return states, err
 }
 
-// Document returns the whole document of an aggregate in a collection; nil if there is
-// none.
-func (s *Stores) Document(collection, aggregateID string) bson.Raw {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.documents[place{collection, aggregateID}]
-}
-
 // Documents returns the whole documents of a collection by aggregate.
 func (s *Stores) Documents(collection string) map[string]bson.Raw {
 	s.mu.Lock()
