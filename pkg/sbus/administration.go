@@ -68,6 +68,14 @@ func explainAnswer(err error) error {
 	return short
 }
 
+// Value returns a property; the zero value if the administration API does not return it.
+func Value[T any](property *T) (value T) {
+	if property != nil {
+		value = *property
+	}
+	return value
+}
+
 // Topic reads the properties of a topic.
 func (n *Namespace) Topic(ctx context.Context, name string) (found admin.TopicProperties, err error) {
 	err = n.administer(func(client *admin.Client) error {

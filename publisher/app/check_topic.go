@@ -40,7 +40,7 @@ func readTopic(ctx context.Context, namespace *sbus.Namespace, topic string) (v 
 	found, err := namespace.Subscriptions(ctx, topic)
 	for _, s := range found {
 		v.subscriptions = append(v.subscriptions, s.SubscriptionName)
-		if !value(s.RequiresSession) {
+		if !sbus.Value(s.RequiresSession) {
 			v.unordered = append(v.unordered, s.SubscriptionName)
 		}
 	}
@@ -60,22 +60,22 @@ func reportTopic(r *preflight.Report, v topicView) {
 		return
 	}
 	p := v.properties
-	limit := int64(value(p.MaxSizeInMegabytes)) << 20
+	limit := int64(sbus.Value(p.MaxSizeInMegabytes)) << 20
 	fill := float64(v.size) / float64(max(limit, 1))
-	if status := value(p.Status); status != "" && status != admin.EntityStatusActive {
+	if status := sbus.Value(p.Status); status != "" && status != admin.EntityStatusActive {
 		r.Fail(what, fmt.Sprintf("the topic's status is %s", status), "set it to Active")
 	}
 	if limit > 0 && fill > fullTopic {
 		r.Warn(what, fmt.Sprintf("the topic has reached %.0f %% of its size limit", 100*fill), "find the subscription that is not drained: a full topic refuses every send")
 	}
-	if !value(p.RequiresDuplicateDetection) {
+	if !sbus.Value(p.RequiresDuplicateDetection) {
 		r.Warn(what, "the topic does not detect duplicates", "repeats after a failover reach every subscriber; read models ignore them. It can be set only when a topic is created")
 	}
 	var notes []string
-	if value(p.RequiresDuplicateDetection) {
-		notes = append(notes, "detects duplicates within "+value(p.DuplicateDetectionHistoryTimeWindow))
+	if sbus.Value(p.RequiresDuplicateDetection) {
+		notes = append(notes, "detects duplicates within "+sbus.Value(p.DuplicateDetectionHistoryTimeWindow))
 	}
-	if value(p.EnablePartitioning) {
+	if sbus.Value(p.EnablePartitioning) {
 		notes = append(notes, "is partitioned: batches have one session key")
 	}
 	if len(notes) > 0 {

@@ -46,5 +46,5 @@ func fill(ctx context.Context, namespace *sbus.Namespace, topic string) (size, l
 		return 0, 0, err
 	}
 	size, err = namespace.TopicSize(ctx, topic)
-	return size, int64(value(properties.MaxSizeInMegabytes)) << 20, err
+	return size, int64(sbus.Value(properties.MaxSizeInMegabytes)) << 20, err
 }

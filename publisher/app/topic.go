@@ -30,19 +30,11 @@ func batching(ctx context.Context, configured string, read func(context.Context)
 			Msg("topic properties not read; trying batches and adapting to the answers. Set PENSTOCK_BATCHING to avoid the attempts")
 		return policy, nil
 	}
-	properties := publish.TopicProperties{Partitioned: value(found.EnablePartitioning), DuplicateDetection: value(found.RequiresDuplicateDetection)}
+	properties := publish.TopicProperties{Partitioned: sbus.Value(found.EnablePartitioning), DuplicateDetection: sbus.Value(found.RequiresDuplicateDetection)}
 	policy = policy.Resolve(&properties)
 	logger.Info().Bool("partitioned", properties.Partitioned).Bool("duplicateDetection", properties.DuplicateDetection).
 		Str("batching", string(policy)).Msg("topic properties read")
 	return policy, nil
-}
-
-func value[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
 }
 
 // duplicateWindow returns how long the topic remembers message ids, as an ISO 8601
@@ -53,8 +45,8 @@ func duplicateWindow(ctx context.Context, c sbus.Config) (string, error) {
 		return "", err
 	}
 	topic, err := namespace.Topic(ctx, c.Topic)
-	if err != nil || !value(topic.RequiresDuplicateDetection) {
+	if err != nil || !sbus.Value(topic.RequiresDuplicateDetection) {
 		return "", err
 	}
-	return value(topic.DuplicateDetectionHistoryTimeWindow), nil
+	return sbus.Value(topic.DuplicateDetectionHistoryTimeWindow), nil
 }

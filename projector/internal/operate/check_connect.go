@@ -260,26 +260,12 @@ func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err
 			fine = false
 		}
 	}
-	status, forward := p.Status, p.ForwardTo
-	judge(p.RequiresSession != nil && *p.RequiresSession, r.Fail, "the subscription does not require sessions", "create another subscription: the property can be set only at its creation")
-	judge(status == nil || *status == admin.EntityStatusActive, r.Fail, fmt.Sprintf("its status is %v", statusText(status)), "set it to Active")
-	judge(forward == nil || *forward == "", r.Fail, "it forwards its messages, so there are none to receive", "remove ForwardTo")
-	judge(p.MaxDeliveryCount == nil || *p.MaxDeliveryCount >= fewDeliveries, r.Warn, fmt.Sprintf("MaxDeliveryCount is %d", count(p.MaxDeliveryCount)), "use 10 or more: if a pod is killed, the broker delivers its messages once more")
+	status := sbus.Value(p.Status)
+	judge(sbus.Value(p.RequiresSession), r.Fail, "the subscription does not require sessions", "create another subscription: the property can be set only at its creation")
+	judge(status == "" || status == admin.EntityStatusActive, r.Fail, fmt.Sprintf("its status is %v", status), "set it to Active")
+	judge(sbus.Value(p.ForwardTo) == "", r.Fail, "it forwards its messages, so there are none to receive", "remove ForwardTo")
+	judge(p.MaxDeliveryCount == nil || *p.MaxDeliveryCount >= fewDeliveries, r.Warn, fmt.Sprintf("MaxDeliveryCount is %d", sbus.Value(p.MaxDeliveryCount)), "use 10 or more: if a pod is killed, the broker delivers its messages once more")
 	if fine {
 		r.OK(what, "requires sessions")
 	}
-}
-
-func statusText(s *admin.EntityStatus) string {
-	if s == nil {
-		return ""
-	}
-	return string(*s)
-}
-
-func count(n *int32) int32 {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
