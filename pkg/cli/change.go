@@ -83,6 +83,12 @@ func (c Change) Confirm(ctx context.Context, in io.Reader, out io.Writer, what s
 	}
 }
 
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && Terminal(file) != nil
+}
+
 // Terminal returns file if it is a terminal, otherwise nil.
 func Terminal(file *os.File) io.Reader {
 	info, err := file.Stat()

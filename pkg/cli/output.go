@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -42,8 +41,7 @@ func List[T any](w io.Writer, o Output, records []T, fields func(T) []Field) err
 	if len(records) == 0 {
 		return nil
 	}
-	file, ok := w.(*os.File)
-	clips := ok && Terminal(file) != nil
+	clips := IsTerminal(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for n, r := range records {
 		columns := fields(r)

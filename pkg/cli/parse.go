@@ -89,7 +89,7 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 		return Chosen{}, err
 	}
 	if s, ok := config.(Selective); ok && chosen.Command != nil {
-		p.validators = append(p.validators, selected{s, chosen.Command})
+		p.validators = append(p.validators, func() error { return s.ValidateFor(chosen.Command) })
 	}
 	p.checkProxies(environ)
 	p.validate()
@@ -98,14 +98,6 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 	}
 	return chosen, p.report()
 }
-
-// selected is a [Selective] configuration with the chosen command.
-type selected struct {
-	config  Selective
-	command any
-}
-
-func (s selected) Validate() error { return s.config.ValidateFor(s.command) }
 
 // parser is one run of [Parse].
 type parser struct {
@@ -116,9 +108,9 @@ type parser struct {
 
 	// flags are those of all commands.
 	flags []*kong.Flag
-	// validators are the configuration and the chosen commands, if they implement
-	// [Validator].
-	validators []Validator
+	// validators check the configuration and the chosen commands, if they implement
+	// [Validator] or [Selective].
+	validators []func() error
 
 	// problems are the lines to print. broken has the variables that already have a
 	// problem.
@@ -165,10 +157,9 @@ func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error)
 		p.kong.Model.Detail = exitCodes
 	}
 	p.collect(p.kong.Model.Node)
-	if v, ok := config.(Validator); ok {
-		if _, ok := config.(Selective); !ok {
-			p.validators = append(p.validators, v)
-		}
+	_, selective := config.(Selective)
+	if v, ok := config.(Validator); ok && !selective {
+		p.validators = append(p.validators, v.Validate)
 	}
 	return p, nil
 }

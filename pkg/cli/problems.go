@@ -94,8 +94,8 @@ func selectedNode(ctx *kong.Context) *kong.Node {
 // validate calls Validate of the configuration and of the chosen commands. It omits
 // problems of variables that already have one, because Validate saw their defaults.
 func (p *parser) validate() {
-	for _, v := range p.validators {
-		for _, err := range flatten(v.Validate()) {
+	for _, validate := range p.validators {
+		for _, err := range flatten(validate()) {
 			line := err.Error()
 			if variable := p.variableIn(line); variable != "" {
 				if p.broken[variable] {

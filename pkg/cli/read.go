@@ -47,7 +47,7 @@ func (p *parser) read(args []string, environ func(string) (string, bool)) (Chose
 			chosen.Path = strings.TrimSpace(chosen.Path + " " + step.Command.Name)
 			chosen.Command = node.Target.Addr().Interface()
 			if v, ok := chosen.Command.(Validator); ok {
-				p.validators = append(p.validators, v)
+				p.validators = append(p.validators, v.Validate)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -20,7 +21,7 @@ type projectionsWatchCommand struct {
 
 func (c *projectionsWatchCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	w := Watch{
-		Name: c.Name, Every: commandPoll, Out: e.stdout, Bars: e.stderr, Terminal: isTerminal(e.stderr),
+		Name: c.Name, Every: commandPoll, Out: e.stdout, Bars: e.stderr, Terminal: cli.IsTerminal(e.stderr),
 		Entry: func(ctx context.Context) (*generation.Entry, error) { return c.entry(ctx, s) },
 		Job:   s.jobs.Get,
 	}

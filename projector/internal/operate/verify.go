@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -195,7 +194,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 			Parallel: commandParallel, Only: created.ID, Poll: commandPoll, Logger: e.Logger,
 		}).Run(working)
 	})
-	bar := newProgress(e.stderr, isTerminal(e.stderr), target.Projection, verify.CountEvents)
+	bar := newProgress(e.stderr, cli.IsTerminal(e.stderr), target.Projection, verify.CountEvents)
 	ended, err := jobs.Await(ctx, created.ID, commandPoll, bar.show)
 	bar.end()
 	stop()
@@ -316,10 +315,4 @@ func summary(r verified) string {
 		text += fmt.Sprintf(", %d of them repaired", n)
 	}
 	return text
-}
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w any) bool {
-	file, ok := w.(*os.File)
-	return ok && cli.Terminal(file) != nil
 }
