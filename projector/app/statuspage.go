@@ -90,7 +90,7 @@ func (s *stateTables) pods(ctx context.Context, past *history) ([]statuspage.Row
 		for j, p := range r.Paused {
 			paused[j] = p.Projection
 		}
-		rows[i] = statuspage.Row{Cells: []string{name, stamp(r.StartedAt), strings.Join(serves, ", "), strings.Join(paused, ", ")}}
+		rows[i] = statuspage.Row{Cells: []string{name, cli.Time(r.StartedAt), strings.Join(serves, ", "), strings.Join(paused, ", ")}}
 	}
 	return rows, nil
 }
@@ -99,7 +99,7 @@ func (s *stateTables) pods(ctx context.Context, past *history) ([]statuspage.Row
 func (s *stateTables) generations(ctx context.Context, past *history) ([]statuspage.Row, error) {
 	through := make(map[string]string)
 	verified, err := s.recorder.Series("penstock_projector_verified_through_timestamp_seconds", []string{"projection"}, func(v float64) string {
-		return stamp(time.Unix(int64(v), 0))
+		return cli.Time(time.Unix(int64(v), 0))
 	}, false)(ctx)
 	if err != nil {
 		return nil, err
@@ -171,9 +171,6 @@ func (s *stateTables) jobs(ctx context.Context, past *history) ([]statuspage.Row
 	}
 	return rows, nil
 }
-
-// stamp formats a time for a table.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // statusPage makes the status page, and the tables that read the state database.
 func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {

@@ -96,7 +96,7 @@ func (l *termLog) endedTerms(context.Context) ([]statuspage.Row, error) {
 			cause = t.Err.Error()
 		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{t.Began.UTC().Format(time.RFC3339), duration.Text(t.Lasted), t.Reason, cause},
+			Cells: []string{cli.Time(t.Began), duration.Text(t.Lasted), t.Reason, cause},
 			Alarm: t.Err != nil && !errors.Is(t.Err, context.Canceled) && !errors.Is(t.Err, leader.ErrStopping),
 		})
 	}
@@ -114,7 +114,7 @@ func (l *termLog) now(leads bool, epoch string) []statuspage.Row {
 	}
 	rows := []statuspage.Row{row("this process", role), row("last epoch of this process", epoch)}
 	if l.leader != "" {
-		rows = append(rows, row("leader", l.leader), row("seen since", l.since.UTC().Format(time.RFC3339)))
+		rows = append(rows, row("leader", l.leader), row("seen since", cli.Time(l.since)))
 	}
 	return rows
 }
