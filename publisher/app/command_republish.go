@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
@@ -27,8 +26,6 @@ type republishCommand struct {
 	From      *time.Time `name:"from" placeholder:"TIME" help:"Send the events whose timestamp is at or after this, an RFC 3339 time. Reads the whole event store, twice."`
 	To        *time.Time `name:"to" placeholder:"TIME" help:"Send the events whose timestamp is before this."`
 	publishRate
-
-	fields event.Fields
 }
 
 // Validate implements [cli.Validator].
@@ -48,7 +45,6 @@ func (c *republishCommand) Validate() error {
 func (*republishCommand) validate(c *config.Config) error { return c.Validate() }
 
 func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores) error {
-	c.fields = e.options.Config.Fields
 	history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
 	if err != nil {
 		return err
@@ -154,30 +150,28 @@ func awaitPublished(ctx context.Context, c config.Config, s *stores, history *ev
 // each calls do with every chosen event, in the order of its aggregate, and counts the
 // events that break the contract.
 func (c *republishCommand) each(ctx context.Context, e *environment, history *eventstore.Reader, do func(context.Context, event.Event) error) (broken int64, err error) {
-	if c.Aggregate == "" {
-		return c.eachIn(ctx, history, eventstore.Position{}, eventstore.Position{}, e.options.Logger, do)
+	var from, until eventstore.Position
+	if c.Aggregate != "" {
+		known, err := history.Known(ctx, []string{c.Aggregate})
+		id, ok := known[c.Aggregate]
+		if err != nil || !ok {
+			return 0, err
+		}
+		from, until = eventstore.Before(id), eventstore.After(id)
 	}
-	known, err := history.Known(ctx, []string{c.Aggregate})
-	if err != nil {
-		return 0, err
-	}
-	id, ok := known[c.Aggregate]
-	if !ok {
-		return 0, nil
-	}
-	return c.eachIn(ctx, history, eventstore.Before(id), eventstore.After(id), e.options.Logger, do)
+	return c.eachIn(ctx, e.options, history, from, until, do)
 }
 
 // eachIn is each for one range. It reads events in the same way as the publisher, so their
 // messages are the same again. If MongoDB ends the cursor, in a failover or because a low
 // rate left it idle for 10 minutes, the scanner continues where it stopped.
-func (c *republishCommand) eachIn(ctx context.Context, history scan.Source, from, until eventstore.Position, logger zerolog.Logger, do func(context.Context, event.Event) error) (broken int64, err error) {
-	reader, err := event.NewReader(c.fields)
+func (c *republishCommand) eachIn(ctx context.Context, o Options, history scan.Source, from, until eventstore.Position, do func(context.Context, event.Event) error) (broken int64, err error) {
+	reader, err := event.NewReader(o.Config.Fields)
 	if err != nil {
 		return 0, err
 	}
 	var last event.Event
-	err = scan.New(history, scan.Options{Logger: logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
+	err = scan.New(history, scan.Options{Logger: o.Logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
 		strangers, err := history.Strangers(ctx, documents)
 		if err != nil {
 			return err

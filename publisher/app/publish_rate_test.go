@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -117,9 +116,9 @@ func TestRepublishContinuesWhenMongoDBEndsItsCursor(t *testing.T) {
 				history.events = append(history.events, ev.Document)
 			}
 		}
-		c := republishCommand{Aggregate: "all", fields: event.DefaultFields()}
+		c, o := republishCommand{Aggregate: "all"}, Options{Config: config.Config{Fields: event.DefaultFields()}}
 		var got []string
-		_, err := c.eachIn(t.Context(), history, eventstore.Position{}, eventstore.Position{}, zerolog.Nop(), func(_ context.Context, ev event.Event) error {
+		_, err := c.eachIn(t.Context(), o, history, eventstore.Position{}, eventstore.Position{}, func(_ context.Context, ev event.Event) error {
 			got = append(got, fmt.Sprintf("%s/%d", ev.AggregateID, ev.EventID))
 			return nil
 		})
