@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
@@ -13,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
@@ -204,11 +206,16 @@ func (c *republishCommand) eachIn(ctx context.Context, o Options, history scan.S
 func duplicates(ctx context.Context, o Options) string {
 	ctx, cancel := context.WithTimeout(ctx, propertiesTimeout)
 	defer cancel()
-	window, err := duplicateWindow(ctx, o.Config.ServiceBus)
+	namespace, err := sbus.Open(o.Config.ServiceBus)
+	var topic admin.TopicProperties
+	if err == nil {
+		topic, err = namespace.Topic(ctx, o.Config.ServiceBus.Topic)
+	}
+	window := sbus.Value(topic.DuplicateDetectionHistoryTimeWindow)
 	switch {
 	case err != nil:
 		return "; if the topic detects duplicates, it drops the events that it received within its window"
-	case window == "":
+	case !sbus.Value(topic.RequiresDuplicateDetection) || window == "":
 		return ""
 	}
 	return "; the topic detects duplicates and drops the events that it received within " + window

@@ -99,12 +99,18 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	if note("quarantined", err) {
 		found.Quarantined = &records
 	}
-	size, limit, err := readFill(ctx, c.ServiceBus)
-	if note("topicBytes", err) {
-		found.TopicBytes, found.TopicLimitBytes = &size, &limit
-	}
-	found.Subscriptions, err = countSubscriptions(ctx, c.ServiceBus)
+	namespace, err := sbus.Open(c.ServiceBus)
 	note("subscriptions", err)
+	if note("topicBytes", err) {
+		asking, cancel := context.WithTimeout(ctx, topicTimeout)
+		defer cancel()
+		size, limit, err := fill(asking, namespace, c.ServiceBus.Topic)
+		if note("topicBytes", err) {
+			found.TopicBytes, found.TopicLimitBytes = &size, &limit
+		}
+		found.Subscriptions, err = countSubscriptions(ctx, namespace, c.ServiceBus.Topic)
+		note("subscriptions", err)
+	}
 	reports, err := health.NewReports(s.state, "publisher", c.Stream.Name).List(ctx)
 	note("health", err)
 	found.Verdict = health.Together(found.conditions(c.Election.Kind != config.ElectionNone), reports)
@@ -130,17 +136,6 @@ func oplogBegin(ctx context.Context, s *stores) (mongox.OplogBegin, error) {
 	defer cancel()
 	begin, err := mongox.ReadOplogBegin(ctx, s.events.Database().Client())
 	return begin, mongox.Explain(ctx, err)
-}
-
-// readFill is fill for a command, which has no namespace yet.
-func readFill(ctx context.Context, c sbus.Config) (size, limit int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
-	defer cancel()
-	namespace, err := sbus.Open(c)
-	if err != nil {
-		return 0, 0, err
-	}
-	return fill(ctx, namespace, c.Topic)
 }
 
 // checkpointView is a checkpoint as the commands print it.

@@ -31,19 +31,15 @@ func (c subscriptionCounts) String() string {
 var errNoCounts = errors.New("the credentials may not read the counts: that needs the role Azure Service Bus Data Owner, or the claim Manage; \"projector status\" counts the dead letters of its subscription with the right to listen")
 
 // countSubscriptions reads the counts of the topic's subscriptions, sorted by name.
-func countSubscriptions(ctx context.Context, c sbus.Config) ([]subscriptionCounts, error) {
+func countSubscriptions(ctx context.Context, namespace *sbus.Namespace, topic string) ([]subscriptionCounts, error) {
 	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
-	namespace, err := sbus.Open(c)
-	if err != nil {
-		return nil, err
-	}
-	found, err := namespace.SubscriptionCounts(ctx, c.Topic)
+	found, err := namespace.SubscriptionCounts(ctx, topic)
 	if errors.Is(err, sbus.ErrUnreadable) {
 		return nil, errNoCounts
 	}
 	if err != nil {
-		return nil, fmt.Errorf("count the messages of the subscriptions of topic %s: %w", c.Topic, err)
+		return nil, fmt.Errorf("count the messages of the subscriptions of topic %s: %w", topic, err)
 	}
 	counts := []subscriptionCounts{}
 	for _, s := range found {

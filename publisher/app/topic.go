@@ -36,17 +36,3 @@ func batching(ctx context.Context, configured string, read func(context.Context)
 		Str("batching", string(policy)).Msg("topic properties read")
 	return policy, nil
 }
-
-// duplicateWindow returns how long the topic remembers message ids, as an ISO 8601
-// duration; empty if it does not detect duplicates.
-func duplicateWindow(ctx context.Context, c sbus.Config) (string, error) {
-	namespace, err := sbus.Open(c)
-	if err != nil {
-		return "", err
-	}
-	topic, err := namespace.Topic(ctx, c.Topic)
-	if err != nil || !sbus.Value(topic.RequiresDuplicateDetection) {
-		return "", err
-	}
-	return sbus.Value(topic.DuplicateDetectionHistoryTimeWindow), nil
-}
