@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/audit"
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -76,6 +78,11 @@ func (s *stored) entries(ctx context.Context) (map[string]*generation.Entry, err
 		found[name] = &generation.Entry{Name: name, Pipeline: pipeline, Unreadable: err}
 	}
 	return found, s.omitted.Report(err, s.environment.Logger)
+}
+
+// namesOf returns the sorted names of the entries for which keep is true.
+func namesOf(entries map[string]*generation.Entry, keep func(*generation.Entry) bool) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(entries)), func(name string) bool { return !keep(entries[name]) })
 }
 
 // allEntries reads the catalog. It fails if an entry cannot be read, also one of another event

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,13 +139,7 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	}
 	// Other pipelines can have an aggregate with the same id. Their markers keep no message of
 	// this subscription.
-	var others []string
-	own := e.Config.Pipeline().String()
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if entries[name].Pipeline != own {
-			others = append(others, name)
-		}
-	}
+	others := namesOf(entries, func(entry *generation.Entry) bool { return entry.Pipeline != e.Config.Pipeline().String() })
 	known := map[string][]park.Listed{}
 	for i := range found {
 		d := &found[i]

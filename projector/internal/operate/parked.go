@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,15 +80,9 @@ func (f parkedFilter) choose(ctx context.Context, e *Environment, s *stored) (c 
 // chooseAmong is choose with the entries of the catalog, and without the projections in except.
 func (f parkedFilter) chooseAmong(ctx context.Context, e *Environment, s *stored, entries map[string]*generation.Entry, except ...string) (c chosen, err error) {
 	c.entries = entries
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		pipeline := entries[name].Pipeline
-		if e.Config.Pipeline().SameEvents(pipeline) {
-			continue
-		}
-		if name == f.Projection {
-			return c, fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, pipeline, errOtherPipeline)
-		}
-		c.foreign = append(c.foreign, name)
+	c.foreign = namesOf(entries, func(entry *generation.Entry) bool { return !e.Config.Pipeline().SameEvents(entry.Pipeline) })
+	if slices.Contains(c.foreign, f.Projection) {
+		return c, fmt.Errorf("projection %s belongs to the pipeline %s: %w", f.Projection, entries[f.Projection].Pipeline, errOtherPipeline)
 	}
 	filter := f.filter(time.Now(), slices.Concat(c.foreign, except))
 	if c.total, err = s.parked.Matching(ctx, filter); err != nil {

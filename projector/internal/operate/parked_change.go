@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,15 +51,11 @@ func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *store
 	if err != nil {
 		return err
 	}
-	var retired []string
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if entries[name].RetiredAt == nil || !e.Config.Pipeline().SameEvents(entries[name].Pipeline) {
-			continue
-		}
-		if name == c.Projection {
-			return fmt.Errorf("%w: %s. Declare it again, or delete its read model and its parked list with \"projector projections drop %s --why REASON\"", errRetired, name, name)
-		}
-		retired = append(retired, name)
+	retired := namesOf(entries, func(entry *generation.Entry) bool {
+		return entry.RetiredAt != nil && e.Config.Pipeline().SameEvents(entry.Pipeline)
+	})
+	if name := c.Projection; slices.Contains(retired, name) {
+		return fmt.Errorf("%w: %s. Declare it again, or delete its read model and its parked list with \"projector projections drop %s --why REASON\"", errRetired, name, name)
 	}
 	all, err := c.chooseAmong(ctx, e, s, entries, retired...)
 	if err != nil {
