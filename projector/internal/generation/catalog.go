@@ -77,16 +77,12 @@ func (c *Catalog) Adopt(ctx context.Context, names []string) error {
 // returns the stored entry. The error is [ErrConflict] if the stored entry is no longer
 // old.
 func (c *Catalog) Write(ctx context.Context, old, changed *Entry) (*Entry, error) {
-	return c.write(ctx, old, changed, 0)
+	return c.WriteAs(ctx, 0, old, changed)
 }
 
 // WriteAs is Write for the coordinator of the epoch. The error is also [ErrConflict] if
-// the projection has another coordinator since.
+// the projection has another coordinator since. Epoch 0 names no coordinator.
 func (c *Catalog) WriteAs(ctx context.Context, epoch int64, old, changed *Entry) (*Entry, error) {
-	return c.write(ctx, old, changed, epoch)
-}
-
-func (c *Catalog) write(ctx context.Context, old, changed *Entry, epoch int64) (*Entry, error) {
 	stored := changed.copy()
 	if old == nil {
 		stored.Revision = 1
