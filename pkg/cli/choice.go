@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -22,19 +21,18 @@ type Choice[R ~string] struct {
 
 // Validate returns all problems with their remedies.
 func (c Choice[R]) Validate() error {
-	var problems []error
-	if c.Limit < 1 || c.Limit > c.Max {
-		problems = append(problems, fmt.Errorf("--limit is %d: use 1 to %d", c.Limit, c.Max))
+	var p Problems
+	p.Require(c.Limit >= 1 && c.Limit <= c.Max, "--limit is %d: use 1 to %d", c.Limit, c.Max)
+	p.Require(c.OlderThan >= 0, "--older-than is %v: use a positive duration", c.OlderThan)
+	p.Require(c.Reason == "" || slices.Contains(c.Reasons, c.Reason), "--reason is %q, unknown: use one of %s", c.Reason, Words(c.Reasons))
+	return errors.Join(p...)
+}
+
+// Words lists words: a, b, c.
+func Words[W ~string](words []W) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
 	}
-	if c.OlderThan < 0 {
-		problems = append(problems, fmt.Errorf("--older-than is %v: use a positive duration", c.OlderThan))
-	}
-	if c.Reason != "" && !slices.Contains(c.Reasons, c.Reason) {
-		names := make([]string, len(c.Reasons))
-		for i, reason := range c.Reasons {
-			names[i] = string(reason)
-		}
-		problems = append(problems, fmt.Errorf("--reason is %q, unknown: use one of %s", c.Reason, strings.Join(names, ", ")))
-	}
-	return errors.Join(problems...)
+	return strings.Join(texts, ", ")
 }

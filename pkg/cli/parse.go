@@ -31,6 +31,16 @@ type Validator interface {
 	Validate() error
 }
 
+// Problems collects the problems of a [Validator], which joins them.
+type Problems []error
+
+// Require adds a problem unless ok.
+func (p *Problems) Require(ok bool, format string, args ...any) {
+	if !ok {
+		*p = append(*p, fmt.Errorf(format, args...))
+	}
+}
+
 // Selective is the configuration of a program with commands: it checks only the needs of
 // the chosen command. command points to the command's struct. The result is like that of
 // [Validator]. If a configuration is Selective, Parse does not call its Validate.

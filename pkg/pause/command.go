@@ -42,11 +42,9 @@ type Request struct {
 
 // Validate implements [cli.Validator].
 func (r *Request) Validate() error {
-	problem := r.RequireWhy("give the reason, which the status, the log and the audit show")
-	if r.Wait < 0 {
-		problem = errors.Join(problem, fmt.Errorf("--wait is %v: use 0s or more", r.Wait))
-	}
-	return problem
+	p := cli.Problems{r.RequireWhy("give the reason, which the status, the log and the audit show")}
+	p.Require(r.Wait >= 0, "--wait is %v: use 0s or more", r.Wait)
+	return errors.Join(p...)
 }
 
 // Pause pauses the service, and waits until the work has ended. If the work has not ended

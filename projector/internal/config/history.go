@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
 // History has the settings of building, verifying and reconciling read models from the
@@ -57,10 +59,10 @@ const minReconcile = 10 * time.Second
 const OnChangeRefuse = "refuse"
 
 func (h History) validate() error {
-	var p problems
-	p.require(h.JobRate() >= 0, "PENSTOCK_REFOLD_RATE is %d: use a positive number of events per second, or 0 for no limit", h.JobRate())
-	p.require(h.VerifySample > 0 && h.VerifySample <= 1, "PENSTOCK_VERIFY_SAMPLE is %v: use more than 0 and at most 1", h.VerifySample)
+	var p cli.Problems
+	p.Require(h.JobRate() >= 0, "PENSTOCK_REFOLD_RATE is %d: use a positive number of events per second, or 0 for no limit", h.JobRate())
+	p.Require(h.VerifySample > 0 && h.VerifySample <= 1, "PENSTOCK_VERIFY_SAMPLE is %v: use more than 0 and at most 1", h.VerifySample)
 	interval := time.Duration(h.Reconcile)
-	p.require(interval == 0 || interval >= minReconcile, "PENSTOCK_RECONCILE is %v: use at least %v, or off", interval, minReconcile)
+	p.Require(interval == 0 || interval >= minReconcile, "PENSTOCK_RECONCILE is %v: use at least %v, or off", interval, minReconcile)
 	return errors.Join(p...)
 }

@@ -264,11 +264,9 @@ type deadlettersDiscardCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *deadlettersDiscardCommand) Validate() error {
-	problem := errors.Join(c.deadlettersFilter.Validate(), c.RequireWhy("say why the messages are removed; the reason is kept in the audit"))
-	if c.Reason == "" && c.Aggregate == "" && c.Sequence == 0 {
-		problem = errors.Join(problem, errors.New("no message is chosen: use --sequence-number, --aggregate or --reason"))
-	}
-	return problem
+	p := cli.Problems{c.deadlettersFilter.Validate(), c.RequireWhy("say why the messages are removed; the reason is kept in the audit")}
+	p.Require(c.Reason != "" || c.Aggregate != "" || c.Sequence != 0, "no message is chosen: use --sequence-number, --aggregate or --reason")
+	return errors.Join(p...)
 }
 
 func (c *deadlettersDiscardCommand) runOn(ctx context.Context, e *Environment, s *stored) error {

@@ -33,11 +33,9 @@ func (c *deadlettersResubmitCommand) needs() config.Part {
 
 // Validate implements [cli.Validator].
 func (c *deadlettersResubmitCommand) Validate() error {
-	err := c.deadlettersFilter.Validate()
-	if c.Wait < 0 {
-		err = errors.Join(err, fmt.Errorf("--wait is %v: use 0s or more", c.Wait))
-	}
-	return err
+	p := cli.Problems{c.deadlettersFilter.Validate()}
+	p.Require(c.Wait >= 0, "--wait is %v: use 0s or more", c.Wait)
+	return errors.Join(p...)
 }
 
 // resubmitted is the result of the command.

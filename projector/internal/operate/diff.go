@@ -36,15 +36,11 @@ func (c *diffCommand) needs() config.Part {
 
 // Validate implements [cli.Validator].
 func (c *diffCommand) Validate() error {
-	var problems []error
+	var p cli.Problems
 	// Parsing reports that no file is named.
-	if n := len(c.Files); n > 2 {
-		problems = append(problems, fmt.Errorf("<file> names %d files: name the new one, or the old one and the new one", n))
-	}
-	if c.Sample < 1 || c.Sample > maxDiffSample {
-		problems = append(problems, fmt.Errorf("--sample is %d: use 1 to %d", c.Sample, maxDiffSample))
-	}
-	return errors.Join(problems...)
+	p.Require(len(c.Files) <= 2, "<file> names %d files: name the new one, or the old one and the new one", len(c.Files))
+	p.Require(c.Sample >= 1 && c.Sample <= maxDiffSample, "--sample is %d: use 1 to %d", c.Sample, maxDiffSample)
+	return errors.Join(p...)
 }
 
 // difference is the result of the command.

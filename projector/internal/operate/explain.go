@@ -45,22 +45,14 @@ func (c *explainCommand) needs() config.Part {
 
 // Validate implements [cli.Validator].
 func (c *explainCommand) Validate() error {
-	var problems []error
-	if c.Aggregate == "" {
-		problems = append(problems, errors.New("--aggregate is not set: name the aggregate to explain"))
-	}
-	if c.First != 0 && c.Last != 0 {
-		problems = append(problems, errors.New("--first and --last exclude each other: use one of them"))
-	}
+	var p cli.Problems
+	p.Require(c.Aggregate != "", "--aggregate is not set: name the aggregate to explain")
+	p.Require(c.First == 0 || c.Last == 0, "--first and --last exclude each other: use one of them")
 	for flag, n := range map[string]int{"--first": c.First, "--last": c.Last} {
-		if n < 0 || n > maxExplained {
-			problems = append(problems, fmt.Errorf("%s is %d: use 1 to %d", flag, n, maxExplained))
-		}
+		p.Require(n >= 0 && n <= maxExplained, "%s is %d: use 1 to %d", flag, n, maxExplained)
 	}
-	if c.Until < 0 {
-		problems = append(problems, fmt.Errorf("--until is %d: use the id of an event", c.Until))
-	}
-	return errors.Join(problems...)
+	p.Require(c.Until >= 0, "--until is %d: use the id of an event", c.Until)
+	return errors.Join(p...)
 }
 
 // explanation is what the events of an aggregate did to one read model.

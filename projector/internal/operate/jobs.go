@@ -32,23 +32,10 @@ type jobsListCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *jobsListCommand) Validate() error {
-	var problems []error
-	if c.Kind != "" && !slices.Contains(job.Kinds(), job.Kind(c.Kind)) {
-		problems = append(problems, fmt.Errorf("--kind is %q, unknown: use one of %s", c.Kind, join(job.Kinds())))
-	}
-	if c.State != "" && !slices.Contains(job.States(), job.State(c.State)) {
-		problems = append(problems, fmt.Errorf("--state is %q, unknown: use one of %s", c.State, join(job.States())))
-	}
-	return errors.Join(problems...)
-}
-
-// join lists words.
-func join[T ~string](words []T) string {
-	texts := make([]string, len(words))
-	for i, w := range words {
-		texts[i] = string(w)
-	}
-	return strings.Join(texts, ", ")
+	var p cli.Problems
+	p.Require(c.Kind == "" || slices.Contains(job.Kinds(), job.Kind(c.Kind)), "--kind is %q, unknown: use one of %s", c.Kind, cli.Words(job.Kinds()))
+	p.Require(c.State == "" || slices.Contains(job.States(), job.State(c.State)), "--state is %q, unknown: use one of %s", c.State, cli.Words(job.States()))
+	return errors.Join(p...)
 }
 
 func (*jobsListCommand) needs() config.Part { return config.PartMongoDB }

@@ -23,11 +23,9 @@ type parkedRetryCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *parkedRetryCommand) Validate() error {
-	err := c.parkedFilter.Validate()
-	if c.Wait < 0 {
-		err = errors.Join(err, fmt.Errorf("--wait is %v: use 0s or more", c.Wait))
-	}
-	return err
+	p := cli.Problems{c.parkedFilter.Validate()}
+	p.Require(c.Wait >= 0, "--wait is %v: use 0s or more", c.Wait)
+	return errors.Join(p...)
 }
 
 // retried is the result of the command.
@@ -168,11 +166,9 @@ type parkedDiscardCommand struct {
 
 // Validate implements [cli.Validator].
 func (c *parkedDiscardCommand) Validate() error {
-	err := errors.Join(c.parkedFilter.Validate(), c.RequireWhy("say why the aggregates may stay behind; the reason is kept with them"))
-	if c.Discarded {
-		err = errors.Join(err, errors.New("--discarded is set: those aggregates are discarded already"))
-	}
-	return err
+	p := cli.Problems{c.parkedFilter.Validate(), c.RequireWhy("say why the aggregates may stay behind; the reason is kept with them")}
+	p.Require(!c.Discarded, "--discarded is set: those aggregates are discarded already")
+	return errors.Join(p...)
 }
 
 func (c *parkedDiscardCommand) runOn(ctx context.Context, e *Environment, s *stored) error {

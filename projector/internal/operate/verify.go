@@ -37,17 +37,11 @@ func (*verifyCommand) needs() config.Part {
 
 // Validate implements [cli.Validator].
 func (c *verifyCommand) Validate() error {
-	var problems []error
-	if _, err := c.share(); err != nil {
-		problems = append(problems, err)
-	}
-	if c.Grace < time.Second || c.Grace > time.Hour {
-		problems = append(problems, fmt.Errorf("--grace is %v: use 1s to 1h", c.Grace))
-	}
-	if c.Limit < 1 {
-		problems = append(problems, fmt.Errorf("--limit is %d: use at least 1", c.Limit))
-	}
-	return errors.Join(problems...)
+	_, err := c.share()
+	p := cli.Problems{err}
+	p.Require(c.Grace >= time.Second && c.Grace <= time.Hour, "--grace is %v: use 1s to 1h", c.Grace)
+	p.Require(c.Limit >= 1, "--limit is %d: use at least 1", c.Limit)
+	return errors.Join(p...)
 }
 
 // share parses the sample: 1% or 0.01.

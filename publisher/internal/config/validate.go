@@ -2,11 +2,11 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/httpserver"
 )
@@ -48,51 +48,41 @@ func (c *Config) Validate() error {
 	)
 }
 
-// problems collects the problems of a configuration.
-type problems []error
-
-func (p *problems) require(ok bool, format string, args ...any) {
-	if !ok {
-		*p = append(*p, fmt.Errorf(format, args...))
-	}
-}
-
 func (s Stream) validate() error {
-	var p problems
-	p.require(s.Name != "" && !strings.ContainsAny(s.Name, "\x00$"), "PENSTOCK_STREAM is %q: use a name without $", s.Name)
-	p.require(s.Adopt == "" || len(s.Adopt) == 12 && strings.Trim(s.Adopt, "0123456789abcdef") == "",
+	var p cli.Problems
+	p.Require(s.Name != "" && !strings.ContainsAny(s.Name, "\x00$"), "PENSTOCK_STREAM is %q: use a name without $", s.Name)
+	p.Require(s.Adopt == "" || len(s.Adopt) == 12 && strings.Trim(s.Adopt, "0123456789abcdef") == "",
 		"PENSTOCK_ADOPT_CHECKPOINT is %q: use the code of 12 characters that the publisher prints when it refuses to start, or unset it", s.Adopt)
-	if _, err := s.StartPoint(); err != nil {
-		p = append(p, err)
-	}
-	p.require(s.PrefetchBytes >= 64<<10, "PENSTOCK_PREFETCH_BYTES is %d: use at least 65536", s.PrefetchBytes)
-	p.require(s.Unreadable > 0 && s.Unreadable <= 1, "PENSTOCK_UNREADABLE_LIMIT is %v: use more than 0, such as 0.5, and at most 1, which switches the check off", s.Unreadable)
-	p.require(s.Silence > oplogNoop, "PENSTOCK_STREAM_SILENCE is %v, though an idle replica set moves only every %v: use more, such as 1m", s.Silence, oplogNoop)
+	_, err := s.StartPoint()
+	p = append(p, err)
+	p.Require(s.PrefetchBytes >= 64<<10, "PENSTOCK_PREFETCH_BYTES is %d: use at least 65536", s.PrefetchBytes)
+	p.Require(s.Unreadable > 0 && s.Unreadable <= 1, "PENSTOCK_UNREADABLE_LIMIT is %v: use more than 0, such as 0.5, and at most 1, which switches the check off", s.Unreadable)
+	p.Require(s.Silence > oplogNoop, "PENSTOCK_STREAM_SILENCE is %v, though an idle replica set moves only every %v: use more, such as 1m", s.Silence, oplogNoop)
 	return errors.Join(p...)
 }
 
 func (s Publish) validate() error {
-	var p problems
+	var p cli.Problems
 	if s.SessionMode == string(event.SessionPerBucket) {
-		p.require(s.SessionBuckets >= 1 && s.SessionBuckets <= event.MaxSessionBuckets,
+		p.Require(s.SessionBuckets >= 1 && s.SessionBuckets <= event.MaxSessionBuckets,
 			"PENSTOCK_SESSION_BUCKETS is %d: use 1 to %d", s.SessionBuckets, event.MaxSessionBuckets)
 	}
 	_, err := url.Parse(s.CloudEvents)
-	p.require(err == nil && !strings.ContainsAny(s.CloudEvents, "@;") && len(s.CloudEvents) <= maxSource, "PENSTOCK_CLOUDEVENTS_SOURCE is %q: use a URI of at most %d characters, such as /shop/events", s.CloudEvents, maxSource)
-	p.require(s.Connections >= 1 && s.Connections <= maxConnections,
+	p.Require(err == nil && !strings.ContainsAny(s.CloudEvents, "@;") && len(s.CloudEvents) <= maxSource, "PENSTOCK_CLOUDEVENTS_SOURCE is %q: use a URI of at most %d characters, such as /shop/events", s.CloudEvents, maxSource)
+	p.Require(s.Connections >= 1 && s.Connections <= maxConnections,
 		"PENSTOCK_CONNECTIONS is %d: use 1 to %d", s.Connections, maxConnections)
-	p.require(s.MaxInflightEvents >= 1, "PENSTOCK_MAX_INFLIGHT_EVENTS is %d: use at least 1, and hundreds to be fast", s.MaxInflightEvents)
-	p.require(s.MaxInflightBytes >= 1<<20, "PENSTOCK_MAX_INFLIGHT_BYTES is %d: use at least 1048576", s.MaxInflightBytes)
-	p.require(s.CheckpointInterval >= 10*time.Millisecond && s.CheckpointInterval <= time.Minute,
+	p.Require(s.MaxInflightEvents >= 1, "PENSTOCK_MAX_INFLIGHT_EVENTS is %d: use at least 1, and hundreds to be fast", s.MaxInflightEvents)
+	p.Require(s.MaxInflightBytes >= 1<<20, "PENSTOCK_MAX_INFLIGHT_BYTES is %d: use at least 1048576", s.MaxInflightBytes)
+	p.Require(s.CheckpointInterval >= 10*time.Millisecond && s.CheckpointInterval <= time.Minute,
 		"PENSTOCK_CHECKPOINT_INTERVAL is %v: use 10ms to 1m", s.CheckpointInterval)
 	return errors.Join(p...)
 }
 
 func (r Refusals) validate() error {
-	var p problems
-	p.require(r.MaxAttempts >= 2 && r.MaxAttempts <= 1000, "PENSTOCK_MAX_SEND_ATTEMPTS is %d: use 2 to 1000", r.MaxAttempts)
-	p.require(r.QuarantineShare >= 0 && r.QuarantineShare <= 1, "PENSTOCK_QUARANTINE_SHARE is %v: use 0 to 1, such as 0.05 for 5 %%", r.QuarantineShare)
-	p.require(r.FatalAfter >= 0 && r.FatalAfter <= 24*time.Hour, "PENSTOCK_FATAL_AFTER is %v: use 0s (end at once) to 24h", r.FatalAfter)
+	var p cli.Problems
+	p.Require(r.MaxAttempts >= 2 && r.MaxAttempts <= 1000, "PENSTOCK_MAX_SEND_ATTEMPTS is %d: use 2 to 1000", r.MaxAttempts)
+	p.Require(r.QuarantineShare >= 0 && r.QuarantineShare <= 1, "PENSTOCK_QUARANTINE_SHARE is %v: use 0 to 1, such as 0.05 for 5 %%", r.QuarantineShare)
+	p.Require(r.FatalAfter >= 0 && r.FatalAfter <= 24*time.Hour, "PENSTOCK_FATAL_AFTER is %v: use 0s (end at once) to 24h", r.FatalAfter)
 	return errors.Join(p...)
 }
 
@@ -100,27 +90,27 @@ func (e Election) validate(leaseName string) error {
 	if e.Kind == ElectionNone {
 		return nil
 	}
-	var p problems
+	var p cli.Problems
 	if e.Kind == ElectionKubernetes {
-		p.require(isDNSName(leaseName), "PENSTOCK_LEASE_NAME is %q, which is not a name of a Kubernetes object: use lower-case letters, digits, - and .", leaseName)
+		p.Require(isDNSName(leaseName), "PENSTOCK_LEASE_NAME is %q, which is not a name of a Kubernetes object: use lower-case letters, digits, - and .", leaseName)
 	}
-	p.require(e.LeaseDuration >= time.Second && e.LeaseDuration%time.Second == 0,
+	p.Require(e.LeaseDuration >= time.Second && e.LeaseDuration%time.Second == 0,
 		"PENSTOCK_LEASE_DURATION is %v: use whole seconds, since a Lease holds no fractions", e.LeaseDuration)
-	p.require(e.RenewDeadline > 0, "PENSTOCK_LEASE_RENEW_DEADLINE is %v: use a positive duration", e.RenewDeadline)
-	p.require(e.RetryPeriod >= shortestRetry, "PENSTOCK_LEASE_RETRY_PERIOD is %v: use at least %v, because each standby sends several requests in that time", e.RetryPeriod, shortestRetry)
-	p.require(e.LeaseDuration-e.RenewDeadline >= stopTime,
+	p.Require(e.RenewDeadline > 0, "PENSTOCK_LEASE_RENEW_DEADLINE is %v: use a positive duration", e.RenewDeadline)
+	p.Require(e.RetryPeriod >= shortestRetry, "PENSTOCK_LEASE_RETRY_PERIOD is %v: use at least %v, because each standby sends several requests in that time", e.RetryPeriod, shortestRetry)
+	p.Require(e.LeaseDuration-e.RenewDeadline >= stopTime,
 		"PENSTOCK_LEASE_DURATION is %v and PENSTOCK_LEASE_RENEW_DEADLINE %v: the leader must give up and stop before another takes over, so make the duration longer than the deadline by at least %v",
 		e.LeaseDuration, e.RenewDeadline, stopTime)
-	p.require(float64(e.RenewDeadline) > retryJitter*float64(e.RetryPeriod),
+	p.Require(float64(e.RenewDeadline) > retryJitter*float64(e.RetryPeriod),
 		"PENSTOCK_LEASE_RENEW_DEADLINE is %v and PENSTOCK_LEASE_RETRY_PERIOD %v: make the deadline more than %v times the period, because otherwise there is only one attempt",
 		e.RenewDeadline, e.RetryPeriod, retryJitter)
 	return errors.Join(p...)
 }
 
 func (s Process) validate() error {
-	var p problems
-	p.require(httpserver.ValidAddress(s.AdminAddress), "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
-	p.require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)
+	var p cli.Problems
+	p.Require(httpserver.ValidAddress(s.AdminAddress), "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
+	p.Require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)
 	return errors.Join(p...)
 }
 
