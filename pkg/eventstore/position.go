@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // Position is an event's place in the order of the index {aggregateId, eventId}. As a
@@ -23,6 +24,11 @@ var (
 // Before is the position before all events of an aggregate.
 func Before(aggregateID bson.RawValue) Position {
 	return Position{AggregateID: aggregateID, EventID: bson.RawValue{Type: bson.TypeMinKey}}
+}
+
+// At is the position of an event.
+func At(aggregateID bson.RawValue, eventID int64) Position {
+	return Position{AggregateID: aggregateID, EventID: bson.RawValue{Type: bson.TypeInt64, Value: bsoncore.AppendInt64(nil, eventID)}}
 }
 
 // After is the position after all events of an aggregate.

@@ -75,14 +75,9 @@ func (w *Workers) stopped(ctx context.Context, h *history, f engine.Resumed, wri
 // readableAfter reports whether the event store has an event of the aggregate after a
 // watermark that keeps the contract.
 func (w *Workers) readableAfter(ctx context.Context, h *history, watermark int64) (bool, error) {
-	kind, data, err := bson.MarshalValue(watermark + 1)
-	if err != nil {
-		return false, err
-	}
-	from := eventstore.Position{AggregateID: h.raw, EventID: bson.RawValue{Type: kind, Value: data}}
 	reading, cancel := mongox.Timeout(ctx, readTimeout)
 	defer cancel()
-	cursor, err := w.Source.Open(reading, from, eventstore.After(h.raw), bson.Timestamp{})
+	cursor, err := w.Source.Open(reading, eventstore.At(h.raw, watermark+1), eventstore.After(h.raw), bson.Timestamp{})
 	if cursor == nil || err != nil {
 		return false, mongox.Explain(reading, err)
 	}

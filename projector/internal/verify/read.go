@@ -23,11 +23,7 @@ func (w *Worker) readFrom(ctx context.Context, a *aggregate, from int64, each fu
 			err = fmt.Errorf("read the events of %s: %w", a.id, err)
 		}
 	}()
-	t, first, err := bson.MarshalValue(from)
-	if err != nil {
-		return err
-	}
-	cursor, err := w.options.Events.Open(ctx, eventstore.Position{AggregateID: a.raw, EventID: bson.RawValue{Type: t, Value: first}}, eventstore.After(a.raw), bson.Timestamp{})
+	cursor, err := w.options.Events.Open(ctx, eventstore.At(a.raw, from), eventstore.After(a.raw), bson.Timestamp{})
 	if err != nil || cursor == nil {
 		return err
 	}

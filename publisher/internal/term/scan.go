@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -202,11 +201,7 @@ func placeOf(aggregateID bson.RawValue, eventID int64) eventstore.Position {
 	if aggregateID.Type == 0 {
 		return eventstore.Position{}
 	}
-	kind, data, err := bson.MarshalValue(eventID)
-	if err != nil {
-		panic(fmt.Sprintf("encode an integer: %v", err))
-	}
-	return eventstore.Position{AggregateID: aggregateID, EventID: bson.RawValue{Type: kind, Value: data}}
+	return eventstore.At(aggregateID, eventID)
 }
 
 func later(a, b bson.Timestamp) bson.Timestamp {
