@@ -2,7 +2,6 @@ package operate
 
 import (
 	"fmt"
-	"maps"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
@@ -15,9 +14,7 @@ import (
 // ones: no projector writes them, so their read models are not up to date anyway, and nothing
 // retries the aggregates.
 func ParkedKinds(counts map[park.Group]int64, entries map[string]*generation.Entry) []park.Kind {
-	written := maps.Clone(entries)
-	maps.DeleteFunc(written, func(_ string, e *generation.Entry) bool { return e.RetiredAt != nil })
-	return park.Kinds(counts, written)
+	return park.Kinds(counts, func(name string) bool { return entries[name] != nil && entries[name].RetiredAt == nil })
 }
 
 // ParkedConditions says which aggregates of the projections are parked.

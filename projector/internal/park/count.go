@@ -41,10 +41,10 @@ type Kind struct {
 
 // Kinds sums the counts of some projections over their generations, without discarded
 // markers.
-func Kinds[T any](counts map[Group]int64, projections map[string]T) []Kind {
+func Kinds(counts map[Group]int64, some func(projection string) bool) []Kind {
 	sums := map[Kind]int64{}
 	for g, n := range counts {
-		if _, ok := projections[g.Projection]; ok && !g.Discarded && n > 0 {
+		if some(g.Projection) && !g.Discarded && n > 0 {
 			sums[Kind{Projection: g.Projection, Reason: g.Reason}] += n
 		}
 	}
