@@ -166,11 +166,7 @@ func (p *parser) report() error {
 		return nil
 	}
 	var b strings.Builder
-	noun := "problems"
-	if len(p.problems) == 1 {
-		noun = "problem"
-	}
-	fmt.Fprintf(&b, "%s: %d %s in the configuration:\n", p.info.Name, len(p.problems), noun)
+	fmt.Fprintf(&b, "%s: %s in the configuration:\n", p.info.Name, Count(int64(len(p.problems)), "problem"))
 	for _, line := range p.problems {
 		// A problem stays on one line, even if it quotes a line break.
 		fmt.Fprintf(&b, "  - %s\n", strings.ReplaceAll(line, "\n", "; "))
