@@ -1,6 +1,7 @@
 package pause
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,12 +115,7 @@ func (s Subject) working(ctx context.Context, stopped []string) ([]string, error
 	return nil, nil
 }
 
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
-}
+func orNone(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
 
 // Resume ends the pause.
 func (s Subject) Resume(ctx context.Context, flags cli.Change) error {
