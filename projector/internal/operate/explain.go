@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,11 +132,7 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 		return err
 	}
 	if read == 0 {
-		where := "the event store"
-		if c.From != "" {
-			where = c.From
-		}
-		return fmt.Errorf("%s has no event of aggregate %q: check the id", where, c.Aggregate)
+		return fmt.Errorf("%s has no event of aggregate %q: check the id", cmp.Or(c.From, "the event store"), c.Aggregate)
 	}
 	results := make([]explanation, len(explainers))
 	for i, x := range explainers {
@@ -178,11 +175,7 @@ type explainer struct {
 }
 
 func newExplainer(c *explainCommand, p foldable, strict bool) *explainer {
-	keep := defaultExplained
-	if n := c.First + c.Last; n > 0 {
-		keep = n
-	}
-	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection, strict), keep: keep}
+	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection, strict), keep: cmp.Or(c.First, c.Last, defaultExplained)}
 }
 
 func (x *explainer) add(ev *event.Event, broken error) {

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,16 +134,9 @@ func chooseFoldables(all []foldable, names []string) ([]foldable, error) {
 	for _, name := range names {
 		i := slices.Index(known, name)
 		if i < 0 {
-			return nil, fmt.Errorf("there is no projection %q: there are %s", name, orNone(known))
+			return nil, fmt.Errorf("there is no projection %q: there are %s", name, cmp.Or(strings.Join(known, ", "), "none"))
 		}
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,12 +275,7 @@ func detail(f verify.Finding) string {
 	return text
 }
 
-func orNothing(value string) string {
-	if value == "" {
-		return "absent"
-	}
-	return value
-}
+func orNothing(value string) string { return cmp.Or(value, "absent") }
 
 // summary returns the last line for a projection.
 func summary(r verified) string {
