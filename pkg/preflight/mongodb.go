@@ -47,6 +47,16 @@ func (r *Report) Reach(ctx context.Context, client mongox.Client) bool {
 	return false
 }
 
+// Refused adds a check for which MongoDB returned an error. If the user lacks a right, the
+// check has failed, and grant is its remedy. Otherwise it can be repeated.
+func (r *Report) Refused(check string, err error, grant string) {
+	if mongox.HasCode(err, mongox.CodeUnauthorized) {
+		r.Fail(check, err.Error(), grant)
+		return
+	}
+	r.Unreached(check, err.Error(), "repeat the check")
+}
+
 // clock compares the clocks. Leases use durations and the server's time, so a difference
 // breaks no guarantee, but it falsifies lags and ages.
 func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {

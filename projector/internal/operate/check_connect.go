@@ -83,10 +83,8 @@ func checkOwners(ctx context.Context, r *preflight.Report, s *stores.Stores, e *
 		r.OK(what, "no other pipeline owns the projections, their collections or the subscription")
 	case errors.Is(err, ownership.ErrOwned):
 		r.Fail(what, "names belong to another pipeline", ExplainOwner(err).Error())
-	case mongox.HasCode(err, mongox.CodeUnauthorized):
-		r.Fail(what, err.Error(), "grant the user readWrite on the databases of the read models and the state")
 	default:
-		r.Unreached(what, err.Error(), "repeat the check")
+		r.Refused(what, err, "grant the user readWrite on the databases of the read models and the state")
 	}
 }
 
@@ -106,10 +104,8 @@ func checkLayout(ctx context.Context, r *preflight.Report, s *stores.Stores, e *
 		checkSearchIndexes(ctx, r, s, e)
 	case errors.Is(err, readmodel.ErrLayout):
 		r.Fail(what, err.Error(), "use another collection for the projection")
-	case mongox.HasCode(err, mongox.CodeUnauthorized):
-		r.Fail(what, err.Error(), "grant the user readWrite on database "+s.ReadModels.Name())
 	default:
-		r.Unreached(what, err.Error(), "repeat the check")
+		r.Refused(what, err, "grant the user readWrite on database "+s.ReadModels.Name())
 	}
 }
 
@@ -175,11 +171,8 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores,
 	switch {
 	case errors.Is(err, eventstore.ErrIndex):
 		r.Fail(what, err.Error(), "create it: rebuilds and repairs read the event store by it")
-	case mongox.HasCode(err, mongox.CodeUnauthorized):
-		r.Fail(what, err.Error(), "grant the user read on database "+s.Events.Database().Name())
-		return
 	case err != nil:
-		r.Unreached(what, err.Error(), "repeat the check")
+		r.Refused(what, err, "grant the user read on database "+s.Events.Database().Name())
 		return
 	case !exists:
 		r.Warn(what, "the collection does not exist yet", "create it with its index before the first event: see docs/install.md")
