@@ -79,12 +79,10 @@ func labels(pairs []string) map[string]string {
 	return want
 }
 
-// Value reads a gauge: the sum of its series. pairs are names and values of labels that a
-// series must have.
-func Value(metric string, pairs ...string) Reading {
-	want := labels(pairs)
+// Value reads a gauge: the sum of its series.
+func Value(metric string) Reading {
 	return func(now, _ Families, _ float64) float64 {
-		total, series := now.sum(metric, want)
+		total, series := now.sum(metric, nil)
 		if series == 0 {
 			return math.NaN()
 		}
@@ -94,10 +92,9 @@ func Value(metric string, pairs ...string) Reading {
 
 // Count is [Value] for a metric without series while there is nothing to count. It then
 // reads 0.
-func Count(metric string, pairs ...string) Reading {
-	want := labels(pairs)
+func Count(metric string) Reading {
 	return func(now, _ Families, _ float64) float64 {
-		total, _ := now.sum(metric, want)
+		total, _ := now.sum(metric, nil)
 		return total
 	}
 }
@@ -114,7 +111,7 @@ func While(gauge string, reading Reading) Reading {
 }
 
 // Rate reads the growth per second of a counter, or of a histogram's number of
-// observations.
+// observations. pairs are names and values of labels that a series must have.
 func Rate(metric string, pairs ...string) Reading {
 	want := labels(pairs)
 	return func(now, previous Families, seconds float64) float64 {
@@ -130,12 +127,11 @@ func Rate(metric string, pairs ...string) Reading {
 // Quantile reads a quantile of a histogram's observations since the previous gathering,
 // interpolated within its bucket; NaN if there were none. Above the last bound, it returns
 // the last bound.
-func Quantile(q float64, metric string, pairs ...string) Reading {
-	want := labels(pairs)
+func Quantile(q float64, metric string) Reading {
 	return func(now, previous Families, _ float64) float64 {
-		bounds, counts := now.buckets(metric, want)
+		bounds, counts := now.buckets(metric)
 		if previous != nil {
-			if _, before := previous.buckets(metric, want); len(before) == len(counts) {
+			if _, before := previous.buckets(metric); len(before) == len(counts) {
 				for i := range counts {
 					counts[i] -= before[i]
 				}
@@ -147,8 +143,8 @@ func Quantile(q float64, metric string, pairs ...string) Reading {
 
 // buckets returns the upper bounds of a histogram and the number of observations up to
 // each, summed over its series; the last bound is infinite.
-func (f Families) buckets(name string, want map[string]string) (bounds, counts []float64) {
-	f.each(name, want, func(m *dto.Metric) {
+func (f Families) buckets(name string) (bounds, counts []float64) {
+	f.each(name, nil, func(m *dto.Metric) {
 		h := m.GetHistogram()
 		if bounds == nil {
 			for _, b := range h.GetBucket() {

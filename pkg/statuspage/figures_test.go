@@ -41,18 +41,18 @@ func TestReadings(t *testing.T) {
 	}{
 		"value of a gauge":                {Value("depth"), 7},
 		"value summed over series":        {Value("events_total"), 25},
-		"value of some series":            {Value("events_total", "result", "applied"), 23},
-		"value of one series":             {Value("events_total", "result", "applied", "kind", "b"), 13},
 		"value of no metric":              {Value("nothing"), math.NaN()},
-		"value of no series":              {Value("events_total", "result", "other"), math.NaN()},
 		"count of no series":              {Count("nothing"), 0},
 		"count":                           {Count("depth"), 7},
 		"rate":                            {Rate("events_total"), 4},
 		"rate of some series":             {Rate("events_total", "kind", "a"), 0},
+		"rate of other series":            {Rate("events_total", "result", "applied"), 4},
+		"rate of one series":              {Rate("events_total", "result", "applied", "kind", "b"), 4},
+		"rate of no series":               {Rate("events_total", "result", "other"), math.NaN()},
 		"rate of no metric":               {Rate("nothing"), math.NaN()},
 		"quantile of no metric":           {Quantile(0.5, "nothing"), math.NaN()},
 		"quantile of another metric":      {Quantile(0.5, "depth"), math.NaN()},
-		"label that no series has at all": {Value("depth", "result", "applied"), math.NaN()},
+		"label that no series has at all": {Rate("depth", "result", "applied"), math.NaN()},
 	} {
 		if got := c.read(now, before, 2); got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
