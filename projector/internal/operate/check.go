@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -53,16 +52,16 @@ func (c *checkCommand) run(ctx context.Context, e *Environment) error {
 		return c.connect(ctx, e)
 	}
 	if len(c.Paths) == 0 {
-		return c.report(e.stdout, e.Projections)
+		return c.report(e, e.Projections)
 	}
 	projections, err := c.checkFiles(e)
 	if err != nil {
 		return err
 	}
-	return c.report(e.stdout, projections)
+	return c.report(e, projections)
 }
 
-func (c *checkCommand) report(stdout io.Writer, projections []*projection.Projection) error {
+func (c *checkCommand) report(e *Environment, projections []*projection.Projection) error {
 	text := "the configuration is right, and so are its projections: %d\n"
 	if c.Without {
 		text = "the configuration is right except for the connections, which were not checked, and so are its projections: %d\n"
@@ -77,10 +76,7 @@ func (c *checkCommand) report(stdout io.Writer, projections []*projection.Projec
 			fmt.Fprintf(&b, "view %s:\n  %s\n", p.Name(), strings.Join(form, "\n  "))
 		}
 	}
-	if _, err := io.WriteString(stdout, b.String()); err != nil {
-		return fmt.Errorf("print the result: %w", err)
-	}
-	return nil
+	return e.print("result", b.String())
 }
 
 // checkFiles checks files of projections and of tests. It prints errors on stderr and

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -88,6 +89,14 @@ func (e *Environment) Run(ctx context.Context) error {
 	}
 	defer s.Close(ctx)
 	return c.runOn(ctx, e, s)
+}
+
+// print prints a text on stdout. what names it in the error.
+func (e *Environment) print(what, text string) error {
+	if _, err := io.WriteString(e.stdout, text); err != nil {
+		return fmt.Errorf("print the %s: %w", what, err)
+	}
+	return nil
 }
 
 // Service reports whether the command is the service.

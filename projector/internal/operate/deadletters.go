@@ -293,8 +293,8 @@ func (c *deadlettersDiscardCommand) runOn(ctx context.Context, e *Environment, s
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(e.stdout, "removed %s\n", cli.Count(int64(removed), "dead letter")); err != nil {
-			return fmt.Errorf("print the result: %w", err)
+		if err := e.print("result", fmt.Sprintf("removed %s\n", cli.Count(int64(removed), "dead letter"))); err != nil {
+			return err
 		}
 		if removed < len(found) {
 			fmt.Fprintf(e.stderr, "%d stay: another receiver has locked or removed them; try again\n", len(found)-removed)

@@ -33,10 +33,7 @@ func (c *inferCommand) run(ctx context.Context, e *Environment) error {
 	if err != nil {
 		return fmt.Errorf("%s, collection %s: %w", where, where.Collection, err)
 	}
-	if _, err := e.stdout.Write(section); err != nil {
-		return fmt.Errorf("print the section events: %w", err)
-	}
-	return nil
+	return e.print("section events", string(section))
 }
 
 // infer reads a sample of the event store: that many of its oldest and of its newest events.

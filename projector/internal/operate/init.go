@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,10 +45,7 @@ func (c *initCommand) tests() string {
 
 func (c *initCommand) run(ctx context.Context, e *Environment) error {
 	if c.Lookup.View != "" {
-		if _, err := io.WriteString(e.stdout, c.Lookup.text()); err != nil {
-			return fmt.Errorf("print the view: %w", err)
-		}
-		return nil
+		return e.print("view", c.Lookup.text())
 	}
 	if c.To != "-" {
 		for _, path := range []string{c.To, c.tests()} {
@@ -70,10 +66,7 @@ func (c *initCommand) run(ctx context.Context, e *Environment) error {
 	starter.Projections = withModeline(projection.SchemaID, starter.Projections)
 	starter.Tests = withModeline(testcase.SchemaID, starter.Tests)
 	if c.To == "-" {
-		if _, err := e.stdout.Write(starter.Projections); err != nil {
-			return fmt.Errorf("print the projections: %w", err)
-		}
-		return nil
+		return e.print("projections", string(starter.Projections))
 	}
 	if err := writeNew(c.To, starter.Projections); err != nil {
 		return err
@@ -81,11 +74,8 @@ func (c *initCommand) run(ctx context.Context, e *Environment) error {
 	if err := writeNew(c.tests(), starter.Tests); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(e.stdout, "%s has the projections %s; their tests are in %s\nNext: projector check %s\n",
-		c.To, strings.Join(starter.Names, ", "), c.tests(), c.To); err != nil {
-		return fmt.Errorf("print the result: %w", err)
-	}
-	return nil
+	return e.print("result", fmt.Sprintf("%s has the projections %s; their tests are in %s\nNext: projector check %s\n",
+		c.To, strings.Join(starter.Names, ", "), c.tests(), c.To))
 }
 
 // writeNew writes a file that does not exist yet.
