@@ -2,10 +2,11 @@ package leader
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
 // retryJitter is the largest random extension of the time between two attempts of an
@@ -73,29 +74,24 @@ func NewConfig(leaseDuration, renewDeadline, retryPeriod, stopTimeout time.Durat
 
 // Validate returns every rule that c breaks, joined.
 func (c Config) Validate() error {
-	var problems []error
-	require := func(ok bool, format string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Errorf(format, args...))
-		}
-	}
-	require(c.LeaseDuration > 0 && c.LeaseDuration%time.Second == 0,
+	var p cli.Problems
+	p.Require(c.LeaseDuration > 0 && c.LeaseDuration%time.Second == 0,
 		"lease duration %v: must be a positive number of whole seconds", c.LeaseDuration)
-	require(c.RetryPeriod > 0, "retry period %v: must be positive", c.RetryPeriod)
-	require(c.PollPeriod > 0 && c.PollPeriod <= c.RetryPeriod,
+	p.Require(c.RetryPeriod > 0, "retry period %v: must be positive", c.RetryPeriod)
+	p.Require(c.PollPeriod > 0 && c.PollPeriod <= c.RetryPeriod,
 		"poll period %v: must be positive and at most the retry period %v", c.PollPeriod, c.RetryPeriod)
-	require(float64(c.RenewDeadline) > retryJitter*float64(c.RetryPeriod),
+	p.Require(float64(c.RenewDeadline) > retryJitter*float64(c.RetryPeriod),
 		"renew deadline %v: must be greater than %v times the retry period %v",
 		c.RenewDeadline, retryJitter, c.RetryPeriod)
-	require(c.Margin >= 0, "margin %v: must not be negative", c.Margin)
-	require(c.RenewDeadline+c.Margin < c.LeaseDuration,
+	p.Require(c.Margin >= 0, "margin %v: must not be negative", c.Margin)
+	p.Require(c.RenewDeadline+c.Margin < c.LeaseDuration,
 		"renew deadline %v + margin %v: must be less than the lease duration %v, so that work has time to stop",
 		c.RenewDeadline, c.Margin, c.LeaseDuration)
-	require(c.StopTimeout > 0, "stop timeout %v: must be positive", c.StopTimeout)
-	require(c.RequestTimeout > 0 && c.RequestTimeout < c.RenewDeadline,
+	p.Require(c.StopTimeout > 0, "stop timeout %v: must be positive", c.StopTimeout)
+	p.Require(c.RequestTimeout > 0 && c.RequestTimeout < c.RenewDeadline,
 		"request timeout %v: must be positive and less than the renew deadline %v",
 		c.RequestTimeout, c.RenewDeadline)
-	return errors.Join(problems...)
+	return errors.Join(p...)
 }
 
 // trust is how long a renewal is trusted, from the start of its request.
