@@ -14,18 +14,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// deadReasons are all reasons for which the projectors and the broker dead-letter a
-// message.
-func deadReasons() []string {
-	return append(operate.Healable(), drain.ReasonInvalidMessageFormat, deadletter.ReasonNotStored)
-}
-
-// deadLetters makes the counter of dead letters.
+// deadLetters makes the counter of dead letters. It counts by all reasons for which the
+// projectors and the broker dead-letter a message.
 func (p *Projector) deadLetters(subscription sbus.Subscription) *deadletter.Counter {
 	return deadletter.New(deadletter.Options{
 		Dial:       deadletter.Dial(subscription),
 		Interval:   p.config.Backlog.Interval,
-		Reasons:    deadReasons(),
+		Reasons:    append(operate.Healable(), drain.ReasonInvalidMessageFormat, deadletter.ReasonNotStored),
 		Registerer: p.registry,
 		Logger:     p.logger,
 	})
