@@ -56,7 +56,6 @@ type failureAnswer struct {
 // Handler answers requests. Make it with [NewHandler].
 type Handler struct {
 	poller *Poller
-	source Source
 	// heads has a token for each running lookup of a head.
 	heads    chan struct{}
 	requests *prometheus.CounterVec
@@ -72,7 +71,7 @@ const (
 // be nil.
 func NewHandler(p *Poller, registerer prometheus.Registerer) http.Handler {
 	h := &Handler{
-		poller: p, source: p.source, heads: make(chan struct{}, maxHeads),
+		poller: p, heads: make(chan struct{}, maxHeads),
 		requests: obs.CounterVec(registerer, "penstock_projector_applied_requests_total",
 			"Requests to /applied, which ask whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
 			"result", string(Applied), string(ParkedResult), string(Timeout), resultRefused, resultUnavailable),
@@ -90,7 +89,7 @@ func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, http.StatusBadRequest, resultRefused, err)
 		return
 	}
-	names := h.source.Projections()
+	names := h.poller.source.Projections()
 	for _, pair := range asked.pairs {
 		if !slices.Contains(names, pair.Projection) {
 			h.refuse(w, http.StatusNotFound, resultRefused, fmt.Errorf("there is no projection %q: ask for one of %s", pair.Projection, strings.Join(names, ", ")))
@@ -149,7 +148,7 @@ func (h *Handler) head(ctx context.Context, aggregateID string) *int64 {
 		return nil
 	}
 	defer func() { <-h.heads }()
-	head, err := h.source.Head(ctx, aggregateID)
+	head, err := h.poller.source.Head(ctx, aggregateID)
 	if err != nil {
 		return nil
 	}
