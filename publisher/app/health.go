@@ -26,11 +26,10 @@ func (p *Publisher) newConditions() *prometheus.GaugeVec {
 // watchInventory adds the conditions that the inventory knows.
 func watchInventory(h *health.Health, counter *inventory.Counter) {
 	h.Watch("inventory", func(context.Context) []health.Condition {
-		n, ok := counter.Quarantined()
-		if !ok {
-			n = 0
+		var found []health.Condition
+		if n, ok := counter.Quarantined(); ok {
+			found = quarantineConditions(n)
 		}
-		found := quarantineConditions(n)
 		if runway, ok := counter.Oplog(); ok && runway.Left < shortRunway && !runway.Complete {
 			found = append(found, health.Condition{
 				Name: "oplog-short", State: health.Degraded,
