@@ -161,7 +161,33 @@ func newDrop(ctx context.Context, s *stored, entry *generation.Entry, collection
 			d.uuids[collection] = *uuid
 		}
 	}
-	return d, nil
+	return d, d.refuseOthers(ctx)
+}
+
+// refuseOthers fails if the projection or a collection belongs to another pipeline: that one has
+// adopted it, or the configured database is not that of the projectors.
+func (d *Drop) refuseOthers(ctx context.Context) error {
+	database := d.stored.ReadModels.Name()
+	declared, former, err := d.stored.ownerOf(ctx, "projection", d.entry.Name)
+	switch {
+	case err != nil:
+		return err
+	case declared != "" && declared != d.entry.Pipeline:
+		return fmt.Errorf("%w: projection %s belongs to the pipeline %s in database %s: nothing is deleted; set PENSTOCK_READMODELS_DATABASE to the database of the projectors", errOtherReadModels, d.entry.Name, declared, database)
+	case declared == "" && len(d.uuids) == 0:
+		return fmt.Errorf("%w: database %s has neither an owner of projection %s nor its collections: nothing is forgotten; set PENSTOCK_READMODELS_DATABASE to the database of the projectors", errOtherReadModels, database, d.entry.Name)
+	}
+	for _, collection := range d.collections {
+		// A pipeline that takes a projection over while its collection changes does not own the old
+		// collection.
+		switch owner, _, err := d.stored.ownerOf(ctx, "read model", collection); {
+		case err != nil:
+			return err
+		case owner != "" && owner != d.entry.Pipeline && owner != former:
+			return fmt.Errorf("%w: collection %s in database %s belongs to the pipeline %s: nothing is deleted; set PENSTOCK_READMODELS_DATABASE to the database of the projectors; if that pipeline has ended and nobody needs the collection, delete it by hand, and repeat the command", errOtherReadModels, collection, database, owner)
+		}
+	}
+	return nil
 }
 
 // Run deletes the data, unless the entry has changed since it was read. A person may take long

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
@@ -98,7 +99,7 @@ func TestDropNamesOnlyWhatIsThere(t *testing.T) {
 	db := server.Database(t)
 	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
 	by := generation.Author{At: time.Now()}
-	live, err := catalog.Write(t.Context(), nil, generation.Create("p", generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}, generation.Found{}, by))
+	live, err := catalog.Write(t.Context(), nil, generation.Create(config.Pipeline{Topic: "p"}.String(), generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}, generation.Found{}, by))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +114,41 @@ func TestDropNamesOnlyWhatIsThere(t *testing.T) {
 	e := &Environment{stdout: &out, stderr: &asked}
 	s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}, environment: e, catalog: catalog, parked: park.NewStore(park.In(db), park.Options{})}
 	c := &projectionsDropCommand{projectionName: projectionName{"visits"}, Change: cli.Change{Yes: true, Why: "test"}}
+	if err := c.runOn(t.Context(), e, s); !errors.Is(err, errOtherReadModels) {
+		t.Errorf("in a database that knows nothing of the projection, the drop ended with %v", err)
+	}
+	own(t, db, config.Pipeline{Topic: "p"}, "projection", "visits")
 	if err := c.runOn(t.Context(), e, s); err != nil || out.String() != "forgot visits\n" {
 		t.Errorf("the drop ended with %v: %s%s", err, out.String(), asked.String())
 	}
 	entries, err := catalog.List(t.Context())
 	if err != nil || !entries["visits"].Dropped() {
 		t.Errorf("the entry is %+v, %v", entries["visits"], err)
+	}
+}
+
+// TestDropDeletesNothingOfAnotherPipeline drops what another pipeline has adopted, or has in a
+// database that is configured by mistake.
+func TestDropDeletesNothingOfAnotherPipeline(t *testing.T) {
+	t.Parallel()
+	ours, others := config.Pipeline{Topic: "ours"}, config.Pipeline{Topic: "others"}
+	for name, owners := range map[string][2]config.Pipeline{
+		"projection": {others, others},
+		"collection": {ours, others},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := server.Database(t)
+			if _, err := db.Collection("visits").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(1)}}); err != nil {
+				t.Fatal(err)
+			}
+			own(t, db, owners[0], "projection", "visits")
+			own(t, db, owners[1], "read model", "visits")
+			entry := &generation.Entry{Name: "visits", Pipeline: ours.String()}
+			catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
+			if _, err := NewDrop(t.Context(), &stores.Stores{ReadModels: db, State: db}, catalog, entry, []string{"visits"}); !errors.Is(err, errOtherReadModels) {
+				t.Errorf("the drop is prepared: %v", err)
+			}
+		})
 	}
 }

@@ -24,7 +24,7 @@ import (
 // all of them into the wrong database. A projector records the owner of a collection there
 // before it writes the catalog.
 func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error {
-	owner, err := s.ownerOf(ctx, "read model", e.Live.Collection)
+	owner, _, err := s.ownerOf(ctx, "read model", e.Live.Collection)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error
 	}
 	// A pipeline that adopts a projection while its collection changes owns the new collection,
 	// and the old one keeps its former owner.
-	switch declared, err := s.ownerOf(ctx, "projection", e.Name); {
+	switch declared, _, err := s.ownerOf(ctx, "projection", e.Name); {
 	case err != nil:
 		return err
 	case declared == e.Pipeline:
@@ -58,17 +58,20 @@ func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error
 // errOtherReadModels says that the configured database is not that of the read models.
 var errOtherReadModels = errors.New("wrong database of read models")
 
-// ownerOf returns the pipeline that owns a name in the database of the read models; empty if
-// the name has no owner.
-func (s *stored) ownerOf(ctx context.Context, kind, name string) (string, error) {
+// ownerOf returns the pipeline that owns a name in the database of the read models, and the one
+// from which that has taken the name over; empty if there is none.
+func (s *stored) ownerOf(ctx context.Context, kind, name string) (owner, former string, err error) {
 	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
 	defer cancel()
-	owner, err := ownership.Recorded(ctx, ownership.Owners(s.ReadModels), kind, name)
-	parts := make([]string, len(owner))
-	for i, field := range owner {
-		parts[i] = field.Value
+	now, before, err := ownership.Recorded(ctx, ownership.Owners(s.ReadModels), kind, name)
+	text := func(fields []ownership.Field) string {
+		parts := make([]string, len(fields))
+		for i, field := range fields {
+			parts[i] = field.Value
+		}
+		return strings.Join(parts, "/")
 	}
-	return strings.Join(parts, "/"), mongox.Explain(ctx, err)
+	return text(now), text(before), mongox.Explain(ctx, err)
 }
 
 // withReadModels calls do while the goroutines that read and write read models run.

@@ -23,14 +23,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
-// own records a pipeline as the owner of a collection, as its projectors do when they start.
-func own(t *testing.T, db *mongo.Database, p config.Pipeline, collection string) {
+// own records a pipeline as the owner of a name, as its projectors do when they start.
+func own(t *testing.T, db *mongo.Database, p config.Pipeline, kind, name string) {
 	t.Helper()
-	name := ownership.Name{Kind: "read model", Name: collection, Owner: []ownership.Field{
+	owned := ownership.Name{Kind: kind, Name: name, Owner: []ownership.Field{
 		{Name: "Service Bus namespace", Value: p.Namespace}, {Name: "topic", Value: p.Topic},
 		{Name: "subscription", Value: p.Subscription}, {Name: "event store", Value: p.EventStore},
 	}}
-	if err := ownership.Take(t.Context(), []ownership.Place{{Owners: ownership.Owners(db), Names: []ownership.Name{name}}}, "", zerolog.Nop()); err != nil {
+	if err := ownership.Take(t.Context(), []ownership.Place{{Owners: ownership.Owners(db), Names: []ownership.Name{owned}}}, "", zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -68,7 +68,7 @@ func TestReadModelsOfAnotherDatabaseAreRefused(t *testing.T) {
 			t.Parallel()
 			db := server.Database(t)
 			if test.owned != "" {
-				own(t, db, test.owner, test.owned)
+				own(t, db, test.owner, "read model", test.owned)
 			}
 			if test.stored != "" {
 				store(t, db, test.stored)

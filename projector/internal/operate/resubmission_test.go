@@ -53,7 +53,7 @@ func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 		if _, err := newResubmission(t.Context(), e, data, store); !errors.Is(err, errOtherReadModels) {
 			t.Errorf("in a database in which the pipeline owns nothing: %v", err)
 		}
-		own(t, db, c.Pipeline(), "visits")
+		own(t, db, c.Pipeline(), "read model", "visits")
 		const aggregates = 30
 		var letters []deadLetter
 		stored := make([]any, 0, 2*aggregates)

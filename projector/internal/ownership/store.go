@@ -135,13 +135,17 @@ func find(ctx context.Context, owners mongox.Collection, name Name) (*owned, err
 	return &found, nil
 }
 
-// Recorded returns the stored owner of a name; nil if the name has none.
-func Recorded(ctx context.Context, owners mongox.Collection, kind, name string) ([]Field, error) {
+// Recorded returns the stored owner of a name, and the one from which that has taken the name
+// over; nil if there is none.
+func Recorded(ctx context.Context, owners mongox.Collection, kind, name string) (owner, former []Field, err error) {
 	found, err := find(ctx, owners, Name{Kind: kind, Name: name})
 	if err != nil || found == nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return found.Owner, nil
+	if found.Adopted != nil {
+		former = found.Adopted.From
+	}
+	return found.Owner, former, nil
 }
 
 // takeAttempts bounds the attempts to own a name. An attempt fails if the owner is gone
