@@ -20,6 +20,8 @@ const (
 	codeMaxTimeMSExpired = 50
 	// CodeCommandNotFound says that the server does not know the command.
 	CodeCommandNotFound = 59
+	// CodeInvalidNamespace says that the server takes no collection of that name.
+	CodeInvalidNamespace = 73
 	// CodeWriteConflict says that two transactions write to one document.
 	CodeWriteConflict = 112
 	// CodeCommandNotSupported says that the server knows the command, but does not serve it.

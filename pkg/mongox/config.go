@@ -111,8 +111,8 @@ func (c Config) problems() []error {
 	}
 	problems = append(problems, checkDatabase("PENSTOCK_EVENTS_DATABASE", c.EventsDatabase)...)
 	problems = append(problems, checkDatabase("PENSTOCK_STATE_DATABASE", c.StateDatabase)...)
-	if c.EventsCollection == "" || strings.HasPrefix(c.EventsCollection, "system.") || strings.ContainsAny(c.EventsCollection, "$\x00") {
-		problems = append(problems, fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %q, which is not a valid collection name: use a name without $ that does not start with \"system.\"", c.EventsCollection))
+	if c.EventsCollection == "" || strings.HasPrefix(c.EventsCollection, "system.") || strings.HasPrefix(c.EventsCollection, ".") || strings.ContainsAny(c.EventsCollection, "$\x00") {
+		problems = append(problems, fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %q, which is not a valid collection name: use a name without $ that does not start with a dot or \"system.\"", c.EventsCollection))
 	}
 	return append(problems, checkEvents(c.Events(), c.State(), stateOwn, "PENSTOCK_STATE_DATABASE")...)
 }

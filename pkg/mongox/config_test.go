@@ -86,6 +86,10 @@ func TestConfigValidate(t *testing.T) {
 			},
 			[]string{"PENSTOCK_EVENTS_DATABASE is", "PENSTOCK_STATE_DATABASE is", "PENSTOCK_READMODELS_DATABASE is", "PENSTOCK_EVENTS_COLLECTION is"},
 		},
+		"collection with a dot at the beginning": {
+			func(c *mongox.ReadModelsConfig) { c.EventsCollection = ".events" },
+			[]string{`PENSTOCK_EVENTS_COLLECTION is ".events", which is not a valid collection name`},
+		},
 	} {
 		config := mongox.ReadModelsConfig{Config: valid(), ReadModelsDatabase: "penstock"}
 		c.change(&config)

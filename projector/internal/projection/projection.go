@@ -153,8 +153,11 @@ const maxName = 64
 // checkName checks that a projection's name can be a metric's label, part of a log and a
 // command-line argument.
 func checkName(name string) error {
-	if name == "" {
+	switch {
+	case name == "":
 		return errors.New("the projection has no name")
+	case strings.HasPrefix(name, "."), name == "system", strings.HasPrefix(name, "system."):
+		return fmt.Errorf("name %q is not valid: collections begin with it while they are built, and MongoDB has no collection whose name begins with a dot or \"system.\"", name)
 	}
 	for _, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r)
@@ -182,8 +185,8 @@ func checkCollection(name string) error {
 		return fmt.Errorf("collection %s is reserved: Penstock uses it itself", name)
 	case underConstruction.MatchString(name):
 		return fmt.Errorf("collection %s has the name of one that Penstock builds and then renames: it must not end in .generation-N or .promotion-N", name)
-	case len(name) > 200 || strings.HasPrefix(name, "system.") || strings.ContainsAny(name, "$\x00"):
-		return fmt.Errorf("collection %q is not a valid collection name: use at most 200 bytes, no $, and not system.…", name)
+	case len(name) > 200 || strings.HasPrefix(name, "system.") || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "$\x00"):
+		return fmt.Errorf("collection %q is not a valid collection name: use at most 200 bytes, no $, no dot at the beginning, and not system.…", name)
 	}
 	return nil
 }

@@ -16,6 +16,10 @@ import (
 // ErrLayout says that a collection cannot hold read models, and gives the remedy.
 var ErrLayout = errors.New("the collection cannot hold read models")
 
+// maxNamespace bounds the bytes of <database>.<collection>, also of a sharded collection:
+// https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-Namespace-Length
+const maxNamespace = 235
+
 // CheckLayout checks whether documents of the projections' collections, and of the
 // watermarks, are found and unique by the bytes of _id, and stay until a projector deletes
 // them. Views, time series, capped and encrypted collections, and collections with a default
@@ -26,6 +30,11 @@ func CheckLayout(ctx context.Context, db *mongo.Database, collections []string) 
 	found, problems, err := checkKinds(ctx, db, all)
 	if err != nil {
 		return err
+	}
+	for _, name := range collections {
+		if n := len(db.Name()) + 1 + len(name); n > maxNamespace {
+			problems = append(problems, refused(db, name, fmt.Sprintf("has a name of %d bytes with its database, and MongoDB takes at most %d: give the projection a collection with a shorter name", n, maxNamespace)))
+		}
 	}
 	for _, c := range found {
 		if c.Options.Lookup("collation").Type != 0 {

@@ -90,6 +90,17 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// TestNameWithTheDatabaseIsTooLong: a promotion could never rename a collection to it.
+func TestNameWithTheDatabaseIsTooLong(t *testing.T) {
+	t.Parallel()
+	server := mongoxtest.NewServer(t, cursor("shop.$cmd.listCollections"), mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"}))
+	database := strings.Repeat("d", 60)
+	err := CheckLayout(t.Context(), server.Client.Database(database), []string{strings.Repeat("a", 174), strings.Repeat("b", 175)})
+	if !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "bbb has a name of 236 bytes") || strings.Contains(err.Error(), "aaa has") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestSearchIndexes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

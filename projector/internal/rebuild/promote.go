@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
@@ -23,7 +24,11 @@ func (s *step) promote(ctx context.Context) error {
 	s.hold.pausing = "" // From here on, the promotion cannot be cancelled.
 	b := s.entry.Building
 	promoted, err := s.rename(ctx)
-	if err != nil || !promoted {
+	switch {
+	case mongox.HasCode(err, mongox.CodeInvalidNamespace):
+		// It will never succeed, and the writes must not stay paused.
+		return s.fail(ctx, err.Error())
+	case err != nil || !promoted:
 		return err
 	}
 	log := s.log()

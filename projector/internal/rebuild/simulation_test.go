@@ -63,8 +63,9 @@ type simulation struct {
 	changes int
 	// parked is the number of parked aggregates.
 	parked int64
-	// refusal is the error of creating a collection, if set.
-	refusal error
+	// refusal is the error of creating a collection, and renaming that of the rename to the
+	// readers' name, if set.
+	refusal, renaming error
 	// broken is the first violation of an invariant.
 	broken error
 	// reader is the UUID of the collection that readers saw last.
@@ -454,6 +455,9 @@ func (a *actor) Names(_ context.Context, prefix string) ([]string, error) {
 func (a *actor) Rename(_ context.Context, from, to string, drop bool) error {
 	_, err := do(a, func() (bool, error) {
 		c := a.collections[from]
+		if to == readers && a.renaming != nil {
+			return false, a.renaming
+		}
 		if c == nil || a.collections[to] != nil && !drop {
 			return true, nil
 		}

@@ -469,6 +469,19 @@ func TestBuildOfAnOlderCatalogIsNumberedAnew(t *testing.T) {
 	})
 }
 
+// TestNameThatMongoDBRefusesFailsTheBuild: otherwise the writes of the projection would stay
+// paused.
+func TestNameThatMongoDBRefusesFailsTheBuild(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.renaming = mongo.CommandError{Code: 73, Message: "Invalid target namespace"}
+		r.settle("")
+		if b := r.entry().Building; b == nil || b.State != generation.Failed || !strings.Contains(b.Reason, "Invalid target namespace") {
+			t.Errorf("building is %+v", b)
+		}
+	})
+}
+
 func TestUnknownShadowIsDroppedAfterAnHour(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
