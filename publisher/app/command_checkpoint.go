@@ -148,6 +148,9 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	if read == nil {
 		return fmt.Errorf("stream %s: %w; set PENSTOCK_START instead", stream, errNoCheckpoint)
 	}
+	if err := refuseOther(ctx, e.options.Config, s, read); err != nil {
+		return err
+	}
 	view := viewCheckpoint(stream, read)
 	present := view.Position
 	if !view.At.IsZero() {

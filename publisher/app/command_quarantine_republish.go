@@ -16,9 +16,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
 type quarantineRepublishCommand struct {
@@ -258,11 +260,29 @@ func republishHealed(ctx context.Context, o Options, s *stores, records *quarant
 	return refused, err
 }
 
-// currentEpoch returns the epoch of the last term. Messages carry it.
+// currentEpoch returns the epoch of the last term. Messages carry it. It fails if that term was
+// one of another pipeline.
 func currentEpoch(ctx context.Context, o Options, s *stores) (int64, error) {
 	read, err := readCheckpoint(ctx, s, o.Config)
 	if read == nil || err != nil {
 		return 0, err
 	}
-	return read.Epoch, nil
+	return read.Epoch, refuseOther(ctx, o.Config, s, read)
+}
+
+// refuseOther fails if the checkpoint records another event store than the configuration, or
+// another distribution over sessions. A command may have another topic.
+func refuseOther(ctx context.Context, c config.Config, s *stores, read *checkpoint.State) error {
+	if read.Identity == nil {
+		return nil
+	}
+	here, _, err := term.Identify(ctx, c, s.events.Database().Client())
+	if err != nil {
+		return err
+	}
+	here.CollectionUUID, here.Namespace, here.Topic = read.Identity.CollectionUUID, read.Identity.Namespace, read.Identity.Topic
+	if differences := read.Identity.Differences(here); len(differences) > 0 {
+		return fmt.Errorf("%w: nothing is done; give the command the configuration of the publisher", &checkpoint.OtherPipelineError{Stream: c.Stream.Name, Differences: differences})
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
@@ -62,7 +63,8 @@ func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores)
 	if events == 0 {
 		return fmt.Errorf("%s: no such event in the event store (%d that break the contract are left out)", c.chosen(), broken)
 	}
-	what := fmt.Sprintf("send %s again%s (%s; %d that break the contract are left out)%s", cli.Count(events, "event"), c.duration(events), c.chosen(), broken, duplicates(ctx, e.options))
+	dropped := duplicates(ctx, e.options)
+	what := fmt.Sprintf("send %s again%s (%s; %d that break the contract are left out)%s", cli.Count(events, "event"), c.duration(events), c.chosen(), broken, dropped)
 	var sent int64
 	err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 		sent, err = c.send(ctx, e, s, history)
@@ -72,6 +74,9 @@ func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores)
 		return err
 	}
 	fmt.Fprintf(e.stdout, "%d of %s sent again\n", sent, cli.Count(events, "event"))
+	if dropped != "" {
+		fmt.Fprintln(e.stderr, strings.TrimPrefix(dropped, "; "))
+	}
 	fmt.Fprintln(e.stderr, "read models ignore events that they have: to fold them again, use \"projector verify --repair\" or \"projector projections rebuild\"")
 	if sent < events {
 		return cli.ErrFindings
@@ -132,8 +137,11 @@ func awaitPublished(ctx context.Context, c config.Config, s *stores, history *ev
 	}
 	for end := time.Now().Add(within); ; {
 		read, err := readCheckpoint(ctx, s, c)
-		if err != nil || read == nil {
+		switch {
+		case err != nil:
 			return err
+		case read == nil:
+			return fmt.Errorf("stream %s: %w, so later events of an aggregate could come before earlier ones: start the publisher first, correct PENSTOCK_STREAM, or use --aggregate, which begins with the first event", c.Stream.Name, errNoCheckpoint)
 		}
 		position := viewCheckpoint("", read)
 		switch {

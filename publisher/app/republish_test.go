@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
 // pickyTopic is a sender that refuses the events of some aggregates.
@@ -146,6 +147,9 @@ func TestRepublishAwaitsTheLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := awaitPublished(ctx, c, s, history, 0); !errors.Is(err, errNoCheckpoint) {
+		t.Errorf("without a checkpoint: %v", err)
+	}
 	now := uint32(time.Now().Unix())
 	for name, position := range map[string]bson.D{
 		"behind": {{Key: "clusterTime", Value: bson.Timestamp{T: now - 3600, I: 1}}},
@@ -159,6 +163,43 @@ func TestRepublishAwaitsTheLeader(t *testing.T) {
 	save(bson.D{{Key: "clusterTime", Value: bson.Timestamp{T: now + 3600, I: 1}}})
 	if err := awaitPublished(ctx, c, s, history, 0); err != nil {
 		t.Errorf("published: %v", err)
+	}
+}
+
+// TestCommandsRefuseTheCheckpointOfAnotherPipeline: events of another collection, or of other
+// sessions, would reach the topic.
+func TestCommandsRefuseTheCheckpointOfAnotherPipeline(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	s := &stores{events: database.Collection("events"), state: database}
+	c := config.Config{Fields: event.DefaultFields()}
+	c.Stream.Name, c.Publish.SessionMode, c.ServiceBus.Topic = "events", "aggregate", "events"
+	c.MongoDB.EventsDatabase, c.MongoDB.EventsCollection = database.Name(), "events"
+	here, _, err := term.Identify(t.Context(), c, database.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkpoint.NewStore(checkpoint.Checkpoints(database), "events", checkpoint.Options{}).Claim(t.Context(), "test", here, ""); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(c *config.Config){
+		"":             func(c *config.Config) { c.ServiceBus.Topic = "copies" },
+		"collection":   func(c *config.Config) { c.MongoDB.EventsCollection = "staging" },
+		"database":     func(c *config.Config) { c.MongoDB.EventsDatabase = "staging" },
+		"session mode": func(c *config.Config) { c.Publish.SessionMode, c.Publish.SessionBuckets = "bucket", 8 },
+	} {
+		other := c
+		change(&other)
+		epoch, err := currentEpoch(t.Context(), Options{Config: other}, s)
+		if name == "" {
+			if err != nil || epoch != 1 {
+				t.Errorf("another topic: epoch %d, %v", epoch, err)
+			}
+			continue
+		}
+		if !errors.Is(err, checkpoint.ErrOtherPipeline) || !strings.Contains(err.Error(), name+": recorded") {
+			t.Errorf("another %s: %v", name, err)
+		}
 	}
 }
 
