@@ -52,18 +52,19 @@ func (r *Reader) Readable(ctx context.Context, ev *event.Event, from, to int64, 
 // reports whether to continue after an event that breaks the contract. more are further
 // conditions.
 func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limit int, pass func(error, event.Event) bool, opts *options.FindOptionsBuilder, more ...bson.E) (events []*event.Event, broken int, err error) {
-	cursor, err := r.events.Find(ctx,
-		append(bson.D{
-			{Key: r.fields.AggregateID, Value: ev.RawAggregateID},
-			{Key: r.fields.EventID, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lte", Value: to}}},
-		}, more...),
-		opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}))
+	if r.collated.Load() {
+		opts.SetLimit(0) // The limit would count events of other aggregates.
+	}
+	cursor, err := r.events.Find(ctx, append(r.between(ev.RawAggregateID, from, to), more...), opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}))
 	if err != nil {
 		return nil, 0, r.wrap(err, ev, from, to)
 	}
 	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	for size := 0; size < missingBytes && len(events) < limit && cursor.Next(ctx); {
 		found, err := r.Read(bytes.Clone(cursor.Current))
+		if found.AggregateID != ev.AggregateID {
+			continue // A collation of the collection matches other aggregates, too.
+		}
 		if err != nil {
 			broken++
 			if !pass(err, found) {

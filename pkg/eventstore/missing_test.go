@@ -41,9 +41,19 @@ func TestMissingQueriesTheTypeOfTheSource(t *testing.T) {
 	if n := events[1].Payload.Document().Lookup("n").Int64(); n != 4 {
 		t.Errorf("the second payload holds %d", n)
 	}
-	want := `{"find":"events","filter":{"aggregateId":{"$oid":"` + id.Hex() + `"},"eventId":{"$gte":3,"$lte":4}},"limit":500,"sort":{"eventId":1},"readConcern":{"level":"majority"}}`
+	want := `{"find":"events","filter":{"aggregateId":{"$oid":"` + id.Hex() + `"},"eventId":{"$gte":3,"$lte":4,"$not":{"$type":"array"}}},"limit":500,"sort":{"eventId":1},"readConcern":{"level":"majority"}}`
 	if got := s.Command(t, 0); got != want {
 		t.Errorf("asked by %s, want %s", got, want)
+	}
+}
+
+// TestMissingLeavesOutOtherAggregates: a collation of the collection takes a and A as equal.
+func TestMissingLeavesOutOtherAggregates(t *testing.T) {
+	t.Parallel()
+	_, collection := newServer(t, reply("firstBatch", 0, stored("A", 1), stored("a", 1), stored("A", 2), stored("a", 2)))
+	events, err := newReader(t, collection).Missing(t.Context(), read(t, stored("a", 3)), 1, 2, 500)
+	if err != nil || len(events) != 2 || events[0].AggregateID != "a" || events[1].AggregateID != "a" {
+		t.Errorf("read %v, %v", events, err)
 	}
 }
 
@@ -93,7 +103,7 @@ func TestSmallAsksOnlyForSmallEvents(t *testing.T) {
 	if err != nil || len(events) != 2 {
 		t.Errorf("read %d events, %v", len(events), err)
 	}
-	want := `{"find":"events","filter":{"aggregateId":"a","eventId":{"$gte":1,"$lte":3},"$expr":{"$lte":[{"$bsonSize":"$$ROOT"},2000]}},"limit":500,"sort":{"eventId":1},"readConcern":{"level":"majority"}}`
+	want := `{"find":"events","filter":{"aggregateId":"a","eventId":{"$gte":1,"$lte":3,"$not":{"$type":"array"}},"$expr":{"$lte":[{"$bsonSize":"$$ROOT"},2000]}},"limit":500,"sort":{"eventId":1},"readConcern":{"level":"majority"}}`
 	if got := s.Command(t, 0); got != want {
 		t.Errorf("asked by %s, want %s", got, want)
 	}

@@ -2,31 +2,49 @@ package eventstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Newest gives the highest event id of an aggregate; 0 if the store has no event of it. It
-// reads one index key for each type that the canonical id can have in the store. The error
-// is MongoDB's.
+// Newest gives the highest event id of an aggregate; 0 if the store has no readable event of it.
+// Events without a valid id, and those of a younger aggregate whose id differs only in its type,
+// do not count: they are in the quarantine. The error is MongoDB's.
 func (r *Reader) Newest(ctx context.Context, aggregateID string) (int64, error) {
-	var newest int64
-	for _, id := range appendForms(nil, aggregateID) {
-		document, err := r.events.FindOne(ctx, bson.D{{Key: r.fields.AggregateID, Value: id}}, options.FindOne().
-			SetSort(bson.D{{Key: r.fields.EventID, Value: -1}}).SetProjection(r.keyProjection())).Raw()
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("read the newest event of %s in %s: %w", aggregateID, r.name(), err)
-		}
-		if ev, err := r.reader.ReadPosition(document); err == nil {
-			newest = max(newest, ev.EventID)
+	known, err := r.Known(ctx, []string{aggregateID})
+	id, ok := known[aggregateID]
+	if err != nil || !ok {
+		return 0, err
+	}
+	explain := func(err error) error {
+		return fmt.Errorf("read the newest event of %s in %s: %w", aggregateID, r.name(), err)
+	}
+	cursor, err := r.events.Find(ctx, r.between(id, math.MinInt64, math.MaxInt64),
+		options.Find().SetSort(bson.D{{Key: r.fields.EventID, Value: -1}}).SetProjection(r.keyProjection()).SetBatchSize(1))
+	if err != nil {
+		return 0, explain(err)
+	}
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
+	for cursor.Next(ctx) {
+		if ev, err := r.reader.ReadPosition(cursor.Current); err == nil && ev.AggregateID == aggregateID {
+			return ev.EventID, nil
 		}
 	}
-	return newest, nil
+	if err := cursor.Err(); err != nil {
+		return 0, explain(err)
+	}
+	return 0, nil
+}
+
+// between selects the events from ≤ eventId ≤ to of an aggregate. An array has each of its
+// elements as a value, and no event has a list of ids.
+func (r *Reader) between(aggregateID any, from, to int64) bson.D {
+	return bson.D{
+		{Key: r.fields.AggregateID, Value: aggregateID},
+		{Key: r.fields.EventID, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lte", Value: to}, {Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}}},
+	}
 }
