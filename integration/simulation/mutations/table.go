@@ -296,7 +296,7 @@ var Table = []Mutation{
 		File:  "projector/internal/park/marker.go",
 		Old:   "if h.Passed > 0 {",
 		New:   "if h.Passed < 0 {",
-		Blind: "no event reaches the event store after a later one of its aggregate",
+		Blind: "late events come within 20 s, when the next attempt is near; in 100 histories none was late for longer",
 		Test:  "projector/internal/park TestAggregateThatHasPassedItsEventIsDue",
 	},
 	{
