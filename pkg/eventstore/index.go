@@ -17,6 +17,15 @@ func (r *Reader) CheckIndex(ctx context.Context) (exists bool, err error) {
 	return exists, err
 }
 
+// Collated explains what a collation of the collection does; empty if it has none.
+// [Reader.CheckIndex] finds out.
+func (r *Reader) Collated() string {
+	if !r.collated.Load() {
+		return ""
+	}
+	return "the collection has a default collation, under which the ids of two aggregates can be equal, such as a and A: builds, sweeps and verifications take the events of such aggregates for those of one"
+}
+
 // index gives the name of the index for ranges.
 func (r *Reader) index(ctx context.Context) (name string, exists bool, err error) {
 	indexes, err := mongox.All[bson.Raw](ctx, r.events)(r.events.Indexes().List(ctx))

@@ -45,6 +45,9 @@ func TestUsableIndex(t *testing.T) {
 			if got := c.usable(indexes); (got == "right") != test.usable {
 				t.Errorf("found %q", got)
 			}
+			if has := bsontest.Raw(test.id).Lookup("collation").Type != 0; (c.Collated() != "") != has {
+				t.Errorf("collated: %q", c.Collated())
+			}
 		})
 	}
 }

@@ -88,6 +88,9 @@ func (k check) index(ctx context.Context, history *eventstore.Reader) {
 		unique, err = history.CheckUnique(ctx)
 	}
 	err = mongox.Explain(ctx, err)
+	if collated := history.Collated(); collated != "" {
+		k.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
+	}
 	create := fmt.Sprintf("db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true})",
 		k.stores.events.Database().Name(), k.stores.events.Name(), k.config.Fields.AggregateID, k.config.Fields.EventID)
 	switch {

@@ -179,6 +179,9 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores,
 	default:
 		r.OK(what, "by aggregate and event id")
 	}
+	if collated := history.Collated(); collated != "" {
+		r.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
+	}
 	good := 0
 	broken, err := history.Sample(ctx, checkedEvents, func(*event.Event) { good++ })
 	switch {
