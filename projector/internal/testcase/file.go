@@ -111,18 +111,29 @@ func (f *File) problem(node *yaml.Node, name, format string, args ...any) {
 
 func (f *File) parse(data []byte) {
 	f.lines = strings.Split(string(data), "\n")
+	var first *yaml.Node
 	for document, mistake := range yamlplace.Documents(data) {
 		if mistake != nil {
 			f.problem(&yaml.Node{Line: mistake.Line, Column: mistake.Column}, "", "not YAML: %s", mistake.Message)
-		} else {
-			f.root(document.Content[0])
+			return
 		}
-		return
+		switch root := document.Content[0]; {
+		case root.Tag == "!!null":
+			// A file may end with ---.
+		case first != nil:
+			f.problem(root, "", "a test file is one YAML document, and this is another one: remove the --- before it, and write its cases below the first tests: or in a file of their own")
+			return
+		default:
+			first = root
+			f.root(root)
+		}
 	}
-	f.problem(nil, "", "the file has no tests: it starts with tests:")
+	if first == nil {
+		f.problem(nil, "", "the file has no tests: it starts with tests:")
+	}
 }
 
-// root reads the first YAML document of the file.
+// root reads the YAML document of the file.
 func (f *File) root(root *yaml.Node) {
 	keys := f.mapping(root, "", "a test file", fileKeys)
 	if keys == nil {
