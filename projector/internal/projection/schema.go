@@ -64,12 +64,17 @@ func (p place) events(node *yaml.Node) {
 	for _, e := range entries {
 		at := p.in("events")
 		at.eventType = e.key
-		if first, taken := p.declared[e.key]; taken {
-			at.problem(e.node, "the event type is already declared at %s", first)
-			continue
+		declared := at.schema(e.value, varPayload, 1)
+		for _, eventType := range p.eventTypes(e.key) {
+			at.eventType = eventType
+			if first, taken := p.declared[eventType]; taken {
+				at.problem(e.node, "the event type is already declared at %s", first)
+				continue
+			}
+			p.declared[eventType] = fmt.Sprintf("%s:%d", p.file, e.node.Line)
+			p.schemas[eventType] = declared
+			at.adviseOnType(e.node, eventType)
 		}
-		p.declared[e.key] = fmt.Sprintf("%s:%d", p.file, e.node.Line)
-		p.schemas[e.key] = at.schema(e.value, varPayload, 1)
 	}
 }
 

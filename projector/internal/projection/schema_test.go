@@ -77,6 +77,30 @@ func TestDeclaredEvents(t *testing.T) {
 	}
 }
 
+// TestDeclaredEventsShareASchema checks that a key of the section can name several event types,
+// as a key of rules can.
+func TestDeclaredEventsShareASchema(t *testing.T) {
+	t.Parallel()
+	const section = "events: {B | D: {properties: {sku: {type: string}}}%s}\nprojections: [{name: p, collection: c, on: {%s: {set: {v: payload.%s}}}}]"
+	for name, test := range map[string]struct{ other, eventType, field, want string }{
+		"of the first":  {"", "B", "skuu", "payload has no field skuu: did you mean sku?"},
+		"of the second": {"", "D", "skuu", "payload has no field skuu: did you mean sku?"},
+		"of both":       {"", "B | D", "skuu", "payload has no field skuu: did you mean sku?"},
+		"right":         {"", "D", "sku", ""},
+		"declared again": {
+			", D: {type: object}", "D", "sku", "D: events: the event type is already declared at shared.yaml:1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := projection.Parse("shared.yaml", []byte(fmt.Sprintf(section, test.other, test.eventType, test.field)))
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
 // TestDeclaredNumbersCanHaveOtherTypes calls functions with declared numbers that are stored in
 // another type. The result is that without a declaration.
 func TestDeclaredNumbersCanHaveOtherTypes(t *testing.T) {
