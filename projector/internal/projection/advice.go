@@ -102,8 +102,11 @@ func steps(n uint64) string {
 // adviseOnType checks the event type of a handler. A | in it probably separates two of them.
 // If event types are declared and a declared one is similar, that is probably meant.
 func (p place) adviseOnType(node *yaml.Node, eventType string) {
-	if strings.Contains(eventType, "|") || strings.TrimSpace(eventType) != eventType {
+	switch {
+	case strings.Contains(node.Value, "|") && (strings.Contains(eventType, "|") || strings.TrimSpace(eventType) != eventType):
 		p.advise(node, "%q is the name of one event type: between several, write one space, | and one space: A | B", eventType)
+	case strings.TrimSpace(eventType) != eventType:
+		p.advise(node, "%q is an event type with a space at its start or end: remove the space, unless the stored events have it", eventType)
 	}
 	if !p.advising || len(p.declared) == 0 || p.declared[eventType] != "" {
 		return

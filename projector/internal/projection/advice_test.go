@@ -169,7 +169,8 @@ func TestCheckAdvisesOnFieldsThatAreNotRequired(t *testing.T) {
 	}
 }
 
-// A key with | but without the spaces is the name of one event type, which no event has.
+// A key with | but without the spaces is the name of one event type, which no event has. So is
+// probably a key with spaces around it.
 func TestCheckAdvisesOnSeparatorsWithoutSpaces(t *testing.T) {
 	t.Parallel()
 	for key, says := range map[string]string{
@@ -177,10 +178,16 @@ func TestCheckAdvisesOnSeparatorsWithoutSpaces(t *testing.T) {
 		"Placed|Paid":     `"Placed|Paid" is the name of one event type`,
 		"Placed |Paid":    `"Placed |Paid" is the name of one event type`,
 		"Placed  |  Paid": `"Placed " is the name of one event type`,
+		" Placed":         `" Placed" is an event type with a space at its start or end`,
 	} {
-		advice := adviceOn(t, "projections: [{name: p, collection: c, on: {\""+key+"\": {delete: true}}}]")
-		if (len(advice) == 0) != (says == "") || says != "" && !strings.Contains(advice[0].String(), says) {
-			t.Errorf("%s: %v", key, advice)
+		for _, file := range []string{
+			"projections: [{name: p, collection: c, on: {\"" + key + "\": {delete: true}}}]",
+			"events: {\"" + key + "\": {}}\nprojections: [{name: p, collection: c, on: {Other: {delete: true}}}]",
+		} {
+			advice := adviceOn(t, file)
+			if (len(advice) == 0) != (says == "") || says != "" && !strings.Contains(advice[0].String(), says) {
+				t.Errorf("%s: %v", file, advice)
+			}
 		}
 	}
 }
