@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,10 @@ func TestStarterPassesItsOwnTests(t *testing.T) {
 				Payload: bsontest.Value(payload), Timestamp: time.Now(),
 			})
 		}
+	}
+	inference.Add(&event.Event{Keys: event.Keys{AggregateID: "1", AggregateType: "Order", EventID: 4, EventType: "Order | Placed"}, Timestamp: time.Now()})
+	if left := inference.LeftOut(); !slices.Equal(left, []string{"Order | Placed"}) {
+		t.Errorf("left out are %q", left)
 	}
 	starter, err := inference.Starter("first.yaml")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
@@ -35,6 +36,8 @@ type Inference struct {
 	types map[string][]string
 	// timeless are the event types with at least one event without a timestamp.
 	timeless map[string]bool
+	// leftOut are the event types that no file can name.
+	leftOut map[string]bool
 }
 
 // shape summarises the values of one field.
@@ -52,10 +55,17 @@ type shape struct {
 
 func newShape() *shape { return &shape{types: map[bson.Type]int{}, fields: map[string]*shape{}} }
 
-// Add adds the payload of an event. A missing payload counts as an empty document.
+// Add adds the payload of an event. A missing payload counts as an empty document. An event type
+// with " | " is left out, because a file of projections reads it as several types.
 func (i *Inference) Add(ev *event.Event) {
 	if i.events == nil {
-		i.events, i.types, i.timeless = map[string]*shape{}, map[string][]string{}, map[string]bool{}
+		i.events, i.types, i.timeless, i.leftOut = map[string]*shape{}, map[string][]string{}, map[string]bool{}, map[string]bool{}
+	}
+	if strings.Contains(ev.EventType, " | ") {
+		if len(i.leftOut) < maxInferredTypes {
+			i.leftOut[ev.EventType] = true
+		}
+		return
 	}
 	s := i.events[ev.EventType]
 	if s == nil {
@@ -113,6 +123,9 @@ func (s *shape) addFields(doc bson.Raw, depth int) {
 		field.add(element.Value(), depth+1)
 	}
 }
+
+// LeftOut returns the event types that were left out, sorted.
+func (i *Inference) LeftOut() []string { return slices.Sorted(maps.Keys(i.leftOut)) }
 
 // YAML writes the section events. It fails if nothing was added.
 func (i *Inference) YAML() ([]byte, error) {
