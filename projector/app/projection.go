@@ -11,7 +11,8 @@ type Projection = projection.Projection
 // Declaration describes a projection in Go.
 type Declaration = projection.Declaration
 
-// Func is a projection in Go. It returns the state after an event, given the state before.
+// Func is a projection in Go. It returns the state after an event, given the state before. The
+// event is read-only.
 type Func = projection.Func
 
 // State is a read model document as a projection sees it: without the fields that

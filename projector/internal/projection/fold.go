@@ -182,7 +182,8 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 	if p.view != nil && state != nil {
 		state = ownFields(state)
 	}
-	next, err = from.apply(state, ev)
+	given := *ev // a function that changes a field changes no watermark and no other projection
+	next, err = from.apply(state, &given)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,34 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
+// TestFuncChangesNoEvent checks that a function that changes its event does not move the
+// watermark: later events are folded, and other projections see the event as it is.
+func TestFuncChangesNoEvent(t *testing.T) {
+	t.Parallel()
+	p, err := projection.New(projection.Declaration{Name: "go", Collection: "g", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
+		ev.EventID, ev.AggregateID, ev.Payload = 77, "other", bson.RawValue{}
+		n, _ := state.Lookup("n").AsInt64OK()
+		return bson.Marshal(bson.D{{Key: "n", Value: n + 1}})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := p.Begin(nil, 0)
+	for id := range int64(2) {
+		ev := projectiontest.Event(id+1, "E", `{"a":1}`)
+		before := *ev
+		if err := a.Add([]*event.Event{ev}); err != nil {
+			t.Fatal(err)
+		}
+		if a.Last() != id+1 || ev.Keys != before.Keys || ev.Payload.Type != before.Payload.Type {
+			t.Errorf("after event %d: the watermark is %d, and the event %+v", id+1, a.Last(), ev.Keys)
+		}
+	}
+	if got := projectiontest.JSON(t, a.State()); got != `{"n":2}` {
+		t.Errorf("the state is %s", got)
+	}
+}
+
 // TestFunc checks the contract of projections in Go.
 func TestFunc(t *testing.T) {
 	t.Parallel()
