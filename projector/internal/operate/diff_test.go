@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +99,19 @@ a rollout builds 2 projections, and reads about 45 events for the build and the 
 `
 	if got != want {
 		t.Errorf("printed\n%s\nwant\n%s", got, want)
+	}
+	// The lines of an aggregate need no order. The sample has the same aggregates, because all
+	// but the last events are of them.
+	text, err := os.ReadFile(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(strings.TrimSpace(string(text)), "\n")
+	last := len(lines) - 1
+	slices.Reverse(lines[:last])
+	reversed := writeFile(t, "reversed.ndjson", strings.Join(lines, ""))
+	if again, stderr, err := runLine(t, map[string]string{"PENSTOCK_REFOLD_RATE": "2", "PENSTOCK_VERIFY_SAMPLE": "0.5"}, "diff", before, after, "--from="+reversed, "--sample=7"); !errors.Is(err, cli.ErrFindings) || again != stdout {
+		t.Errorf("with the lines in another order: %v\n%s%s", err, again, stderr)
 	}
 	for _, text := range []string{
 		"fresh: new, definition ", "  7 of the sampled aggregates concern it\n", "  rollout: backfill: ",

@@ -149,7 +149,8 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 // read calls visit with the events of the file or of the event store.
 func (c *explainCommand) read(ctx context.Context, e *Environment, visit func(*event.Event, error) error) error {
 	if c.From != "" {
-		return readEventFile(c.From, e.Config.Fields, visit)
+		wanted := func(ev *event.Event) bool { return ev.AggregateID == c.Aggregate }
+		return readEventFile(c.From, e.Config.Fields, wanted, visit)
 	}
 	s, err := e.connect(ctx)
 	if err != nil {

@@ -25,29 +25,35 @@ type sampler struct {
 	aggregates, events, unreadable int64
 }
 
-// add folds an event, and reports whether its aggregate is in the sample.
-func (s *sampler) add(ev *event.Event, broken error) bool {
-	folds, ok := s.open[ev.AggregateID]
-	if !ok {
-		if s.aggregates == int64(s.max) || ev.AggregateID == "" {
-			return false
-		}
-		s.aggregates++
-		for _, c := range s.comparisons {
-			if c.folds() {
-				folds = append(folds, c.begin(s.strict))
-			}
-		}
-		s.open[ev.AggregateID] = folds
+// takes reports whether an event's aggregate is in the sample, and begins its folds if it is the
+// next one of the sample.
+func (s *sampler) takes(ev *event.Event) bool {
+	if _, ok := s.open[ev.AggregateID]; ok {
+		return true
 	}
+	if s.aggregates == int64(s.max) || ev.AggregateID == "" {
+		return false
+	}
+	s.aggregates++
+	var folds []versus
+	for _, c := range s.comparisons {
+		if c.folds() {
+			folds = append(folds, c.begin(s.strict))
+		}
+	}
+	s.open[ev.AggregateID] = folds
+	return true
+}
+
+// add folds an event of an aggregate in the sample.
+func (s *sampler) add(ev *event.Event, broken error) {
 	s.events++
 	if broken != nil {
 		s.unreadable++
 	}
-	for _, v := range folds {
+	for _, v := range s.open[ev.AggregateID] {
 		v.add(ev, broken)
 	}
-	return true
 }
 
 // end concludes the open aggregates. The order is fixed, so the examples are the same each
@@ -62,10 +68,14 @@ func (s *sampler) end() {
 }
 
 // fromFile samples the first aggregates of a file. It holds their documents in memory until
-// the end of the file. It returns the number of events in the file.
+// the end of the file, and the events whose predecessors the file does not have. It returns
+// the number of events in the file.
 func (s *sampler) fromFile(path string, fields event.Fields) (total int64, err error) {
-	err = readEventFile(path, fields, func(ev *event.Event, broken error) error {
+	wanted := func(ev *event.Event) bool {
 		total++
+		return s.takes(ev)
+	}
+	err = readEventFile(path, fields, wanted, func(ev *event.Event, broken error) error {
 		s.add(ev, broken)
 		return nil
 	})
@@ -106,7 +116,10 @@ func (s *sampler) fromRange(ctx context.Context, reader *eventstore.Reader, from
 		if _, same := s.open[ev.AggregateID]; !same {
 			s.end()
 		}
-		if !s.add(ev, broken) && ev.AggregateID != "" {
+		switch {
+		case s.takes(ev):
+			s.add(ev, broken)
+		case ev.AggregateID != "":
 			return errEnough
 		}
 		return nil
