@@ -19,8 +19,14 @@ var errNoAdministration = errors.New("the emulator has no administration API ove
 // Service Bus Data Owner. The error that stands behind it says why.
 var ErrUnreadable = errors.New("it cannot be read")
 
+// ErrAbsent says that the namespace has no entity with the name.
+var ErrAbsent = errors.New("does not exist")
+
 // maxSubscriptions is the largest number of subscriptions that a topic can have.
 const maxSubscriptions = 2000
+
+// maxRules bounds the rules that are read of a subscription. A topic can have some thousands.
+const maxRules = 1000
 
 // NewAdministration makes a client of the namespace's administration API without a network
 // request. For the emulator it fails, because the emulator has no such API over TLS.
@@ -84,7 +90,7 @@ func (n *Namespace) Topic(ctx context.Context, name string) (found admin.TopicPr
 			return err
 		}
 		if answer == nil {
-			return fmt.Errorf("read properties of topic %s: it does not exist", name)
+			return fmt.Errorf("read properties of topic %s: it %w", name, ErrAbsent)
 		}
 		found = answer.TopicProperties
 		return nil
@@ -100,7 +106,7 @@ func (n *Namespace) TopicSize(ctx context.Context, name string) (size int64, err
 			return err
 		}
 		if answer == nil {
-			return fmt.Errorf("read the size of topic %s: it does not exist", name)
+			return fmt.Errorf("read the size of topic %s: it %w", name, ErrAbsent)
 		}
 		size = answer.SizeInBytes
 		return nil
@@ -157,6 +163,21 @@ func (n *Namespace) Subscription(ctx context.Context, topic, name string) (found
 			found = &answer.SubscriptionProperties
 		}
 		return err
+	})
+	return found, err
+}
+
+// Rules lists the rules of a subscription.
+func (n *Namespace) Rules(ctx context.Context, topic, subscription string) (found []admin.RuleProperties, err error) {
+	err = n.administer(func(client *admin.Client) error {
+		for pages := client.NewListRulesPager(topic, subscription, nil); pages.More() && len(found) < maxRules; {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return err
+			}
+			found = append(found, page.Rules...)
+		}
+		return nil
 	})
 	return found, err
 }
