@@ -55,6 +55,9 @@ func reportTopic(r *preflight.Report, v topicView) {
 	case errors.Is(v.err, sbus.ErrUnreadable):
 		r.Warn(what, "not checked: "+v.err.Error(), "grant Azure Service Bus Data Owner, or the Manage claim, for this check alone, or look at the topic with az")
 		return
+	case errors.Is(v.err, sbus.ErrAbsent):
+		r.Fail(what, v.err.Error(), "create it, or correct AZURE_SERVICEBUS_TOPIC_NAME")
+		return
 	case v.err != nil:
 		r.Unreached(what, v.err.Error(), "repeat the check")
 		return

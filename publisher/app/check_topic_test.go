@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,6 +36,7 @@ func TestTopicIsCheckedByItsProperties(t *testing.T) {
 		"full":          {func(v *topicView) { v.size = 900 << 20 }, "warning  topic, properties: the topic has reached 88 % of its size limit", false},
 		"no duplicates": {func(v *topicView) { v.properties.RequiresDuplicateDetection = nil }, "warning  topic, properties: the topic does not detect duplicates", false},
 		"no rights":     {func(v *topicView) { v.err = sbus.ErrUnreadable }, "warning  topic, properties: not checked", false},
+		"absent":        {func(v *topicView) { v.err = fmt.Errorf("read properties of topic zzz: it %w", sbus.ErrAbsent) }, "create it, or correct AZURE_SERVICEBUS_TOPIC_NAME", true},
 		"not reached":   {func(v *topicView) { v.err = errors.New("no route") }, "failed   topic, properties: no route", true},
 		"lonely":        {func(v *topicView) { v.subscriptions = nil }, "warning  topic, subscriptions: the topic has no subscription", false},
 		"no sessions":   {func(v *topicView) { v.unordered = v.subscriptions }, "warning  topic, subscriptions: no subscription requires sessions: projector", false},
