@@ -28,6 +28,8 @@ const (
 	brokerTimeout = 10 * time.Second
 	// fewDeliveries is a limit of deliveries that a few restarts of pods can exhaust.
 	fewDeliveries = 10
+	// noExpiry starts the largest time to live, which Service Bus uses for none.
+	noExpiry = "P10675199D"
 	// checkedEvents is how many of the oldest and how many of the newest events are read.
 	checkedEvents = 50
 )
@@ -209,6 +211,10 @@ func checkSubscription(ctx context.Context, r *preflight.Report, e *Environment)
 	reportSessions(r, fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host()), drain.Try(looking, Dial(c, namespace, e.Logger)))
 	properties, err := readSubscription(ctx, namespace, c.Topic, c.Subscription)
 	reportSubscription(r, properties, err)
+	if err == nil {
+		rules, err := readRules(ctx, namespace, c.Topic, c.Subscription)
+		reportRules(r, rules, err)
+	}
 }
 
 // reportSessions adds the result of an accept to the report.
@@ -233,7 +239,7 @@ func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, sub
 	case err != nil:
 		return admin.SubscriptionProperties{}, err
 	case found == nil:
-		return admin.SubscriptionProperties{}, fmt.Errorf("subscription %s of topic %s does not exist%s", subscription, topic, similar.Meant(subscription, namespace.SubscriptionNames(ctx, topic)))
+		return admin.SubscriptionProperties{}, fmt.Errorf("subscription %s of topic %s %w%s", subscription, topic, sbus.ErrAbsent, similar.Meant(subscription, namespace.SubscriptionNames(ctx, topic)))
 	}
 	return *found, nil
 }
@@ -244,6 +250,9 @@ func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err
 	switch {
 	case errors.Is(err, sbus.ErrUnreadable):
 		r.Warn(what, "not checked: "+err.Error(), "grant Azure Service Bus Data Owner, or the Manage claim, for this check alone, or look at the subscription with az")
+		return
+	case errors.Is(err, sbus.ErrAbsent):
+		r.Fail(what, err.Error(), "create it, or correct AZURE_SERVICEBUS_SUBSCRIPTION_NAME")
 		return
 	case err != nil:
 		r.Unreached(what, err.Error(), "repeat the check")
@@ -261,7 +270,49 @@ func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err
 	judge(status == "" || status == admin.EntityStatusActive, r.Fail, fmt.Sprintf("its status is %v", status), "set it to Active")
 	judge(sbus.Value(p.ForwardTo) == "", r.Fail, "it forwards its messages, so there are none to receive", "remove ForwardTo")
 	judge(p.MaxDeliveryCount == nil || *p.MaxDeliveryCount >= fewDeliveries, r.Warn, fmt.Sprintf("MaxDeliveryCount is %d", sbus.Value(p.MaxDeliveryCount)), "use 10 or more: if a pod is killed, the broker delivers its messages once more")
+	if expires := p.DefaultMessageTimeToLive; expires != nil {
+		judge(strings.HasPrefix(*expires, noExpiry), r.Warn, "its messages expire after "+*expires, "remove its default time to live, or keep it longer than the longest outage of the projectors: an expired event is a gap")
+	}
 	if fine {
 		r.OK(what, "requires sessions")
 	}
+}
+
+func readRules(ctx context.Context, namespace *sbus.Namespace, topic, subscription string) ([]admin.RuleProperties, error) {
+	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
+	defer cancel()
+	return namespace.Rules(ctx, topic, subscription)
+}
+
+// reportRules adds the findings about a subscription's rules to the report. The subscription gets
+// a message if one of its rules selects the message.
+func reportRules(r *preflight.Report, rules []admin.RuleProperties, err error) {
+	const what, remedy = "subscription, rules", "delete the rules, and create one with a TrueFilter: an event that the subscription does not get is a gap"
+	names := make([]string, len(rules))
+	for i, rule := range rules {
+		names[i] = rule.Name
+		if selectsAll(rule.Filter) {
+			r.OK(what, "select every message")
+			return
+		}
+	}
+	switch {
+	case err != nil:
+		r.Unreached(what, err.Error(), "repeat the check")
+	case len(rules) == 0:
+		r.Fail(what, "the subscription has no rule, so it gets no message", "create a rule with a TrueFilter")
+	default:
+		r.Warn(what, "the subscription gets only the messages that its rules select: "+strings.Join(names, ", "), remedy)
+	}
+}
+
+// selectsAll reports whether a filter is that of the default rule.
+func selectsAll(filter admin.RuleFilter) bool {
+	switch f := filter.(type) {
+	case *admin.TrueFilter:
+		return true
+	case *admin.SQLFilter:
+		return strings.ReplaceAll(f.Expression, " ", "") == "1=1"
+	}
+	return false
 }

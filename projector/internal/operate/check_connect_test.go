@@ -35,6 +35,11 @@ func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
 		"disabled":    {func(p *admin.SubscriptionProperties) { p.Status = to.Ptr(admin.EntityStatusReceiveDisabled) }, nil, "its status is ReceiveDisabled", true},
 		"forwards":    {func(p *admin.SubscriptionProperties) { p.ForwardTo = to.Ptr("other") }, nil, "it forwards its messages", true},
 		"deliveries":  {func(p *admin.SubscriptionProperties) { p.MaxDeliveryCount = to.Ptr(int32(3)) }, nil, "warning  subscription, properties: MaxDeliveryCount is 3", false},
+		"endless": {func(p *admin.SubscriptionProperties) {
+			p.DefaultMessageTimeToLive = to.Ptr("P10675199DT2H48M5.4775807S")
+		}, nil, "ok       subscription, properties: requires sessions", false},
+		"expires":     {func(p *admin.SubscriptionProperties) { p.DefaultMessageTimeToLive = to.Ptr("PT1M") }, nil, "warning  subscription, properties: its messages expire after PT1M", false},
+		"absent":      {nil, fmt.Errorf("subscription zzz of topic events %w", sbus.ErrAbsent), "create it, or correct AZURE_SERVICEBUS_SUBSCRIPTION_NAME", true},
 		"no right":    {nil, fmt.Errorf("%w: 401", sbus.ErrUnreadable), "warning  subscription, properties: not checked", false},
 		"not reached": {nil, errors.New("no route"), "failed   subscription, properties: no route", true},
 	} {
@@ -51,6 +56,31 @@ func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
 				t.Errorf("%v\n%s", err, &out)
 			}
 		})
+	}
+}
+
+func TestSubscriptionIsCheckedByItsRules(t *testing.T) {
+	t.Parallel()
+	all, some := admin.RuleProperties{Name: "$Default", Filter: &admin.TrueFilter{}}, admin.RuleProperties{Name: "recent", Filter: &admin.SQLFilter{Expression: "eventId > 1"}}
+	for name, test := range map[string]struct {
+		rules    []admin.RuleProperties
+		err      error
+		want     string
+		findings bool
+	}{
+		"default":     {[]admin.RuleProperties{all}, nil, "ok       subscription, rules: select every message", false},
+		"SQL for all": {[]admin.RuleProperties{{Name: "all", Filter: &admin.SQLFilter{Expression: "1 = 1"}}}, nil, "ok       subscription, rules: ", false},
+		"both":        {[]admin.RuleProperties{some, all}, nil, "ok       subscription, rules: ", false},
+		"filters":     {[]admin.RuleProperties{some}, nil, "warning  subscription, rules: the subscription gets only the messages that its rules select: recent", false},
+		"none":        {nil, nil, "failed   subscription, rules: the subscription has no rule", true},
+		"not reached": {nil, errors.New("no route"), "failed   subscription, rules: no route", true},
+	} {
+		var r preflight.Report
+		reportRules(&r, test.rules, test.err)
+		var out bytes.Buffer
+		if err := r.Print(&out, preflight.Flags{}); errors.Is(err, cli.ErrFindings) != test.findings || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%s: %v\n%s", name, err, &out)
+		}
 	}
 }
 
