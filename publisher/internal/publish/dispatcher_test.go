@@ -242,7 +242,7 @@ func TestTermsShareTheirMetrics(t *testing.T) {
 		})
 	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP penstock_publisher_events_published_total Events that were read from the stream and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined.
+# HELP penstock_publisher_events_published_total Events that the publisher tried to send and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined, because the event could not be sent. An event that is quarantined when it is read does not count here: see penstock_publisher_quarantined_total.
 # TYPE penstock_publisher_events_published_total counter
 penstock_publisher_events_published_total{result="claim_check"} 0
 penstock_publisher_events_published_total{result="published"} 3

@@ -58,7 +58,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.registerInflight(registerer)
 	m.registerDelayed(registerer)
 	published := obs.CounterVec[string](registerer, "penstock_publisher_events_published_total",
-		"Events that were read from the stream and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined.", "result")
+		"Events that the publisher tried to send and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined, because the event could not be sent. An event that is quarantined when it is read does not count here: see penstock_publisher_quarantined_total.", "result")
 	for i, name := range resultNames {
 		m.published[i] = published.WithLabelValues(name)
 	}
