@@ -184,9 +184,9 @@ func (r *Records) Remove(ctx context.Context, records ...Record) (int64, error) 
 }
 
 // DocumentText formats a document's _id for people: a string or an ObjectId as it is, any
-// other value as Extended JSON.
+// other value as Extended JSON. It is never empty, so that it can choose each record.
 func DocumentText(id bson.RawValue) string {
-	if text, ok := id.StringValueOK(); ok {
+	if text, ok := id.StringValueOK(); ok && text != "" {
 		return text
 	}
 	if oid, ok := id.ObjectIDOK(); ok {

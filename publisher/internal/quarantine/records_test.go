@@ -18,6 +18,7 @@ func TestDocumentTextHasTheFormOfTheCommandLine(t *testing.T) {
 	}
 	for want, v := range map[string]any{
 		"e-1":                        "e-1",
+		`""`:                         "",
 		"65a0b1c2d3e4f5a6b7c8d9e0":   oid,
 		`{"$numberInt":"7"}`:         int32(7),
 		`{"a": {"$numberLong":"1"}}`: bson.D{{Key: "a", Value: int64(1)}},
