@@ -60,6 +60,11 @@ func (s *scenario) refused(p *harness.Process, want ...string) {
 			s.t.Errorf("the log does not say %s", text)
 		}
 	}
+	for _, line := range []string{"\ncontext canceled", `\ncontext canceled`} {
+		if strings.Contains(string(log), line) {
+			s.t.Error("the error ends with that of a goroutine that the end has stopped")
+		}
+	}
 }
 
 // largeReadModels counts events in documents of one megabyte each.

@@ -206,11 +206,14 @@ func (p *Projector) drain(ctx context.Context, s *stores.Stores, h *health.Healt
 	}
 	if err := p.startHistory(ctx, s, past); err != nil {
 		stop()
-		err = errors.Join(err, group.Wait())
-		if ctx.Err() != nil {
+		ended := group.Wait()
+		switch {
+		case ctx.Err() != nil:
 			return nil
+		case errors.Is(ended, context.Canceled):
+			return err // stop has ended the goroutines
 		}
-		return err
+		return errors.Join(err, ended)
 	}
 	tables.past.Store(past)
 	p.startup.done()
