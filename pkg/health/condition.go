@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
 // State is a verdict on a process, and what a condition makes of it.
@@ -44,8 +46,9 @@ type Condition struct {
 	Since time.Time `json:"since" bson:"since"`
 }
 
-// String formats the condition as one line.
-func (c Condition) String() string { return c.Title() + ": " + c.Detail() }
+// String formats the condition as one line, without the control characters that errors and the
+// reasons of commands can have.
+func (c Condition) String() string { return cli.Plain(c.Title() + ": " + c.Detail()) }
 
 // Detail is the text with the remedy.
 func (c Condition) Detail() string {

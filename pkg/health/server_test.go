@@ -22,6 +22,10 @@ func TestHandler(t *testing.T) {
 	h.Loop("stream", -time.Second).Beat() // stale at once
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") })
 	healthy := health.New()
+	paused := health.New()
+	paused.Watch("pause", func(context.Context) []health.Condition {
+		return []health.Condition{{Name: "paused", State: health.Degraded, Text: "paused by ada (\x1b[31mred\nalive)"}}
+	})
 
 	for name, c := range map[string]struct {
 		handler http.Handler
@@ -34,6 +38,7 @@ func TestHandler(t *testing.T) {
 		"ready":          {health.Handler(healthy, health.Options{Metrics: metrics}), "GET", "/readyz", 200, "ok\n"},
 		"not alive":      {health.Handler(h, health.Options{Metrics: metrics}), "GET", "/livez", 503, "loop stream has made no progress"},
 		"not ready":      {health.Handler(h, health.Options{Metrics: metrics}), "GET", "/readyz", 503, "mongodb: no primary\n"},
+		"on one line":    {health.Handler(paused, health.Options{Metrics: metrics}), "GET", "/readyz", 200, "degraded\npaused: paused by ada ( [31mred alive)\n"},
 		"metrics":        {health.Handler(h, health.Options{Metrics: metrics}), "GET", "/metrics", 200, "metric 1\n"},
 		"no metrics":     {health.Handler(h, health.Options{}), "GET", "/metrics", 404, ""},
 		"status":         {health.Handler(h, health.Options{Status: metrics}), "GET", "/status", 200, "metric 1\n"},
