@@ -99,7 +99,7 @@ func TestScanDoesNotEndWithTheNameOfItsCollection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
 		var log bytes.Buffer
-		s.runner.options.Logger = zerolog.New(&log)
+		s.runner.options.Logger = zerolog.New(zerolog.SyncWriter(&log))
 		s.fill(20, 20)
 		absent := func(absent bool) {
 			s.store.mu.Lock()
