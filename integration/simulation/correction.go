@@ -44,14 +44,11 @@ func (w *World) change(ctx context.Context, id bson.RawValue, set bson.D) {
 	ctx = context.WithoutCancel(ctx)
 	var ev storedEvent
 	after := options.FindOneAndUpdate().SetReturnDocument(options.After)
-	attempt := func() error {
+	until(ctx, func() error {
 		w.writing.RLock()
 		defer w.writing.RUnlock()
 		return w.events().FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: set}}, after).Decode(&ev)
-	}
-	for attempt() != nil {
-		wait(ctx, 500*time.Millisecond)
-	}
+	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.corrected[ev.AggregateID] = append(w.corrected[ev.AggregateID], ev.EventID)

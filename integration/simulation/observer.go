@@ -33,7 +33,7 @@ type observer struct {
 	findings []string
 	// seen has the last event of each read model of the last read.
 	seen map[string]int64
-	// setBack is the world's.
+	// setBack is the world's count at the last read.
 	setBack int64
 	// regressions are the read models that went back.
 	regressions []regression

@@ -16,9 +16,9 @@ import (
 )
 
 // replaceEvents replaces the collection of the event store by a copy with the same documents,
-// as a restore or a move to another server does. Writers and the publisher wait meanwhile.
-// Afterwards, either the publisher begins anew, as docs/operations.md says, or it has noted that
-// its scan was over: of a scan that is not, nobody can keep the order.
+// as a restore or a move to another server does. Writers and the publisher wait meanwhile. If anew
+// is set, the publisher then begins anew, as docs/operations.md says. Otherwise nothing is replaced
+// during a scan, because the publisher cannot keep the order of what it has not scanned.
 func (w *World) replaceEvents(ctx context.Context, anew bool) {
 	ctx = context.WithoutCancel(ctx)
 	if w.command(ctx, virtual.Publisher, "pause", "--yes", "--why", "replaces the events") != nil {
@@ -194,8 +194,8 @@ func (w *World) restoreState(ctx context.Context, age time.Duration, lost bool) 
 	w.rebuild(ctx, rebuilt)
 }
 
-// until repeats what somebody does until MongoDB has done it. A document that is there already
-// stays.
+// until repeats a request to MongoDB until it succeeds. A duplicate key counts as success: the
+// document is there already.
 func until(ctx context.Context, do func() error) {
 	for err := do(); err != nil && !mongo.IsDuplicateKeyError(err); err = do() {
 		wait(ctx, 500*time.Millisecond)
