@@ -22,10 +22,9 @@ type State = bson.Raw
 
 // Func is a projection in Go. It returns the state after ev, given the state before. It
 // must be pure: the same arguments give the same result, at any time and in any process,
-// and it changes neither argument. The event is read-only: ev is a copy of its own, but the bytes
-// of its values are those that other projections fold. It can return state itself if nothing changes, a new
-// document, or nil for no document. Only a projection that declares Deletes can return nil
-// for a state that is not nil. The result can share memory with both arguments. An error or
+// and it changes neither argument. ev is a copy, but other projections share the bytes of its
+// values. It can return state itself if nothing changes, a new document, or nil for no document.
+// Only a projection that declares Deletes can return nil for a state that is not nil. The result can share memory with both arguments. An error or
 // a panic parks the aggregate in this projection.
 type Func func(state State, ev *event.Event) (State, error)
 

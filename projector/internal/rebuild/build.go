@@ -280,8 +280,8 @@ func (s *step) renumber(ctx context.Context) (waits bool, err error) {
 	return false, nil
 }
 
-// look looks whether the build still has its collection and the highest number. Without them it
-// can neither continue nor end.
+// look starts the build anew if its collection is gone or live already, or its number is too low:
+// then it can neither continue nor end.
 func (s *step) look(ctx context.Context) error {
 	if anew, err := s.renumber(ctx); anew || err != nil {
 		return err

@@ -29,10 +29,10 @@
 // # Promotion
 //
 // Before the pause, the coordinator checks what the promotion would destroy or confuse. If
-// another projection has become live in the same collection with a higher number, the
-// build starts again with a higher number, and so it does if the projection itself has used a
-// higher number, or if the new collection is gone: then somebody has restored a database to an
-// earlier time. If the collection has documents that no projector has written, the
+// another projection has become live in the same collection with the number of the build, or a
+// higher one, the build starts again with the next number. It also starts again if somebody has
+// restored a database to an earlier time: the new collection is gone, or is live already, or the
+// projection itself has used a higher number. If the collection has documents that no projector has written, the
 // promotion waits. It also waits if the event store has no events of some read models, which
 // the new generation cannot have (--allow-missing). Documents that are written between this
 // check and the rename, within seconds, are not found.
