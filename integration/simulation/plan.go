@@ -149,14 +149,14 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		ClockOffset: time.Duration(r.IntN(3)-1) * time.Duration(r.IntN(300)) * time.Second,
 		Writers:     1 + r.IntN(3),
 		Aggregates:  5 + r.IntN(30),
-		Pause:       time.Duration(100+r.IntN(900)) * time.Millisecond,
+		Pause:       time.Duration(300+r.IntN(900)) * time.Millisecond,
 		Poison:      r.IntN(3),
 		Unreadable:  r.IntN(3),
 		Large:       r.IntN(3),
 	}
 	if r.IntN(20) == 0 {
 		// Few pipelines are busy: the CPU time of a history grows with its events, and faults
-		// find as many defects with few events.
+		// find as many defects with a few hundred events.
 		p.Pause /= 3
 	}
 	p.Pause *= time.Duration(p.Writers)

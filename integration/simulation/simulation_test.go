@@ -34,6 +34,7 @@ const length = 5 * time.Minute
 // Histories run in child processes with one thread for Go code each: then they need less of
 // the processor, differ less from run to run, and one that stands still ends only its child.
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	first, last := seeds(t)
 	var end time.Time
 	if text := os.Getenv("FOR"); text != "" {
@@ -45,9 +46,7 @@ func TestHistories(t *testing.T) {
 	}
 	var total tally
 	if file := os.Getenv(childFile); file != "" {
-		for seed := first; seed <= last; seed++ {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) { total.count(check(t, NewPlan(seed, length))) })
-		}
+		t.Run(fmt.Sprint(first), func(t *testing.T) { total.count(check(t, NewPlan(first, length))) })
 		total.write(t, file)
 		return
 	}
@@ -56,14 +55,14 @@ func TestHistories(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	places := make(chan struct{}, parallel())
-	for seed := first; seed <= last && (end.IsZero() || time.Now().Before(end)); seed += seedsOfAChild {
+	for seed := first; seed <= last && (end.IsZero() || time.Now().Before(end)); seed++ {
 		places <- struct{}{}
 		if t.Failed() && failFast() {
 			break
 		}
 		running.Go(func() {
 			defer func() { <-places }()
-			part, err := child(t, seed, min(seed+seedsOfAChild-1, last))
+			part, err := child(t, seed)
 			total.add(part)
 			if err != nil {
 				t.Error(err)
@@ -72,27 +71,23 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-const (
-	// childFile is the variable with the file into which a child process writes its tally.
-	childFile = "PENSTOCK_SIMULATION_TALLY"
-	// seedsOfAChild is how many histories a child process runs at most.
-	seedsOfAChild = 3
-)
+// childFile is the variable with the file into which a child process writes its tally.
+const childFile = "PENSTOCK_SIMULATION_TALLY"
 
-// child runs histories in a child process. The error says that one has failed.
-func child(t *testing.T, first, last uint64) (*tally, error) {
+// child runs a history in a child process. The error says that it has failed.
+func child(t *testing.T, seed uint64) (*tally, error) {
 	t.Helper()
 	part := new(tally)
 	file := filepath.Join(t.TempDir(), "tally.json")
 	run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHistories$", "-test.timeout=0",
 		fmt.Sprintf("-test.v=%v", testing.Verbose()), fmt.Sprintf("-test.failfast=%v", failFast()))
-	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d..%d", first, last), "FOR=", "GOMAXPROCS=1", childFile+"="+file)
+	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d", seed), "FOR=", "GOMAXPROCS=1", childFile+"="+file)
 	out, err := run.CombinedOutput()
 	if err != nil || testing.Verbose() {
 		fmt.Printf("%s", out)
 	}
 	if err != nil {
-		err = fmt.Errorf("seeds %d to %d: %w", first, last, err)
+		err = fmt.Errorf("seed %d: %w", seed, err)
 	}
 	text, readErr := os.ReadFile(file)
 	if readErr == nil {
@@ -110,6 +105,7 @@ func TestPlansThatFailedOnce(t *testing.T) {
 	if os.Getenv("SEEDS") != "" || os.Getenv("FOR") != "" {
 		t.Skip("runs without SEEDS and FOR")
 	}
+	t.Parallel()
 	files, err := filepath.Glob("testdata/failed/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no plans: %v", err)
