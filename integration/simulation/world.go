@@ -108,12 +108,8 @@ func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix
 			}
 		}
 	}
-	for i := range p.Publishers {
-		w.publishers = append(w.publishers, &process{world: w, kind: virtual.Publisher, number: i})
-	}
-	for i := range mostProjectors {
-		w.projectors = append(w.projectors, &process{world: w, kind: virtual.Projector, number: i})
-	}
+	w.publishers = w.newProcesses(virtual.Publisher, p.Publishers)
+	w.projectors = w.newProcesses(virtual.Projector, mostProjectors)
 	w.projectors, w.spares = w.projectors[:p.Projectors], w.projectors[p.Projectors:]
 	s.pipelines = append(s.pipelines, w)
 	return w, nil
@@ -256,6 +252,8 @@ type process struct {
 	world  *World
 	kind   virtual.Kind
 	number int
+	// seats is the run directory; nil if there is none.
+	seats *virtual.Seats
 
 	mu        sync.Mutex
 	instances int
@@ -268,6 +266,22 @@ type process struct {
 type instance struct {
 	*virtual.Process
 	log *logWriter
+}
+
+// newProcesses makes processes with the run directories of the plan.
+func (w *World) newProcesses(kind virtual.Kind, n int) []*process {
+	shared := new(virtual.Seats)
+	processes := make([]*process, n)
+	for i := range processes {
+		processes[i] = &process{world: w, kind: kind, number: i}
+		switch w.plan.Seats {
+		case ownSeats:
+			processes[i].seats = new(virtual.Seats)
+		case sharedSeats:
+			processes[i].seats = shared
+		}
+	}
+	return processes
 }
 
 // host is where the process runs; one without links if none runs.
@@ -306,7 +320,7 @@ func (w *World) start(p *process) {
 	w.mu.Unlock()
 	log := w.history.logOf(name)
 	w.history.add(name, "starts with definition %d", version)
-	i := &instance{virtual.Start(w.network, virtual.Spec{Kind: p.kind, Name: name, Env: p.environ(version), Stdout: log, Stderr: log}), log}
+	i := &instance{virtual.Start(w.network, virtual.Spec{Kind: p.kind, Name: name, Env: p.environ(version), Stdout: log, Stderr: log, Seats: p.seats}), log}
 	p.running = i
 	w.ending.Go(func() {
 		status := i.Status()

@@ -5,10 +5,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/seat"
 	projector "github.com/penstock-cdc/penstock/projector/app"
 	publisher "github.com/penstock-cdc/penstock/publisher/app"
 )
@@ -44,6 +46,8 @@ type Spec struct {
 	// Env are the variables, as NAME=value; the last one with a name counts.
 	Env            []string
 	Stdout, Stderr io.Writer
+	// Seats is the run directory of the service; nil means that of its settings.
+	Seats *Seats
 }
 
 // Process is a running service or command.
@@ -52,6 +56,8 @@ type Process struct {
 	Name   string
 	host   *Host
 	cancel context.CancelFunc
+	// dead says that none of its requests leaves any more.
+	dead   atomic.Bool
 	exited chan struct{}
 	status int
 	// registry has the metrics of the service, without those of the Go runtime and of the
@@ -80,17 +86,21 @@ func Start(n *Network, spec Spec) *Process {
 
 // run is the main function.
 func (p *Process) run(ctx context.Context, spec Spec) int {
+	var taker seat.Taker
+	if spec.Seats != nil {
+		taker = spec.Seats.of(p)
+	}
 	mongoDB, serviceBus, kubernetes := p.host.Dialer(MongoDB), p.host.Dialer(ServiceBus).Dial, p.host.Dialer(Kubernetes).DialContext
 	return cli.Run(ctx, string(spec.Kind), spec.Env, spec.Stderr, func(environ func(string) (string, bool)) (cli.Program, error) {
 		if spec.Kind == Publisher {
 			return publisher.Parse(spec.Args, environ, spec.Stdout, spec.Stderr, func(o *publisher.Options) {
 				o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Config.Election.Dial = mongoDB, serviceBus, kubernetes
-				o.Registry, o.Listener = p.registry, p.admin
+				o.Registry, o.Listener, o.Seat = p.registry, p.admin, taker
 			})
 		}
 		return projector.Parse(spec.Args, environ, spec.Stdout, spec.Stderr, func(o *projector.Options) {
 			o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial = mongoDB, serviceBus
-			o.Registry, o.Listener = p.registry, p.admin
+			o.Registry, o.Listener, o.Seat = p.registry, p.admin, taker
 			if o.Config.Process.QueryAddress != "" {
 				o.QueryListener = p.queries
 			}
@@ -101,6 +111,7 @@ func (p *Process) run(ctx context.Context, spec Spec) int {
 // disconnect ends all connections.
 func (p *Process) disconnect(tail bool) {
 	p.host.Crash(tail)
+	p.dead.Store(true)
 	if p.admin != nil {
 		_ = p.admin.Close()
 		_ = p.queries.Close()

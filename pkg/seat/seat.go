@@ -49,6 +49,14 @@ type record struct {
 	Identities []string `json:"identities"`
 }
 
+// Taker is [Take] in a directory, or in what stands in for one.
+type Taker func(name, identity string) (dead []string, err error)
+
+// In returns the Taker of a directory.
+func In(directory string) Taker {
+	return func(name, identity string) ([]string, error) { return Take(directory, name, identity) }
+}
+
 // Take takes the seat with the name in a directory for the process with this identity, until the
 // process ends, and returns the identities of the dead processes that had the seat before. It
 // returns none if the directory is empty (""). After an error, which can be [ErrTaken], nothing

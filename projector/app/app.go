@@ -25,6 +25,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/seat"
 	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
@@ -54,6 +55,7 @@ type Projector struct {
 	registry    *prometheus.Registry
 	listener    net.Listener
 	queries     net.Listener
+	seat        seat.Taker
 	startup     startup
 	// host is the name of this host. Run sets it.
 	host string
@@ -80,6 +82,9 @@ type Options struct {
 	// QueryListener is used for GET /applied; nil means that Run listens on Config's query
 	// address, if there is one. Run closes the listener.
 	QueryListener net.Listener
+	// Seat proves which former projectors of this host are dead; nil means by Config's run
+	// directory.
+	Seat seat.Taker
 }
 
 // New makes a projector. Only Run opens connections.
@@ -87,7 +92,10 @@ func New(o Options) *Projector {
 	if o.Registry == nil {
 		o.Registry = obs.NewRegistry()
 	}
-	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener, queries: o.QueryListener}
+	if o.Seat == nil {
+		o.Seat = seat.In(o.Config.Process.RunDirectory)
+	}
+	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener, queries: o.QueryListener, seat: o.Seat}
 }
 
 // Run projects until ctx ends. Then it finishes the received events, releases its sessions

@@ -3,14 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
-
-	"github.com/penstock-cdc/penstock/pkg/seat"
 )
 
 // predecessors returns which projectors of this host are dead. Without that, what they held
 // ends by itself.
 func (p *Projector) predecessors(pod string) []string {
-	dead, err := seat.Take(p.config.Process.RunDirectory, "projector", pod)
+	dead, err := p.seat("projector", pod)
 	if err != nil {
 		p.logger.Warn().Err(err).Msg("former projectors of this host not known: what they held ends by itself (PENSTOCK_RUN_DIRECTORY)")
 	}

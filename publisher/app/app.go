@@ -24,6 +24,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/seat"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
@@ -51,6 +52,7 @@ type Publisher struct {
 	logger   zerolog.Logger
 	registry *prometheus.Registry
 	listener net.Listener
+	seat     seat.Taker
 	// terms collects the terms that the status page shows.
 	terms termLog
 	// state is the database of the state, once it is open.
@@ -74,6 +76,9 @@ type Options struct {
 	// Listener is used by the admin server; nil means that Run listens on Config's admin
 	// address. Run closes the listener.
 	Listener net.Listener
+	// Seat proves which former publishers of this host are dead; nil means by Config's run
+	// directory.
+	Seat seat.Taker
 }
 
 // New makes a publisher. Only Run opens connections.
@@ -81,7 +86,10 @@ func New(o Options) *Publisher {
 	if o.Registry == nil {
 		o.Registry = obs.NewRegistry()
 	}
-	return &Publisher{config: o.Config, logger: o.Logger, registry: o.Registry, listener: o.Listener}
+	if o.Seat == nil {
+		o.Seat = seat.In(o.Config.Election.RunDirectory)
+	}
+	return &Publisher{config: o.Config, logger: o.Logger, registry: o.Registry, listener: o.Listener, seat: o.Seat}
 }
 
 // Run takes part in the election, and publishes while it leads. When ctx ends, Run drains,

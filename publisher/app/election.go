@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
-	"github.com/penstock-cdc/penstock/pkg/seat"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
@@ -72,7 +71,7 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 // predecessors returns which publishers of this host are dead. Without that, a lease of one of
 // them ends by itself.
 func (p *Publisher) predecessors(identity string) []string {
-	dead, err := seat.Take(p.config.Election.RunDirectory, p.config.LeaseName(), identity)
+	dead, err := p.seat(p.config.LeaseName(), identity)
 	if err != nil {
 		p.logger.Warn().Err(err).Msg("former publishers of this host not known: this one waits for the end of their lease (PENSTOCK_RUN_DIRECTORY)")
 	}

@@ -47,6 +47,12 @@ var Table = []Mutation{
 		Old:  "\t\t\t{Key: \"version\", Value: l.seen.Version},\n\t\t\t{Key: \"holder\", Value: l.seen.Holder},\n",
 		New:  "",
 	},
+	{
+		Name: "a process that succeeds a dead one takes the lease of one that lives",
+		File: "publisher/internal/leader/predecessor.go",
+		Old:  "slices.Contains(s.dead, record.HolderIdentity) &&",
+		New:  "record.HolderIdentity != \"\" &&",
+	},
 	// The checkpoint.
 	{
 		Name:  "an ended term saves its checkpoint over that of the next",
