@@ -68,6 +68,8 @@ type Plan struct {
 	// Increasing says that the projectors believe that ids only increase: a missing event is
 	// no gap to them, and only reconciliation finds it.
 	Increasing bool
+	// Holes says that aggregates leave out ids. It needs Increasing.
+	Holes bool
 	// Seats says which processes share a run directory, by which one that starts knows that
 	// its predecessor is dead.
 	Seats  string
@@ -142,9 +144,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, increasing %v, seats %s, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, increasing %v, holes %v, seats %s, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
-		p.Reconcile, p.Increasing, p.Seats, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
+		p.Reconcile, p.Increasing, p.Holes, p.Seats, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -238,6 +240,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	p.Split = rand.New(rand.NewPCG(seed, 0x73706c6974)).IntN(4) == 0
 	p.Sharded = rand.New(rand.NewPCG(seed, 0x73686172646564)).IntN(6) == 0
 	p.Moves = rand.New(rand.NewPCG(seed, 0x6d6f766573)).IntN(3) == 0
+	p.Holes = p.Increasing && rand.New(rand.NewPCG(seed, 0x686f6c6573)).IntN(2) == 0
 	p.Seats = pick(rand.New(rand.NewPCG(seed, 0x7365617473)), noSeats, noSeats, ownSeats, ownSeats, sharedSeats)
 	p.Beside = neighbour(p)
 	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {

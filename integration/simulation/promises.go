@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -117,25 +118,29 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The order of late events, and the events that operators have skipped, do not count: rank
-	// is the number of an event among the others of its aggregate; 0 if it does not count.
-	skipped := make(map[string][]int64)
+	type key struct {
+		aggregate string
+		event     int64
+	}
+	// The order of late events, and the events that operators have skipped, do not count: a
+	// rank is the number of an event among the others of its aggregate; 0 if it does not count.
+	ranks := make(map[key]int64)
 	for i := range o.written {
 		if c := &o.written[i]; c.late || o.world.skipped(c) {
-			skipped[c.aggregate] = append(skipped[c.aggregate], c.event)
+			ranks[key{c.aggregate, c.event}] = 0
 		}
 	}
-	rank := func(aggregate string, event int64) int64 {
-		less := event
-		for _, s := range skipped[aggregate] {
-			if s == event {
-				return 0
-			}
-			if s < event {
-				less--
+	var events []workload.Event
+	for id, list := range o.events {
+		last := int64(0)
+		for _, ev := range list {
+			k := key{id, ev.EventID}
+			if _, ok := ranks[k]; !ok {
+				last++
+				ranks[k] = last
+				events = append(events, workload.Event{AggregateID: id, EventID: last})
 			}
 		}
-		return less
 	}
 	var accepted []verify.Accepted
 	for _, m := range messages {
@@ -143,16 +148,12 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 		if !ok {
 			return []string{fmt.Sprintf("the message id %q is not <aggregateId>/<eventId>", m.MessageID)}, nil
 		}
-		if event = rank(aggregate, event); event > 0 && !m.Duplicate {
-			accepted = append(accepted, verify.Accepted{MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregate, EventID: event, Epoch: m.Epoch, At: m.AcceptedAt})
+		rank, stored := ranks[key{aggregate, event}]
+		if !stored {
+			rank = math.MaxInt64
 		}
-	}
-	var events []workload.Event
-	for id, list := range o.events {
-		for _, ev := range list {
-			if event := rank(id, ev.EventID); event > 0 {
-				events = append(events, workload.Event{AggregateID: id, EventID: event})
-			}
+		if rank > 0 && !m.Duplicate {
+			accepted = append(accepted, verify.Accepted{MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregate, EventID: rank, Epoch: m.Epoch, At: m.AcceptedAt})
 		}
 	}
 	findings := verify.Topic(accepted, events).Findings

@@ -51,7 +51,7 @@ var Table = []Mutation{
 		Name: "a process that succeeds a dead one takes the lease of one that lives",
 		File: "publisher/internal/leader/predecessor.go",
 		Old:  "slices.Contains(s.dead, record.HolderIdentity) &&",
-		New:  "record.HolderIdentity != \"\" &&",
+		New:  "!slices.Contains(s.dead, \"\") &&",
 	},
 	// The checkpoint.
 	{
