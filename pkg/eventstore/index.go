@@ -38,8 +38,21 @@ func (r *Reader) index(ctx context.Context) (name string, exists bool, err error
 	if name := r.usable(indexes); name != "" {
 		return name, true, nil
 	}
-	return "", true, fmt.Errorf("%w: create it with db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true}), or without unique if the collection is sharded by a key that this index does not begin with",
-		ErrIndex, r.events.Database().Name(), r.events.Name(), r.fields.AggregateID, r.fields.EventID)
+	return "", true, fmt.Errorf("%w: create it with %s, or without unique if the collection is sharded by a key that this index does not begin with", ErrIndex, r.CreateIndex())
+}
+
+// CreateIndex returns the command of the MongoDB shell that creates the unique index.
+func (r *Reader) CreateIndex() string {
+	return fmt.Sprintf("db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true})",
+		r.events.Database().Name(), r.events.Name(), r.fields.AggregateID, r.fields.EventID)
+}
+
+// NotUnique says what an index that is not unique can cost, and how to make it unique. The
+// server refuses to create a unique index on keys that have another one.
+func (r *Reader) NotUnique() (cost, remedy string) {
+	return "the index is not unique: if two different events of an aggregate get the same event id, the second one is dropped as a duplicate and listed nowhere",
+		fmt.Sprintf("unless the collection is sharded by a key that the index does not begin with, make it unique: db.getSiblingDB(%q).runCommand({collMod: %q, index: {keyPattern: {%q: 1, %q: 1}, prepareUnique: true}}), then the same with unique instead of prepareUnique, which fails and names the events if two have the same id",
+			r.events.Database().Name(), r.events.Name(), r.fields.AggregateID, r.fields.EventID)
 }
 
 // usable finds an index that holds every document, in the order of ranges.

@@ -91,17 +91,16 @@ func (k check) index(ctx context.Context, history *eventstore.Reader) {
 	if collated := history.Collated(); collated != "" {
 		k.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
 	}
-	create := fmt.Sprintf("db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true})",
-		k.stores.events.Database().Name(), k.stores.events.Name(), k.config.Fields.AggregateID, k.config.Fields.EventID)
 	switch {
 	case errors.Is(err, eventstore.ErrIndex):
-		k.Fail(what, err.Error(), create)
+		k.Fail(what, err.Error(), history.CreateIndex())
 	case err != nil:
 		k.Refused(what, err, "grant the user read on database "+k.stores.events.Database().Name())
 	case !exists:
-		k.Warn(what, "the collection does not exist yet", "create it before the first event: "+create)
+		k.Warn(what, "the collection does not exist yet", "create it before the first event: "+history.CreateIndex())
 	case !unique:
-		k.Warn(what, "the index is not unique, so two events of an aggregate can have one id", "make it unique unless the collection is sharded by another key: "+create)
+		cost, remedy := history.NotUnique()
+		k.Warn(what, cost, remedy)
 	default:
 		k.OK(what, "unique by aggregate and event id")
 	}

@@ -169,6 +169,10 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores,
 	}
 	const what, sample = "event store, index", "event store, events"
 	exists, err := history.CheckIndex(ctx)
+	unique := false
+	if err == nil && exists {
+		unique, err = history.CheckUnique(ctx)
+	}
 	err = mongox.Explain(ctx, err)
 	switch {
 	case errors.Is(err, eventstore.ErrIndex):
@@ -178,8 +182,11 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores,
 		return
 	case !exists:
 		r.Warn(what, "the collection does not exist yet", "create it with its index before the first event: see docs/install.md")
+	case !unique:
+		cost, remedy := history.NotUnique()
+		r.Warn(what, cost, remedy)
 	default:
-		r.OK(what, "by aggregate and event id")
+		r.OK(what, "unique by aggregate and event id")
 	}
 	if collated := history.Collated(); collated != "" {
 		r.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
