@@ -13,12 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Mistake is the reason why a file is not YAML.
+// Mistake is the reason why a file cannot be read.
 type Mistake struct {
-	// Line and Column start at 1. They are the start of the text of the first line up to
-	// which the file cannot be read.
+	// Line and Column start at 1. They are the place of the alias, or the start of the text of
+	// the first line up to which the file cannot be read.
 	Line, Column int
-	// Message is the error of the parser without its line, with the remedy.
+	// Message is the reason without its line, with the remedy.
 	Message string
 }
 
@@ -26,11 +26,13 @@ type Mistake struct {
 // block for many mistakes.
 var prefix = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
-// Documents iterates over the YAML documents of a file. If the file is not YAML, it ends with
-// the mistake instead of a document.
+// Documents iterates over the YAML documents of a file. If the file is not YAML, or if its
+// aliases repeat too many values, it ends with the mistake instead of a document. So a reader
+// can follow each alias.
 func Documents(data []byte) iter.Seq2[*yaml.Node, *Mistake] {
 	return func(yield func(*yaml.Node, *Mistake) bool) {
 		decoder := yaml.NewDecoder(bytes.NewReader(data))
+		aliases := repeated{values: map[*yaml.Node]int{}}
 		for {
 			document := new(yaml.Node)
 			switch err := decoder.Decode(document); {
@@ -39,7 +41,12 @@ func Documents(data []byte) iter.Seq2[*yaml.Node, *Mistake] {
 			case err != nil:
 				yield(nil, find(data, err))
 				return
-			case !yield(document, nil):
+			}
+			if aliases.count(document); aliases.mistake != nil {
+				yield(nil, aliases.mistake)
+				return
+			}
+			if !yield(document, nil) {
 				return
 			}
 		}
@@ -95,7 +102,7 @@ func find(data []byte, err error) *Mistake {
 	if r := remedy(message, indentation); r != "" {
 		message += " (" + r + ")"
 	}
-	return &Mistake{Line: at + 1, Column: len(indentation) + 1, Message: message}
+	return &Mistake{Line: at + 1, Column: len(indentation) + 1, Message: "not YAML: " + message}
 }
 
 // remedy says what to do about an error of the parser; empty if the error says enough.

@@ -1,6 +1,7 @@
 package yamlplace_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,6 +37,37 @@ func TestFindNamesTheLineAndTheRemedy(t *testing.T) {
 		}
 		if got.Line != test.line || got.Column != test.column || !strings.Contains(got.Message, test.remedy) || strings.HasPrefix(got.Message, "yaml:") {
 			t.Errorf("%s: %d:%d: %s, not %d:%d with %q", name, got.Line, got.Column, got.Message, test.line, test.column, test.remedy)
+		}
+	}
+}
+
+// Documents refuses a file before a reader that follows the aliases needs gigabytes.
+func TestAliasesThatRepeatTooManyValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	doubling := func(lines int) string {
+		text := "a0: &a0 [x, x]\n"
+		for i := 1; i < lines; i++ {
+			text += fmt.Sprintf("a%d: &a%d [*a%d, *a%d]\n", i, i, i-1, i-1)
+		}
+		return text
+	}
+	const tooMany = "the aliases of the file repeat more than 100000 values"
+	for name, test := range map[string]struct {
+		text, want string
+		line       int
+	}{
+		"few":              {doubling(10), "", 0},
+		"doubled 25 times": {doubling(25), tooMany, 15},
+		"in documents":     {strings.Repeat("---\n"+doubling(12), 20), tooMany, 0},
+		"in keys":          {doubling(10) + strings.Repeat("*a9 : 1\n", 100), tooMany, 0},
+		"within itself":    {"a: &a {b: 1, c: {d: *a}}\n", "the alias *a is within the value &a that it repeats", 1},
+	} {
+		var got *yamlplace.Mistake
+		for _, got = range yamlplace.Documents([]byte(test.text)) {
+		}
+		switch {
+		case (got == nil) != (test.want == ""), got != nil && !strings.Contains(got.Message, test.want), test.line > 0 && got.Line != test.line:
+			t.Errorf("%s: %+v, not %q in line %d", name, got, test.want, test.line)
 		}
 	}
 }

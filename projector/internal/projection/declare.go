@@ -150,7 +150,7 @@ func (l *loader) parse(file string, data []byte) {
 	l.lines[file] = strings.Split(string(data), "\n")
 	for document, m := range yamlplace.Documents(data) {
 		if m != nil {
-			problem := Problem{file: file, line: m.Line, column: m.Column, message: "not YAML: " + m.Message}
+			problem := Problem{file: file, line: m.Line, column: m.Column, message: m.Message}
 			problem.expression, problem.caret = l.lineAt(file, m.Line, m.Column)
 			l.report(problem)
 			return

@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
-// maxSchemaDepth bounds the nesting of a schema, because an alias in YAML can refer to a
-// schema that contains the alias.
+// maxSchemaDepth bounds the nesting of a schema.
 const maxSchemaDepth = 32
 
 // schema is the declared shape of a value. Expressions are checked against it.

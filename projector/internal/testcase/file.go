@@ -114,7 +114,7 @@ func (f *File) parse(data []byte) {
 	var first *yaml.Node
 	for document, mistake := range yamlplace.Documents(data) {
 		if mistake != nil {
-			f.problem(&yaml.Node{Line: mistake.Line, Column: mistake.Column}, "", "not YAML: %s", mistake.Message)
+			f.problem(&yaml.Node{Line: mistake.Line, Column: mistake.Column}, "", "%s", mistake.Message)
 			return
 		}
 		switch root := document.Content[0]; {

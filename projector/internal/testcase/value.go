@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
-// maxDepth bounds the nesting of a value, because an alias in YAML can refer to a value
-// that contains the alias.
+// maxDepth bounds the nesting of a value.
 const maxDepth = 64
 
 // value reads a value of one of YAML's types, or of another BSON type as Extended JSON,
