@@ -161,6 +161,8 @@ func (s sweeps) Start(ctx context.Context, id string, p reconcile.Projection) er
 	return err
 }
 
+// Progress fails if the job is paused. The error becomes a condition of health, because the
+// projection has no other sweep until the job is resumed.
 func (s sweeps) Progress(ctx context.Context, id string) (reconcile.Progress, error) {
 	j, err := s.jobs.Get(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {
@@ -168,6 +170,9 @@ func (s sweeps) Progress(ctx context.Context, id string) (reconcile.Progress, er
 	}
 	if err != nil {
 		return reconcile.Progress{}, fmt.Errorf("read job %s: %w", id, err)
+	}
+	if j.State == job.Paused {
+		return reconcile.Progress{}, fmt.Errorf("%w %s; \"projector jobs resume %s\" continues it", job.ErrPaused, j.Reason, id)
 	}
 	content, err := comparesContent(j)
 	if err != nil {

@@ -94,6 +94,33 @@ func TestSweepOfContentRepairs(t *testing.T) {
 	}
 }
 
+// Nothing sweeps the projection of a paused sweep until somebody resumes the job.
+func TestPausedSweepIsAConditionOfHealth(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	jobs := job.NewStore(database, job.Options{})
+	if err := job.Prepare(t.Context(), database); err != nil {
+		t.Fatal(err)
+	}
+	s := sweeps{jobs: jobs, who: "test", grace: time.Second}
+	if err := s.Start(t.Context(), "sweep-1", reconcile.Projection{Name: "visits", Generation: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := jobs.Pause(t.Context(), "sweep-1", "by ann: too much load"); err != nil {
+		t.Fatal(err)
+	}
+	want := `the job is paused by ann: too much load; "projector jobs resume sweep-1" continues it`
+	if _, err := s.Progress(t.Context(), "sweep-1"); err == nil || err.Error() != want {
+		t.Errorf("the progress of the paused sweep fails with %v, want %s", err, want)
+	}
+	if _, err := jobs.Resume(t.Context(), "sweep-1"); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Progress(t.Context(), "sweep-1"); err != nil || p.Ended {
+		t.Errorf("the progress of the resumed sweep is %+v, %v", p, err)
+	}
+}
+
 // The setting may change while a sweep runs, and two Deployments may have different ones.
 // A sweep is worked on in the form in which it was started.
 func TestSweepKeepsItsFormWhenTheSettingChanges(t *testing.T) {

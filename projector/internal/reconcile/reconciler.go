@@ -54,7 +54,8 @@ type Sweeps interface {
 	Live(ctx context.Context) ([]Projection, error)
 	// Start starts a sweep with the id. Starting it again changes nothing.
 	Start(ctx context.Context, id string, p Projection) error
-	// Progress reads how far a sweep has come.
+	// Progress reads how far a sweep has come. An error is reported, and the sweep is asked
+	// for again at the next beat.
 	Progress(ctx context.Context, id string) (Progress, error)
 }
 
