@@ -85,6 +85,9 @@ func (c Change) Confirm(ctx context.Context, in io.Reader, out io.Writer, what s
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
+	if r, ok := w.(*Result); ok {
+		w = r.to
+	}
 	file, ok := w.(*os.File)
 	return ok && Terminal(file) != nil
 }

@@ -4,8 +4,8 @@
 //
 // A program is one kong-tagged struct: the configuration, whose flags every command has,
 // and a field tagged cmd for each command. [ParseCommand] returns the chosen command.
-// [Output], [List] and [Show] print the results of commands. [Change] has the flags of a
-// command that changes data, and asks for confirmation.
+// [Output], [List] and [Show] print the results of commands, on a [Result]. [Change] has the
+// flags of a command that changes data, and asks for confirmation.
 //
 // # The division of work with kong
 //

@@ -33,6 +33,9 @@ type Program struct {
 	// Command is the path of the command that Run runs instead of the service. Its error is
 	// printed as a line on stderr and not logged.
 	Command string
+	// Result is the stdout of the command; nil if there is no command. If a write of it has
+	// failed, the command has failed.
+	Result *Result
 	// Variables are the environment variables that the program knows. The service logs a
 	// warning for each variable that is probably one of them, misspelt.
 	Variables []string
@@ -81,7 +84,7 @@ func Run(ctx context.Context, name string, env []string, stderr io.Writer, prepa
 			program.Logger.Warn().Str("variable", m.variable).Msg(m.variable + " is not known; did you mean " + m.meant + "?")
 		}
 	}
-	err = program.Run(ctx)
+	err = program.Result.lost(program.Run(ctx))
 	switch {
 	case errors.Is(err, ErrFindings):
 		return exitFailed

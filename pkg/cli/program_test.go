@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,5 +67,39 @@ func TestMainEndsRunBySignal(t *testing.T) {
 	})
 	if code != 0 {
 		t.Errorf("code %d", code)
+	}
+}
+
+// A script that finds status 0 takes the file for complete.
+func TestCommandFailsIfItsResultIsLost(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for name, test := range map[string]struct {
+		stdout io.Writer
+		ran    error
+		code   int
+		want   string
+	}{
+		"written":        {io.Discard, nil, 0, ""},
+		"lost":           {full, nil, 1, "service verify: print the result: write /dev/full: no space left on device\n"},
+		"lost findings":  {full, cli.ErrFindings, 1, "service verify: print the result: write /dev/full: no space left on device\n"},
+		"lost and wrong": {full, cli.ErrUsage, 2, ""},
+		"lost, failed":   {full, errors.New("no store"), 1, "service verify: no store\n"},
+	} {
+		var stderr bytes.Buffer
+		code := cli.Run(t.Context(), "service", nil, &stderr, func(func(string) (string, bool)) (cli.Program, error) {
+			result := cli.NewResult(test.stdout)
+			return cli.Program{Command: "verify", Result: result, Run: func(context.Context) error {
+				fmt.Fprintln(result, "3 read models are wrong")
+				return test.ran
+			}}, nil
+		})
+		if code != test.code || stderr.String() != test.want {
+			t.Errorf("%s: code %d, want %d; stderr %q, want %q", name, code, test.code, &stderr, test.want)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 		e.Config, e.Projections, e.Logger = o.Config, o.Projections, o.Logger
 	}
 	e.Serve = func(ctx context.Context) error { return New(o).Run(ctx) }
-	program := cli.Program{Run: e.Run, Logger: o.Logger}
+	program := cli.Program{Run: e.Run, Logger: o.Logger, Result: e.Result}
 	if e.Service() {
 		program.Variables = e.Variables
 	} else {

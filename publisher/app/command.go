@@ -124,7 +124,7 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 		return cli.Program{}, err
 	}
 	c, _ := chosen.Command.(command)
-	program, out := cli.Program{Variables: chosen.Variables}, stdout
+	program, out := cli.Program{Variables: chosen.Variables, Result: cli.NewResult(stdout)}, stdout
 	if _, service := c.(*runCommand); !service {
 		// Only the command's result goes to stdout.
 		program.Command, out = chosen.Path, stderr
@@ -138,7 +138,7 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 		set(&o)
 	}
 	program.Logger = o.Logger
-	e := &environment{path: chosen.Path, options: o, stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr}
+	e := &environment{path: chosen.Path, options: o, stdin: cli.Terminal(os.Stdin), stdout: program.Result, stderr: stderr}
 	program.Run = func(ctx context.Context) error { return e.run(ctx, c) }
 	return program, nil
 }

@@ -68,6 +68,8 @@ type Environment struct {
 	Variables []string
 	// Serve runs the service. The caller of Parse sets it.
 	Serve func(ctx context.Context) error
+	// Result is the stdout of the command.
+	Result *cli.Result
 
 	command command
 	// inCode are the program's projections in Go.
@@ -141,9 +143,10 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	if _, service := c.(*runCommand); service && p.Config.Projections.Check {
 		c = &checkCommand{}
 	}
+	result := cli.NewResult(stdout)
 	e := &Environment{
 		Path: chosen.Path, Config: p.Config, Variables: chosen.Variables, command: c, inCode: inCode,
-		stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr,
+		Result: result, stdin: cli.Terminal(os.Stdin), stdout: result, stderr: stderr,
 	}
 	if c.needs()&config.PartProjections != 0 {
 		var err error
