@@ -83,7 +83,9 @@ func rawOf(v ref.Val) (bson.RawValue, bool) {
 }
 
 // checkDepth checks that a value with depth levels around it nests at most [maxDepth] levels
-// deep. Otherwise each event could put the document of the last one into another.
+// deep. Otherwise each event could put the document of the last one into another. MongoDB
+// answers a document that is too deep as an invalid command, so that the write would be
+// retried.
 func checkDepth(v bson.RawValue, depth int) error {
 	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
 		return nil

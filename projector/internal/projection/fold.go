@@ -159,7 +159,7 @@ func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*Event, roo
 	if !same(before, state) {
 		f.document.replace(state)
 	}
-	if errors.Is(err, errOutgrown) {
+	if errors.Is(err, errOutgrown) || errors.Is(err, errTooDeep) {
 		return ReasonRejected, err
 	}
 	return ReasonFunction, err
@@ -202,9 +202,12 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 	if err := next.Validate(); err != nil {
 		return nil, fmt.Errorf("the state is not a BSON document: %w", err)
 	}
-	for name := range readFields(next).all() {
+	for name, value := range readFields(next).all() {
 		if err := updatable(string(name)); err != nil {
 			return nil, err
+		}
+		if err := checkDepth(value, 0); err != nil {
+			return nil, fmt.Errorf("the field %s of the state: %w", name, err)
 		}
 		if p.view != nil && p.view.takes(from, string(name)) {
 			return nil, fmt.Errorf("the field %s of the part belongs to Penstock, or is one of the document's own: use another name", name)

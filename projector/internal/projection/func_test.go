@@ -155,3 +155,45 @@ func TestTyped(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// MongoDB refuses the whole command of such a document, as if the command were wrong. So
+// without the check, the aggregate and its neighbours in the command are retried.
+func TestTooDeepStateOfAFuncIsRejected(t *testing.T) {
+	t.Parallel()
+	nested := func(levels int) any {
+		var value any = "x"
+		for range levels {
+			value = bson.D{{Key: "a", Value: value}}
+		}
+		return value
+	}
+	for levels, want := range map[int]projection.Reason{90: "", 91: projection.ReasonRejected, 300: projection.ReasonRejected} {
+		p, err := projection.New(projection.Declaration{Name: "go", Collection: "g", Apply: func(projection.State, *event.Event) (projection.State, error) {
+			return bson.Marshal(bson.D{{Key: "n", Value: nested(levels)}})
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := projection.NewView(projection.ViewDeclaration{Name: "v", Collection: "v", Sources: []projection.ViewSource{{
+			AggregateType: "T", As: "orders",
+			Apply: func(projection.State, *event.Event) (projection.State, error) {
+				return bson.Marshal(bson.D{{Key: "n", Value: 1}})
+			},
+			Contribute: func(projection.State) ([]projection.Contribution, error) {
+				return []projection.Contribution{{Key: "k", Element: nested(levels)}}, nil
+			},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := projectiontest.Event(1, "E", "{}")
+		ev.AggregateType = "T"
+		for name, p := range map[string]*projection.Projection{"state": p, "element of a view": view} {
+			f := p.Fold(nil, []*event.Event{ev})
+			switch {
+			case want == "" && f.Err != nil, want != "" && (f.Err == nil || f.Err.Reason != want || !strings.Contains(f.Err.Error(), "nests deeper than 90 levels")):
+				t.Errorf("%s with %d levels: %v, want the reason %q", name, levels, f.Err, want)
+			}
+		}
+	}
+}
