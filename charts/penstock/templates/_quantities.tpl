@@ -15,14 +15,49 @@ unit m means thousandths. A quantity has a unit or an exponent: 5E is a unit, 5E
 
 {{/* Seconds of a Go duration such as 1h30m, rounded down; empty if it is none. */}}
 {{- define "penstock.seconds" -}}
-{{- $units := dict "ms" 0.001 "s" 1 "m" 60 "h" 3600 }}
+{{- with include "penstock.milliseconds" . }}{{ divf (float64 .) 1000 | int64 }}{{ end }}
+{{- end }}
+
+{{/* Milliseconds of a Go duration, with fractions; empty if it is none. */}}
+{{- define "penstock.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1e3 "m" 6e4 "h" 3.6e6 }}
 {{- $duration := toString (default "" .) }}
 {{- if regexMatch "^([0-9]+([.][0-9]+)?(ms|s|m|h))+$" $duration }}
-{{- $seconds := 0.0 }}
+{{- $sum := 0.0 }}
 {{- range regexFindAll "[0-9]+([.][0-9]+)?(ms|s|m|h)" $duration -1 }}
-{{- $seconds = addf $seconds (mulf (float64 (regexFind "^[0-9.]+" .)) (float64 (get $units (regexFind "[a-z]+$" .)))) }}
+{{- $sum = addf $sum (mulf (float64 (regexFind "^[0-9.]+" .)) (float64 (get $units (regexFind "[a-z]+$" .)))) }}
 {{- end }}
-{{- int64 $seconds }}
+{{- $sum }}
+{{- end }}
+{{- end }}
+
+{{/*
+The durations that the service would refuse at its start. Each has its bounds in
+milliseconds, 0 for none, and the remedy.
+*/}}
+{{- define "penstock.problems.durations" -}}
+{{- $component := .component }}
+{{- $own := index .root.Values $component }}
+{{- $bounds := list }}
+{{- if eq $component "publisher" }}
+{{- $bounds = list
+  (list "publish.checkpointInterval" $own.publish.checkpointInterval 10 60000 "10ms to 1m")
+  (list "publish.fatalAfter" $own.publish.fatalAfter 0 86400000 "0s to 24h")
+  (list "stream.silence" $own.stream.silence 10000.000001 0 "more than 10s, such as 1m") }}
+{{- else }}
+{{- $bounds = list
+  (list "fatalAfter" $own.fatalAfter 0 86400000 "0s to 24h")
+  (list "flushInterval" $own.flushInterval 0.000001 1000 "more than 0s, and at most 1s")
+  (list "sessions.tenure" $own.sessions.tenure 1000 0 "at least 1s")
+  (list "sessions.gapHold" $own.sessions.gapHold 0.000001 0 "more than 0s")
+  (list "sessions.parkAfter" $own.sessions.parkAfter 1000 0 "at least 1s") }}
+{{- end }}
+{{- range $bounds }}
+{{- $milliseconds := include "penstock.milliseconds" (index . 1) }}
+{{- $most := index . 3 | float64 }}
+{{- if and $milliseconds (or (lt (float64 $milliseconds) (index . 2 | float64)) (and $most (gt (float64 $milliseconds) $most))) }}
+{{ $component }}.{{ index . 0 }} is {{ index . 1 }}: use {{ index . 4 }}
+{{ end }}
 {{- end }}
 {{- end }}
 

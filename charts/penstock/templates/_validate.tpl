@@ -13,7 +13,7 @@ ends with the remedy. All problems are reported together.
 {{- if and .Values.tracing.enabled (not .Values.tracing.endpoint) }}
 {{- $problems = printf "%s\n%s" $problems "tracing.endpoint is not set: set it to the URL of the collector, such as http://collector.observability:4318\n" }}
 {{- end }}
-{{- $problems = printf "%s%s%s%s" $problems (include "penstock.problems.names" .) (include "penstock.problems.labels" .) (include "penstock.problems.metrics" .) }}
+{{- $problems = printf "%s%s%s%s%s" $problems (include "penstock.problems.fields" .) (include "penstock.problems.names" .) (include "penstock.problems.labels" .) (include "penstock.problems.metrics" .) }}
 {{- if .Values.publisher.enabled }}
 {{- $problems = printf "%s%s%s" $problems (include "penstock.problems.pods" (dict "root" . "component" "publisher")) (include "penstock.problems.publisher" .) }}
 {{- end }}
@@ -40,6 +40,18 @@ ends with the remedy. All problems are reported together.
 {{- if and (index $root.Values $component).enabled $missing (not $secret.existingSecret) }}
 mongodb.{{ $component }}.existingSecret is not set: name a Secret whose key {{ (index $mongodb $component).existingSecretKey }} holds the connection string of the {{ $component }}'s user, or one each in mongodb.{ {{- join "," $missing -}} }.existingSecret, or one for both services in mongodb.existingSecret
 {{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.fields" -}}
+{{- $seen := dict }}
+{{- $fields := .Values.events.fields }}
+{{- range $field := list "aggregateId" "aggregateType" "eventId" "eventType" "timestamp" "payload" "metadata" }}
+{{- $name := default $field (get $fields $field) }}
+{{- if hasKey $seen $name }}
+events.fields.{{ $field }} and events.fields.{{ get $seen $name }} are both {{ $name }}: give each its own field
+{{ end }}
+{{- $_ := set $seen $name $field }}
 {{- end }}
 {{- end }}
 
@@ -125,6 +137,7 @@ projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use ano
 {{ end }}
 {{- end }}
 {{- include "penstock.problems.memory" . }}
+{{- include "penstock.problems.durations" . }}
 {{- end }}
 
 {{- define "penstock.problems.names" -}}
@@ -184,6 +197,13 @@ publisher.lease.renewDeadlineSeconds is not more than 1.2 times publisher.lease.
 projector.projections.files and projector.projections.existingConfigMap are both set: keep one of them
 {{ else if not (or $projections.files $projections.existingConfigMap $projections.inCode) }}
 projector.projections has neither files nor existingConfigMap: give the YAML of the projections in files, or name a ConfigMap that holds it
+{{ end }}
+{{- $declared := 0 }}
+{{- range $name, $_ := $projections.files }}
+{{- if not (regexMatch "_test[.]ya?ml$" $name) }}{{ $declared = add1 $declared }}{{ end }}
+{{- end }}
+{{- if and $projections.files (not $declared) }}
+projector.projections.files has only tests, whose names end in _test: add a file of projections
 {{ end }}
 {{- $size := 0 }}
 {{- range $name, $text := $projections.files }}{{ $size = add $size (len $name) (len $text) }}{{ end }}
