@@ -18,8 +18,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// appliedProjections counts events, and deletes closed aggregates.
+// appliedProjections counts events, and deletes closed aggregates. The projection orders gets no
+// event of them.
 const appliedProjections = countsProjection + `      Closed: {delete: true}
+  - {name: orders, collection: orders, aggregateType: Order, on: {Counted: {inc: {n: 1}}}}
 `
 
 // TestReadYourWrites checks GET /applied: after its answer an event is in the read model,
@@ -85,6 +87,16 @@ func TestReadYourWrites(t *testing.T) {
 		t.Errorf("parked: %v", err)
 	}
 
+	// An event of a type without a rule is applied, also if there is no document. An event of
+	// an aggregate of another type never is.
+	unlisted := counted("a-5", 3, bson.D{})
+	first := counted("unlisted", 1, bson.D{})
+	unlisted.EventType, first.EventType = "Unlisted", "Unlisted"
+	s.insert(unlisted, first)
+	if err := awaitApplied(t, &client, event("a-5", 3), event("unlisted", 1)); err != nil {
+		t.Errorf("of a type without a rule: %v", err)
+	}
+
 	// When the time is up, the answer has watermark and head.
 	var answer struct {
 		Result string
@@ -97,13 +109,17 @@ func TestReadYourWrites(t *testing.T) {
 	if answer.Result != "timeout" || answer.Pairs[0].Result != "timeout" || answer.Pairs[0].Watermark != 2 || answer.Pairs[0].Head != 2 {
 		t.Errorf("not there: %+v", answer)
 	}
+	s.get(address, "/applied?projection=orders&aggregateId=a-4&eventId=1&timeout=0s", http.StatusOK, &answer)
+	if answer.Result != "timeout" || answer.Pairs[0].Watermark != 0 || answer.Pairs[0].Head != 2 {
+		t.Errorf("aggregate of another type: %+v", answer)
+	}
 	s.get(address, "/applied?projection=counts&aggregateId=nobody&eventId=1&timeout=0s", http.StatusOK, &answer)
 	if answer.Result != "timeout" || answer.Pairs[0].Watermark != 0 || answer.Pairs[0].Head != 0 {
 		t.Errorf("unknown aggregate: %+v", answer)
 	}
 	var refusal struct{ Error string }
 	s.get(address, "/applied?projection=users&aggregateId=a-3&eventId=9", http.StatusNotFound, &refusal)
-	if refusal.Error != `there is no projection "users": ask for one of counts` {
+	if refusal.Error != `there is no projection "users": ask for one of counts, orders` {
 		t.Errorf("unknown projection: %s", refusal.Error)
 	}
 	s.get(address, "/applied?projection=counts&aggregateId=a-3&eventId=first", http.StatusBadRequest, &refusal)

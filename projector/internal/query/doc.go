@@ -23,6 +23,10 @@
 // change between the reads, the answer can only be "not yet" too often, and never
 // "applied" too early.
 //
+// An event that changes nothing moves the watermark too. But an aggregate whose type does not
+// concern the projection has no watermark in it, so its events are never applied. The request
+// does not name the type, so such a request waits until its timeout.
+//
 // # Cost
 //
 // All requests of a process share one poll. It looks up every pair for which a request
