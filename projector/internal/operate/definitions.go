@@ -123,7 +123,7 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 	case e != nil && e.Building != nil && e.Building.Generation == number:
 		definition, t.Collection = e.Building.Definition, e.Building.Shadow
 	default:
-		return t, job.Permanent(fmt.Errorf("projection %s has no generation %d any more", name, number))
+		return t, noGeneration(name, number)
 	}
 	if number > generation.First {
 		t.Generation = number
@@ -136,6 +136,29 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 		return t, job.Permanent(fmt.Errorf("compile generation %d of projection %s: %w", number, name, err))
 	}
 	return t, nil
+}
+
+func noGeneration(name string, number int64) error {
+	return job.Permanent(fmt.Errorf("projection %s has no generation %d any more", name, number))
+}
+
+// current returns an error if a generation is not in the catalog any more, which is permanent, or
+// if a promotion is just replacing it: then its collection may be that of the next one already.
+func (d *definitions) current(ctx context.Context, name string, number int64) error {
+	e, err := d.entry(ctx, name)
+	if err != nil || e == nil {
+		return err
+	}
+	b := e.Building
+	switch {
+	case b != nil && b.Generation == number:
+		return nil
+	case e.Live == nil || e.Live.Generation != number:
+		return noGeneration(name, number)
+	case b != nil && b.State == generation.Promoting:
+		return fmt.Errorf("generation %d of projection %s is just being replaced by generation %d", number, name, b.Generation)
+	}
+	return nil
 }
 
 // building returns the generation that is being built beside a live one, from the time at which
@@ -172,7 +195,7 @@ func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify
 		Listing: verify.NewDatabase(s.ReadModels), Views: readmodel.NewViewDocuments(s.ReadModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
 		Begin:  pace.Begin, Logger: logger,
-		Target: d.target, Building: d.building,
+		Target: d.target, Current: d.current, Building: d.building,
 	}), nil
 }
 

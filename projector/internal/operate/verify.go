@@ -147,7 +147,7 @@ func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d
 			return err
 		}
 		for _, target := range targets {
-			r, err := c.verifyOne(ctx, e, jobs, worker, target)
+			r, err := c.verifyLive(ctx, e, jobs, worker, d, target)
 			if err != nil {
 				return err
 			}
@@ -166,6 +166,23 @@ func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d
 
 // cancelTimeout bounds cancelling the job after the command was interrupted.
 const cancelTimeout = 2 * time.Second
+
+// verifyLive verifies the live generation of one projection. If another generation has become
+// live meanwhile, it verifies that one.
+func (c *verifyCommand) verifyLive(ctx context.Context, e *Environment, jobs *job.Store, worker job.Worker, d *definitions, target verified) (verified, error) {
+	for {
+		r, err := c.verifyOne(ctx, e, jobs, worker, target)
+		if err != nil || r.State != job.Failed {
+			return r, err
+		}
+		number, err := d.live(ctx, target.Projection)
+		if err != nil || number == target.Generation {
+			return r, nil //nolint:nilerr // the reason of the job says why it has failed
+		}
+		fmt.Fprintf(e.stderr, "generation %d of projection %s has become live meanwhile, and is verified instead of generation %d\n", number, target.Projection, target.Generation)
+		target.Generation = number
+	}
+}
 
 // verifyOne runs the job of one projection.
 func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job.Store, worker job.Worker, target verified) (verified, error) {

@@ -292,6 +292,13 @@ func (w *Worker) reached(ctx context.Context, u model.Unit) (int64, error) {
 
 // record counts and stores a finding, after a repair if the job asks for it.
 func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func() error) error {
+	if f.Kind != Parked && p.options.Current != nil {
+		// If another generation has been promoted since the range began, the collection and the
+		// markers are those of that generation, so the finding is not true.
+		if err := p.options.Current(ctx, p.job.Projection, p.job.Generation); err != nil {
+			return err
+		}
+	}
 	f.Job, f.At = p.job.ID, p.now().UTC()
 	defer f.count(part.counts)
 	if p.params.Repair && f.Kind != Parked {

@@ -55,6 +55,8 @@ type simulation struct {
 	still bool
 	// replaced is when another generation is promoted; zero for never.
 	replaced time.Time
+	// current is the option of the worker.
+	current func(ctx context.Context, projection string, generation int64) error
 	// wrong lists the documents that a write of the verifier has left wrong.
 	wrong []string
 	// limit is the worker's rate limit; nil for none.
@@ -258,6 +260,7 @@ func (w *simulation) worker() *verify.Worker {
 			}
 			return engine.Target{Projection: w.projection, Collection: w.projection.Collection()}, nil
 		},
+		Current: w.current,
 	})
 	worker.SetClock(func() time.Time { return w.time }, func(_ context.Context, d time.Duration) error {
 		w.time = w.time.Add(d)

@@ -85,7 +85,7 @@ type Findings interface {
 	Put(ctx context.Context, f Finding) error
 }
 
-// Options configure a [Worker]. All but Building, Strict, Begin, Ranges and Logger are
+// Options configure a [Worker]. All but Current, Building, Strict, Begin, Ranges and Logger are
 // required.
 type Options struct {
 	Events   Events
@@ -97,6 +97,10 @@ type Options struct {
 	Findings Findings
 	// Target returns the generation that a job verifies. Plan and Work return its error.
 	Target func(ctx context.Context, projection string, generation int64) (engine.Target, error)
+	// Current returns an error if the generation that a job verifies is no longer one of the
+	// catalog, or is just being replaced. It is called after a read model was read and before a
+	// finding about it is stored, so it must be cheap. nil means that no generation is replaced.
+	Current func(ctx context.Context, projection string, generation int64) error
 	// Building returns the generation that is being built beside a live one and gets its
 	// events; false if there is none, or if this process cannot fold it. nil means never.
 	Building func(ctx context.Context, projection string, live int64) (engine.Target, bool, error)

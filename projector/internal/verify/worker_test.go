@@ -377,6 +377,25 @@ func TestRepairEndsWithItsGeneration(t *testing.T) {
 	}
 }
 
+// If another generation was promoted meanwhile, the read models are those of that generation. That
+// the old one lacks them is no finding.
+func TestFindingsEndWithTheGeneration(t *testing.T) {
+	t.Parallel()
+	w := history(t, 1)
+	w.of("000").document = nil
+	errGone := errors.New("the projection has no generation 1 any more")
+	w.still, w.current = true, func(context.Context, string, int64) error { return errGone }
+	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: bsontest.Raw(verify.Params{Aggregate: "000", GraceMillis: 1000})}
+	ranges, _, err := w.worker().Plan(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s saved
+	if err := w.worker().Work(t.Context(), j, job.Range{Bounds: ranges[0]}, &s); !errors.Is(err, errGone) || len(w.put) > 0 {
+		t.Errorf("error %v, findings %+v", err, w.put)
+	}
+}
+
 // twoGenerations are the read models of a live generation and of generation 2, which is being
 // built. written are the generations of the writes, in their order.
 type twoGenerations struct {
