@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -170,6 +171,44 @@ func same(a, b State) bool {
 	return a == nil && b == nil || a != nil && b != nil && len(a) == len(b) && &a[0] == &b[0]
 }
 
+// maxCall is how long a function may take. It is much longer than any that only computes: after
+// it, the function waits for something, or does not end.
+const maxCall = 30 * time.Second
+
+// errCallHangs is the error of a function that does not return.
+var errCallHangs = fmt.Errorf("the function has not returned for %v: it must only compute, and wait for nothing", maxCall)
+
+// errCallEnded is the error of a function that has called [runtime.Goexit].
+var errCallEnded = errors.New("the function has ended its goroutine instead of returning")
+
+// returned calls a function that must not take the goroutine of the fold with it, or its event
+// would neither be applied nor parked. A function that hangs keeps its own goroutine. The time in
+// which the process was stopped does not count, because a ticker drops ticks.
+func returned[T any](f func() (T, error)) (result T, err error) {
+	done := make(chan struct{})
+	var late T
+	lateErr := errCallEnded
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				lateErr = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			}
+		}()
+		late, lateErr = f()
+	}()
+	ticks := time.NewTicker(maxCall / 30)
+	defer ticks.Stop()
+	for range 30 {
+		select {
+		case <-done:
+			return late, lateErr
+		case <-ticks.C:
+		}
+	}
+	return result, errCallHangs
+}
+
 // call calls the function of a source and checks its result. The part of a view gets the list
 // of its documents.
 func (p *Projection) call(from *source, state State, ev *event.Event) (next State, err error) {
@@ -183,7 +222,7 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 		state = ownFields(state)
 	}
 	given := *ev // a function that changes a field changes no watermark and no other projection
-	next, err = from.apply(state, &given)
+	next, err = returned(func() (State, error) { return from.apply(state, &given) })
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,10 @@ package projection_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -117,6 +119,35 @@ func TestFunc(t *testing.T) {
 	}
 	if _, err := projection.New(projection.Declaration{Name: "a b", Collection: "watermarks"}); err == nil {
 		t.Error("a wrong declaration was taken")
+	}
+}
+
+// TestFuncThatDoesNotReturnFails checks that the event of a function that waits forever, or that
+// ends its goroutine, is parked like any other event that fails.
+func TestFuncThatDoesNotReturnFails(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{"Hang": "has not returned for 30s", "Goexit": "has ended its goroutine"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				defer close(release)
+				p, err := projection.New(projection.Declaration{Name: "go", Collection: "g", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
+					if ev.EventType == "Goexit" {
+						runtime.Goexit()
+					}
+					<-release
+					return state, nil
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := p.Fold(nil, []*event.Event{projectiontest.Event(1, kind, "")})
+				if f.Folded != 0 || f.Err == nil || f.Err.Reason != projection.ReasonFunction || !strings.Contains(f.Err.Error(), want) {
+					t.Errorf("folded %d events, error %v", f.Folded, f.Err)
+				}
+			})
+		})
 	}
 }
 

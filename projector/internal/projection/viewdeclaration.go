@@ -100,7 +100,7 @@ func NewView(d ViewDeclaration) (*Projection, error) {
 
 // contributed returns a part of a view in Go with the list of its documents.
 func (p *Projection) contributed(from *source, part State) (State, error) {
-	contributions, err := from.contribute(part)
+	contributions, err := returned(func() ([]Contribution, error) { return from.contribute(part) })
 	if err != nil {
 		return nil, fmt.Errorf("contribute: %w", err)
 	}
