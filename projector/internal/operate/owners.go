@@ -16,6 +16,31 @@ import (
 // OwnedSubscription is the kind of the name that binds a subscription.
 const OwnedSubscription = "subscription"
 
+// ownedFields is the kind of the name that binds the names of the events' fields. With other names
+// a fold of the same events gives other read models, and nothing else shows that: an event without
+// a payload keeps the contract.
+const ownedFields = "fields of the events of"
+
+func fieldsOf(c *config.Config) (fields []ownership.Field) {
+	for variable, name := range c.Fields.All() {
+		fields = append(fields, ownership.Field{Name: variable, Value: name})
+	}
+	return fields
+}
+
+// checkFields fails if the projectors of a pipeline read the events by other names of fields than
+// this command. A repair would fold all read models wrongly.
+func (s *stored) checkFields(ctx context.Context, pipeline string) error {
+	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	defer cancel()
+	name := ownership.Name{Kind: ownedFields, Name: pipeline, Owner: fieldsOf(&s.environment.Config)}
+	_, err := ownership.Check(ctx, []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: []ownership.Name{name}}}, "")
+	if conflict, ok := errors.AsType[*ownership.ConflictError](err); ok {
+		return fmt.Errorf("the projectors read the events by other names of fields: %v; set the variables as recorded", conflict.Conflicts[0])
+	}
+	return mongox.Explain(ctx, err)
+}
+
 // Owned returns the names that only one pipeline may use, by the databases in which they
 // could collide. A projection's name is part of its watermarks, beside the read models, and of
 // its parked aggregates, in the state. Two pipelines that drain one subscription would each
@@ -37,6 +62,7 @@ func Owned(ctx context.Context, c *config.Config, projections []*projection.Proj
 		declared = append(declared, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: owner})
 		collections = append(collections, ownership.Name{Kind: "read model", Name: projection.Collection(), Owner: owner})
 	}
+	collections = append(collections, ownership.Name{Kind: ownedFields, Name: pipeline.String(), Owner: fieldsOf(c)})
 	drained := ownership.Name{Kind: OwnedSubscription, Name: pipeline.Drained(), Owner: []ownership.Field{
 		{Name: "read models' cluster", Value: cluster.Name},
 		{Name: "read models' database", Value: c.MongoDB.ReadModels().Database},
@@ -55,6 +81,9 @@ func ExplainOwner(err error) error {
 	conflict, ok := errors.AsType[*ownership.ConflictError](err)
 	if !ok {
 		return err
+	}
+	if c := conflict.Conflicts[0]; c.Kind == ownedFields && len(conflict.Conflicts) == 1 {
+		return fmt.Errorf("read models are folded by other names of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events have new names, set PENSTOCK_ADOPT_READ_MODELS=%s, and rebuild the projections", c, conflict.Adoption)
 	}
 	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; to take the names over with their data instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_READ_MODELS=%s", err, conflict.Adoption)
 }

@@ -73,12 +73,46 @@ func TestReadModelsOfAnotherDatabaseAreRefused(t *testing.T) {
 			if test.stored != "" {
 				store(t, db, test.stored)
 			}
-			s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}}
+			s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}, environment: &Environment{}}
 			err := s.checkReadModels(t.Context(), visitsEntry(t, db, ours.String()))
 			if errors.Is(err, errOtherReadModels) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestCommandWithOtherFieldNamesIsRefused checks that neither a projector nor a command reads
+// events by other names of fields than the projectors before.
+func TestCommandWithOtherFieldNamesIsRefused(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	var c config.Config
+	c.Fields = event.DefaultFields()
+	s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}, environment: &Environment{Config: c}}
+	take := func(c config.Config, adopt string) error {
+		places, err := Owned(t.Context(), &c, nil, s.Stores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ExplainOwner(ownership.Take(t.Context(), places, adopt, zerolog.Nop()))
+	}
+	if err := errors.Join(take(c, ""), take(c, ""), s.checkFields(t.Context(), c.Pipeline().String())); err != nil {
+		t.Fatal(err)
+	}
+	const want = `PENSTOCK_FIELD_PAYLOAD: recorded "payload", now "data"`
+	c.Fields.Payload = "data"
+	s.environment.Config = c
+	err := s.checkFields(t.Context(), c.Pipeline().String())
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a command: %v", err)
+	}
+	if err = take(c, ""); err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatalf("a projector: %v", err)
+	}
+	_, code, _ := strings.Cut(err.Error(), "PENSTOCK_ADOPT_READ_MODELS=")
+	if err := errors.Join(take(c, code[:12]), s.checkFields(t.Context(), c.Pipeline().String())); err != nil {
+		t.Errorf("adopted: %v", err)
 	}
 }
 
