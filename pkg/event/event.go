@@ -30,11 +30,18 @@ type Event struct {
 	// RawAggregateID is aggregateId with its type in the source, for queries on the event
 	// store.
 	RawAggregateID bson.RawValue
-	// Timestamp is when the event happened, in UTC; zero if the source has none.
+	// Timestamp is when the event happened, in UTC; zero if the source has none. The zero time
+	// can also be stored: it is the least date of .NET. HasTimestamp distinguishes them.
 	Timestamp time.Time
 	// Payload and Metadata have Type 0 if the source has none.
 	Payload  bson.RawValue
 	Metadata bson.RawValue
 	// Document is the whole source document.
 	Document bson.Raw
+
+	// timed is set if the source has a timestamp.
+	timed bool
 }
+
+// HasTimestamp reports whether the source has a timestamp.
+func (e *Event) HasTimestamp() bool { return e.timed || !e.Timestamp.IsZero() }

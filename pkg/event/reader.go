@@ -207,7 +207,7 @@ func (r *Reader) readTimestamp(ev *Event, v bson.RawValue) error {
 	case 0:
 		return nil
 	case bson.TypeDateTime:
-		ev.Timestamp = time.UnixMilli(int64(binary.LittleEndian.Uint64(v.Value))).UTC()
+		ev.Timestamp, ev.timed = time.UnixMilli(int64(binary.LittleEndian.Uint64(v.Value))).UTC(), true
 		return nil
 	case bson.TypeString:
 		s := stringBytes(v)
@@ -215,7 +215,7 @@ func (r *Reader) readTimestamp(ev *Event, v bson.RawValue) error {
 		if err != nil {
 			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is not an RFC 3339 time", quoted(s))}
 		}
-		ev.Timestamp = t.UTC()
+		ev.Timestamp, ev.timed = t.UTC(), true
 		return nil
 	default:
 		return wrongType(name, v.Type, "a date or an RFC 3339 string")

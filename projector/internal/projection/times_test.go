@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -155,4 +156,33 @@ func TestTimesDoNotDependOnTheZoneOfTheProcess(t *testing.T) {
 		"payload.jan31.plus(1, 'month')":           `{"$date":"2026-02-28T10:00:00Z"}`,
 		"payload.at.strftime('%Y-%m-%d %H:%M %z')": `"2026-05-06 07:08 +0000"`,
 	})
+}
+
+// TestLeastTimestampIsATimestamp checks that an event of the time that Go and .NET use as the
+// absent one, which writers in .NET store, is not taken for an event without a timestamp.
+func TestLeastTimestampIsATimestamp(t *testing.T) {
+	t.Parallel()
+	reader, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := projectiontest.One(t, `
+projections:
+  - {name: p, collection: p, on: {E: {set: {at: timestamp, all: event.timestamp}}}}
+`)
+	for stored, want := range map[string]string{
+		`{"$date":{"$numberLong":"-62135596800000"}}`: `{"at":{"$date":{"$numberLong":"-62135596800000"}},"all":{"$date":{"$numberLong":"-62135596800000"}}}`,
+		`"0001-01-01T00:00:00Z"`:                      `{"at":{"$date":{"$numberLong":"-62135596800000"}},"all":{"$date":{"$numberLong":"-62135596800000"}}}`,
+	} {
+		ev, err := reader.Read(bsontest.FromJSON(`{"aggregateId":"a","eventId":1,"eventType":"E","timestamp":` + stored + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := p.Fold(nil, []*event.Event{&ev})
+		if f.Err != nil {
+			t.Errorf("%s: %v", stored, f.Err)
+		} else if got := projectiontest.JSON(t, f.State()); got != want {
+			t.Errorf("%s: got %s", stored, got)
+		}
+	}
 }

@@ -84,7 +84,7 @@ func (v *Event) resolve(name string) (ref.Val, bool) {
 	case varEventType:
 		return types.String(v.EventType), true
 	case varTimestamp:
-		if v.Timestamp.IsZero() {
+		if !v.HasTimestamp() {
 			return nil, false
 		}
 		return types.Timestamp{Time: v.Timestamp.UTC()}, true

@@ -79,7 +79,7 @@ func (i *Inference) Add(ev *event.Event) {
 	if known, ok := i.types[ev.AggregateType]; (ok || len(i.types) < maxInferredTypes) && !slices.Contains(known, ev.EventType) {
 		i.types[ev.AggregateType] = append(known, ev.EventType)
 	}
-	i.timeless[ev.EventType] = i.timeless[ev.EventType] || ev.Timestamp.IsZero()
+	i.timeless[ev.EventType] = i.timeless[ev.EventType] || !ev.HasTimestamp()
 	payload := ev.Payload
 	if payload.Type == 0 {
 		payload.Type = bson.TypeEmbeddedDocument
