@@ -43,7 +43,7 @@ type Condition struct {
 	// remedy, as the errors of checks have.
 	Remedy string `json:"remedy,omitempty" bson:"remedy,omitempty"`
 	// Since is when the condition began. [Health.Verdict] sets it if the source does not.
-	Since time.Time `json:"since" bson:"since"`
+	Since time.Time `json:"since,omitzero" bson:"since"`
 }
 
 // String formats the condition as one line, without the control characters that errors and the

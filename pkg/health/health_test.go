@@ -2,6 +2,7 @@ package health_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -300,4 +301,13 @@ func TestEndWaitsForTheChecksThatRun(t *testing.T) {
 			t.Errorf("after End: %+v, asked %d times", v, asked)
 		}
 	})
+}
+
+// A condition that only a command has, such as no-leader, has no known beginning.
+func TestUnknownBeginningIsLeftOut(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(health.Condition{Name: "no-leader"})
+	if err != nil || strings.Contains(string(text), "since") {
+		t.Errorf("got %s, %v", text, err)
+	}
 }
