@@ -151,6 +151,15 @@ func TestFuncThatDoesNotReturnFails(t *testing.T) {
 	}
 }
 
+// TestNilProjectionIsAProblem checks that a program that ignores the error of NewProjection gets
+// an error instead of a panic.
+func TestNilProjectionIsAProblem(t *testing.T) {
+	t.Parallel()
+	if err := projection.CheckSet([]*projection.Projection{nil}); err == nil || !strings.Contains(err.Error(), "is nil") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestTyped checks that a function made by Typed has the same contract.
 func TestTyped(t *testing.T) {
 	t.Parallel()

@@ -197,6 +197,10 @@ func CheckSet(projections []*Projection) error {
 	var problems []error
 	names, collections := map[string]bool{}, map[string]string{}
 	for _, p := range projections {
+		if p == nil {
+			problems = append(problems, errors.New("a projection in Go is nil: check the error of NewProjection or NewView"))
+			continue
+		}
 		if names[p.name] {
 			problems = append(problems, fmt.Errorf("projection %s is declared twice", p.name))
 		}
