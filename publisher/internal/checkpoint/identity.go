@@ -37,6 +37,9 @@ type Identity struct {
 	SessionBuckets int    `bson:"sessionBuckets,omitempty"`
 }
 
+// SessionModeField is the [Difference.Field] of the session mode and its buckets.
+const SessionModeField = "session mode"
+
 // Difference is a field that two identities do not share.
 type Difference struct {
 	Field, Recorded, Here string
@@ -60,7 +63,7 @@ func (i Identity) Differences(here Identity) []Difference {
 	compare("collection", i.Collection, here.Collection)
 	compare("Service Bus namespace", i.Namespace, here.Namespace)
 	compare("topic", i.Topic, here.Topic)
-	compare("session mode", i.sessions(), here.sessions())
+	compare(SessionModeField, i.sessions(), here.sessions())
 	return differences
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,5 +154,9 @@ func ExplainPipeline(err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w; to use another checkpoint, which starts at PENSTOCK_START, set another stream name (PENSTOCK_STREAM); to take this checkpoint over instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_CHECKPOINT=%s: publishing continues at its position, or with a scan if the event store differs", err, other.Adoption)
+	drain := ""
+	if slices.ContainsFunc(other.Differences, func(d checkpoint.Difference) bool { return d.Field == checkpoint.SessionModeField }) {
+		drain = "; but first pause publishing with the recorded session mode until every subscription is empty, because an event that waits in its former session can arrive after later ones: with PENSTOCK_SEQUENCE=increasing, read models then lack it until the next sweep"
+	}
+	return fmt.Errorf("%w; to use another checkpoint, which starts at PENSTOCK_START, set another stream name (PENSTOCK_STREAM); to take this checkpoint over instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_CHECKPOINT=%s: publishing continues at its position, or with a scan if the event store differs%s", err, other.Adoption, drain)
 }
