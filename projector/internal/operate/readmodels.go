@@ -19,10 +19,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// checkReadModels fails if the projectors read the events by other names, or if the read model of a live generation is not in the configured
-// database. A verification would report every read model as missing, and a repair would write
-// all of them into the wrong database. A projector records the owner of a collection there
-// before it writes the catalog.
+// checkReadModels fails if the projectors read the events by other names, or if the read model
+// of a live generation is not in the configured database. A verification would report every read
+// model as missing, and a repair would write all of them into the wrong database. A projector
+// records the owner of a collection there before it writes the catalog.
 func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error {
 	if err := s.checkFields(ctx, e.Pipeline); err != nil {
 		return err

@@ -190,11 +190,7 @@ func returned[T any](f func() (T, error)) (result T, err error) {
 	lateErr := errCallEnded
 	go func() {
 		defer close(done)
-		defer func() {
-			if r := recover(); r != nil {
-				lateErr = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-			}
-		}()
+		defer panicked(&lateErr)
 		late, lateErr = f()
 	}()
 	ticks := time.NewTicker(maxCall / 30)
@@ -209,14 +205,17 @@ func returned[T any](f func() (T, error)) (result T, err error) {
 	return result, errCallHangs
 }
 
+// panicked makes an error of a panic. It must be deferred.
+func panicked(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+	}
+}
+
 // call calls the function of a source and checks its result. The part of a view gets the list
 // of its documents.
 func (p *Projection) call(from *source, state State, ev *event.Event) (next State, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			next, err = nil, fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}
-	}()
+	defer panicked(&err)
 	before := state
 	if p.view != nil && state != nil {
 		state = ownFields(state)
