@@ -48,10 +48,11 @@ var Table = []Mutation{
 		New:  "",
 	},
 	{
-		Name: "a process that succeeds a dead one takes the lease of one that lives",
-		File: "publisher/internal/leader/predecessor.go",
-		Old:  "slices.Contains(s.dead, record.HolderIdentity) &&",
-		New:  "!slices.Contains(s.dead, \"\") &&",
+		Name:  "a process that succeeds a dead one takes the lease of one that lives",
+		File:  "publisher/internal/leader/predecessor.go",
+		Old:   "slices.Contains(s.dead, record.HolderIdentity) &&",
+		New:   "!slices.Contains(s.dead, \"\") &&",
+		Found: 25,
 	},
 	// The checkpoint.
 	{
@@ -164,8 +165,8 @@ var Table = []Mutation{
 	{
 		Name:  "republishing by time overtakes the leader",
 		File:  "publisher/app/command_republish.go",
-		Old:   "case !read.Position.Scan.Active() && position.At.Unix() > int64(now.T):",
-		New:   "case now.T > 0:",
+		Old:   "if !read.Position.Scan.Active() && position.At.Unix() > int64(now.T) {",
+		New:   "if now.T > 0 || position.At.Unix() > int64(now.T) {",
 		Found: 22,
 	},
 	{
