@@ -82,7 +82,7 @@ func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Regist
 func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generation.Registry, parked *park.Store, t *targets) *history {
 	h := &history{
 		pod: pod, registry: registry, parked: parked,
-		records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), pod),
+		records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), s.ReadModels.Name(), pod),
 		catalog:  generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), p.config.Pipeline().String()),
 		findings: verify.NewFindingStore(s.State),
 	}

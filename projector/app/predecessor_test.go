@@ -24,7 +24,7 @@ func (c *cluster) leases(pod string) *history {
 	h := &history{
 		pod: pod, catalog: c.catalog, jobs: c.jobs,
 		registry: generation.NewRegistry(mongox.Durable(c.database, generation.RegistryName), generation.Registration{Pod: pod}),
-		records:  reconcile.NewStore(reconcile.In(c.database), "", pod),
+		records:  reconcile.NewStore(reconcile.In(c.database), "", "", pod),
 		parked:   park.NewStore(park.In(c.database), park.Options{Process: pod, FirstRetry: time.Millisecond}),
 	}
 	h.parked.Serve([]park.Served{{Projection: "visits"}})

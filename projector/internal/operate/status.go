@@ -210,7 +210,7 @@ func pipelineOn(ctx context.Context, s *stored, pipeline string, names []string,
 	if p.Paused, err = pause.NewStore(pause.In(s.State), "projector", pipeline).Get(ctx); err != nil {
 		return p, err
 	}
-	records, err := reconcile.NewStore(reconcile.In(s.State), pipeline, "").Read(ctx)
+	records, err := reconcile.NewStore(reconcile.In(s.State), pipeline, s.ReadModels.Name(), "").Read(ctx)
 	if err != nil {
 		return p, fmt.Errorf("read up to when read models are verified: %w", err)
 	}

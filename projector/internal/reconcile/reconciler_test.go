@@ -142,7 +142,7 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	t.Helper()
 	r := &running{registry: prometheus.NewPedanticRegistry(), log: &bytes.Buffer{}}
 	one := process{p}
-	reconciler := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
+	reconciler := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", "readmodels", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
 		DeadLetters: one,
 		Paused: func() bool {
 			p.mu.Lock()
@@ -236,7 +236,7 @@ func TestSweepWithoutAJobGetsItsJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipeline(t, orders)
-		if begun, err := reconcile.NewStore(p.state, "shop", "none").Begin(t.Context(), orders, "lost", reconcile.Record{}); err != nil || !begun {
+		if begun, err := reconcile.NewStore(p.state, "shop", "readmodels", "none").Begin(t.Context(), orders, "lost", reconcile.Record{}); err != nil || !begun {
 			t.Fatal(err)
 		}
 		r := p.start(t, "one")

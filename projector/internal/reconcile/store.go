@@ -43,15 +43,18 @@ type Record struct {
 type Store struct {
 	collection mongox.Collection
 	pipeline   string
-	holder     string
+	// database is the name of the database of the read models.
+	database string
+	holder   string
 	// leased is set while the document of the lease certainly exists.
 	leased atomic.Bool
 }
 
-// NewStore makes a store. pipeline is the unique name of the pipeline, and holder that of
-// this process.
-func NewStore(c mongox.Collection, pipeline, holder string) *Store {
-	return &Store{collection: c, pipeline: pipeline, holder: holder}
+// NewStore makes a store. pipeline is the unique name of the pipeline, database that of its read
+// models, and holder that of this process. What was swept in another database says nothing about
+// this one.
+func NewStore(c mongox.Collection, pipeline, database, holder string) *Store {
+	return &Store{collection: c, pipeline: pipeline, database: database, holder: holder}
 }
 
 // leaseID returns the _id of the lease's document.
@@ -156,11 +159,13 @@ type record struct {
 	ID struct {
 		Projection string `bson:"projection"`
 	} `bson:"_id"`
-	Generation int64     `bson:"generation"`
-	Sweep      string    `bson:"sweep"`
-	Began      time.Time `bson:"beganAt"`
-	Through    time.Time `bson:"through"`
-	Due        bool      `bson:"due"`
+	Generation int64 `bson:"generation"`
+	// Database is empty in the records of earlier versions.
+	Database string    `bson:"database"`
+	Sweep    string    `bson:"sweep"`
+	Began    time.Time `bson:"beganAt"`
+	Through  time.Time `bson:"through"`
+	Due      bool      `bson:"due"`
 }
 
 // Read returns the records of all projections of the pipeline.
@@ -177,6 +182,9 @@ func (s *Store) Read(ctx context.Context) ([]Record, error) {
 	records := make([]Record, len(stored))
 	for i, r := range stored {
 		records[i] = Record{Projection: Projection{r.ID.Projection, r.Generation}, Sweep: r.Sweep, Due: r.Due, Through: r.Through}
+		if r.Database != "" && r.Database != s.database {
+			records[i] = Record{Projection: records[i].Projection, Due: true}
+		}
 	}
 	return records, nil
 }
@@ -191,6 +199,7 @@ func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record)
 	}
 	set := bson.D{
 		{Key: "generation", Value: mongox.Literal(p.Generation)},
+		{Key: "database", Value: mongox.Literal(s.database)},
 		{Key: "sweep", Value: mongox.Literal(id)},
 		{Key: "beganAt", Value: mongox.Now},
 		{Key: "dueAt", Value: mongox.Now},
@@ -199,8 +208,13 @@ func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record)
 	if read.Through.IsZero() {
 		update = append(update, bson.D{{Key: "$unset", Value: "through"}})
 	}
-	// A sweep of another generation is obsolete, so it does not block a new one.
-	free := bson.A{bson.D{{Key: "sweep", Value: ""}}, bson.D{{Key: "generation", Value: bson.D{{Key: "$ne", Value: p.Generation}}}}}
+	// A sweep of another generation or in another database is obsolete, so it does not block a
+	// new one.
+	free := bson.A{
+		bson.D{{Key: "sweep", Value: ""}},
+		bson.D{{Key: "generation", Value: bson.D{{Key: "$ne", Value: p.Generation}}}},
+		bson.D{{Key: "database", Value: bson.D{{Key: "$exists", Value: true}, {Key: "$ne", Value: s.database}}}},
+	}
 	result, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.recordID(p.Name)}, {Key: "$or", Value: free}}, update)
 	if err != nil {
 		return false, fmt.Errorf("store that a sweep begins: %w", mongox.Explain(ctx, err))

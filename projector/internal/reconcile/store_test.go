@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 func TestLeaseIsHeldAgainAfterItWasDeleted(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	s := reconcile.NewStore(reconcile.In(db), "shop", "a")
+	s := reconcile.NewStore(reconcile.In(db), "shop", "readmodels", "a")
 	hold := func() bool {
 		t.Helper()
 		held, err := s.Hold(t.Context(), time.Minute)
@@ -48,7 +48,7 @@ func TestLeaseIsHeldAgainAfterItWasDeleted(t *testing.T) {
 
 // of returns the store of a process.
 func of(c mongox.Collection, holder string) *reconcile.Store {
-	return reconcile.NewStore(c, "shop", holder)
+	return reconcile.NewStore(c, "shop", "readmodels", holder)
 }
 
 func hold(t *testing.T, s *reconcile.Store, want bool) {
@@ -116,4 +116,39 @@ func TestLeaseWhoseHoldersDieIsFreeLater(t *testing.T) {
 		polltest.Pass(200 * time.Millisecond)
 		hold(t, s, true)
 	})
+}
+
+// After PENSTOCK_READMODELS_DATABASE has changed, the read models of the former database must not
+// stand for those of the new one, nor may a sweep of them keep another one from beginning.
+func TestSweepOfAnotherDatabaseSaysNothing(t *testing.T) {
+	t.Parallel()
+	c := server.Collection(reconcile.In(server.Database(t)))
+	former, present := of(c, "a"), reconcile.NewStore(c, "shop", "other", "b")
+	orders := reconcile.Projection{Name: "orders", Generation: 1}
+	begin := func(s *reconcile.Store, id string, read reconcile.Record) {
+		t.Helper()
+		if begun, err := s.Begin(t.Context(), orders, id, read); err != nil || !begun {
+			t.Fatalf("sweep %s has begun: %t, %v", id, begun, err)
+		}
+	}
+	read := func(s *reconcile.Store) reconcile.Record {
+		t.Helper()
+		records, err := s.Read(t.Context())
+		if err != nil || len(records) != 1 {
+			t.Fatalf("the records are %+v: %v", records, err)
+		}
+		return records[0]
+	}
+	begin(former, "first", reconcile.Record{Projection: orders})
+	if err := former.End(t.Context(), orders, "first", true, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	begin(former, "second", read(former))
+	if got, want := read(present), (reconcile.Record{Projection: orders, Due: true}); got != want {
+		t.Errorf("the record in the other database is %+v, not %+v", got, want)
+	}
+	begin(present, "third", read(present))
+	if got := read(present); got.Sweep != "third" || !got.Through.IsZero() {
+		t.Errorf("the record after the sweep has begun is %+v", got)
+	}
 }
