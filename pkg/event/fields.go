@@ -3,7 +3,6 @@ package event
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 )
 
@@ -65,17 +64,6 @@ func (f Fields) Variable(name string) string {
 		}
 	}
 	return ""
-}
-
-// All visits the environment variables that name the fields, with the names, in a fixed order.
-func (f Fields) All() iter.Seq2[string, string] {
-	return func(visit func(variable, name string) bool) {
-		for _, v := range f.variables() {
-			if !visit(v.variable, v.name) {
-				return
-			}
-		}
-	}
 }
 
 // variable is the name of a field and the environment variable that configures it.

@@ -16,16 +16,20 @@ import (
 // OwnedSubscription is the kind of the name that binds a subscription.
 const OwnedSubscription = "subscription"
 
-// ownedFields is the kind of the name that binds the names of the events' fields. With other names
-// a fold of the same events gives other read models, and nothing else shows that: an event without
-// a payload keeps the contract.
-const ownedFields = "fields of the events of"
+// ownedFields is the kind of the name that binds the names of the fields that an event may lack.
+// With other names a fold of the same events gives other read models, and nothing else shows that:
+// an event without a payload keeps the contract. With another name of a field that an event must
+// have, nothing is folded. So that one needs no owner, and a first start with a wrong name takes
+// none.
+const ownedFields = "optional fields of the events of"
 
-func fieldsOf(c *config.Config) (fields []ownership.Field) {
-	for variable, name := range c.Fields.All() {
-		fields = append(fields, ownership.Field{Name: variable, Value: name})
+func fieldsOf(c *config.Config) []ownership.Field {
+	return []ownership.Field{
+		{Name: "PENSTOCK_FIELD_AGGREGATE_TYPE", Value: c.Fields.AggregateType},
+		{Name: "PENSTOCK_FIELD_TIMESTAMP", Value: c.Fields.Timestamp},
+		{Name: "PENSTOCK_FIELD_PAYLOAD", Value: c.Fields.Payload},
+		{Name: "PENSTOCK_FIELD_METADATA", Value: c.Fields.Metadata},
 	}
-	return fields
 }
 
 // checkFields fails if the projectors of a pipeline read the events by other names of fields than

@@ -114,6 +114,11 @@ func TestCommandWithOtherFieldNamesIsRefused(t *testing.T) {
 	if err := errors.Join(take(c, code[:12]), s.checkFields(t.Context(), c.Pipeline().String())); err != nil {
 		t.Errorf("adopted: %v", err)
 	}
+	// With a wrong name here no event can be read, so a first start must not bind it.
+	c.Fields.AggregateID = "aggregate"
+	if err := take(c, ""); err != nil {
+		t.Errorf("another name of a field that events must have: %v", err)
+	}
 }
 
 func store(t *testing.T, db *mongo.Database, collection string) {
