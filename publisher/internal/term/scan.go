@@ -88,7 +88,13 @@ func lapOf(s checkpoint.Scan) checkpoint.Lap {
 // streamAfter returns where the stream starts when the scan has ended.
 func streamAfter(s checkpoint.Scan) checkpoint.Position {
 	if lap := lapOf(s); lap.Token != nil {
-		return checkpoint.Position{Token: lap.Token, ClusterTime: s.OperationTime}
+		// The operation time can be later than the token, and the checkpoint would go back with
+		// the next change.
+		at := watch.TokenTime(lap.Token)
+		if at.IsZero() {
+			at = s.OperationTime
+		}
+		return checkpoint.Position{Token: lap.Token, ClusterTime: at}
 	}
 	return checkpoint.Position{ClusterTime: checkpoint.After(s.OperationTime)}
 }

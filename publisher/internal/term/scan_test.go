@@ -1,6 +1,7 @@
 package term
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -264,6 +265,19 @@ func TestLapCoversTheScannedPart(t *testing.T) {
 		}
 		if got.String() != test.want {
 			t.Errorf("%s: %q is covered, want %q", name, got.String(), test.want)
+		}
+	}
+}
+
+// A checkpoint with a later time than its token would go back with the next change.
+func TestStreamAfterAScanHasTheTimeOfItsToken(t *testing.T) {
+	t.Parallel()
+	noted := bson.Timestamp{T: 0x6B011029, I: 1}
+	for data, want := range map[string]bson.Timestamp{"826B01102800000007": {T: 0x6B011028, I: 7}, "unknown": noted} {
+		token := bsontest.Raw(bson.D{{Key: "_data", Value: data}})
+		got := streamAfter(checkpoint.Scan{OperationTime: noted, Lap: &checkpoint.Lap{Token: token}})
+		if got.ClusterTime != want || !bytes.Equal(got.Token, token) {
+			t.Errorf("the stream starts at %v, not with the token %s at %v", got, token, want)
 		}
 	}
 }

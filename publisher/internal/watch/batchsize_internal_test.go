@@ -53,11 +53,11 @@ func TestTokenTime(t *testing.T) {
 		"826B0110280000000Z04": {},
 	} {
 		token := bsontest.Raw(bson.D{{Key: "_data", Value: data}})
-		if got := tokenTime(token); got != want {
+		if got := TokenTime(token); got != want {
 			t.Errorf("%s is of %v, want %v", data, got, want)
 		}
 	}
-	if got := tokenTime(nil); !got.IsZero() {
+	if got := TokenTime(nil); !got.IsZero() {
 		t.Errorf("no token is of %v", got)
 	}
 }

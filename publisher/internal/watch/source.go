@@ -177,7 +177,7 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 // finish sets the chunk's position and times.
 func (s *driverStream) finish(chunk Chunk) Chunk {
 	chunk.Token = s.token()
-	chunk.Time = tokenTime(chunk.Token)
+	chunk.Time = TokenTime(chunk.Token)
 	if newest := s.session.OperationTime(); newest != nil {
 		chunk.Newest = *newest
 	}

@@ -11,10 +11,10 @@ import (
 // https://github.com/mongodb/mongo/blob/master/src/mongo/db/pipeline/resume_token.h
 const tokenTimestamp = "82"
 
-// tokenTime returns the cluster time of a resume token, zero if it is unknown. The format
-// of tokens is internal to the server and may change, so the time is used only for the lag
-// and for timeouts, and never decides what is read.
-func tokenTime(token bson.Raw) bson.Timestamp {
+// TokenTime returns the cluster time of a resume token, zero if it is unknown. The format
+// of tokens is internal to the server and may change, so the time is used only for the lag,
+// for timeouts and to show it, and never decides what is read.
+func TokenTime(token bson.Raw) bson.Timestamp {
 	data, ok := token.Lookup("_data").StringValueOK()
 	if !ok || len(data) < 18 || data[:2] != tokenTimestamp {
 		return bson.Timestamp{}

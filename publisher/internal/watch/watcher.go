@@ -129,7 +129,7 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 // token or, if it does not show its time, of the last change before it. It is zero if the
 // position has neither.
 func TimeOf(p Position) time.Time {
-	at := tokenTime(p.Token)
+	at := TokenTime(p.Token)
 	if at.IsZero() {
 		at = p.Time
 	}
