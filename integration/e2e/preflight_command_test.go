@@ -101,8 +101,10 @@ func TestPreflightNamesWhatIsMissing(t *testing.T) {
 	if _, err := s.events.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: keys}); err != nil {
 		t.Fatal(err)
 	}
-	if found := run("publisher", 0)["event store, index"]; found.State != "warning" || !strings.Contains(found.Remedy, "unique: true") {
-		t.Errorf("with an index that is not unique: %+v", found)
+	for _, program := range []string{"publisher", "projector"} {
+		if found := run(program, 0)["event store, index"]; found.State != "warning" || !strings.Contains(found.Remedy, "prepareUnique: true") {
+			t.Errorf("%s with an index that is not unique: %+v", program, found)
+		}
 	}
 	// Make most events break the contract.
 	for n := range 3 {
