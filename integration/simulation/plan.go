@@ -70,8 +70,8 @@ type Plan struct {
 	Increasing bool
 	// Holes says that aggregates leave out ids. It needs Increasing.
 	Holes bool
-	// Seats says which processes share a run directory, by which one that starts knows that
-	// its predecessor is dead.
+	// Seats says which processes share a run directory. From it, a process that starts knows
+	// that its predecessor is dead.
 	Seats  string
 	Faults []Fault
 	// Beside is a second pipeline with the same servers; nil if there is none. Only the faults

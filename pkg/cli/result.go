@@ -26,8 +26,8 @@ func (r *Result) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// lost returns the error if a part of the result was not written and err does not say that the
-// command failed. Otherwise it returns err.
+// lost returns the first error of a write. If there was none, or if err says that the command has
+// failed for another reason, it returns err.
 func (r *Result) lost(err error) error {
 	if r == nil || r.err == nil || err != nil && !errors.Is(err, ErrFindings) {
 		return err

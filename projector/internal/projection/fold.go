@@ -181,9 +181,9 @@ var errCallHangs = fmt.Errorf("the function has not returned for %v: it must onl
 // errCallEnded is the error of a function that has called [runtime.Goexit].
 var errCallEnded = errors.New("the function has ended its goroutine instead of returning")
 
-// returned calls a function that must not take the goroutine of the fold with it, or its event
-// would neither be applied nor parked. A function that hangs keeps its own goroutine. The time in
-// which the process was stopped does not count, because a ticker drops ticks.
+// returned calls f on a goroutine of its own. So if f hangs or ends its goroutine, the fold goes
+// on, and the event can be parked. An f that hangs keeps its goroutine. The time in which the
+// process was stopped does not count, because a ticker drops ticks.
 func returned[T any](f func() (T, error)) (result T, err error) {
 	done := make(chan struct{})
 	var late T

@@ -24,8 +24,9 @@ type State = bson.Raw
 // must be pure: the same arguments give the same result, at any time and in any process,
 // and it changes neither argument. ev is a copy, but other projections share the bytes of its
 // values. It can return state itself if nothing changes, a new document, or nil for no document.
-// Only a projection that declares Deletes can return nil for a state that is not nil. The result can share memory with both arguments. An error or
-// a panic parks the aggregate in this projection.
+// Only a projection that declares Deletes can return nil for a state that is not nil. The result
+// can share memory with both arguments. An error, a panic, or no result within 30 seconds parks
+// the aggregate in this projection.
 type Func func(state State, ev *event.Event) (State, error)
 
 // Typed makes a [Func] from a function on a struct, with the driver's codecs. It is more

@@ -32,10 +32,10 @@
 // another projection has become live in the same collection with the number of the build, or a
 // higher one, the build starts again with the next number. It also starts again if somebody has
 // restored a database to an earlier time: the new collection is gone, or is live already, or the
-// projection itself has used a higher number. If the collection has documents that no projector has written, the
-// promotion waits. It also waits if the event store has no events of some read models, which
-// the new generation cannot have (--allow-missing). Documents that are written between this
-// check and the rename, within seconds, are not found.
+// projection itself has used a higher number. If the collection has documents that no projector
+// has written, the promotion waits. It also waits if the event store has no events of some read
+// models, which the new generation cannot have (--allow-missing). Documents that are written
+// between this check and the rename, within seconds, are not found.
 //
 // Readers must not see older read models after the promotion. So no event reaches only the live
 // generation while the next one is caught up, verified or waits. The live stream settles an
