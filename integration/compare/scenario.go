@@ -201,7 +201,8 @@ func liveKilled(ctx context.Context, c *course) ([]string, error) {
 	if err := c.goLive(ctx, 1); err != nil {
 		return nil, err
 	}
-	// A publisher that is killed in its first minute waits for its lease when it restarts.
+	// A publisher that has led for less than a minute waits for its lease when it restarts. With
+	// the default of FOR, this one has led for 75 s.
 	var restarted time.Time
 	stored, err := c.feed(ctx, c.For*3/2, func() (err error) {
 		c.running[0].Kill()
@@ -264,7 +265,7 @@ func (c *course) goLive(ctx context.Context, instances int) error {
 }
 
 // feed stores events at the rate, for that time, and returns when each was stored. It calls
-// kill, if that is not nil, after the time of a scenario.
+// kill, if that is not nil, after five sixths of the time.
 func (c *course) feed(ctx context.Context, total time.Duration, kill func() error) (map[key]time.Time, error) {
 	events := makeEvents(int(float64(c.Rate) * total.Seconds()))
 	stored := make(map[key]time.Time, len(events))
@@ -277,7 +278,7 @@ func (c *course) feed(ctx context.Context, total time.Duration, kill func() erro
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		if kill != nil && time.Since(begun) > c.For {
+		if kill != nil && time.Since(begun) > total*5/6 {
 			if err := kill(); err != nil {
 				return nil, err
 			}
