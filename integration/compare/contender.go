@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/proc"
@@ -55,16 +55,17 @@ func (o *Options) contenders(ctx context.Context) []contender {
 	return all
 }
 
-// version asks a program for its version, which is the last word of the first line that it
-// prints; empty if it prints none.
+// versionNumber is a version among other words.
+var versionNumber = regexp.MustCompile(`\bv?\d\S*`)
+
+// version asks a program for its version: the first one in what it prints, empty if there is
+// none.
 func version(ctx context.Context, binary, argument string) string {
 	out, err := exec.CommandContext(ctx, binary, argument).Output()
-	first, _, _ := strings.Cut(string(out), "\n")
-	words := strings.Fields(first)
-	if err != nil || len(words) == 0 {
+	if err != nil {
 		return ""
 	}
-	return words[len(words)-1]
+	return string(versionNumber.Find(out))
 }
 
 func startPenstock(c *course, i int) (*proc.Process, error) {
@@ -150,8 +151,8 @@ output:
     urls: [%q]
     target_address: %q
     sasl: {mechanism: plain, user: %q, password: %q}
-    message_properties_message_id: root = this.aggregateId + "/" + this.eventId.string()
-    message_properties_group_id: root = this.aggregateId
+    message_properties_message_id: ${! this.aggregateId + "/" + this.eventId.string() }
+    message_properties_group_id: ${! this.aggregateId }
 `, c.MongoURI(), c.Databases().Events, harness.EventsCollection, broker.String(), c.backend.Bus().Topic, sbemu.DefaultPolicy, sbemu.DefaultKey))
 	if err != nil {
 		return nil, err
