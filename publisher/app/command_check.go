@@ -62,47 +62,29 @@ func (k check) events(ctx context.Context) {
 		k.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
 		return
 	}
-	k.index(ctx, history)
+	k.Index(ctx, history, k.stores.events.Database().Name())
 	k.stream(ctx, history)
 }
 
 // sample checks a sample of events against the contract.
 func (k check) sample(ctx context.Context) {
 	const what = "event store, events"
-	err := mongox.Explain(ctx, k.stores.readable(k.config).Ends(ctx))
+	counts, err := k.stores.readable(k.config).Ends(ctx)
+	err = mongox.Explain(ctx, err)
+	problem, remedy, found := noPayload(counts, k.config.Fields)
 	switch {
+	case err == nil && found:
+		k.Warn(what, problem, remedy)
+	case err == nil && readable.Limit{Share: k.config.Stream.Unreadable}.Off():
+		k.OK(what, "not read, because PENSTOCK_UNREADABLE_LIMIT is 1")
+	case err == nil && counts.Readable == 0:
+		k.OK(what, "the store has no readable event yet")
 	case err == nil:
-		k.OK(what, "a sample keeps the contract")
+		k.OK(what, fmt.Sprintf("a sample of %d keeps the contract", counts.Readable))
 	case errors.Is(err, readable.ErrUnreadable):
 		k.Fail(what, err.Error(), "set PENSTOCK_FIELD_* to the names that the documents have, or correct the writer")
 	default:
 		k.Refused(what, err, "grant the user read on database "+k.stores.events.Database().Name())
-	}
-}
-
-func (k check) index(ctx context.Context, history *eventstore.Reader) {
-	const what = "event store, index"
-	exists, err := history.CheckIndex(ctx)
-	unique := false
-	if err == nil && exists {
-		unique, err = history.CheckUnique(ctx)
-	}
-	err = mongox.Explain(ctx, err)
-	if collated := history.Collated(); collated != "" {
-		k.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
-	}
-	switch {
-	case errors.Is(err, eventstore.ErrIndex):
-		k.Fail(what, err.Error(), history.CreateIndex())
-	case err != nil:
-		k.Refused(what, err, "grant the user read on database "+k.stores.events.Database().Name())
-	case !exists:
-		k.Warn(what, "the collection does not exist yet", "create it before the first event: "+history.CreateIndex())
-	case !unique:
-		cost, remedy := history.NotUnique()
-		k.Warn(what, cost, remedy)
-	default:
-		k.OK(what, "unique by aggregate and event id")
 	}
 }
 

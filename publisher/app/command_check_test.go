@@ -18,7 +18,8 @@ import (
 // Nothing else shows a second event with the same id.
 func TestCheckWarnsOfAnIndexThatIsNotUnique(t *testing.T) {
 	t.Parallel()
-	events := server.Database(t).Collection("events")
+	database := server.Database(t)
+	events := database.Collection("events")
 	if _, err := events.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -27,12 +28,48 @@ func TestCheckWarnsOfAnIndexThatIsNotUnique(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r preflight.Report
-	check{Report: &r, config: config.Config{Fields: event.DefaultFields()}, stores: &stores{events: events}}.index(t.Context(), history)
+	read := r.Index(t.Context(), history, database.Name())
 	var out bytes.Buffer
 	err = r.Print(&out, preflight.Flags{})
 	for _, want := range []string{"warning  event store, index: ", "dropped as a duplicate and listed nowhere", `keyPattern: {"aggregateId": 1, "eventId": 1}, prepareUnique: true`} {
-		if err != nil || !strings.Contains(out.String(), want) {
+		if err != nil || !read || !strings.Contains(out.String(), want) {
 			t.Errorf("%v, not with %q\n%s", err, want, &out)
 		}
+	}
+}
+
+func TestCheckSaysWhatTheSampleHas(t *testing.T) {
+	t.Parallel()
+	stored := bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Opened"}, {Key: "payload", Value: bson.D{}}}
+	for name, test := range map[string]struct {
+		events  bson.A
+		payload string
+		limit   float64
+		want    string
+	}{
+		"empty store":           {nil, "payload", 0.5, "ok       event store, events: the store has no readable event yet"},
+		"one event":             {bson.A{stored}, "payload", 0.5, "ok       event store, events: a sample of 1 keeps the contract"},
+		"wrong field":           {bson.A{stored}, "paylod", 0.5, `warning  event store, events: none of 1 events of a sample has a payload in the field "paylod"`},
+		"one event has no data": {bson.A{stored, stored[:3]}, "payload", 0.5, "ok       event store, events: a sample of 2 keeps the contract"},
+		"switched off":          {bson.A{stored}, "payload", 1, "ok       event store, events: not read, because PENSTOCK_UNREADABLE_LIMIT is 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := server.Database(t)
+			s := &stores{events: database.Collection("events"), state: database}
+			for _, document := range test.events {
+				if _, err := s.events.InsertOne(t.Context(), document); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := config.Config{Fields: event.DefaultFields()}
+			c.Fields.Payload, c.Stream.Name, c.Stream.Unreadable = test.payload, "events", test.limit
+			var r preflight.Report
+			check{Report: &r, config: c, stores: s}.sample(t.Context())
+			var out bytes.Buffer
+			if err := r.Print(&out, preflight.Flags{}); err != nil || !strings.Contains(out.String(), test.want) {
+				t.Errorf("%v, not with %q\n%s", err, test.want, &out)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -69,12 +70,24 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 	return nil
 }
 
+// noPayload says that the readable events of a sample have no payload. Events need none, so
+// nothing else shows a wrong name of its field.
+func noPayload(counts readable.Counts, fields event.Fields) (problem, remedy string, found bool) {
+	return fmt.Sprintf("none of %d events of a sample has a payload in the field %q", counts.Readable, fields.Payload),
+		"set PENSTOCK_FIELD_PAYLOAD to the field that has it, unless the events have none",
+		counts.Readable > 0 && counts.Payloads == 0
+}
+
 // checkReadable reads a sample of the event store with the configured field names. If
 // the sample cannot be read, the publisher starts anyway.
 func checkReadable(ctx context.Context, check readable.Check, logger zerolog.Logger) error {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	err := mongox.Explain(ctx, check.Ends(ctx))
+	counts, err := check.Ends(ctx)
+	err = mongox.Explain(ctx, err)
+	if problem, remedy, found := noPayload(counts, check.Fields); found {
+		logger.Warn().Str("remedy", remedy).Msg(problem)
+	}
 	if err == nil || errors.Is(err, readable.ErrUnreadable) {
 		return err
 	}

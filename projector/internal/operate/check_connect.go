@@ -167,30 +167,10 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores,
 		r.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
 		return
 	}
-	const what, sample = "event store, index", "event store, events"
-	exists, err := history.CheckIndex(ctx)
-	unique := false
-	if err == nil && exists {
-		unique, err = history.CheckUnique(ctx)
-	}
-	err = mongox.Explain(ctx, err)
-	switch {
-	case errors.Is(err, eventstore.ErrIndex):
-		r.Fail(what, err.Error(), "create it: rebuilds and repairs read the event store by it")
-	case err != nil:
-		r.Refused(what, err, "grant the user read on database "+s.Events.Database().Name())
+	if !r.Index(ctx, history, s.Events.Database().Name()) {
 		return
-	case !exists:
-		r.Warn(what, "the collection does not exist yet", "create it with its index before the first event: see docs/install.md")
-	case !unique:
-		cost, remedy := history.NotUnique()
-		r.Warn(what, cost, remedy)
-	default:
-		r.OK(what, "unique by aggregate and event id")
 	}
-	if collated := history.Collated(); collated != "" {
-		r.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
-	}
+	const sample = "event store, events"
 	good := 0
 	broken, err := history.Sample(ctx, checkedEvents, func(*event.Event) { good++ })
 	switch {

@@ -37,26 +37,34 @@ type Check struct {
 	Known Known
 }
 
+// Counts are what a sample had. The zero value is that of an empty store, and of a check that
+// passes every store.
+type Counts struct {
+	// Readable is the number of events that keep the contract, and Payloads is how many of them
+	// have a payload.
+	Readable, Payloads int
+}
+
 // Ends reads the oldest and the newest events of the collection, by _id. It fails with
 // [ErrUnreadable] if more than the share of them cannot be read. Other errors come from the
 // requests. Unreadable events count once for each aggregate, unless no event can be read at
 // all. A store with fewer than three events passes.
-func (c Check) Ends(ctx context.Context) error {
+func (c Check) Ends(ctx context.Context) (Counts, error) {
 	if (Limit{Share: c.Share}).Off() {
-		return nil
+		return Counts{}, nil
 	}
 	var all sample
 	if err := c.read(ctx, &all, bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: -1}}}}); err != nil {
-		return err
+		return Counts{}, err
 	}
 	newest := all
 	if err := c.read(ctx, &all, bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}}); err != nil {
-		return err
+		return Counts{}, err
 	}
-	if err := c.judge(all, all.good > 0, "events of a sample of the store"); err != nil {
-		return err
+	if err := c.judge(all, all.Readable > 0, "events of a sample of the store"); err != nil {
+		return Counts{}, err
 	}
-	return c.judge(newest, true, "of the newest events of the store")
+	return all.Counts, c.judge(newest, true, "of the newest events of the store")
 }
 
 // Whole is Ends for events that the server draws at random from the whole collection.
@@ -65,13 +73,14 @@ func (c Check) Whole(ctx context.Context) error {
 	if err := c.read(ctx, &all, bson.D{{Key: "$sample", Value: bson.D{{Key: "size", Value: sampleEvents}}}}); err != nil {
 		return err
 	}
-	return c.judge(all, all.good > 0, "events of a random sample of the store")
+	return c.judge(all, all.Readable > 0, "events of a random sample of the store")
 }
 
 // sample counts events that are not in the quarantine.
 type sample struct {
+	Counts
+
 	seen map[string]struct{}
-	good int
 	bad  []failure
 }
 
@@ -118,7 +127,10 @@ func (c Check) read(ctx context.Context, s *sample, stage bson.D) error {
 		s.seen[id.String()] = struct{}{}
 		ev, err := reader.Read(document)
 		if err == nil {
-			s.good++
+			s.Readable++
+			if ev.Payload.Type != 0 {
+				s.Payloads++
+			}
 			continue
 		}
 		bad, ids = append(bad, failure{ev, err}), append(ids, id)
@@ -153,8 +165,8 @@ func (c Check) judge(s sample, byAggregate bool, of string) error {
 	if byAggregate {
 		bad = len(aggregates)
 	}
-	if bad < sampleMinimum || float64(bad) <= c.Share*float64(s.good+bad) {
+	if bad < sampleMinimum || float64(bad) <= c.Share*float64(s.Readable+bad) {
 		return nil
 	}
-	return reasons.explain(c.Fields, len(s.bad), s.good+len(s.bad), of)
+	return reasons.explain(c.Fields, len(s.bad), s.Readable+len(s.bad), of)
 }

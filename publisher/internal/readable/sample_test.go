@@ -75,7 +75,7 @@ func TestSampleOfTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := mongoxtest.NewServer(t, page(test.newest...), page(test.oldest...))
-			err := check(server, test.share, test.known).Ends(t.Context())
+			_, err := check(server, test.share, test.known).Ends(t.Context())
 			if test.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -101,7 +101,7 @@ func TestSampleOfTheStore(t *testing.T) {
 func TestErrorOfReadingTheSampleIsReturned(t *testing.T) {
 	t.Parallel()
 	server := mongoxtest.NewServer(t, bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "not authorized"}})
-	err := check(server, 0.5, 0).Ends(t.Context())
+	_, err := check(server, 0.5, 0).Ends(t.Context())
 	if err == nil || errors.Is(err, readable.ErrUnreadable) || !strings.Contains(err.Error(), "not authorized") {
 		t.Errorf("says %v", err)
 	}

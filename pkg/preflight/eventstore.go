@@ -1,0 +1,39 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// Index checks the index by which both services read the event store in a database. It reports
+// whether the indexes can be read.
+func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database string) bool {
+	const what = "event store, index"
+	exists, err := history.CheckIndex(ctx)
+	unique := false
+	if err == nil && exists {
+		unique, err = history.CheckUnique(ctx)
+	}
+	err = mongox.Explain(ctx, err)
+	if collated := history.Collated(); collated != "" {
+		r.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
+	}
+	switch {
+	case errors.Is(err, eventstore.ErrIndex):
+		r.Fail(what, err.Error(), history.CreateIndex())
+	case err != nil:
+		r.Refused(what, err, "grant the user read on database "+database)
+		return false
+	case !exists:
+		r.Warn(what, "the collection does not exist yet", "create it before the first event: "+history.CreateIndex())
+	case !unique:
+		cost, remedy := history.NotUnique()
+		r.Warn(what, cost, remedy)
+	default:
+		r.OK(what, "unique by aggregate and event id")
+	}
+	return true
+}
