@@ -95,6 +95,9 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1", "PENSTOCK_RECONCILE=off")
 			client := s.busClient()
 			s.start(1, 1)
+			if result := s.resubmit(0, "--reason=by hand", "--yes", "--why=nothing"); result.Removed != 0 || result.Kept == nil {
+				t.Errorf("of an empty queue: %+v", result)
+			}
 			s.insert(counted("given-up", 1, one), counted("aside", 1, one), counted("corrected", 1, one), counted("broken", 1, one))
 			s.insert(counted("corrected", 2, bson.D{}), counted("broken", 2, bson.D{}))
 			s.awaitDeadLetters(2)

@@ -63,7 +63,7 @@ func (c *deadlettersResubmitCommand) runOn(ctx context.Context, e *Environment, 
 		found, err = c.chooseSome(looking, e, s, q)
 		return err
 	})
-	if err != nil || len(found) == 0 {
+	if err != nil || len(found) == 0 && !c.JSON() {
 		return err
 	}
 	result := resubmitted{Kept: []keptLetter{}}

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -276,7 +277,7 @@ func projectionFields(view projectionView) []cli.Field {
 	}
 	add("collections left behind", strings.Join(view.Left, ", "))
 	for _, p := range view.Pods {
-		add("pod", fmt.Sprintf("%s, declares %s, writes generations %v", p.Pod, p.Declares, p.Serves))
+		add("pod", fmt.Sprintf("%s, declares %s, writes generations %v", p.Pod, cmp.Or(p.Declares, "none"), p.Serves))
 	}
 	for _, r := range view.History {
 		text := fmt.Sprintf("%s: generation %d (%s) %s", cli.Time(r.At), r.Generation, r.Hash, r.What)
