@@ -91,7 +91,7 @@ func (j *judge) verdict() (finding, late *Finding) {
 	case j.head == 0 && j.state.Document != nil:
 		return j.finding(Extra, "none of the aggregate's events concerns the projection"), nil
 	case w > 0 && j.hole > 0 && j.hole <= w && j.hole <= j.last:
-		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which the read model has", j.hole)), nil
+		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which the read model has; with PENSTOCK_SEQUENCE=increasing that is no gap", j.hole)), nil
 	case w > 0 && w > j.last:
 		return j.finding(Extra, fmt.Sprintf("the watermark is beyond the last event in the store, %d", j.last)), nil
 	case w > 0 && j.reached != w:
