@@ -39,7 +39,7 @@ build: ## Build the services, the sandbox and the stand-ins into bin/
 ##@ Check
 
 # The tests of single packages.
-UNIT = $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|containers|simulation)$$')
+UNIT = $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|cluster|node|containers|simulation)$$')
 # Tests need no debug information, and make lint vets them.
 LEAN = -vet=off -ldflags='-s -w'
 # Many tests wait, so more of them run at once than there are cores.
