@@ -32,6 +32,8 @@ type outcome struct {
 	events map[string][]storedEvent
 	// version is the definition that every projector had in the end.
 	version int
+	// idle says that at one instant, the pipeline had nothing left to do.
+	idle bool
 }
 
 // promise is one promise of ARCHITECTURE.md with the validator that looks for a breach. A

@@ -161,7 +161,9 @@ func (o *outcome) await(ctx context.Context, until time.Time) error {
 		return err
 	}
 	for try := 0; time.Now().Before(until); try++ {
-		if settled, err := o.settled(ctx); settled || err != nil {
+		settled, err := o.settled(ctx)
+		if settled || err != nil {
+			o.idle = settled
 			return err
 		}
 		if len(o.world.corrected) > 0 && try%10 == 9 {
