@@ -228,7 +228,7 @@ func (s *step) proven(ctx context.Context) error {
 	if time.Now().Before(s.hold.retry) {
 		return nil
 	}
-	for _, obstacle := range []func(context.Context) (waits bool, err error){s.occupied, s.renumber, s.inspect, s.complete, s.takeOver} {
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.occupied, s.renumber, s.inspect, s.complete, s.takeOver, s.mayRename} {
 		if waits, err := obstacle(ctx); err != nil || waits {
 			return err
 		}

@@ -11,6 +11,18 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
+// mayRename fails if the user may not rename collections. Found out during the promotion, this
+// would leave the projection's writes paused, because nobody could know that no rename is on its
+// way. It renames a collection that does not exist: epochs begin at 1.
+func (s *step) mayRename(ctx context.Context) (waits bool, err error) {
+	shadow := s.entry.Building.Shadow
+	err = s.Collections.Rename(ctx, generation.PromotionName(shadow, 0), generation.PromotionName(shadow, s.hold.epoch), false)
+	if mongox.AccessRefused(err) {
+		err = fmt.Errorf("%w; grant the user readWrite on the database of the read models", err)
+	}
+	return false, err
+}
+
 // promote renames the new collection to the readers' name, after every alive pod has
 // paused the projection's writes.
 func (s *step) promote(ctx context.Context) error {

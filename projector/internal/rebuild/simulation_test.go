@@ -63,9 +63,9 @@ type simulation struct {
 	changes int
 	// parked is the number of parked aggregates.
 	parked int64
-	// refusal is the error of creating a collection, and renaming that of the rename to the
-	// readers' name, if set.
-	refusal, renaming error
+	// refusal is the error of creating a collection, refused that of every rename, and renaming
+	// that of the rename to the readers' name, if set.
+	refusal, refused, renaming error
 	// broken is the first violation of an invariant.
 	broken error
 	// reader is the UUID of the collection that readers saw last.
@@ -455,6 +455,9 @@ func (a *actor) Names(_ context.Context, prefix string) ([]string, error) {
 func (a *actor) Rename(_ context.Context, from, to string, drop bool) error {
 	_, err := do(a, func() (bool, error) {
 		c := a.collections[from]
+		if a.refused != nil {
+			return false, a.refused
+		}
 		if to == readers && a.renaming != nil {
 			return false, a.renaming
 		}

@@ -482,6 +482,24 @@ func TestNameThatMongoDBRefusesFailsTheBuild(t *testing.T) {
 	})
 }
 
+// TestMissingRightToRenameLeavesTheWritesRunning: the promotion does not begin, so the writes are
+// not paused and the build can be cancelled.
+func TestMissingRightToRenameLeavesTheWritesRunning(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.refused = mongo.CommandError{Code: 13, Message: "not authorized"}
+		r.settle("") // It ends without the promotion.
+		if b := r.entry().Building; b == nil || b.State != generation.Verifying || !strings.Contains(b.Reason, "not authorized; grant the user readWrite") {
+			t.Errorf("building is %+v", b)
+		}
+		r.refused = nil
+		r.settle("")
+		if r.state() != "" {
+			t.Errorf("with the right, the generation is %s", r.state())
+		}
+	})
+}
+
 func TestUnknownShadowIsDroppedAfterAnHour(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
