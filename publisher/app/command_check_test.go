@@ -47,9 +47,10 @@ func TestCheckSaysWhatTheSampleHas(t *testing.T) {
 		limit   float64
 		want    string
 	}{
-		"empty store":           {nil, "payload", 0.5, "ok       event store, events: the store has no readable event yet"},
+		"empty store":           {nil, "payload", 0.5, "ok       event store, events: the store has no event yet"},
+		"unreadable event":      {bson.A{stored, stored[:1]}, "payload", 0.5, "warning  event store, events: 1 of a sample of 2 break the contract"},
 		"one event":             {bson.A{stored}, "payload", 0.5, "ok       event store, events: a sample of 1 keeps the contract"},
-		"wrong field":           {bson.A{stored}, "paylod", 0.5, `warning  event store, events: none of 1 events of a sample has a payload in the field "paylod"`},
+		"wrong field":           {bson.A{stored}, "paylod", 0.5, `warning  event store, events: no event of a sample of 1 has a payload in the field "paylod"`},
 		"one event has no data": {bson.A{stored, stored[:3]}, "payload", 0.5, "ok       event store, events: a sample of 2 keeps the contract"},
 		"switched off":          {bson.A{stored}, "payload", 1, "ok       event store, events: not read, because PENSTOCK_UNREADABLE_LIMIT is 1"},
 	} {

@@ -73,7 +73,7 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 // noPayload says that the readable events of a sample have no payload. Events need none, so
 // nothing else shows a wrong name of its field.
 func noPayload(counts readable.Counts, fields event.Fields) (problem, remedy string, found bool) {
-	return fmt.Sprintf("none of %d events of a sample has a payload in the field %q", counts.Readable, fields.Payload),
+	return fmt.Sprintf("no event of a sample of %d has a payload in the field %q", counts.Readable, fields.Payload),
 		"set PENSTOCK_FIELD_PAYLOAD to the field that has it, unless the events have none",
 		counts.Readable > 0 && counts.Payloads == 0
 }
@@ -85,7 +85,7 @@ func checkReadable(ctx context.Context, check readable.Check, logger zerolog.Log
 	defer cancel()
 	counts, err := check.Ends(ctx)
 	err = mongox.Explain(ctx, err)
-	if problem, remedy, found := noPayload(counts, check.Fields); found {
+	if problem, remedy, found := noPayload(counts, check.Fields); err == nil && found {
 		logger.Warn().Str("remedy", remedy).Msg(problem)
 	}
 	if err == nil || errors.Is(err, readable.ErrUnreadable) {

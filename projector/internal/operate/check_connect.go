@@ -175,7 +175,7 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores,
 	broken, err := history.Sample(ctx, checkedEvents, func(*event.Event) { good++ })
 	switch {
 	case err != nil:
-		r.Unreached(sample, mongox.Explain(ctx, err).Error(), "repeat the check")
+		r.Refused(sample, mongox.Explain(ctx, err), "grant the user read on database "+s.Events.Database().Name())
 	case broken > good:
 		r.Fail(sample, fmt.Sprintf("%d of a sample of %d break the contract", broken, broken+good), "set PENSTOCK_FIELD_* to the names that the documents have, as for the publisher")
 	case broken > 0:

@@ -41,8 +41,8 @@ type Check struct {
 // passes every store.
 type Counts struct {
 	// Readable is the number of events that keep the contract, and Payloads is how many of them
-	// have a payload.
-	Readable, Payloads int
+	// have a payload. Unreadable is the number of the others.
+	Readable, Payloads, Unreadable int
 }
 
 // Ends reads the oldest and the newest events of the collection, by _id. It fails with
@@ -147,6 +147,7 @@ func (c Check) read(ctx context.Context, s *sample, stage bson.D) error {
 	}
 	for i, f := range bad {
 		if !known[i] {
+			s.Unreadable++
 			s.bad = append(s.bad, f)
 		}
 	}
@@ -155,7 +156,7 @@ func (c Check) read(ctx context.Context, s *sample, stage bson.D) error {
 
 // judge fails if the unreadable share is too large, counted by aggregate or by event.
 func (c Check) judge(s sample, byAggregate bool, of string) error {
-	bad := len(s.bad)
+	bad := s.Unreadable
 	var reasons breakdown
 	aggregates := make(map[string]struct{})
 	for _, f := range s.bad {
@@ -168,5 +169,5 @@ func (c Check) judge(s sample, byAggregate bool, of string) error {
 	if bad < sampleMinimum || float64(bad) <= c.Share*float64(s.Readable+bad) {
 		return nil
 	}
-	return reasons.explain(c.Fields, len(s.bad), s.Readable+len(s.bad), of)
+	return reasons.explain(c.Fields, s.Unreadable, s.Readable+s.Unreadable, of)
 }
