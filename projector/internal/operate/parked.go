@@ -128,6 +128,8 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 		return err
 	}
 	switch {
+	case all.total == 0 && (c.Reason != "" || c.Aggregate != "" || c.OlderThan > 0):
+		fmt.Fprintf(e.stderr, "%v%s\n", errNothingParked, all.scope(e))
 	case all.total == 0:
 		fmt.Fprintf(e.stderr, "no parked aggregates%s\n", all.scope(e))
 	case all.total > int64(len(all.found)):
