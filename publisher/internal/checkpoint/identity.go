@@ -96,8 +96,8 @@ func (i Identity) sameSource(here Identity) bool {
 type OtherPipelineError struct {
 	Stream      string
 	Differences []Difference
-	// Adoption is the code that allows this takeover. It depends on both sides, so it
-	// allows no other takeover, and none after the checkpoint has been taken over.
+	// Adoption is the code that allows this takeover. It depends on both sides, so it allows no
+	// other takeover. It allows the same one again if the checkpoint has gone back meanwhile.
 	Adoption string
 }
 
