@@ -73,20 +73,20 @@ func (k check) sample(ctx context.Context) {
 	err = mongox.Explain(ctx, err)
 	problem, remedy, found := noPayload(counts, k.config.Fields)
 	switch {
-	case err == nil && counts.Unreadable > 0:
-		k.Warn(what, fmt.Sprintf("%d of a sample of %d break the contract", counts.Unreadable, counts.Readable+counts.Unreadable), "correct the writer; \"publisher quarantine list\" shows those that the publisher has met")
-	case err == nil && found:
-		k.Warn(what, problem, remedy)
-	case err == nil && readable.Limit{Share: k.config.Stream.Unreadable}.Off():
-		k.OK(what, "not read, because PENSTOCK_UNREADABLE_LIMIT is 1")
-	case err == nil && counts.Readable == 0:
-		k.OK(what, "the store has no event yet outside the quarantine")
-	case err == nil:
-		k.OK(what, fmt.Sprintf("a sample of %d keeps the contract", counts.Readable))
 	case errors.Is(err, readable.ErrUnreadable):
 		k.Fail(what, err.Error(), "set PENSTOCK_FIELD_* to the names that the documents have, or correct the writer")
-	default:
+	case err != nil:
 		k.Refused(what, err, "grant the user read on database "+k.stores.events.Database().Name())
+	case counts.Unreadable > 0:
+		k.Warn(what, fmt.Sprintf("%d of a sample of %d break the contract", counts.Unreadable, counts.Readable+counts.Unreadable), "correct the writer; \"publisher quarantine list\" shows those that the publisher has met")
+	case found:
+		k.Warn(what, problem, remedy)
+	case readable.Limit{Share: k.config.Stream.Unreadable}.Off():
+		k.OK(what, "not read, because PENSTOCK_UNREADABLE_LIMIT is 1")
+	case counts.Readable == 0:
+		k.OK(what, "the store has no event yet outside the quarantine")
+	default:
+		k.OK(what, fmt.Sprintf("a sample of %d keeps the contract", counts.Readable))
 	}
 }
 
