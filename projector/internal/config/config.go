@@ -78,7 +78,7 @@ type Projections struct {
 	FailureLimit  float64       `name:"failure-limit" env:"PENSTOCK_FAILURE_LIMIT" default:"0.2" help:"Share of the recent events of a rule that may park their aggregates until an operator acts, above 0 and at most 1. A rule is a projection's handler of an event type. If more fail, the projection is wrong and not the events: the further aggregates are parked with the reason rule and resume by themselves when it is corrected. Messages that are not events are dead-lettered only while others are events. 1 switches both checks off."`
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for writes of other sessions, to share a round trip with them. A write does not wait if there are no others."`
 
-	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Code to take over projections, read models or the subscription of another pipeline. The projector prints it when it refuses to start. It allows only this change, from that pipeline to this one. Remove it afterwards: it would allow the same change again."`
+	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Code to take over projections, read models or the subscription of another pipeline. The projector prints it when it refuses to start. It is valid only for the change from that pipeline to this one. Unset the variable after the start, because the code stays valid for the same change."`
 
 	// Check is the former form of the command check. The init container of earlier charts
 	// uses it, and their pods may have an image of this version.
