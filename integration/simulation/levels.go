@@ -21,8 +21,8 @@ var levels = map[virtual.Kind][]string{
 }
 
 // checkLevels finds the processes that do not run, or hold something although they have
-// nothing to do. Once they have held nothing, a term that begins can send again what an
-// operator has moved the checkpoint behind.
+// nothing to do. It asks until they hold nothing. Later, a new term can send events again,
+// because an operator has moved the checkpoint back.
 func checkLevels(_ context.Context, o *outcome) ([]string, error) {
 	if o.idle {
 		return nil, nil

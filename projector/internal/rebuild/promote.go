@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-// mayRename fails if the user may not rename collections. Found out during the promotion, this
-// would leave the projection's writes paused, because nobody could know that no rename is on its
-// way. It renames a collection that does not exist: epochs begin at 1.
+// mayRename fails if the user may not rename collections. A promotion that has begun to rename
+// cannot be cancelled, so a refusal there would leave the projection's writes paused. mayRename
+// tries to rename a collection that does not exist: epochs begin at 1.
 func (s *step) mayRename(ctx context.Context) (waits bool, err error) {
 	shadow := s.entry.Building.Shadow
 	err = s.Collections.Rename(ctx, generation.PromotionName(shadow, 0), generation.PromotionName(shadow, s.hold.epoch), false)
