@@ -59,9 +59,9 @@ type history struct {
 	records *reconcile.Store
 }
 
-// parkedKinds returns the kinds of parked aggregates of the pipeline's projections that are not
-// retired, as this process has counted them.
-func (h *history) parkedKinds() []park.Kind {
+// parkedKinds returns the kinds of parked aggregates of the pipeline's projections, as this
+// process has counted them.
+func (h *history) parkedKinds() []operate.ParkedKind {
 	return operate.ParkedKinds(h.parked.Counts(), h.follower.Projections())
 }
 

@@ -141,8 +141,12 @@ func (*stateTables) parked(ctx context.Context, past *history) ([]statuspage.Row
 		if projection.Reason(k.Reason).Resumes() {
 			todo = "nothing: it is retried automatically"
 		}
+		name := k.Projection
+		if k.Building {
+			name += " (building)"
+		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{k.Projection, k.Reason, strconv.FormatInt(k.Aggregates, 10), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, todo},
+			Cells: []string{name, k.Reason, strconv.FormatInt(k.Aggregates, 10), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, todo},
 			Alarm: true,
 		})
 	}

@@ -15,13 +15,18 @@ import (
 func TestConditionsNameTheRemedy(t *testing.T) {
 	t.Parallel()
 	parked := ParkedConditions(ParkedKinds(map[park.Group]int64{
-		{Projection: "orders", Reason: "expression"}:                  2,
-		{Projection: "orders", Generation: 2, Reason: "expression"}:   1,
+		{Projection: "orders", Reason: "expression"}:                  9,
+		{Projection: "orders", Generation: 2, Reason: "expression"}:   3,
+		{Projection: "orders", Generation: 3, Reason: "expression"}:   1,
 		{Projection: "orders", Reason: "expression", Discarded: true}: 9,
 		{Projection: "users", Reason: "missing"}:                      1,
 		{Projection: "others", Reason: "missing"}:                     1,
 		{Projection: "retired", Reason: "missing"}:                    1,
-	}, map[string]*generation.Entry{"orders": {}, "users": {}, "retired": {RetiredAt: new(time.Time)}}))
+	}, map[string]*generation.Entry{
+		"orders":  {Live: &generation.Live{Generation: 2}, Building: &generation.Build{Generation: 3}},
+		"users":   {Live: &generation.Live{Generation: generation.First}},
+		"retired": {Live: &generation.Live{Generation: generation.First}, RetiredAt: new(time.Time)},
+	}))
 	builds := generation.BuildConditions(map[string]*generation.Entry{
 		"orders": {Name: "orders", Building: &generation.Build{State: generation.Failed, Reason: "2 aggregates are parked"}},
 		"users":  {Name: "users", Building: &generation.Build{State: generation.Verifying}},
@@ -35,19 +40,20 @@ func TestConditionsNameTheRemedy(t *testing.T) {
 	})
 	silent := silentConditions([]podStatus{{Pod: "new", StartedAt: time.Now()}, {Pod: "silent"}, {Pod: "well"}}, []health.Report{{Process: "well"}})
 	for line, found := range map[string][]health.Condition{
-		`parked orders expression: 3 aggregates are parked in projection orders (expression), so their read models are not up to date. "projector parked list --projection orders --reason expression" shows each with its error. Mend the cause, then "projector parked retry --projection orders --reason expression".`: parked,
-		`parked users missing: 1 aggregate is parked in projection users (missing), so their read models are not up to date. "projector parked list --projection users --reason missing" shows each with its error. They are retried automatically.`:                                                                      parked,
-		`dead-letters: the dead-letter queue has 3 messages (expression: 2, other: 1). "projector deadletters list" shows what becomes of each.`:                                                                                                                                                                          deadletter.Conditions(map[string]int{"other": 1, "expression": 2, "missing": 0}),
-		`build-failed orders: generation 0 of projection orders will not become live: 2 aggregates are parked. The live generation is untouched. "projector projections show orders" has the details; "projector projections retry orders" repeats the build.`:                                                            builds,
-		`build-waiting orders: generation 2 of projection orders waits: 3 read models have no events. "projector projections show orders" has the details.`:                                                                                                                                                               waiting,
-		`build-waiting paused: generation 4 of projection paused is being promoted, and the writes of the projection are paused: no reason recorded. "projector projections show paused" has the details.`:                                                                                                                waiting,
-		`not-reported silent: pod silent runs, but does not report its health. Its log says why: it has another version, or the state database refuses the report.`:                                                                                                                                                       silent,
+		`parked orders expression: 3 aggregates are parked in projection orders (expression), so their read models are not up to date. "projector parked list --projection orders --reason expression" shows each with its error. Mend the cause, then "projector parked retry --projection orders --reason expression".`:                        parked,
+		`parked orders expression building: 1 aggregate is parked in the building generation of projection orders (expression), which readers do not see yet. "projector parked list --projection orders --reason expression" shows each with its error. Mend the cause, then "projector parked retry --projection orders --reason expression".`: parked,
+		`parked users missing: 1 aggregate is parked in projection users (missing), so their read models are not up to date. "projector parked list --projection users --reason missing" shows each with its error. They are retried automatically.`:                                                                                             parked,
+		`dead-letters: the dead-letter queue has 3 messages (expression: 2, other: 1). "projector deadletters list" shows what becomes of each.`:                                                                                                                                                                                                 deadletter.Conditions(map[string]int{"other": 1, "expression": 2, "missing": 0}),
+		`build-failed orders: generation 0 of projection orders will not become live: 2 aggregates are parked. The live generation is untouched. "projector projections show orders" has the details; "projector projections retry orders" repeats the build.`:                                                                                   builds,
+		`build-waiting orders: generation 2 of projection orders waits: 3 read models have no events. "projector projections show orders" has the details.`:                                                                                                                                                                                      waiting,
+		`build-waiting paused: generation 4 of projection paused is being promoted, and the writes of the projection are paused: no reason recorded. "projector projections show paused" has the details.`:                                                                                                                                       waiting,
+		`not-reported silent: pod silent runs, but does not report its health. Its log says why: it has another version, or the state database refuses the report.`:                                                                                                                                                                              silent,
 	} {
 		if text := health.Judge(found).String(); !strings.Contains(text+"\n", "\n"+line+"\n") {
 			t.Errorf("got\n%s\nwithout\n%s", text, line)
 		}
 	}
-	if len(parked) != 2 || len(builds) != 1 || len(waiting) != 2 || len(silent) != 1 || deadletter.Conditions(map[string]int{"other": 0}) != nil {
+	if len(parked) != 3 || len(builds) != 1 || len(waiting) != 2 || len(silent) != 1 || deadletter.Conditions(map[string]int{"other": 0}) != nil {
 		t.Errorf("conditions without a reason: %v %v", parked, builds)
 	}
 }

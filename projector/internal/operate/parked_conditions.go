@@ -1,7 +1,10 @@
 package operate
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
@@ -10,26 +13,53 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// ParkedKinds returns the kinds of parked aggregates of the projections. It leaves out retired
-// ones: no projector writes them, so their read models are not up to date anyway, and nothing
-// retries the aggregates.
-func ParkedKinds(counts map[park.Group]int64, entries map[string]*generation.Entry) []park.Kind {
-	return park.Kinds(counts, func(name string) bool { return entries[name] != nil && entries[name].RetiredAt == nil })
+// ParkedKind is a generation with a reason for which aggregates are parked in it.
+type ParkedKind struct {
+	Projection, Reason string
+	// Building is set for the generation that is being built. Readers do not see it yet.
+	Building   bool
+	Aggregates int64
+}
+
+// ParkedKinds returns the kinds of parked aggregates of the projections' live and building
+// generations. It leaves out retired projections: no projector writes them, so their read models
+// are not up to date anyway, and nothing retries the aggregates.
+func ParkedKinds(counts map[park.Group]int64, entries map[string]*generation.Entry) []ParkedKind {
+	groups := slices.SortedFunc(maps.Keys(counts), func(a, b park.Group) int {
+		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Generation, b.Generation))
+	})
+	var kinds []ParkedKind
+	for _, g := range groups {
+		e, number := entries[g.Projection], max(g.Generation, generation.First)
+		if e == nil || e.RetiredAt != nil || g.Discarded || counts[g] == 0 {
+			continue
+		}
+		building := e.Building != nil && e.Building.Generation == number
+		if building || e.Live != nil && e.Live.Generation == number {
+			kinds = append(kinds, ParkedKind{Projection: g.Projection, Reason: g.Reason, Building: building, Aggregates: counts[g]})
+		}
+	}
+	return kinds
 }
 
 // ParkedConditions says which aggregates of the projections are parked.
-func ParkedConditions(kinds []park.Kind) []health.Condition {
+func ParkedConditions(kinds []ParkedKind) []health.Condition {
 	found := make([]health.Condition, 0, len(kinds))
 	for _, k := range kinds {
 		verb := "are"
 		if k.Aggregates == 1 {
 			verb = "is"
 		}
-		found = append(found, health.Condition{
+		c := health.Condition{
 			Name: "parked", Subject: k.Projection + " " + k.Reason, State: health.Degraded,
 			Text:   fmt.Sprintf("%s %s parked in projection %s (%s), so their read models are not up to date", cli.Count(k.Aggregates, "aggregate"), verb, k.Projection, k.Reason),
 			Remedy: parkedRemedy(k.Projection, k.Reason),
-		})
+		}
+		if k.Building {
+			c.Subject += " building"
+			c.Text = fmt.Sprintf("%s %s parked in the building generation of projection %s (%s), which readers do not see yet", cli.Count(k.Aggregates, "aggregate"), verb, k.Projection, k.Reason)
+		}
+		found = append(found, c)
 	}
 	return found
 }

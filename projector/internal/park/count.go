@@ -1,10 +1,8 @@
 package park
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -31,32 +29,6 @@ type Group struct {
 	Reason     string `bson:"reason"`
 	// Discarded is set for the discarded markers.
 	Discarded bool `bson:"discarded"`
-}
-
-// Kind is a projection with a reason for which aggregates are parked in it.
-type Kind struct {
-	Projection, Reason string
-	Aggregates         int64
-}
-
-// Kinds sums the counts of some projections over their generations, without discarded
-// markers.
-func Kinds(counts map[Group]int64, some func(projection string) bool) []Kind {
-	sums := map[Kind]int64{}
-	for g, n := range counts {
-		if some(g.Projection) && !g.Discarded && n > 0 {
-			sums[Kind{Projection: g.Projection, Reason: g.Reason}] += n
-		}
-	}
-	kinds := make([]Kind, 0, len(sums))
-	for k, n := range sums {
-		k.Aggregates = n
-		kinds = append(kinds, k)
-	}
-	slices.SortFunc(kinds, func(a, b Kind) int {
-		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Reason, b.Reason))
-	})
-	return kinds
 }
 
 // Count returns the number of parked aggregates by group. It leaves out groups that cannot be
