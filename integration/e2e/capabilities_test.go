@@ -51,9 +51,10 @@ type (
 		FailDocuments(collection string, ids []string)
 		HealStore()
 	}
-	// readForbidder is a store that refuses the projectors' queries on demand.
-	readForbidder interface {
-		ForbidReading()
+	// forbidder is a store that refuses the projectors' commands on demand, as if a right were
+	// missing.
+	forbidder interface {
+		Forbid(command, collection string)
 		HealStore()
 	}
 	// eventLoser is a broker that loses and expires certain events on demand.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
@@ -96,4 +98,37 @@ func unreachableBrokerIsNotHealthy(t *testing.T) {
 			return strings.Contains(s.log(p), `"health condition ended"`)
 		})
 	}
+}
+
+// A projector that has lost the right to write its registration settles no events. Its verdict
+// and "projector status" name the right, and do not say that no projector runs.
+func TestRefusedRegistrationIsNamed(t *testing.T) { scene(t, refusedRegistrationIsNamed) }
+
+func refusedRegistrationIsNamed(t *testing.T) {
+	t.Helper()
+	s := newScenario(t, shop.New(events, 37))
+	store := capability[forbidder](s, "refuse the projectors' updates")
+	s.start(1, 1)
+	s.load(20 * time.Second)
+	s.awaitPublished(0.05)
+	projector := s.started[1]
+	store.Forbid("update", "projectors")
+	s.await("an unregistered projector", func() bool {
+		status, text := readiness(t, projector)
+		return status == http.StatusOK && strings.Contains(text, "unregistered: ") && strings.Contains(text, "(Unauthorized)") && strings.Contains(text, "readWrite on the state database")
+	})
+	alive := bson.D{{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$until", "$$NOW"}}}}}
+	s.await("an expired registration", func() bool {
+		n, err := s.state.Collection("projectors").CountDocuments(t.Context(), alive)
+		return err == nil && n == 0
+	})
+	if stdout, _ := s.projectorCommand(1, "status"); !strings.Contains(stdout, ": degraded\n") || !strings.Contains(stdout, "unregistered: ") || strings.Contains(stdout, "no-projector") {
+		t.Errorf("the status is\n%s", stdout)
+	}
+	store.HealStore()
+	s.invariants()
+	s.await("a registered projector", func() bool {
+		stdout, _ := s.projectorCommand(0, "status")
+		return strings.Contains(stdout, ": up for ") && !strings.Contains(stdout, "unregistered")
+	})
 }

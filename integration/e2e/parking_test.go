@@ -141,8 +141,8 @@ func TestForbiddenEventStoreEndsTheProjector(t *testing.T) {
 func forbiddenEventStoreEndsTheProjector(t *testing.T) {
 	t.Helper()
 	s := newScenario(t, shop.New(200, 53))
-	store := capability[readForbidder](s, "refuse the projectors' queries")
-	store.ForbidReading()
+	store := capability[forbidder](s, "refuse the projectors' queries")
+	store.Forbid("find", "")
 	s.refused(s.startProjector(0), "(event store)", "the rights that the projector needs", "read on that of the event store")
 	store.HealStore()
 	s.start(1, 1)

@@ -161,9 +161,9 @@ const (
 	projectorApp = "penstock-projector"
 )
 
-// ForbidReading refuses the projectors' queries because of missing rights, until
-// [Embedded.HealStore].
-func (e *Embedded) ForbidReading() {
+// Forbid refuses the projectors' commands of that name on a collection because of missing
+// rights, until [Embedded.HealStore]. An empty collection stands for all.
+func (e *Embedded) Forbid(command, collection string) {
 	const unauthorized = 13
-	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"find"}, AppName: projectorApp, Times: -1, Code: unauthorized})
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{command}, Collection: collection, AppName: projectorApp, Times: -1, Code: unauthorized})
 }

@@ -26,6 +26,9 @@ const (
 	// buildSilence is how long a build may wait before that is a condition. A rollout is
 	// mostly faster.
 	buildSilence = 5 * time.Minute
+	// registrationSilence is how long renewing the registration may fail before the verdict
+	// names it. An election of a new primary takes less.
+	registrationSilence = 15 * time.Second
 	// reconcileSilence is how long the reconciler may fail before the verdict names it.
 	reconcileSilence = 15 * time.Second
 )
@@ -33,7 +36,7 @@ const (
 // newConditions makes the metric of the conditions of health.
 func (p *Projector) newConditions() *prometheus.GaugeVec {
 	return obs.GaugeVec(p.registry, "penstock_projector_health_conditions",
-		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus and loop-stuck make the process not ready, and so does breaker until it has read an event. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, unregistered, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus and loop-stuck make the process not ready, and so does breaker until it has read an event. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchBroker adds the condition that the broker does not answer.
@@ -56,7 +59,7 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 		}
 		return []health.Condition{{
 			Name: "retrying", State: health.Degraded,
-			Text:   fmt.Sprintf("events of %s cannot be written or lack a predecessor, and are retried", cli.Count(int64(n), "aggregate")),
+			Text:   fmt.Sprintf("events of %s cannot be written or settled, or lack a predecessor, and are retried", cli.Count(int64(n), "aggregate")),
 			Remedy: "The log has the errors. If all pods have this condition, look at MongoDB.",
 		}}
 	}))
@@ -65,6 +68,7 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 // watchState adds the conditions of the state that all pods share, as this pod knows it.
 func watchState(h *health.Health, past *history, deadLetters *deadletter.Counter, reconciler *reconcile.Reconciler) {
 	h.Watch("paused", func(context.Context) []health.Condition { return past.pausing.Paused().Conditions("projector") })
+	h.Watch("registration", health.Lasting(registrationSilence, func(context.Context) []health.Condition { return past.registry.Conditions() }))
 	h.Watch("parked", func(context.Context) []health.Condition {
 		return operate.ParkedConditions(past.parkedKinds())
 	})

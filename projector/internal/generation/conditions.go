@@ -8,6 +8,22 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
+// Unregistered is the name of the condition that a pod's registration is not renewed.
+const Unregistered = "unregistered"
+
+// Conditions says whether the registration of this pod is renewed.
+func (r *Registry) Conditions() []health.Condition {
+	err := r.Err()
+	if err == nil {
+		return nil
+	}
+	return []health.Condition{{
+		Name: Unregistered, State: health.Degraded,
+		Text:   fmt.Sprintf("the registration of this pod is not renewed (collection %s of the state database), and no event is settled after it has expired: %v", RegistryName, err),
+		Remedy: "Events are settled again when the registration is back; nothing is lost. Check that MongoDB can be reached, and that the user has readWrite on the state database.",
+	}}
+}
+
 // BuildConditions says which projections have a build that failed.
 func BuildConditions(entries map[string]*Entry) []health.Condition {
 	var found []health.Condition

@@ -90,6 +90,8 @@ type Registry struct {
 	confirmed  bool
 	// unsent is set if own has changes that no successful renewal has sent yet.
 	unsent bool
+	// failed is the error of the last renewal; nil if it succeeded.
+	failed error
 }
 
 // NewRegistry makes the registry of a pod. own has the pod's name, pipeline, group, host,
@@ -152,6 +154,7 @@ func (r *Registry) Register(ctx context.Context) error {
 		}}}}}}, options.UpdateOne().SetUpsert(true))
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.failed = err
 	if err != nil {
 		r.unsent = r.unsent || unsent
 		return fmt.Errorf("register this pod: %w", err)
@@ -184,6 +187,13 @@ func (r *Registry) Trusted() error {
 		return nil
 	}
 	return ErrUntrusted
+}
+
+// Err returns the error of the last renewal, and nil if it succeeded.
+func (r *Registry) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
 }
 
 // Leave ends the registration. The pod must not settle anything after that.

@@ -157,8 +157,12 @@ func (e *Environment) status(ctx context.Context, s *stored) (statusView, error)
 
 // judge makes the verdict on the projectors of a pipeline.
 func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, entries map[string]*generation.Entry, parked map[park.Group]int64, deadLetters map[string]int) error {
+	reports, err := health.NewReports(s.State, "projector", p.Pipeline).List(ctx)
+	if err != nil {
+		return err
+	}
 	var conditions []health.Condition
-	if len(p.Pods) == 0 {
+	if len(p.Pods) == 0 && !slices.ContainsFunc(reports, unregistered) {
 		conditions = append(conditions, health.Condition{
 			Name: "no-projector", State: health.NotReady, Text: "no projector is running, so read models get no events",
 			Remedy: "Events wait in the subscription. Start projectors, or look at why their pods do not start.",
@@ -172,9 +176,13 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 	if p.Pipeline == e.Config.Pipeline().String() {
 		conditions = append(conditions, deadletter.Conditions(deadLetters)...)
 	}
-	reports, err := health.NewReports(s.State, "projector", p.Pipeline).List(ctx)
 	p.Verdict = health.Together(append(conditions, silentConditions(p.Pods, reports)...), reports)
-	return err
+	return nil
+}
+
+// unregistered says that a process runs, but cannot renew its registration.
+func unregistered(r health.Report) bool {
+	return slices.ContainsFunc(r.Verdict.Conditions, func(c health.Condition) bool { return c.Name == generation.Unregistered })
 }
 
 // reportSilence is how long a pod may run before it reports its health.
