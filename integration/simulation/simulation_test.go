@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +27,8 @@ const length = 5 * time.Minute
 // TestHistories runs random histories. The environment chooses which (make simulate):
 //
 //	SEEDS=FIRST..LAST   the seeds; 30 by default
-//	FOR=8h              from the first seed on, as many as begin in this time
+//	FOR=8h              from the first seed on, as many as begin in this time; at most
+//	                    those of SEEDS if it is a range
 //	TIMES=N             each seed N times, and in how many it fails
 //	SHRINK=yes          remove faults while the history still fails
 //	PARALLEL=N          how many histories run at once; one for each core by default
@@ -42,7 +44,7 @@ func TestHistories(t *testing.T) {
 		if err != nil {
 			t.Fatalf("FOR is %q: use a duration such as 8h", text)
 		}
-		end, last = time.Now().Add(d), first+1<<32
+		end = time.Now().Add(d)
 	}
 	var total tally
 	if file := os.Getenv(childFile); file != "" {
@@ -209,15 +211,21 @@ func simulate(t *testing.T, p *Plan) *Result {
 	return result
 }
 
-// seeds reads SEEDS.
+// seeds reads SEEDS. With FOR, a single seed is the first of as many as the time permits.
 func seeds(t *testing.T) (first, last uint64) {
 	t.Helper()
-	text := os.Getenv("SEEDS")
-	if text == "" {
+	text, timed := os.Getenv("SEEDS"), os.Getenv("FOR") != ""
+	switch {
+	case text == "" && timed:
+		text = "1"
+	case text == "":
 		text = "1..30"
 	}
 	from, to, ranged := strings.Cut(text, "..")
-	if !ranged {
+	switch {
+	case !ranged && timed:
+		to = strconv.Itoa(math.MaxInt)
+	case !ranged:
 		to = from
 	}
 	var err error
