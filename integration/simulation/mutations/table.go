@@ -499,4 +499,11 @@ var Table = []Mutation{
 		New:   "head.Last < 0 || state.Foreign != nil",
 		Found: 20,
 	},
+	{
+		Name:  "a sweep does not fold what a parked aggregate lacks before its marker",
+		File:  "projector/internal/refold/sweep.go",
+		Old:   "case at.Resumes, at.EventID > 0 && at.EventID == h.watermark+1:",
+		New:   "case at.EventID > 0:",
+		Found: 7346,
+	},
 }

@@ -353,7 +353,8 @@ func (w *fakeStores) Parked(_ context.Context, units []model.Unit) ([]model.Posi
 	defer w.mu.Unlock()
 	positions := make([]model.Position, len(units))
 	for i, u := range units {
-		positions[i].EventID = w.parked[u.AggregateID].EventID
+		m := w.parked[u.AggregateID]
+		positions[i] = model.Position{EventID: m.EventID, Resumes: m.Resumes}
 	}
 	return positions, nil
 }
@@ -393,7 +394,7 @@ func (w *fakeStores) Resume(_ context.Context, s engine.Suspended) (engine.Resum
 		}
 	}()
 	for _, e := range w.sorted() {
-		if e.aggregate != unit.AggregateID || e.id <= v {
+		if e.aggregate != unit.AggregateID || e.id <= v || e.id > head {
 			continue
 		}
 		switch {

@@ -16,6 +16,9 @@ import (
 
 // follow continues a history from its watermark to its last event, or parks it.
 func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) {
+	if h.parkedAt > 0 {
+		return w.precede(ctx, h)
+	}
 	if w.strict && h.watermark < h.first-1 && h.hole == 1 {
 		err := w.Parking.Park(ctx, []model.Marker{{
 			Unit: h.unit, RawAggregateID: h.raw, Reason: string(projection.ReasonHistory),
@@ -50,6 +53,26 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 		return w.stopped(ctx, h, f, c.written)
 	case f.Watermark < h.last:
 		return counts{}, fmt.Errorf("fold aggregate %s of %s: %w", h.unit.AggregateID, h.unit.Projection, errNoProgress)
+	}
+	return c, nil
+}
+
+// precede brings a history up to the event at which it is parked. A read model that was restored
+// from a backup can lack events before that one; nothing else delivers them.
+func (w *Workers) precede(ctx context.Context, h *history) (counts, error) {
+	f, err := engine.CatchUp(ctx, w.Engine, engine.Suspended{
+		Projection: h.unit.Projection, Generation: h.unit.Generation,
+		AggregateID: h.unit.AggregateID, RawAggregateID: h.raw, Head: h.parkedAt - 1,
+	}, nil)
+	switch cause := f.Cause; {
+	case err != nil:
+		return counts{}, err
+	case cause != nil && cause.Reason == projection.ReasonUnavailable:
+		return counts{}, fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, cause)
+	}
+	c := counts{parked: 1}
+	if f.Watermark > h.watermark {
+		c.written = 1
 	}
 	return c, nil
 }

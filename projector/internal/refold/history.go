@@ -29,6 +29,8 @@ type history struct {
 	// failed says that the event after the folded ones cannot be folded.
 	failed    bool
 	concerned bool
+	// parkedAt is the event at which a sweep has found the aggregate parked; 0 for none.
+	parkedAt int64
 	// watermark and foreign are set by loadWatermarks.
 	watermark int64
 	foreign   *model.Foreign

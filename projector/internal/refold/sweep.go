@@ -28,7 +28,8 @@ const (
 
 // sweep compares the head of every aggregate of the span with its watermark, and folds
 // aggregates that are behind. It returns nil when every aggregate has the events that were
-// in the store at span.since or is parked, and none has a document of an older generation.
+// in the store at span.since, or those before the one at which it is parked, and none has a
+// document of an older generation.
 func (w *Workers) sweep(ctx context.Context, j job.Job, part span, p job.Progress) error {
 	target, err := w.target(j)
 	if err != nil {
@@ -172,8 +173,8 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 	return nil
 }
 
-// heal folds the candidates of a page that are still behind and not parked, and removes the
-// foreign documents that are left after that.
+// heal folds the candidates of a page that are still behind, and removes the foreign documents
+// that are left after that.
 func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 	if s.grace > 0 {
 		if err := s.loadWatermarks(ctx, page.behind); err != nil {
@@ -251,7 +252,8 @@ func (s *sweep) removeForeign(ctx context.Context, page *sweptPage) error {
 	return nil
 }
 
-// fold folds the candidates of a page that are behind and not parked.
+// fold folds the candidates of a page that are behind: up to the event at which they are
+// parked, if they are. Those that resume by themselves are left to the resumer.
 func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	var units []model.Unit
 	var behind []*history
@@ -269,9 +271,12 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	}
 	var absent, lagging []*history
 	for i, h := range behind {
-		switch {
-		case parked[i].EventID > 0:
+		switch at := parked[i]; {
+		case at.Resumes, at.EventID > 0 && at.EventID == h.watermark+1:
 			page.counts.parked++
+		case at.EventID > h.watermark:
+			h.parkedAt = at.EventID
+			lagging = append(lagging, h)
 		case h.watermark == 0:
 			absent = append(absent, h)
 		default:

@@ -55,6 +55,37 @@ func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
 	}
 }
 
+// A read model that was restored from a backup can lack events before the one at which its
+// aggregate is parked. A sweep folds those; a marker that resumes by itself is left alone, and
+// one that the read model has passed does not count.
+func TestSweepFoldsUpToTheEventThatIsParked(t *testing.T) {
+	t.Parallel()
+	for _, increasing := range []bool{false, true} {
+		gap := historyOf("gap", 2)
+		gap[1].id = 7
+		w := newFakeStores(slices.Concat(historyOf("behind", 6), historyOf("lost", 4), historyOf("passed", 4), historyOf("resumes", 6), gap)...)
+		w.strict = !increasing
+		w.models["behind"], w.watermarks["behind"] = "1,", 1
+		w.parked["behind"] = model.Marker{EventID: 5, Reason: "expression"}
+		w.parked["lost"] = model.Marker{EventID: 3, Reason: "expression"}
+		w.models["passed"], w.watermarks["passed"] = "1,2,3,", 3
+		w.parked["passed"] = model.Marker{EventID: 2, Reason: "expression"}
+		w.models["resumes"], w.watermarks["resumes"] = "1,", 1
+		w.parked["resumes"] = model.Marker{EventID: 5, Reason: "missing", Resumes: true}
+		w.models["gap"], w.watermarks["gap"] = "1,", 1
+		w.parked["gap"] = model.Marker{EventID: 7, Reason: "expression"}
+		for _, healed := range []int64{3, 0} {
+			c := sweepAll(t, w, testJob)
+			if c[CountBehind] != healed || w.models["behind"] != "1,2,3,4," || w.models["lost"] != "1,2," || w.models["passed"] != "1,2,3,4," || w.models["resumes"] != "1," || w.models["gap"] != "1," {
+				t.Errorf("increasing %v: counts %v, models %v", increasing, c, w.models)
+			}
+			if len(w.parked) != 5 || w.parked["behind"].EventID != 5 || w.parked["gap"].EventID != 7 {
+				t.Errorf("increasing %v: parked %v", increasing, w.parked)
+			}
+		}
+	}
+}
+
 // TestDocumentsThatCannotBeReadHoldNoRange checks that builds and sweeps park the aggregates
 // of such documents and go on with the others, unless nothing can be read.
 func TestDocumentsThatCannotBeReadHoldNoRange(t *testing.T) {
