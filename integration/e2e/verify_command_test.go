@@ -30,9 +30,9 @@ projections:
 
 // verified is the output of the command for a projection.
 type verified struct {
-	Projection, Job, State string
-	Counts                 map[string]int64
-	Findings               []struct {
+	Projection, Job, State, Reason string
+	Counts                         map[string]int64
+	Findings                       []struct {
 		AggregateID, Kind, Detail string
 		Repaired                  bool
 		Differences               []struct{ Path, Want, Have string }
@@ -185,5 +185,30 @@ func verifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 	}
 	if found, v := s.verify(1, "--aggregate=nope"); len(found) > 0 || v.Counts["unknown"] != 1 {
 		t.Errorf("an aggregate that does not exist: %v, %+v", found, v)
+	}
+}
+
+// A right that is missing ends the command, and the result names it: a person waits.
+func TestVerifyEndsIfARightIsMissing(t *testing.T) { scene(t, verifyEndsIfARightIsMissing) }
+
+func verifyEndsIfARightIsMissing(t *testing.T) {
+	t.Helper()
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	store := capability[forbidder](s, "refuse the projectors' updates")
+	s.start(1, 1)
+	s.insert(counted("one", 1, one), counted("two", 1, one))
+	s.awaitCounts("one: n=1 after event 1, two: n=1 after event 1", "one", "two")
+	if _, err := s.models.Collection("counts").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "two"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "n", Value: 7}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, right := range [][2]string{{"update", "findings"}, {"find", "events"}} {
+		store.Forbid(right[0], right[1])
+		if _, v := s.verify(1); v.State != "failed" || !strings.Contains(v.Reason, "(Unauthorized)") {
+			t.Errorf("without the right to %s in %s: %+v", right[0], right[1], v)
+		}
+		store.HealStore()
+	}
+	if found, _ := s.verify(1); found["two"] != "different" {
+		t.Errorf("found %v", found)
 	}
 }

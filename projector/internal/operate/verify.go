@@ -202,7 +202,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 	var group errgroup.Group
 	group.Go(func() error {
 		return job.NewRunner(job.RunnerOptions{
-			Jobs: jobs, Workers: map[job.Kind]job.Worker{job.Verify: worker}, Holder: c.Person() + "/" + created.ID,
+			Jobs: jobs, Workers: map[job.Kind]job.Worker{job.Verify: refusable{worker}}, Holder: c.Person() + "/" + created.ID,
 			Parallel: commandParallel, Only: created.ID, Poll: commandPoll, Logger: e.Logger,
 		}).Run(working)
 	})
@@ -225,6 +225,26 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 	}
 	target.Job, target.State, target.Reason, target.Counts, target.Findings = ended.ID, ended.State, ended.Reason, ended.Counts, []verify.Finding{}
 	return target, nil
+}
+
+// refusable is a worker whose job fails if MongoDB refuses a right. A service would wait for the
+// right, but a person waits for the command.
+type refusable struct{ job.Worker }
+
+func (w refusable) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
+	ranges, total, err := w.Worker.Plan(ctx, j)
+	return ranges, total, finalIfRefused(err)
+}
+
+func (w refusable) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
+	return finalIfRefused(w.Worker.Work(ctx, j, r, p))
+}
+
+func finalIfRefused(err error) error {
+	if mongox.AccessRefused(err) {
+		return job.Permanent(err)
+	}
+	return err
 }
 
 // commandPoll is how often a command looks for a range of work, and for the end of its job.
