@@ -228,6 +228,11 @@ func (w *World) settle(ctx context.Context) {
 		_ = w.command(ctx, program, "resume", "--yes", "--why", "settle")
 	}
 	if unbuilt {
+		// An aggregate whose event has been corrected may have resumed in the live generation
+		// alone. Readers would see it go back if it stayed parked in the new one.
+		if len(w.corrected) > 0 {
+			_ = w.command(ctx, virtual.Projector, "parked", "retry", "--wait", "1m", "--yes", "--why", "corrected")
+		}
 		// A generation whose build was cancelled is built only on demand, and one with parked
 		// aggregates is promoted only on demand. Otherwise no rebuild may mend what live events
 		// have left wrong.
