@@ -212,7 +212,7 @@ func (s *step) proven(ctx context.Context) error {
 			return err
 		}
 		if parked > b.Allowed.Parked {
-			return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, fmt.Sprintf("%d parked aggregates of the new generation prevent its promotion, such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
+			return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, fmt.Sprintf("the promotion waits for the aggregates that are parked in the new generation (%d), such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
 		}
 		if b.Parked > 0 {
 			return s.verifyAgain(ctx)
