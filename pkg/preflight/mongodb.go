@@ -94,7 +94,7 @@ func (r *Report) Writable(ctx context.Context, db *mongo.Database, collection, w
 	err = mongox.Explain(ctx, err)
 	switch {
 	case err == nil:
-		r.OK(what, "may insert, update and delete in database "+db.Name())
+		r.OK(what, fmt.Sprintf("may insert, update and delete in database %s, tried on collection %s", db.Name(), collection))
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		r.Fail(what, err.Error(), "grant the user readWrite on database "+db.Name())
 	default:
