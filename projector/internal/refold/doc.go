@@ -47,12 +47,17 @@
 //
 // Nothing is deleted because the event store lacks it. A history that does not begin at
 // event 1 is not folded, unless the read model already has the events before it: the
-// aggregate is parked with the reason history, and resumes when event 1 is there. An event that breaks the contract is a hole
-// in its aggregate's history. The aggregate is parked as missing before the hole, as by the
-// live stream. In an increasing sequence ids may begin anywhere and have holes. Then such
-// an event is skipped, because the stream does not deliver it either.
+// aggregate is parked with the reason history, and resumes when event 1 is there. An event
+// that breaks the contract is a hole in its aggregate's history. The aggregate is parked as
+// missing before the hole, as by the live stream. In an increasing sequence ids may begin
+// anywhere and have holes. Then such an event is skipped, because the stream does not deliver
+// it either.
 //
 // # An aggregate in trouble
+//
+// A sweep folds a parked aggregate up to the event at which it is parked, because a read model
+// that was restored from a backup can lack events before that one. It leaves alone what resumes
+// by itself.
 //
 // No range waits for one aggregate. If a document cannot be loaded or written, or is of a
 // newer generation, while the store can be reached, its aggregate is parked as unavailable,
