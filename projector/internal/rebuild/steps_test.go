@@ -292,7 +292,7 @@ func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
 		b := r.verifyWithParked()
-		if b.State != generation.Verifying || b.Parked != 2 || !strings.Contains(b.Reason, "2 parked aggregates") || !strings.Contains(b.Reason, "such as ada (expression)") {
+		if b.State != generation.Verifying || b.Parked != 2 || !strings.Contains(b.Reason, "parked in the new generation (2)") || !strings.Contains(b.Reason, "such as ada (expression)") {
 			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
 		}
 		before := b.Round
