@@ -502,7 +502,7 @@ var Table = []Mutation{
 	{
 		Name:  "a sweep does not fold what a parked aggregate lacks before its marker",
 		File:  "projector/internal/refold/sweep.go",
-		Old:   "case at.Resumes, at.EventID > 0 && at.EventID == h.watermark+1:",
+		Old:   "case at.Resumes, at.EventID == h.watermark+1:",
 		New:   "case at.EventID > 0:",
 		Found: 7346,
 	},

@@ -55,16 +55,16 @@
 //
 // # An aggregate in trouble
 //
-// A sweep folds a parked aggregate up to the event at which it is parked, because a read model
-// that was restored from a backup can lack events before that one. It leaves alone what resumes
-// by itself.
-//
 // No range waits for one aggregate. If a document cannot be loaded or written, or is of a
 // newer generation, while the store can be reached, its aggregate is parked as unavailable,
 // with the error, and the range goes on. It resumes by itself. A failed request for many
 // watermarks is repeated for parts of them, to find the document that makes it fail.
 // A build ends with [ErrMostlyFailing] if it parks too many aggregates whose events cannot
 // be folded. A sweep goes on, because it must heal the others.
+//
+// A sweep folds a parked aggregate up to the event at which it is parked, because a read model
+// that was restored from a backup can lack events before that one. The sweep leaves an
+// aggregate alone that resumes by itself.
 //
 // # Memory
 //

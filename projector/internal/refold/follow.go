@@ -30,10 +30,9 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 		}
 		return counts{parked: 1}, nil
 	}
-	f, err := engine.CatchUp(ctx, w.Engine, engine.Suspended{
-		Projection: h.unit.Projection, Generation: h.unit.Generation,
-		AggregateID: h.unit.AggregateID, RawAggregateID: h.raw, Head: h.last, Final: true, Parks: true,
-	}, nil)
+	s := h.until(h.last)
+	s.Final, s.Parks = true, true
+	f, err := engine.CatchUp(ctx, w.Engine, s, nil)
 	if err != nil {
 		return c, err
 	}
@@ -48,7 +47,7 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 		}
 		return c, nil
 	case cause != nil && cause.Reason == projection.ReasonUnavailable:
-		return counts{}, fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, cause)
+		return counts{}, h.unavailable(f)
 	case cause != nil:
 		return w.stopped(ctx, h, f, c.written)
 	case f.Watermark < h.last:
@@ -60,21 +59,31 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 // precede brings a history up to the event at which it is parked. A read model that was restored
 // from a backup can lack events before that one; nothing else delivers them.
 func (w *Workers) precede(ctx context.Context, h *history) (counts, error) {
-	f, err := engine.CatchUp(ctx, w.Engine, engine.Suspended{
-		Projection: h.unit.Projection, Generation: h.unit.Generation,
-		AggregateID: h.unit.AggregateID, RawAggregateID: h.raw, Head: h.parkedAt - 1,
-	}, nil)
+	f, err := engine.CatchUp(ctx, w.Engine, h.until(h.parkedAt-1), nil)
 	switch cause := f.Cause; {
 	case err != nil:
 		return counts{}, err
 	case cause != nil && cause.Reason == projection.ReasonUnavailable:
-		return counts{}, fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, cause)
+		return counts{}, h.unavailable(f)
 	}
 	c := counts{parked: 1}
 	if f.Watermark > h.watermark {
 		c.written = 1
 	}
 	return c, nil
+}
+
+// until is the history for [engine.CatchUp], which brings it forward to a head.
+func (h *history) until(head int64) engine.Suspended {
+	return engine.Suspended{
+		Projection: h.unit.Projection, Generation: h.unit.Generation,
+		AggregateID: h.unit.AggregateID, RawAggregateID: h.raw, Head: head,
+	}
+}
+
+// unavailable is the error of a history that a store does not let continue.
+func (h *history) unavailable(f engine.Resumed) error {
+	return fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, f.Cause)
 }
 
 // errNoProgress says that a page of events did not move the watermark.

@@ -272,7 +272,7 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	var absent, lagging []*history
 	for i, h := range behind {
 		switch at := parked[i]; {
-		case at.Resumes, at.EventID > 0 && at.EventID == h.watermark+1:
+		case at.Resumes, at.EventID == h.watermark+1:
 			page.counts.parked++
 		case at.EventID > h.watermark:
 			h.parkedAt = at.EventID
