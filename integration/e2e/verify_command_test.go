@@ -188,7 +188,8 @@ func verifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A right that is missing ends the command, and the result names it: a person waits.
+// A missing right ends the command, and the result names the right. Nobody would wait for it in
+// front of a terminal.
 func TestVerifyEndsIfARightIsMissing(t *testing.T) { scene(t, verifyEndsIfARightIsMissing) }
 
 func verifyEndsIfARightIsMissing(t *testing.T) {

@@ -50,16 +50,15 @@ func ParkedConditions(kinds []ParkedKind) []health.Condition {
 		if k.Aggregates == 1 {
 			verb = "is"
 		}
-		c := health.Condition{
-			Name: "parked", Subject: k.Projection + " " + k.Reason, State: health.Degraded,
-			Text:   fmt.Sprintf("%s %s parked in projection %s (%s), so their read models are not up to date", cli.Count(k.Aggregates, "aggregate"), verb, k.Projection, k.Reason),
-			Remedy: parkedRemedy(k.Projection, k.Reason),
-		}
+		subject, in, effect := k.Projection+" "+k.Reason, "projection", "so their read models are not up to date"
 		if k.Building {
-			c.Subject += " building"
-			c.Text = fmt.Sprintf("%s %s parked in the building generation of projection %s (%s), which readers do not see yet", cli.Count(k.Aggregates, "aggregate"), verb, k.Projection, k.Reason)
+			subject, in, effect = subject+" building", "the building generation of projection", "which readers do not see yet"
 		}
-		found = append(found, c)
+		found = append(found, health.Condition{
+			Name: "parked", Subject: subject, State: health.Degraded,
+			Text:   fmt.Sprintf("%s %s parked in %s %s (%s), %s", cli.Count(k.Aggregates, "aggregate"), verb, in, k.Projection, k.Reason, effect),
+			Remedy: parkedRemedy(k.Projection, k.Reason),
+		})
 	}
 	return found
 }

@@ -180,7 +180,7 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 	return nil
 }
 
-// unregistered says that a process runs, but cannot renew its registration.
+// unregistered reports whether a process runs, but cannot renew its registration.
 func unregistered(r health.Report) bool {
 	return slices.ContainsFunc(r.Verdict.Conditions, func(c health.Condition) bool { return c.Name == generation.Unregistered })
 }
