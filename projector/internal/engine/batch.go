@@ -76,6 +76,9 @@ type unit struct {
 	model.Unit
 	target    *Target
 	aggregate *aggregate
+	// next is the aggregate in the generation that will replace this live one; nil if there is
+	// none, or if it does not concern the batch's events.
+	next *unit
 
 	// settled are the results of the aggregate's finished events, in order.
 	settled []settlement
@@ -131,6 +134,9 @@ type unit struct {
 // finished reports whether all events have a result.
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
+// follows reports whether the unit must wait for its next generation.
+func (u *unit) follows() bool { return u.next != nil && !u.next.finished() }
+
 func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, attempt model.Attempt) *batch {
 	b := &batch{Engine: e, attempt: attempt, session: s, targets: targets, places: make([]eventPlace, len(events))}
 	byID := make(map[string]*aggregate)
@@ -153,8 +159,18 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, a
 			a.units = append(a.units, u)
 			b.units = append(b.units, u)
 		}
+		a.link()
 	}
 	return b
+}
+
+// link sets the next generations of the units.
+func (a *aggregate) link() {
+	for _, u := range a.units {
+		if i := slices.IndexFunc(a.units, func(o *unit) bool { return o.target.Succeeds(u.Projection) }); i >= 0 && !u.target.Building {
+			u.next = a.units[i]
+		}
+	}
 }
 
 // place sorts the events of each aggregate, and records the place of each event of the

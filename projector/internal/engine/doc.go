@@ -39,8 +39,9 @@
 // starts after that, and finds no aggregate behind its head, completes the generation.
 //
 // A live generation writes an event after the generation that will replace it, once that one no
-// longer defers: readers of the live one must find the event again after a promotion. It waits
-// for a second at most.
+// longer defers: readers of the live one must find the event again after a promotion. If the
+// next generation cannot write it, the aggregate is parked there, which keeps that generation
+// from being promoted until the aggregate has resumed. So it does not delay the live one.
 //
 // A track is one target's part of a batch. It holds its projection's pause lock from before
 // it loads until its writes are answered. Pause lets no further track acquire the lock and

@@ -170,10 +170,10 @@ func (b *batch) unparkable(units []*unit, err error) {
 	}
 }
 
-// parkRest parks the units that could not continue.
-func (b *batch) parkRest(ctx context.Context) {
+// parkRest parks those of the units that could not continue.
+func (b *batch) parkRest(ctx context.Context, units []*unit) {
 	var parking, unavailable []*unit
-	for _, u := range b.units {
+	for _, u := range units {
 		switch {
 		case u.held:
 			u.cause = &projection.Error{

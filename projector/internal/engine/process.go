@@ -29,22 +29,51 @@ func (b *batch) run(ctx context.Context) error {
 	}
 	for len(active) > 0 && ctx.Err() == nil {
 		gapped, following := b.project(ctx, active)
-		active = append(b.repair(ctx, gapped), following...)
+		active = b.repair(ctx, gapped)
+		active = append(active, b.led(ctx, active, following)...)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	b.deferRest()
 	if b.attempt == model.GiveUp {
-		b.parkRest(ctx)
+		b.parkRest(ctx, b.units)
 	}
 	return b.trouble()
+}
+
+// led returns the live units that can go on: their next generation is finished, or is one of
+// active. A next generation that can do neither is parked, so that it delays the live one only
+// if nothing else can be written either. The marker keeps it from being promoted until it has
+// resumed.
+func (b *batch) led(ctx context.Context, active, following []*unit) (led []*unit) {
+	if len(following) == 0 {
+		return nil
+	}
+	going := make(map[*unit]bool, len(active))
+	for _, u := range active {
+		going[u] = true
+	}
+	var stuck []*unit
+	for _, u := range following {
+		if u.follows() && !going[u.next] {
+			u.next.conflict = nil // The value may become free, so the unit resumes.
+			stuck = append(stuck, u.next)
+		}
+	}
+	b.parkRest(ctx, stuck)
+	for _, u := range following {
+		if !u.follows() || going[u.next] {
+			led = append(led, u)
+		}
+	}
+	return led
 }
 
 // project processes units until each is finished, parked, in trouble, or at a gap, and
 // returns those with gaps. The targets run concurrently, so a slow or unreadable collection
 // does not keep the others from writing. Only a live generation follows the one that will
-// replace it: following are the units that wait for a gap of their next generation.
+// replace it: following are the units whose next generation is not finished.
 func (b *batch) project(ctx context.Context, units []*unit) (gapped, following []*unit) {
 	var tracks []*track
 	byTarget := make(map[*Target]*track, len(b.targets))

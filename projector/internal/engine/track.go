@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -20,7 +19,7 @@ type track struct {
 	active []*unit
 	// gapped lack the event after their watermark.
 	gapped []*unit
-	// following wait until their next generation has had its gap filled.
+	// following wait for their next generation.
 	following []*unit
 	// ended is closed at the end of the track.
 	ended chan struct{}
@@ -37,36 +36,25 @@ type track struct {
 	waits, turn bool
 }
 
-// maxLead bounds how long a live generation waits for its next one in a round. A next one that
-// cannot be written must not stop the live one.
-const maxLead = time.Second
-
-// follow lets the generation that will replace this one go first, because readers must not see
-// an event disappear when that generation is promoted before it has the event. Units whose next
-// generation is still at a gap wait for the next round.
+// follow waits until the generation that will replace this one has written. Readers must not
+// see an event disappear when that generation is promoted before it has the event: the writes
+// can be paused for the promotion, or the process can end, at any time. Units whose next
+// generation is not finished wait for the next round.
 func (t *track) follow(ctx context.Context, tracks []*track) {
 	i := slices.IndexFunc(tracks, func(o *track) bool { return o.target.Succeeds(t.target.Projection.Name()) })
 	if t.target.Building || i < 0 {
 		return
 	}
-	next, timer := tracks[i], time.NewTimer(maxLead)
-	defer timer.Stop()
 	select {
-	case <-next.ended:
-	case <-timer.C:
-		return
+	case <-tracks[i].ended:
 	case <-ctx.Done():
 		return
 	}
-	gapped := make(map[*aggregate]bool, len(next.gapped))
-	for _, u := range next.gapped {
-		gapped[u.aggregate] = true
-	}
 	t.active = slices.DeleteFunc(t.active, func(u *unit) bool {
-		if gapped[u.aggregate] {
+		if u.follows() {
 			t.following = append(t.following, u)
 		}
-		return gapped[u.aggregate]
+		return u.follows()
 	})
 }
 
@@ -148,7 +136,7 @@ func (t *track) foldAll(ctx context.Context, units []*unit, loaded []model.State
 		if !t.strict && u.watermark < u.after {
 			// A repair has set the document aside since the event store was read. Here the
 			// ids do not show that the events in between are missing.
-			u.trouble, u.document = errMoved, nil
+			u.trouble, u.contended, u.document = errMoved, true, nil
 			continue
 		}
 		u.settleUpToWatermark()
