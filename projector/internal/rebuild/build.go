@@ -206,17 +206,14 @@ func (s *step) verify(ctx context.Context) error {
 // another projection prevent it.
 func (s *step) proven(ctx context.Context) error {
 	b := s.entry.Building
-	if s.entry.Live != nil {
-		parked, example, err := s.Data.Parked(ctx, s.entry.Name, b.Generation)
-		if err != nil {
-			return err
-		}
-		if parked > b.Allowed.Parked {
-			return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, fmt.Sprintf("the promotion waits for the aggregates that are parked in the new generation (%d), such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, example, s.entry.Name, parked))
-		}
-		if b.Parked > 0 {
-			return s.verifyAgain(ctx)
-		}
+	parked, why, err := s.parked(ctx)
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, why)
+	case b.Parked > 0 && s.entry.Live != nil:
+		return s.verifyAgain(ctx)
 	}
 	behind, err := s.notServing(ctx, false)
 	if err != nil {
@@ -239,6 +236,20 @@ func (s *step) proven(ctx context.Context) error {
 	}
 	s.hold.pausing, s.hold.paused = token, time.Now()
 	return nil
+}
+
+// parked returns how many aggregates are parked in the generation, and why that prevents its
+// promotion: "" if it does not, as without a live generation.
+func (s *step) parked(ctx context.Context) (n int64, why string, err error) {
+	b := s.entry.Building
+	if s.entry.Live == nil {
+		return 0, "", nil
+	}
+	n, example, err := s.Data.Parked(ctx, s.entry.Name, b.Generation)
+	if n > b.Allowed.Parked {
+		why = fmt.Sprintf("the promotion waits for the aggregates that are parked in the new generation (%d), such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", n, example, s.entry.Name, n)
+	}
+	return n, why, err
 }
 
 // heldBack records that n aggregates prevent the promotion, and why. When they no longer do,

@@ -33,8 +33,16 @@ func (s *step) promote(ctx context.Context) error {
 	if len(running) > 0 {
 		return s.awaitPause(ctx, running)
 	}
-	s.hold.pausing = "" // From here on, the promotion cannot be cancelled.
 	b := s.entry.Building
+	if s.began(b) {
+		// Aggregates that were parked until the pause may be behind those of the live generation.
+		if _, why, err := s.parked(ctx); err != nil {
+			return err
+		} else if why != "" {
+			return s.withdraw(ctx, why)
+		}
+	}
+	s.hold.pausing = "" // From here on, the promotion cannot be cancelled.
 	promoted, err := s.rename(ctx)
 	switch {
 	case mongox.HasCode(err, mongox.CodeInvalidNamespace):
@@ -60,13 +68,21 @@ func (s *step) notPaused(ctx context.Context) ([]string, error) {
 // awaitPause cancels the promotion if pods take too long to pause, so that the projection's
 // writes continue. Only the coordinator that began the pause may do that.
 func (s *step) awaitPause(ctx context.Context, running []string) error {
-	if s.hold.pausing != s.entry.Building.Pause || time.Since(s.hold.paused) < pauseTimeout {
+	if !s.began(s.entry.Building) || time.Since(s.hold.paused) < pauseTimeout {
 		return nil
 	}
+	return s.withdraw(ctx, "pods that did not pause in time: "+strings.Join(running, ", "))
+}
+
+// began reports whether this coordinator began the pause and has not begun to rename.
+func (s *step) began(b *generation.Build) bool {
+	return s.hold.pausing != "" && s.hold.pausing == b.Pause
+}
+
+// withdraw ends the pause without the promotion, which is tried again later.
+func (s *step) withdraw(ctx context.Context, why string) error {
 	s.hold.pausing, s.hold.retry, s.hold.inspected, s.hold.completed = "", time.Now().Add(pauseRetry), time.Time{}, time.Time{}
-	return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
-		b.Pause, b.Reason = "", "pods that did not pause in time: "+strings.Join(running, ", ")
-	})
+	return s.enter(ctx, generation.Verifying, func(b *generation.Build) { b.Pause, b.Reason = "", why })
 }
 
 // rename moves the new collection from its present name to this coordinator's own name, and

@@ -306,6 +306,27 @@ func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 	})
 }
 
+// An aggregate that is parked between the last verification and the pause can be behind the one
+// of the live generation.
+func TestPromotionIsCancelledIfAnAggregateIsParkedBeforeThePause(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.settle(generation.Promoting)
+		r.parked = 1
+		for _, p := range r.pods {
+			r.poll(p)
+		}
+		r.pass(2 * time.Second)
+		if b := r.entry().Building; b == nil || b.State != generation.Verifying || b.Pause != "" || !strings.Contains(b.Reason, "parked in the new generation (1)") {
+			t.Errorf("the generation is %+v", b)
+		}
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Error("the promotion was not retried: generation 2 is not live")
+		}
+	})
+}
+
 func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
