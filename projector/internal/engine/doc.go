@@ -40,8 +40,9 @@
 //
 // A live generation writes an event after the generation that will replace it, once that one no
 // longer defers: readers of the live one must find the event again after a promotion. If the
-// next generation cannot write it, the aggregate is parked there, which keeps that generation
-// from being promoted until the aggregate has resumed. So it does not delay the live one.
+// next generation cannot write it, or takes longer than two seconds, the aggregate is parked
+// there at once, which keeps that generation from being promoted until the aggregate has
+// resumed. So it hardly delays the live one, unless nothing else can be written either.
 //
 // A track is one target's part of a batch. It holds its projection's pause lock from before
 // it loads until its writes are answered. Pause lets no further track acquire the lock and
@@ -90,8 +91,9 @@
 //	                            written, the unit is parked, and what comes after it is
 //	                            acknowledged
 //
-// [model.GiveUp] ends the waiting of the middle two: a unit at a gap is parked as missing,
-// one to be retried as unavailable. Both are resumed by themselves from the event store. A
+// [model.GiveUp] ends the waiting of the middle two, and a live generation that of the one
+// that will replace it: a unit at a gap is parked as missing, one to be retried as
+// unavailable. Both are resumed by themselves from the event store. In a live generation, a
 // unit that violates a unique index is retried first, because the other document may release
 // the value. The least finished unit of an event is its [model.Outcome].
 //

@@ -175,13 +175,14 @@ func (b *batch) parkRest(ctx context.Context, units []*unit) {
 	var parking, unavailable []*unit
 	for _, u := range units {
 		switch {
+		case u.contended, u.unparkable:
 		case u.held:
 			u.cause = &projection.Error{
 				Projection: u.Projection, AggregateID: u.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonMissing,
 				Err: errors.New("neither the topic nor the event store has the event"),
 			}
 			parking = append(parking, u)
-		case u.trouble == nil, u.contended, u.unparkable:
+		case u.trouble == nil:
 		case u.conflicting():
 			u.cause = u.conflict
 			parking = append(parking, u)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,12 +43,15 @@ func (b *batch) run(ctx context.Context) error {
 	return b.trouble()
 }
 
+// errSlow says that the next generation was not written within [maxLead].
+var errSlow = errors.New("the collection of the generation that is being built answers too slowly")
+
 // led returns the live units that can go on: their next generation is finished, or is one of
 // active. A next generation that can do neither is parked, so that it delays the live one only
 // if nothing else can be written either. The marker keeps it from being promoted until it has
 // resumed.
 func (b *batch) led(ctx context.Context, active, following []*unit) (led []*unit) {
-	if len(following) == 0 {
+	if len(following) == 0 || ctx.Err() != nil {
 		return nil
 	}
 	going := make(map[*unit]bool, len(active))
@@ -56,9 +60,12 @@ func (b *batch) led(ctx context.Context, active, following []*unit) (led []*unit
 	}
 	var stuck []*unit
 	for _, u := range following {
-		if u.follows() && !going[u.next] {
-			u.next.conflict = nil // The value may become free, so the unit resumes.
-			stuck = append(stuck, u.next)
+		if next := u.next; u.follows() && !going[next] {
+			next.conflict = nil // The value may become free, so the unit resumes.
+			if next.trouble == nil && !next.held {
+				next.trouble = errSlow
+			}
+			stuck = append(stuck, next)
 		}
 	}
 	b.parkRest(ctx, stuck)
@@ -82,7 +89,11 @@ func (b *batch) project(ctx context.Context, units []*unit) (gapped, following [
 		if t == nil {
 			t = &track{batch: b, target: u.target, ended: make(chan struct{})}
 			byTarget[u.target] = t
-			tracks = append(tracks, t)
+			at := len(tracks)
+			if u.target.Building {
+				at = 0 // A live track may stop the next one, which therefore starts before it.
+			}
+			tracks = slices.Insert(tracks, at, t)
 		}
 		t.active = append(t.active, u)
 	}
@@ -91,10 +102,13 @@ func (b *batch) project(ctx context.Context, units []*unit) (gapped, following [
 	} else {
 		var work sync.WaitGroup
 		for _, t := range tracks {
+			running, stop := context.WithCancel(ctx)
+			defer stop()
+			t.stop = stop
 			work.Go(func() {
 				defer close(t.ended)
-				t.follow(ctx, tracks)
-				t.run(ctx)
+				t.follow(running, tracks)
+				t.run(running)
 			})
 		}
 		work.Wait()

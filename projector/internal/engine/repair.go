@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
@@ -17,6 +19,9 @@ const (
 	// for the last page, before it writes. A batch may lack the history of all its
 	// aggregates, which fits neither into memory nor into the time of one call.
 	maxRepairBytes = 1 << 20
+	// maxBuildingRead bounds the time in which one round reads for the generations that are being
+	// built, because the live ones wait for that.
+	maxBuildingRead = 4 * time.Second
 )
 
 // errRepairFull says that the events read so far must be written first.
@@ -76,12 +81,19 @@ func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64
 // the units that can go on.
 func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 	var read repairRead
+	brief, cancel := mongox.Timeout(ctx, maxBuildingRead)
+	defer cancel()
 	for _, u := range b.skipParked(ctx, units) {
-		fill := b.fillGap
-		if u.target.Building || u.unread(b.strict) {
-			fill = b.fillBuilding
+		var filled bool
+		switch {
+		case u.target.Building:
+			filled = b.fillBuilding(brief, &read, u)
+		case u.unread(b.strict):
+			filled = b.fillBuilding(ctx, &read, u)
+		default:
+			filled = b.fillGap(ctx, &read, u)
 		}
-		if fill(ctx, &read, u) {
+		if filled {
 			again = append(again, u)
 		}
 	}

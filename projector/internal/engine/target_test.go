@@ -168,9 +168,11 @@ func TestLiveGenerationWaitsForAnUndecidedNextOne(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		broken, events  string
+		has             int64
 		change          func(b *bench)
 		list, reachable error
 	}{
+		"the list fails for a gap":     {events: "9 Add", has: 8, list: errTrouble},
 		"the parking list fails":       {broken: "write", events: "1 Add", list: errTrouble},
 		"a poison event cannot park":   {events: "1 Bad", list: errTrouble},
 		"nothing else can be written":  {broken: "write", events: "1 Add", reachable: errTrouble},
@@ -183,6 +185,9 @@ func TestLiveGenerationWaitsForAnUndecidedNextOne(t *testing.T) {
 				o.Reachable = func(context.Context) error { return test.reachable }
 			})
 			b.breakShadow(test.broken)
+			if test.has > 0 {
+				b.marks[live], b.documents[live] = test.has, bsontest.FromJSON(`{"n":1}`)
+			}
 			if test.change != nil {
 				test.change(b)
 			}
@@ -192,12 +197,65 @@ func TestLiveGenerationWaitsForAnUndecidedNextOne(t *testing.T) {
 					t.Errorf("%s, %v", verdicts(results), err)
 				}
 			}
-			b.expectMarks(t, 0, 0)
+			b.expectMarks(t, test.has, 0)
 			if len(b.parking.parked) > 0 {
 				t.Errorf("parked %v", b.parking.parked)
 			}
 		})
 	}
+}
+
+// silent is a store that does not answer about the second generation. Its requests end with
+// their contexts.
+type silent struct{ *memory }
+
+func (s silent) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
+	if units[0].Generation == 2 {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return s.memory.Load(ctx, units)
+}
+
+// TestLiveGenerationIsNotDelayedByASilentNextOne checks that a collection or an event store that
+// does not answer for a building generation parks the aggregate there, in time for the live one.
+func TestLiveGenerationIsNotDelayedByASilentNextOne(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		change func(o *engine.Options)
+		first  int64
+		within time.Duration
+	}{
+		{name: "store", change: func(o *engine.Options) { o.Store = silent{o.Store.(*memory)} }, first: 1, within: 2 * time.Second},
+		{name: "event store", change: func(o *engine.Options) { o.Repairer = silentHistory{} }, first: 2, within: 4 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newRebuild(t, false, test.change)
+			if test.first > 1 {
+				b.marks[live], b.documents[live] = test.first-1, bsontest.FromJSON(`{"n":1}`)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			begun := time.Now()
+			results, err := b.Process(ctx, events(t, "one", fmt.Sprint(test.first, " Add")), model.Hold)
+			if took := time.Since(begun); err != nil || verdicts(results) != "done" || took > test.within {
+				t.Errorf("%s: %s after %v, %v", test.name, verdicts(results), took, err)
+			}
+			b.expectMarks(t, test.first, 0)
+			if cause := b.parking.parked[building]; cause == nil || cause.Reason != projection.ReasonUnavailable {
+				t.Errorf("%s: parked %v", test.name, b.parking.parked)
+			}
+		})
+	}
+}
+
+// silentHistory is an event store that does not answer.
+type silentHistory struct{}
+
+func (silentHistory) Missing(ctx context.Context, _ *event.Event, _, _ int64, _ int) ([]*event.Event, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
 }
 
 // breakShadow makes the shadow collection fail.
@@ -241,7 +299,7 @@ func TestLiveGenerationFollowsTheNextOne(t *testing.T) {
 			}
 			b.slow = func(u model.Unit) {
 				if u.Generation == 2 {
-					<-time.After(time.Minute)
+					<-time.After(time.Second)
 				}
 			}
 			b.process(t, events(t, "one", first), model.Hold, "done")
