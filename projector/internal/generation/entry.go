@@ -116,7 +116,10 @@ type Build struct {
 	Parked   int64 `bson:"parked,omitempty"`
 	Archived int64 `bson:"archived,omitempty"`
 	// Pause is the token that pods write into their registration after they have paused.
+	// Renaming is set after all have, before the collection is renamed for the first time: from
+	// then on the promotion cannot be withdrawn.
 	Pause     string    `bson:"pause,omitempty"`
+	Renaming  bool      `bson:"renaming,omitempty"`
 	StartedAt time.Time `bson:"startedAt"`
 	Who       string    `bson:"who,omitempty"`
 	Why       string    `bson:"why,omitempty"`

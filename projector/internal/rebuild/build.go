@@ -199,17 +199,20 @@ func (s *step) verify(ctx context.Context) error {
 			b.Repairing = true
 		})
 	}
-	return s.proven(ctx)
+	return s.proven(ctx, done.Counts[string(verify.Parked)])
 }
 
 // proven begins the promotion of a generation that is right, unless parked aggregates or
-// another projection prevent it.
-func (s *step) proven(ctx context.Context) error {
+// another projection prevent it. leftOut are the aggregates that the verification has left out,
+// because they were parked.
+func (s *step) proven(ctx context.Context, leftOut int64) error {
 	b := s.entry.Building
 	parked, why, err := s.parked(ctx)
 	switch {
 	case err != nil:
 		return err
+	case why != "" && leftOut == 0:
+		return s.wait(ctx, why)
 	case why != "":
 		return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, why)
 	case b.Parked > 0 && s.entry.Live != nil:
@@ -231,11 +234,7 @@ func (s *step) proven(ctx context.Context) error {
 		}
 	}
 	token := fmt.Sprintf("%s.%d.%d", s.entry.Name, b.Generation, s.entry.Revision)
-	if err := s.enter(ctx, generation.Promoting, func(b *generation.Build) { b.Pause = token }); err != nil {
-		return err
-	}
-	s.hold.pausing, s.hold.paused = token, time.Now()
-	return nil
+	return s.enter(ctx, generation.Promoting, func(b *generation.Build) { b.Pause = token })
 }
 
 // parked returns how many aggregates are parked in the generation, and why that prevents its

@@ -168,8 +168,8 @@ type Coordinator struct {
 type hold struct {
 	epoch   int64
 	renewed time.Time
-	// pausing is the token of a pause that this pod began under this lease; empty once it
-	// may have renamed the collection. paused is when the pause began.
+	// pausing is the token of the last pause that this pod has seen under this lease. paused is
+	// when it saw it first.
 	pausing string
 	paused  time.Time
 	// retry is when the next promotion may begin.

@@ -11,8 +11,8 @@
 //	   │ a job fails, or is cancelled     │                          ▼
 //	   └──────────────▶ failed ◀──────────┴── still found ─────── promoting
 //	                                                              │   ▲ │ all have paused:
-//	                                           a pod does not     │   │ │ rename, write the entry
-//	                                           pause in time      ▼   │ ▼
+//	                       a pod does not pause in time,          │   │ │ rename, write the entry
+//	                       or an aggregate was parked             ▼   │ ▼
 //	                                                           verifying  live
 //
 // The state is in the catalog. Each step first checks what exists, and can be repeated. So
@@ -38,9 +38,9 @@
 // between this check and the rename, within seconds, are not found.
 //
 // Readers must not see older read models after the promotion. So no event reaches only the live
-// generation while the next one is caught up, verified or waits. The live stream settles an
-// event when both have it, and sweeps and repairs of the live generation bring the new one up to
-// date first (packages refold and verify).
+// generation while the next one is caught up, verified or waits. The live stream writes an event
+// to the new generation first, or parks its aggregate there, and sweeps and repairs of the live
+// generation do the same (packages engine, refold and verify).
 //
 // What has changed in the layout of the live collection is copied. An index is then built on
 // a full collection, which may take longer than the coordinator's lease. So the copy runs
@@ -58,9 +58,11 @@
 // first moves the collection to its own name. So a late coordinator finds nothing to
 // rename, and no rename happens twice. No write is lost between the renames, because every
 // alive pod has paused the projection's writes and has recorded that in the registry. Pods
-// continue when they see the entry in which the generation is live. Only the coordinator
-// that began the pause, and has renamed nothing, may cancel the promotion, because its
-// successor cannot know whether the predecessor will still rename.
+// continue when they see the entry in which the generation is live. Before the first rename
+// the coordinator records it in the entry. Until then it, or its successor, withdraws the
+// promotion if a pod does not pause in time, or if aggregates were parked in the generation
+// until the pause: the live one may be ahead of them. Afterwards nobody can, because a late
+// coordinator may still rename.
 //
 // # Garbage
 //

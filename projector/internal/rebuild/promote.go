@@ -26,23 +26,10 @@ func (s *step) mayRename(ctx context.Context) (waits bool, err error) {
 // promote renames the new collection to the readers' name, after every alive pod has
 // paused the projection's writes.
 func (s *step) promote(ctx context.Context) error {
-	running, err := s.notPaused(ctx)
-	if err != nil {
+	if ready, err := s.paused(ctx); err != nil || !ready {
 		return err
 	}
-	if len(running) > 0 {
-		return s.awaitPause(ctx, running)
-	}
 	b := s.entry.Building
-	if s.began(b) {
-		// Aggregates that were parked until the pause may be behind those of the live generation.
-		if _, why, err := s.parked(ctx); err != nil {
-			return err
-		} else if why != "" {
-			return s.withdraw(ctx, why)
-		}
-	}
-	s.hold.pausing = "" // From here on, the promotion cannot be cancelled.
 	promoted, err := s.rename(ctx)
 	switch {
 	case mongox.HasCode(err, mongox.CodeInvalidNamespace):
@@ -59,29 +46,44 @@ func (s *step) promote(ctx context.Context) error {
 	return nil
 }
 
+// paused reports whether the collection may be renamed: every alive pod has paused, and no
+// aggregate was parked until then, which could be behind the one of the live generation. It
+// withdraws the promotion if that is not so, or not known in time.
+func (s *step) paused(ctx context.Context) (bool, error) {
+	b := s.entry.Building
+	if s.hold.pausing != b.Pause {
+		s.hold.pausing, s.hold.paused = b.Pause, time.Now()
+	}
+	late := !b.Renaming && time.Since(s.hold.paused) >= pauseTimeout
+	running, err := s.notPaused(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case len(running) > 0 && late:
+		return false, s.withdraw(ctx, "pods that did not pause in time: "+strings.Join(running, ", "))
+	case len(running) > 0 || b.Renaming:
+		return len(running) == 0, nil
+	}
+	switch _, why, err := s.parked(ctx); {
+	case err != nil && late:
+		return false, s.withdraw(ctx, err.Error())
+	case err != nil:
+		return false, err
+	case why != "":
+		return false, s.withdraw(ctx, why)
+	}
+	return true, s.change(ctx, func(b *generation.Build) { b.Renaming = true })
+}
+
 // notPaused names the alive pods that may still write the projection.
 func (s *step) notPaused(ctx context.Context) ([]string, error) {
 	want := generation.Pausing{Projection: s.entry.Name, Token: s.entry.Building.Pause}
 	return s.lacking(ctx, func(r generation.Registration) bool { return slices.Contains(r.Paused, want) })
 }
 
-// awaitPause cancels the promotion if pods take too long to pause, so that the projection's
-// writes continue. Only the coordinator that began the pause may do that.
-func (s *step) awaitPause(ctx context.Context, running []string) error {
-	if !s.began(s.entry.Building) || time.Since(s.hold.paused) < pauseTimeout {
-		return nil
-	}
-	return s.withdraw(ctx, "pods that did not pause in time: "+strings.Join(running, ", "))
-}
-
-// began reports whether this coordinator began the pause and has not begun to rename.
-func (s *step) began(b *generation.Build) bool {
-	return s.hold.pausing != "" && s.hold.pausing == b.Pause
-}
-
 // withdraw ends the pause without the promotion, which is tried again later.
 func (s *step) withdraw(ctx context.Context, why string) error {
-	s.hold.pausing, s.hold.retry, s.hold.inspected, s.hold.completed = "", time.Now().Add(pauseRetry), time.Time{}, time.Time{}
+	s.hold.retry, s.hold.inspected, s.hold.completed = time.Now().Add(pauseRetry), time.Time{}, time.Time{}
 	return s.enter(ctx, generation.Verifying, func(b *generation.Build) { b.Pause, b.Reason = "", why })
 }
 

@@ -61,8 +61,9 @@ type simulation struct {
 	last                                int
 	// changes is the number of changes of indexes.
 	changes int
-	// parked is the number of parked aggregates.
-	parked int64
+	// parked is the number of parked aggregates, or unlisted the error of counting them.
+	parked   int64
+	unlisted error
 	// refusal is the error of creating a collection, refused that of every rename, and renaming
 	// that of the rename to the readers' name, if set.
 	refusal, refused, renaming error
@@ -287,7 +288,7 @@ func (w *simulation) workUndelivered(findings, undelivered int64) {
 				findings++
 			}
 		}
-		j.State, j.Counts = job.Done, map[string]int64{string(verify.Different): findings, verify.CountUndelivered: undelivered}
+		j.State, j.Counts = job.Done, map[string]int64{string(verify.Different): findings, verify.CountUndelivered: undelivered, string(verify.Parked): w.parked}
 		w.jobs[id] = j
 		return
 	}
@@ -514,7 +515,7 @@ func (a *actor) Remove(_ context.Context, projection string, number int64) (bool
 }
 
 func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
-	parked, err := do(a, func() (int64, error) { return a.parked, nil })
+	parked, err := do(a, func() (int64, error) { return a.parked, a.unlisted })
 	return parked, "ada (expression)", err
 }
 
