@@ -57,13 +57,15 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 }
 
 // precede brings a history up to the event at which it is parked. A read model that was restored
-// from a backup can lack events before that one; nothing else delivers them.
+// from a backup can lack events before that one; nothing else delivers them. If it cannot be
+// brought there, it stays behind until the next sweep: its range does not wait for it.
 func (w *Workers) precede(ctx context.Context, h *history) (counts, error) {
 	f, err := engine.CatchUp(ctx, w.Engine, h.until(h.parkedAt-1), nil)
 	switch cause := f.Cause; {
 	case err != nil:
 		return counts{}, err
-	case cause != nil && cause.Reason == projection.ReasonUnavailable:
+	case cause == nil || cause.Reason != projection.ReasonUnavailable:
+	case f.Interrupted, w.Reachable != nil && w.Reachable(ctx) != nil:
 		return counts{}, h.unavailable(f)
 	}
 	c := counts{parked: 1}

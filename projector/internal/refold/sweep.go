@@ -73,6 +73,8 @@ type sweptPage struct {
 	// was read. They are checked again after the grace.
 	behind []*history
 	due    time.Time
+	// parked are those of behind that fold has left parked.
+	parked []*history
 }
 
 // run reads heads, and settles each page when its grace is over.
@@ -198,7 +200,8 @@ func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 // foldBuilding folds candidates of the live generation that are behind into the generation
 // that is being built, before the live one. If the topic does not deliver their events, a
 // generation that is already verified would be promoted without them, and readers would see
-// older read models. A generation that defers is swept later.
+// older read models. Aggregates that are parked there get them when they resume. A generation
+// that defers is swept later.
 func (s *sweep) foldBuilding(ctx context.Context, candidates []*history) error {
 	if s.target.Building {
 		return nil
@@ -219,6 +222,16 @@ func (s *sweep) foldBuilding(ctx context.Context, candidates []*history) error {
 		}
 		if err := next.fold(ctx, page); err != nil {
 			return fmt.Errorf("fold into generation %d, which is being built: %w", t.Generation, err)
+		}
+		if len(page.parked) == 0 {
+			continue
+		}
+		heads := make([]model.Head, len(page.parked))
+		for i, h := range page.parked {
+			heads[i] = model.Head{Unit: h.unit, EventID: h.last}
+		}
+		if err := s.Parking.Advance(ctx, heads); err != nil {
+			return fmt.Errorf("let the aggregates resume that are parked in generation %d, which is being built, up to their last events: %w", t.Generation, err)
 		}
 	}
 	return nil
@@ -271,6 +284,9 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	}
 	var absent, lagging []*history
 	for i, h := range behind {
+		if parked[i].EventID > h.watermark || parked[i].Resumes {
+			page.parked = append(page.parked, h)
+		}
 		switch at := parked[i]; {
 		case at.Resumes, at.EventID == h.watermark+1:
 			page.counts.parked++

@@ -265,6 +265,10 @@ func (g *twoGenerations) Park(ctx context.Context, markers []model.Marker) error
 	return g.of(markers[0].Generation).Park(ctx, markers)
 }
 
+func (g *twoGenerations) Advance(ctx context.Context, heads []model.Head) error {
+	return g.of(heads[0].Generation).Advance(ctx, heads)
+}
+
 func (g *twoGenerations) Resume(ctx context.Context, s engine.Suspended) (engine.Resumed, error) {
 	resumed, err := g.of(s.Generation).Resume(ctx, s)
 	g.compare()
@@ -310,6 +314,40 @@ func TestSweepFoldsIntoTheBuildingGenerationBeforeTheLiveOne(t *testing.T) {
 	for name, w := range map[string]*fakeStores{"live": g.live, "building": g.building} {
 		if w.models["absent"] != "1,2,3," || w.models["lagging"] != "1,2,3,4,5," {
 			t.Errorf("%s models are %v", name, w.models)
+		}
+	}
+}
+
+// An aggregate that is parked in the building generation will resume up to the event that the
+// live one has, and does not keep the live one from being healed.
+func TestSweepRaisesTheHeadOfWhatIsParkedInTheBuildingGeneration(t *testing.T) {
+	t.Parallel()
+	for name, marker := range map[string]model.Marker{
+		"resumes":              {EventID: 3, Head: 3, Reason: "unavailable", Resumes: true},
+		"unreadable before it": {EventID: 5, Head: 5, Reason: "expression"},
+	} {
+		g := newTwoGenerations()
+		g.building.parked["lagging"], g.building.unreadable = marker, map[string]bool{"lagging": true}
+		g.sweep(t)
+		if head := g.building.parked["lagging"].Head; head != 5 || g.live.models["lagging"] != "1,2,3,4,5," {
+			t.Errorf("%s: the head is %d, and live models are %v", name, head, g.live.models)
+		}
+	}
+}
+
+// An outage holds the range, and one aggregate does not.
+func TestSweepDoesNotWaitForAParkedAggregate(t *testing.T) {
+	t.Parallel()
+	for _, outage := range []error{nil, errors.New("no primary")} {
+		w := newFakeStores(historyOf("a", 6)...)
+		w.models["a"], w.watermarks["a"] = "1,", 1
+		w.parked["a"], w.unreadable = model.Marker{EventID: 5, Reason: "expression"}, map[string]bool{"a": true}
+		workers := newWorkers(t, w, func(o *Options) { o.Reachable = func(context.Context) error { return outage } })
+		if err := workers.sweep(t.Context(), testJob, span{}, &saver{saves: -1}); (err == nil) != (outage == nil) {
+			t.Errorf("with the outage %v: %v", outage, err)
+		}
+		if w.parked["a"].EventID != 5 {
+			t.Errorf("the marker is %+v", w.parked["a"])
 		}
 	}
 }
