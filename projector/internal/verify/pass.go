@@ -242,7 +242,7 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 		if f.Kind == Extra {
 			return errExtra(f)
 		}
-		if err := p.repairBuilding(ctx, &a); err != nil {
+		if err := p.repairBuilding(ctx, &a, f.Head); err != nil {
 			return err
 		}
 		// Another generation can have been promoted since the range began. A document that it
@@ -259,8 +259,9 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 // readers would see the older read model. The live one is then repaired up to the same event,
 // because another event can be stored between the two repairs. If the read model of the
 // generation that is being built cannot be repaired, the live one is repaired without a bound:
-// the verification of that generation finds the other one.
-func (p *pass) repairBuilding(ctx context.Context, a *aggregate) error {
+// the verification of that generation finds the other one. If its aggregate is parked, it gets
+// the events up to head, the last one of the finding, when it resumes.
+func (p *pass) repairBuilding(ctx context.Context, a *aggregate, head int64) error {
 	if p.options.Building == nil {
 		return nil
 	}
@@ -273,14 +274,17 @@ func (p *pass) repairBuilding(ctx context.Context, a *aggregate) error {
 			Str("aggregateId", a.id).Msg("read model not repaired in the generation that is being built")
 		return nil
 	}
-	a.upTo, err = p.reached(ctx, t.Unit(a.id))
+	a.upTo, err = p.reached(ctx, t.Unit(a.id), head)
 	return err
 }
 
-// reached returns the watermark of a read model; 0 if its aggregate is parked.
-func (w *Worker) reached(ctx context.Context, u model.Unit) (int64, error) {
-	if at, err := w.parked(ctx, u); at.EventID > 0 || err != nil {
+// reached returns the event up to which a unit is, or will be if it is parked: at least head.
+func (w *Worker) reached(ctx context.Context, u model.Unit, head int64) (int64, error) {
+	switch at, err := w.parked(ctx, u); {
+	case err != nil:
 		return 0, err
+	case at.EventID > 0:
+		return head, w.options.Parking.Advance(ctx, []model.Head{{Unit: u, EventID: head}})
 	}
 	state, err := w.load(ctx, u)
 	if err != nil {

@@ -64,6 +64,8 @@ type Repairer interface {
 type Parking interface {
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	Park(ctx context.Context, markers []model.Marker) error
+	// Advance raises the heads of parked units. It fails if one of them is not parked.
+	Advance(ctx context.Context, heads []model.Head) error
 }
 
 // Listing lists the aggregates that have a document or a side watermark.

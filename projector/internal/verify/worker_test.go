@@ -401,6 +401,7 @@ func TestFindingsEndWithTheGeneration(t *testing.T) {
 type twoGenerations struct {
 	live, building *simulation
 	written        []int64
+	advanced       []model.Head
 }
 
 func (g *twoGenerations) of(u model.Unit) *simulation {
@@ -437,12 +438,17 @@ func (g *twoGenerations) Park(ctx context.Context, markers []model.Marker) error
 	return g.of(markers[0].Unit).Park(ctx, markers)
 }
 
+func (g *twoGenerations) Advance(ctx context.Context, heads []model.Head) error {
+	g.advanced = append(g.advanced, heads...)
+	return g.of(heads[0].Unit).Advance(ctx, heads)
+}
+
 // A verified generation can be promoted at any time, so the live one must not be repaired
 // first. A read model that cannot be repaired in the generation that is being built prevents no
-// repair of the live one.
+// repair of the live one, and one that is parked there will resume up to the same event.
 func TestRepairBeginsWithTheGenerationThatIsBeingBuilt(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string][]int64{"behind": {2, 0}, "unreadable": {0}, "an event between the repairs": {2, 0}} {
+	for name, want := range map[string][]int64{"behind": {2, 0}, "unreadable": {0}, "parked": {2, 0}, "an event between the repairs": {2, 0}} {
 		g := &twoGenerations{live: newSimulation(t, definitions["keeps its documents"], true), building: newSimulation(t, definitions["keeps its documents"], true)}
 		for range 2 {
 			g.live.append("1", "Set", "A", 1, 0)
@@ -450,6 +456,9 @@ func TestRepairBeginsWithTheGenerationThatIsBeingBuilt(t *testing.T) {
 		g.building.store, g.live.still = g.live.store, true
 		if name == "unreadable" {
 			g.building.of("1").document = bson.Raw{5, 0, 0, 0, 0}
+		}
+		if name == "parked" {
+			g.building.parked["1"] = model.Position{EventID: 2, Resumes: true}
 		}
 		worker := verify.NewWorker(verify.Options{
 			Events: g.live, Store: g, Repairer: g, Parking: g, Listing: g.live, Findings: g.live, Strict: true,
@@ -478,6 +487,9 @@ func TestRepairBeginsWithTheGenerationThatIsBeingBuilt(t *testing.T) {
 		}
 		if !slices.Equal(g.written, want) || g.live.state("1").Watermark != 2 {
 			t.Errorf("%s: written are %v, want %v; findings %+v", name, g.written, want, g.live.put)
+		}
+		if advanced := len(g.advanced) == 1 && g.advanced[0].Generation == 2 && g.advanced[0].EventID == 2; advanced != (name == "parked") {
+			t.Errorf("%s: the heads are %+v", name, g.advanced)
 		}
 	}
 }
