@@ -360,8 +360,8 @@ var Table = []Mutation{
 	{
 		Name:  "a promotion does not wait for the pods to pause their writes",
 		File:  "projector/internal/rebuild/promote.go",
-		Old:   "if len(running) > 0 {\n\t\treturn s.awaitPause",
-		New:   "if len(running) > 1000 {\n\t\treturn s.awaitPause",
+		Old:   "running, err := s.notPaused(ctx)\n",
+		New:   "running, err := s.notPaused(ctx)\n\trunning = nil\n",
 		Found: 47,
 		Seeds: 80,
 	},
@@ -455,7 +455,7 @@ var Table = []Mutation{
 	{
 		Name:  "a live generation does not wait for the next one",
 		File:  "projector/internal/engine/process.go",
-		Old:   "\t\t\t\tt.follow(ctx, tracks)\n",
+		Old:   "\t\t\t\tt.follow(running, tracks)\n",
 		New:   "",
 		Blind: "the writes must be paused between two writes of one event, and the message must not come again before the promotion: seed 8560 fails in one of four runs",
 		Test:  "projector/internal/engine TestLiveGenerationFollowsTheNextOne",
@@ -463,10 +463,10 @@ var Table = []Mutation{
 	{
 		Name:  "a promotion does not see what was parked just before the pause",
 		File:  "projector/internal/rebuild/promote.go",
-		Old:   "} else if why != \"\" {",
-		New:   "} else if why == \"never\" {",
+		Old:   "case why != \"\":\n\t\treturn false",
+		New:   "case why == \"never\":\n\t\treturn false",
 		Blind: "the write of a new generation must fail in the moment before the pause, while the live one is written",
-		Test:  "projector/internal/rebuild TestPromotionIsCancelledIfAnAggregateIsParkedBeforeThePause",
+		Test:  "projector/internal/rebuild TestPromotionIsWithdrawnIfAnAggregateIsParkedBeforeThePause",
 	},
 	// What heals.
 	{
