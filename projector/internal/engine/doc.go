@@ -40,9 +40,10 @@
 //
 // A live generation writes an event after the generation that will replace it, once that one no
 // longer defers: readers of the live one must find the event again after a promotion. If the
-// next generation cannot write it, or takes longer than two seconds, the aggregate is parked
-// there at once, which keeps that generation from being promoted until the aggregate has
-// resumed. So it hardly delays the live one, unless nothing else can be written either.
+// next generation cannot write it, or takes longer than five seconds of a call, the aggregate
+// is parked there, which keeps that generation from being promoted until the aggregate has
+// resumed. So it delays the live one for that time at most, unless nothing else can be written
+// either.
 //
 // A track is one target's part of a batch. It holds its projection's pause lock from before
 // it loads until its writes are answered. Pause lets no further track acquire the lock and

@@ -28,9 +28,15 @@ func (b *batch) run(ctx context.Context) error {
 	if !b.strict {
 		active = b.skipParked(ctx, active)
 	}
+	brief := ctx
+	if b.builds() {
+		var cancel context.CancelFunc
+		brief, cancel = mongox.Timeout(ctx, maxLead)
+		defer cancel()
+	}
 	for len(active) > 0 && ctx.Err() == nil {
-		gapped, following := b.project(ctx, active)
-		active = b.repair(ctx, gapped)
+		gapped, following := b.project(ctx, brief, active)
+		active = b.repair(ctx, brief, gapped)
 		active = append(active, b.led(ctx, active, following)...)
 	}
 	if ctx.Err() != nil {
@@ -43,15 +49,24 @@ func (b *batch) run(ctx context.Context) error {
 	return b.trouble()
 }
 
-// errSlow says that the next generation was not written within [maxLead].
-var errSlow = errors.New("the collection of the generation that is being built answers too slowly")
+// maxLead bounds the time that the generations that are being built take of a call, because the
+// live ones wait for them. An expression may run for less time than that.
+const maxLead = 5 * time.Second
+
+// errSlow says that a generation that is being built was not written within [maxLead].
+var errSlow = errors.New("the generation that is being built was not written in time")
+
+// builds reports whether one of the targets is being built.
+func (b *batch) builds() bool {
+	return slices.ContainsFunc(b.targets, func(t *Target) bool { return t.Building })
+}
 
 // led returns the live units that can go on: their next generation is finished, or is one of
 // active. A next generation that can do neither is parked, so that it delays the live one only
 // if nothing else can be written either. The marker keeps it from being promoted until it has
 // resumed.
 func (b *batch) led(ctx context.Context, active, following []*unit) (led []*unit) {
-	if len(following) == 0 || ctx.Err() != nil {
+	if ctx.Err() != nil || !b.builds() {
 		return nil
 	}
 	going := make(map[*unit]bool, len(active))
@@ -59,14 +74,15 @@ func (b *batch) led(ctx context.Context, active, following []*unit) (led []*unit
 		going[u] = true
 	}
 	var stuck []*unit
-	for _, u := range following {
-		if next := u.next; u.follows() && !going[next] {
-			next.conflict = nil // The value may become free, so the unit resumes.
-			if next.trouble == nil && !next.held {
-				next.trouble = errSlow
-			}
-			stuck = append(stuck, next)
+	for _, u := range b.units {
+		if !u.target.Building || u.target.Defers || u.finished() || going[u] {
+			continue
 		}
+		u.conflict = nil // The value may become free, so the unit resumes.
+		if u.trouble == nil && !u.held {
+			u.trouble = errSlow
+		}
+		stuck = append(stuck, u)
 	}
 	b.parkRest(ctx, stuck)
 	for _, u := range following {
@@ -80,8 +96,9 @@ func (b *batch) led(ctx context.Context, active, following []*unit) (led []*unit
 // project processes units until each is finished, parked, in trouble, or at a gap, and
 // returns those with gaps. The targets run concurrently, so a slow or unreadable collection
 // does not keep the others from writing. Only a live generation follows the one that will
-// replace it: following are the units whose next generation is not finished.
-func (b *batch) project(ctx context.Context, units []*unit) (gapped, following []*unit) {
+// replace it: following are the units whose next generation is not finished. Generations that
+// are being built end with brief.
+func (b *batch) project(ctx, brief context.Context, units []*unit) (gapped, following []*unit) {
 	var tracks []*track
 	byTarget := make(map[*Target]*track, len(b.targets))
 	for _, u := range units {
@@ -89,26 +106,25 @@ func (b *batch) project(ctx context.Context, units []*unit) (gapped, following [
 		if t == nil {
 			t = &track{batch: b, target: u.target, ended: make(chan struct{})}
 			byTarget[u.target] = t
-			at := len(tracks)
-			if u.target.Building {
-				at = 0 // A live track may stop the next one, which therefore starts before it.
-			}
-			tracks = slices.Insert(tracks, at, t)
+			tracks = append(tracks, t)
 		}
 		t.active = append(t.active, u)
 	}
+	timeOf := func(t *track) context.Context {
+		if t.target.Building {
+			return brief
+		}
+		return ctx
+	}
 	if len(tracks) == 1 {
-		tracks[0].run(ctx)
+		tracks[0].run(timeOf(tracks[0]))
 	} else {
 		var work sync.WaitGroup
 		for _, t := range tracks {
-			running, stop := context.WithCancel(ctx)
-			defer stop()
-			t.stop = stop
 			work.Go(func() {
 				defer close(t.ended)
-				t.follow(running, tracks)
-				t.run(running)
+				t.follow(ctx, tracks)
+				t.run(timeOf(t))
 			})
 		}
 		work.Wait()

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
@@ -19,9 +17,6 @@ const (
 	// for the last page, before it writes. A batch may lack the history of all its
 	// aggregates, which fits neither into memory nor into the time of one call.
 	maxRepairBytes = 1 << 20
-	// maxBuildingRead bounds the time in which one round reads for the generations that are being
-	// built, because the live ones wait for that.
-	maxBuildingRead = 4 * time.Second
 )
 
 // errRepairFull says that the events read so far must be written first.
@@ -78,11 +73,9 @@ func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64
 
 // repair handles units whose next event is missing. It acknowledges the events of parked
 // units. For the other units it reads the event store or holds their events. It returns
-// the units that can go on.
-func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
+// the units that can go on. Its reads for generations that are being built end with brief.
+func (b *batch) repair(ctx, brief context.Context, units []*unit) (again []*unit) {
 	var read repairRead
-	brief, cancel := mongox.Timeout(ctx, maxBuildingRead)
-	defer cancel()
 	for _, u := range b.skipParked(ctx, units) {
 		var filled bool
 		switch {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -22,9 +21,8 @@ type track struct {
 	gapped []*unit
 	// following wait for their next generation.
 	following []*unit
-	// ended is closed at the end of the track, and stop brings the end forward.
+	// ended is closed at the end of the track.
 	ended chan struct{}
-	stop  context.CancelFunc
 	// failing have a cause to be parked.
 	failing []*unit
 	// conflicting were refused because of another document.
@@ -38,9 +36,6 @@ type track struct {
 	waits, turn bool
 }
 
-// maxLead bounds how long a live generation waits for the writes of its next one.
-const maxLead = 2 * time.Second
-
 // follow waits until the generation that will replace this one has written. Readers must not
 // see an event disappear when that generation is promoted before it has the event: the writes
 // can be paused for the promotion, or the process can end, at any time. Units whose next
@@ -50,13 +45,8 @@ func (t *track) follow(ctx context.Context, tracks []*track) {
 	if t.target.Building || i < 0 {
 		return
 	}
-	next, timer := tracks[i], time.NewTimer(maxLead)
-	defer timer.Stop()
 	select {
-	case <-next.ended:
-	case <-timer.C:
-		next.stop()
-		<-next.ended
+	case <-tracks[i].ended:
 	case <-ctx.Done():
 		return
 	}
@@ -90,7 +80,7 @@ func (t *track) run(ctx context.Context) {
 func (t *track) round(ctx context.Context, units []*unit) {
 	end, err := t.takeTurn(ctx)
 	if err != nil {
-		t.fail(units, err)
+		t.unparkable(units, err)
 		return
 	}
 	defer end()
