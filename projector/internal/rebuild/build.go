@@ -215,7 +215,7 @@ func (s *step) proven(ctx context.Context, leftOut int64) error {
 		return s.wait(ctx, why)
 	case why != "":
 		return s.heldBack(ctx, func(b *generation.Build) *int64 { return &b.Parked }, parked, why)
-	case b.Parked > 0 && s.entry.Live != nil:
+	case (b.Parked > 0 || leftOut > b.Allowed.Parked) && s.entry.Live != nil:
 		return s.verifyAgain(ctx)
 	}
 	behind, err := s.notServing(ctx, false)

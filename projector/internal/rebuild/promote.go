@@ -54,15 +54,22 @@ func (s *step) paused(ctx context.Context) (bool, error) {
 	if s.hold.pausing != b.Pause {
 		s.hold.pausing, s.hold.paused = b.Pause, time.Now()
 	}
-	late := !b.Renaming && time.Since(s.hold.paused) >= pauseTimeout
 	running, err := s.notPaused(ctx)
+	if err != nil || b.Renaming {
+		return len(running) == 0, err
+	}
+	at, err := s.Collections.Where(ctx, b.UUID)
+	late := time.Since(s.hold.paused) >= pauseTimeout
 	switch {
 	case err != nil:
 		return false, err
+	case at != b.Shadow && at != "":
+		// A coordinator of an earlier version has begun to rename, and has not recorded that.
+		return false, s.change(ctx, func(b *generation.Build) { b.Renaming = true })
 	case len(running) > 0 && late:
 		return false, s.withdraw(ctx, "pods that did not pause in time: "+strings.Join(running, ", "))
-	case len(running) > 0 || b.Renaming:
-		return len(running) == 0, nil
+	case len(running) > 0:
+		return false, nil
 	}
 	switch _, why, err := s.parked(ctx); {
 	case err != nil && late:

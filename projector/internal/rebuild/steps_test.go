@@ -353,6 +353,42 @@ func TestPromotionIsWithdrawnIfAnAggregateIsParkedBeforeThePause(t *testing.T) {
 	}
 }
 
+// A coordinator of an earlier version does not record that it renames. Its successor must not
+// let the pods write to the former name.
+func TestPromotionThatAnEarlierVersionBeganIsNotWithdrawn(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.settle(generation.Promoting)
+		r.collections["users.generation-2.promotion-99"] = r.collections["users.generation-2"]
+		delete(r.collections, "users.generation-2")
+		r.parked = 1
+		r.pass(4 * time.Second)
+		for _, p := range r.pods {
+			r.poll(p)
+		}
+		r.pass(2 * time.Second)
+		if e := r.entry(); e.Live.Generation != 2 {
+			t.Errorf("the generation is %+v", e.Building)
+		}
+	})
+}
+
+// Aggregates that were parked while the verification looked, and no longer are, were not verified.
+func TestAggregatesThatWereLeftOutAreVerified(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.settle(generation.Verifying)
+		r.pass(time.Second)
+		r.parked = 2
+		r.work(0)
+		r.parked = 0
+		r.pass(2 * time.Second)
+		if _, again := r.jobs["users.2.verify-2"]; !again {
+			t.Errorf("not verified again: %+v", r.entry().Building)
+		}
+	})
+}
+
 // killCoordinating kills the coordinator that has the lease, and its pod.
 func (r *run) killCoordinating() {
 	i := slices.IndexFunc(r.coordinators, func(c *coordinator) bool { return c.pod.name == r.entry().Coordinator.Pod })
