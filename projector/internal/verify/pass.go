@@ -280,11 +280,12 @@ func (p *pass) repairBuilding(ctx context.Context, a *aggregate, head int64) err
 
 // reached returns the event up to which a unit is, or will be if it is parked: at least head.
 func (w *Worker) reached(ctx context.Context, u model.Unit, head int64) (int64, error) {
-	switch at, err := w.parked(ctx, u); {
-	case err != nil:
+	at, err := w.parked(ctx, u)
+	if err != nil {
 		return 0, err
-	case at.EventID > 0:
-		return head, w.options.Parking.Advance(ctx, []model.Head{{Unit: u, EventID: head}})
+	}
+	if at.EventID > 0 && w.options.Parking.Advance(ctx, []model.Head{{Unit: u, EventID: head}}) == nil {
+		return head, nil
 	}
 	state, err := w.load(ctx, u)
 	if err != nil {
