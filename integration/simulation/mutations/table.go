@@ -455,7 +455,7 @@ var Table = []Mutation{
 	{
 		Name:  "a live generation does not wait for the next one",
 		File:  "projector/internal/engine/process.go",
-		Old:   "\t\t\t\tt.follow(running, tracks)\n",
+		Old:   "\t\t\t\tt.follow(ctx, tracks)\n",
 		New:   "",
 		Blind: "the writes must be paused between two writes of one event, and the message must not come again before the promotion: seed 8560 fails in one of four runs",
 		Test:  "projector/internal/engine TestLiveGenerationFollowsTheNextOne",
