@@ -362,7 +362,7 @@ var Table = []Mutation{
 		File:  "projector/internal/rebuild/promote.go",
 		Old:   "running, err := s.notPaused(ctx)\n",
 		New:   "running, err := s.notPaused(ctx)\n\trunning = nil\n",
-		Found: 47,
+		Found: 2,
 		Seeds: 80,
 	},
 	{
