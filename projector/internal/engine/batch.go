@@ -23,7 +23,9 @@ type batch struct {
 	// session has the states that may be assumed instead of loaded; nil if there are none.
 	session *Session
 	// targets are the engine's targets at the beginning of the call.
-	targets    snapshot
+	targets snapshot
+	// builds says that one of the targets is being built.
+	builds     bool
 	aggregates []*aggregate
 	units      []*unit
 	// places say for each event of the call which aggregate and index it has.
@@ -139,6 +141,7 @@ func (u *unit) follows() bool { return u.next != nil && !u.next.finished() }
 
 func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, attempt model.Attempt) *batch {
 	b := &batch{Engine: e, attempt: attempt, session: s, targets: targets, places: make([]eventPlace, len(events))}
+	b.builds = slices.ContainsFunc(targets, func(t *Target) bool { return t.Building })
 	byID := make(map[string]*aggregate)
 	for _, ev := range events {
 		a := byID[ev.AggregateID]
@@ -159,7 +162,9 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, a
 			a.units = append(a.units, u)
 			b.units = append(b.units, u)
 		}
-		a.link()
+		if b.builds {
+			a.link()
+		}
 	}
 	return b
 }
@@ -167,7 +172,7 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, a
 // link sets the next generations of the units.
 func (a *aggregate) link() {
 	for _, u := range a.units {
-		if i := slices.IndexFunc(a.units, func(o *unit) bool { return o.target.Succeeds(u.Projection) }); i >= 0 && !u.target.Building {
+		if i := slices.IndexFunc(a.units, func(o *unit) bool { return o.target.Succeeds(u.target) }); i >= 0 {
 			u.next = a.units[i]
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +28,7 @@ func (b *batch) run(ctx context.Context) error {
 		active = b.skipParked(ctx, active)
 	}
 	brief := ctx
-	if b.builds() {
+	if b.builds {
 		var cancel context.CancelFunc
 		brief, cancel = mongox.Timeout(ctx, maxLead)
 		defer cancel()
@@ -50,23 +49,18 @@ func (b *batch) run(ctx context.Context) error {
 }
 
 // maxLead bounds the time that the generations that are being built take of a call, because the
-// live ones wait for them. An expression may run for less time than that.
+// live ones wait for them. It is longer than [projection.FoldTime].
 const maxLead = 5 * time.Second
 
 // errSlow says that a generation that is being built was not written within [maxLead].
 var errSlow = errors.New("the generation that is being built was not written in time")
 
-// builds reports whether one of the targets is being built.
-func (b *batch) builds() bool {
-	return slices.ContainsFunc(b.targets, func(t *Target) bool { return t.Building })
-}
-
 // led returns the live units that can go on: their next generation is finished, or is one of
-// active. A next generation that can do neither is parked, so that it delays the live one only
-// if nothing else can be written either. The marker keeps it from being promoted until it has
-// resumed.
+// active. A unit of a next generation that can do neither is parked, so that it delays the live
+// one only if nothing else can be written either. The marker keeps the generation from being
+// promoted until the unit has resumed.
 func (b *batch) led(ctx context.Context, active, following []*unit) (led []*unit) {
-	if ctx.Err() != nil || !b.builds() {
+	if ctx.Err() != nil || !b.builds {
 		return nil
 	}
 	going := make(map[*unit]bool, len(active))

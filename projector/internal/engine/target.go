@@ -41,11 +41,11 @@ func Live(projections []*projection.Projection) []Target {
 	return targets
 }
 
-// Succeeds reports whether the target will replace the live generation of a projection and gets
+// Succeeds reports whether the target will replace a live one and gets
 // every event. A promotion can then come at any time, so an event that readers of the live
 // generation have seen must be in this one too. While the target defers, no promotion comes.
-func (t *Target) Succeeds(projection string) bool {
-	return t.Building && !t.Defers && t.Projection.Name() == projection
+func (t *Target) Succeeds(live *Target) bool {
+	return t.Building && !t.Defers && !live.Building && t.Projection.Name() == live.Projection.Name()
 }
 
 // String names the target in errors.

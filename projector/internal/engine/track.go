@@ -41,8 +41,8 @@ type track struct {
 // can be paused for the promotion, or the process can end, at any time. Units whose next
 // generation is not finished wait for the next round.
 func (t *track) follow(ctx context.Context, tracks []*track) {
-	i := slices.IndexFunc(tracks, func(o *track) bool { return o.target.Succeeds(t.target.Projection.Name()) })
-	if t.target.Building || i < 0 {
+	i := slices.IndexFunc(tracks, func(o *track) bool { return o.target.Succeeds(t.target) })
+	if i < 0 {
 		return
 	}
 	select {

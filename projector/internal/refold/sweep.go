@@ -73,7 +73,7 @@ type sweptPage struct {
 	// was read. They are checked again after the grace.
 	behind []*history
 	due    time.Time
-	// parked are those of behind that fold has left parked.
+	// parked are those of behind that were parked before they were folded.
 	parked []*history
 }
 
@@ -203,11 +203,8 @@ func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 // older read models. Aggregates that are parked there get them when they resume. A generation
 // that defers is swept later.
 func (s *sweep) foldBuilding(ctx context.Context, candidates []*history) error {
-	if s.target.Building {
-		return nil
-	}
 	for _, t := range s.Targets() {
-		if !t.Succeeds(s.labels.projection) {
+		if !t.Succeeds(s.target) {
 			continue
 		}
 		next := &sweep{Workers: s.Workers, target: &t, labels: s.labels, since: s.since}
@@ -231,7 +228,7 @@ func (s *sweep) foldBuilding(ctx context.Context, candidates []*history) error {
 			heads[i] = model.Head{Unit: h.unit, EventID: h.last}
 		}
 		if err := s.Parking.Advance(ctx, heads); err != nil {
-			return fmt.Errorf("let the aggregates resume that are parked in generation %d, which is being built, up to their last events: %w", t.Generation, err)
+			return fmt.Errorf("raise the heads of what is parked in generation %d, which is being built: %w", t.Generation, err)
 		}
 	}
 	return nil
@@ -284,13 +281,12 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	}
 	var absent, lagging []*history
 	for i, h := range behind {
-		if parked[i].EventID > h.watermark || parked[i].Resumes {
-			page.parked = append(page.parked, h)
-		}
 		switch at := parked[i]; {
 		case at.Resumes, at.EventID == h.watermark+1:
+			page.parked = append(page.parked, h)
 			page.counts.parked++
 		case at.EventID > h.watermark:
+			page.parked = append(page.parked, h)
 			h.parkedAt = at.EventID
 			lagging = append(lagging, h)
 		case h.watermark == 0:
