@@ -278,7 +278,8 @@ func (p *pass) repairBuilding(ctx context.Context, a *aggregate, head int64) err
 	return err
 }
 
-// reached returns the event up to which a unit is, or will be if it is parked: at least head.
+// reached returns the watermark of a unit. If the unit is parked, it raises the marker's head to
+// head and returns that, because the unit gets those events when it resumes.
 func (w *Worker) reached(ctx context.Context, u model.Unit, head int64) (int64, error) {
 	at, err := w.parked(ctx, u)
 	if err != nil {
