@@ -23,7 +23,8 @@
 //
 // The body is the whole document, in relaxed Extended JSON or in BSON. A document that
 // Extended JSON cannot represent exactly is sent as BSON in both cases, so a consumer must
-// look at the content type. There is one exception. Relaxed Extended JSON does not
+// look at the content type. An integer that a double cannot hold is {"$numberLong": "…"}.
+// There is one exception to exactness. Relaxed Extended JSON does not
 // distinguish the widths of integers, because plain numbers are readable for every consumer.
 // So [DecodeBody] gives every integer 64 bits, and gives all NaN values one form. [Canonical]
 // does the same for an event from the event store, after a gap, by a claim check or in a

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func TestJSONEqualsDriver(t *testing.T) {
 	enc := encoder(t, event.EncodingJSON)
 	rapid.Check(t, func(t *rapid.T) {
 		doc := rawGen().Draw(t, "doc")
-		want, err := bson.MarshalExtJSON(doc, false, false)
+		want, err := bson.MarshalExtJSON(wrapLongs(t, doc), false, false)
 		if err != nil {
 			t.Fatalf("driver: %v", err)
 		}
@@ -147,6 +148,44 @@ func TestCanonicalEqualsDecoded(t *testing.T) {
 	}
 }
 
+// TestIntegersThatADoubleCannotHoldAreWrapped checks that a reader that keeps numbers as
+// doubles, such as JavaScript's, cannot change an integer without an error.
+func TestIntegersThatADoubleCannotHoldAreWrapped(t *testing.T) {
+	t.Parallel()
+	enc := encoder(t, event.EncodingJSON)
+	for n, want := range map[int64]string{
+		1<<53 - 1:          `{"n":9007199254740991}`,
+		-(1<<53 - 1):       `{"n":-9007199254740991}`,
+		1 << 53:            `{"n":{"$numberLong":"9007199254740992"}}`,
+		295953231447769117: `{"n":{"$numberLong":"295953231447769117"}}`,
+		math.MinInt64:      `{"n":{"$numberLong":"-9223372036854775808"}}`,
+	} {
+		doc := bsontest.Raw(bson.D{{Key: "n", Value: n}})
+		body := encodeJSON(t, enc, doc)
+		if string(body) != want {
+			t.Errorf("%d is encoded as %s, want %s", n, body, want)
+		}
+		if back, err := event.DecodeBody(event.ContentTypeJSON, body); err != nil || !bytes.Equal(back, doc) {
+			t.Errorf("%s is decoded as %s: %v", body, back, err)
+		}
+	}
+}
+
+// wrapLongs returns doc with the wrapper of extended JSON in the place of each integer that a
+// double cannot hold.
+func wrapLongs(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
+	var d bson.D
+	if err := bson.Unmarshal(doc, &d); err != nil {
+		t.Fatalf("unmarshal: %v", err)
+	}
+	return bsontest.Raw(mapValues(d, func(v any) any {
+		if n, is := v.(int64); is && (n > 1<<53-1 || n < -(1<<53-1)) {
+			return bson.D{{Key: "$numberLong", Value: strconv.FormatInt(n, 10)}}
+		}
+		return v
+	}))
+}
+
 // widen returns doc with every int32 as an int64 and all NaN values as one, by means of
 // the driver.
 func widen(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
@@ -154,30 +193,37 @@ func widen(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
 	if err := bson.Unmarshal(doc, &d); err != nil {
 		t.Fatalf("unmarshal: %v", err)
 	}
-	return bsontest.Raw(widenValue(d))
+	return bsontest.Raw(mapValues(d, func(v any) any {
+		switch v := v.(type) {
+		case int32:
+			return int64(v)
+		case float64:
+			if math.IsNaN(v) {
+				return math.Float64frombits(0x7ff8000000000000)
+			}
+		}
+		return v
+	}))
 }
 
-func widenValue(v any) any {
+// mapValues returns v with change applied to each value in it that holds no others.
+func mapValues(v any, change func(any) any) any {
 	switch v := v.(type) {
-	case int32:
-		return int64(v)
-	case float64:
-		if math.IsNaN(v) {
-			return math.Float64frombits(0x7ff8000000000000)
-		}
 	case bson.D:
 		for i := range v {
-			v[i].Value = widenValue(v[i].Value)
+			v[i].Value = mapValues(v[i].Value, change)
 		}
+		return v
 	case bson.A:
 		for i := range v {
-			v[i] = widenValue(v[i])
+			v[i] = mapValues(v[i], change)
 		}
+		return v
 	case bson.CodeWithScope:
-		v.Scope = widenValue(v.Scope)
+		v.Scope = mapValues(v.Scope, change)
 		return v
 	}
-	return v
+	return change(v)
 }
 
 // A document that extended JSON cannot represent exactly is sent as BSON.

@@ -22,8 +22,14 @@ const maxDepth = 190
 // errInexact says that Extended JSON cannot represent the document exactly.
 var errInexact = errors.New("document has no exact form in extended JSON")
 
+// maxSafeInteger is the largest integer up to which a double holds every integer, and
+// Number.MAX_SAFE_INTEGER in JavaScript.
+const maxSafeInteger = 1<<53 - 1
+
 // appendJSON appends doc in relaxed Extended JSON v2, byte for byte as [bson.MarshalExtJSON]
-// writes it, without reflection and intermediate values.
+// writes it, without reflection and intermediate values. One form differs: an integer beyond
+// maxSafeInteger is {"$numberLong": "…"}, because readers that keep numbers as doubles would
+// change it without an error.
 // https://github.com/mongodb/specifications/blob/master/source/extended-json/extended-json.md
 //
 // The error is errInexact for documents that the driver would write inexactly:
@@ -136,7 +142,7 @@ func appendValue(dst []byte, v bson.RawValue, depth int, size *int) ([]byte, err
 	case bson.TypeInt32:
 		return strconv.AppendInt(dst, int64(int32(binary.LittleEndian.Uint32(v.Value))), 10), nil
 	case bson.TypeInt64:
-		return strconv.AppendInt(dst, int64(binary.LittleEndian.Uint64(v.Value)), 10), nil
+		return appendInteger(dst, int64(binary.LittleEndian.Uint64(v.Value))), nil
 	case bson.TypeDouble:
 		return appendDouble(dst, math.Float64frombits(binary.LittleEndian.Uint64(v.Value))), nil
 	case bson.TypeBoolean:
@@ -229,6 +235,15 @@ func appendRare(dst []byte, v bson.RawValue, depth int, size *int) ([]byte, erro
 	default:
 		return dst, malformed("unknown BSON type 0x%02x", byte(v.Type))
 	}
+}
+
+func appendInteger(dst []byte, n int64) []byte {
+	if -maxSafeInteger <= n && n <= maxSafeInteger {
+		return strconv.AppendInt(dst, n, 10)
+	}
+	dst = append(dst, `{"$numberLong":"`...)
+	dst = strconv.AppendInt(dst, n, 10)
+	return append(dst, `"}`...)
 }
 
 // appendDouble marks a whole number as a double by ".0".

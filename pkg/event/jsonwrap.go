@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -35,6 +36,8 @@ func (d *jsonDecoder) wrapper(key string, depth int) (bson.Type, error) {
 		t = d.objectIDWrapper()
 	case "$binary":
 		t = d.binaryWrapper()
+	case "$numberLong":
+		t = d.integerWrapper()
 	}
 	if t != 0 {
 		return t, nil
@@ -96,6 +99,19 @@ func (d *jsonDecoder) objectIDWrapper() bson.Type {
 		return 0
 	}
 	return bson.TypeObjectID
+}
+
+func (d *jsonDecoder) integerWrapper() bson.Type {
+	s, ok := d.wrapped()
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(s), 10, 64)
+	if err != nil {
+		return 0
+	}
+	d.out = binary.LittleEndian.AppendUint64(d.out, uint64(n))
+	return bson.TypeInt64
 }
 
 // binaryWrapper reads {"$binary": {"base64": "…", "subType": "…"}}, in this order.

@@ -29,8 +29,18 @@ function handle(message) {
     // The event is too large for the topic. Read its payload from the event store.
     throw new Error(`event ${message.messageId} has no payload on the topic`);
   }
-  console.log(JSON.stringify({ aggregateId, eventId, type: message.subject, payload: message.body.payload }));
+  const payload = exact(message.body.payload);
+  console.log(JSON.stringify({ aggregateId, eventId, type: message.subject, payload }, (_, v) => (typeof v === "bigint" ? `${v}` : v)));
   lastEventId.set(aggregateId, eventId);
+}
+
+// exact replaces each {"$numberLong": "…"} by a BigInt. Penstock writes an integer in this form
+// if a number of JavaScript cannot hold it.
+function exact(value) {
+  if (value === null || typeof value !== "object") return value;
+  if (typeof value.$numberLong === "string") return BigInt(value.$numberLong);
+  if (Array.isArray(value)) return value.map(exact);
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, exact(inner)]));
 }
 
 // drain handles the messages of one session until no more arrive. The broker delivers a

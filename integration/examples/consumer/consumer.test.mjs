@@ -11,7 +11,7 @@ const message = (aggregateId, eventId) => ({
   subject: "ItemAddedToOrderEvent",
   contentType: "application/json",
   applicationProperties: { aggregateId, eventId, eventType: "ItemAddedToOrderEvent", epoch: 1 },
-  body: { aggregateId, eventId, payload: { quantity: eventId } },
+  body: { aggregateId, eventId, payload: { quantity: eventId, sku: { $numberLong: "295953231447769117" } } },
 });
 
 test("the example of a consumer prints each event once and in order", async () => {
@@ -43,5 +43,5 @@ test("the example of a consumer prints each event once and in order", async () =
   const of = (id) => printed.filter((event) => event.aggregateId === id).map((event) => event.eventId);
   assert.deepEqual(of("a"), [1, 2, 3]);
   assert.deepEqual(of("b"), [1, 2]);
-  assert.deepEqual(printed[0].payload, { quantity: 1 });
+  assert.deepEqual(printed[0].payload, { quantity: 1, sku: "295953231447769117" });
 });
