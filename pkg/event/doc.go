@@ -6,12 +6,12 @@
 //
 // A [Reader] reads the fields of a document in place, a few of which are keys:
 //
-//	aggregateId  string, ObjectId (its hex), UUID (8-4-4-4-12), int32 or int64 (decimal)
-//	eventId      int32, int64 or integral double, 1 to 2^63-1
+//	aggregateId  string, ObjectId (its hex), UUID (8-4-4-4-12), integer (decimal)
+//	eventId      integer, 1 to 2^63-1
 //	eventType    string
 //
-// aggregateType, timestamp (a date or an RFC 3339 string), payload and metadata may be
-// absent. An event that breaks these rules is a [ContractError] with a [Reason]. The error
+// An integer is an int32, an int64 or a whole double. aggregateType, timestamp, payload and
+// metadata may be absent. A timestamp that could mean several times counts as absent. An event that breaks these rules is a [ContractError] with a [Reason]. The error
 // is permanent.
 //
 // An [Encoder] makes the message of an event. The MessageId is "<aggregateId>/<eventId>",

@@ -39,9 +39,15 @@ type Event struct {
 	// Document is the whole source document.
 	Document bson.Raw
 
-	// timed is set if the source has a timestamp.
-	timed bool
+	// timed is set if the source has a timestamp. timestampForm describes one that cannot be
+	// read.
+	timed         bool
+	timestampForm string
 }
 
-// HasTimestamp reports whether the source has a timestamp.
+// HasTimestamp reports whether the source has a timestamp that can be read.
 func (e *Event) HasTimestamp() bool { return e.timed || !e.Timestamp.IsZero() }
+
+// UnreadableTimestamp describes a timestamp in the source that could mean several times; empty
+// if the event has a timestamp or none. Such an event keeps the contract and has no time.
+func (e *Event) UnreadableTimestamp() string { return e.timestampForm }

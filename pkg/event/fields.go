@@ -14,7 +14,7 @@ type Fields struct {
 	AggregateType string `name:"field-aggregate-type" env:"PENSTOCK_FIELD_AGGREGATE_TYPE" default:"aggregateType" placeholder:"NAME" help:"Field of the aggregate's type; events may lack it."`
 	EventID       string `name:"field-event-id" env:"PENSTOCK_FIELD_EVENT_ID" default:"eventId" placeholder:"NAME" help:"Field of the event's number within its aggregate."`
 	EventType     string `name:"field-event-type" env:"PENSTOCK_FIELD_EVENT_TYPE" default:"eventType" placeholder:"NAME" help:"Field of the event's type."`
-	Timestamp     string `name:"field-timestamp" env:"PENSTOCK_FIELD_TIMESTAMP" default:"timestamp" placeholder:"NAME" help:"Field of the event's time: a date or an RFC 3339 string."`
+	Timestamp     string `name:"field-timestamp" env:"PENSTOCK_FIELD_TIMESTAMP" default:"timestamp" placeholder:"NAME" help:"Field of the event's time: a date, an RFC 3339 string, or .NET's DateTimeOffset; an event in another form has no time."`
 	Payload       string `name:"field-payload" env:"PENSTOCK_FIELD_PAYLOAD" default:"payload" placeholder:"NAME" help:"Field of the event's data."`
 	Metadata      string `name:"field-metadata" env:"PENSTOCK_FIELD_METADATA" default:"metadata" placeholder:"NAME" help:"Field of the event's metadata; traceparent and tracestate are read from it."`
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -73,7 +72,7 @@ func (r *Reader) Read(doc bson.Raw) (Event, error) {
 	note(r.readEventID(&ev, values[fieldEventID]))
 	note(r.readEventType(&ev, values[fieldEventType]))
 	note(r.readAggregateType(&ev, values[fieldAggregateType]))
-	note(r.readTimestamp(&ev, values[fieldTimestamp]))
+	ev.readTimestamp(values[fieldTimestamp])
 	ev.Payload, ev.Metadata = values[fieldPayload], values[fieldMetadata]
 	return ev, first
 }
@@ -134,6 +133,13 @@ func (r *Reader) readAggregateID(ev *Event, v bson.RawValue) error {
 		ev.AggregateID = strconv.FormatInt(int64(int32(binary.LittleEndian.Uint32(v.Value))), 10)
 	case bson.TypeInt64:
 		ev.AggregateID = strconv.FormatInt(int64(binary.LittleEndian.Uint64(v.Value)), 10)
+	case bson.TypeDouble:
+		// Node.js stores an integer beyond 32 bits as a double.
+		f := math.Float64frombits(binary.LittleEndian.Uint64(v.Value))
+		if f != math.Trunc(f) || math.Abs(f) > maxSafeInteger {
+			return &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: strconv.FormatFloat(f, 'g', -1, 64) + " is not a whole number that a double holds exactly"}
+		}
+		ev.AggregateID = strconv.FormatInt(int64(f), 10)
 	default:
 		return wrongType(name, v.Type, "a string, ObjectId, UUID or integer")
 	}
@@ -199,27 +205,6 @@ func (r *Reader) readAggregateType(ev *Event, v bson.RawValue) error {
 	}
 	ev.AggregateType = r.types.intern(s)
 	return nil
-}
-
-func (r *Reader) readTimestamp(ev *Event, v bson.RawValue) error {
-	name := r.names[fieldTimestamp]
-	switch v.Type {
-	case 0:
-		return nil
-	case bson.TypeDateTime:
-		ev.Timestamp, ev.timed = time.UnixMilli(int64(binary.LittleEndian.Uint64(v.Value))).UTC(), true
-		return nil
-	case bson.TypeString:
-		s := stringBytes(v)
-		t, err := time.Parse(time.RFC3339, string(s))
-		if err != nil {
-			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is not an RFC 3339 time", quoted(s))}
-		}
-		ev.Timestamp, ev.timed = t.UTC(), true
-		return nil
-	default:
-		return wrongType(name, v.Type, "a date or an RFC 3339 string")
-	}
 }
 
 // keyString gives the bytes of a string that becomes part of a message's keys. It must not
