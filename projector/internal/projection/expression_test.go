@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -221,6 +222,24 @@ func TestAbsentParts(t *testing.T) {
 	f = projectiontest.On(t, `{set: {a: timestamp}}`).Fold(nil, []*event.Event{ev})
 	if f.Err == nil || f.Err.Reason != projection.ReasonExpression {
 		t.Errorf("an absent timestamp gave %v", f.Err)
+	}
+}
+
+// TestAmbiguousTimestampIsDescribed checks that an expression that needs the time of an event
+// says which form the stored timestamp has, and that the value can be read.
+func TestAmbiguousTimestampIsDescribed(t *testing.T) {
+	t.Parallel()
+	ev, err := eventtest.Reader().Read(bsontest.FromJSON(`{"aggregateId": "a", "eventId": 1, "eventType": "E", "timestamp": 1767323045}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := projectiontest.On(t, `{set: {a: timestamp}}`).Fold(nil, []*event.Event{&ev})
+	if want := "no time, because its timestamp is a number (32-bit integer), which has no unit"; f.Err == nil || !strings.Contains(f.Err.Error(), want) {
+		t.Errorf("got %v, want %q", f.Err, want)
+	}
+	f = projectiontest.On(t, `{set: {a: timestamp(event.timestamp)}}`).Fold(nil, []*event.Event{&ev})
+	if f.Err != nil || projectiontest.JSON(t, f.State()) != `{"a":{"$date":"2026-01-02T03:04:05Z"}}` {
+		t.Errorf("got %s, %v", projectiontest.JSON(t, f.State()), f.Err)
 	}
 }
 

@@ -169,6 +169,10 @@ func (s *scope) ResolveName(name string) (any, bool) {
 		return s.element, s.element != nil
 	case varMeter:
 		return &s.event.meter, true
+	case varTimestamp:
+		if form := s.event.UnreadableTimestamp(); form != "" {
+			return types.NewErr("the event has no time, because its timestamp is %s: let the writer store a date, or read event.%s", form, varTimestamp), true
+		}
 	}
 	return s.event.resolve(name)
 }
