@@ -17,7 +17,6 @@ KUBE := ./integration/controlplane ./integration/chart ./integration/kube
 # RACE is -race if both are there. Its first use runs the check, and no other does.
 RACE = $(eval RACE := $(shell go list -race runtime >/dev/null 2>&1 && \
 	printf '\043include <stdlib.h>\n' | $$(go env CC) -fsyntax-only -x c - >/dev/null 2>&1 && echo -race))$(RACE)
-GO_TEST = $(if $(RACE),,CGO_ENABLED=0 )go test
 
 .DEFAULT_GOAL := help
 
@@ -38,8 +37,11 @@ build: ## Build the services, the sandbox and the stand-ins into bin/
 
 ##@ Check
 
-# The tests of single packages.
-UNIT = $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|cluster|node|containers|simulation)$$')
+# The folders with tests of single packages. RACED are those of the services and the stand-ins
+# that start goroutines or hold locks, except the language, whose tests count bytes and time.
+UNIT  = $(patsubst $(CURDIR)/%,./%,$(shell go list -f '{{.Dir}}' $(PACKAGES) | grep -vE '/integration/(e2e|kube|chart|cluster|node|harness/containers|simulation)$$'))
+RACED = $(filter-out ./projector/internal/projection,$(filter $(UNIT),$(shell grep -rlE '^\s+go [a-z]|\.Go\b|\bsync\.|\batomic\.' \
+	--include='*.go' --exclude='*_test.go' pkg publisher projector integration/mongoemu integration/sbemu | xargs -n1 dirname | sort -u | sed 's|^|./|')))
 # Tests need no debug information, and make lint vets them.
 LEAN = -vet=off -ldflags='-s -w'
 # Many tests wait, so more of them run at once than there are cores.
@@ -49,29 +51,31 @@ WIDE    = $(AT_ONCE) -parallel $(shell echo $$((4 * $(CORES))))
 # A bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
 VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=0 go test -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
 
+# make test-all runs the recipe of make test with these other values: so each test runs once.
+SHORT_TESTS    = -short
+LAST_HISTORY   = 30
+RACED_HERE     =
+test-all: SHORT_TESTS  =
+test-all: LAST_HISTORY = 60
+test-all: RACED_HERE   = $(if $(RACE),$(RACED))
+
 .PHONY: test
 test: ## Run the tests in minutes: unit and property tests, the end-to-end scenarios that need no processes (in virtual time), 30 random histories
-	@echo "=== 1 of 4: the tests of the projections in this repository (seconds)"
+	@echo "=== 1 of 4 at $$(date +%T): the tests of the projections in this repository (seconds)"
 	@$(MAKE) --no-print-directory test-projections
-	@echo "=== 2 of 4: unit and property tests (a minute, and three more for the first build; unchanged packages are cached)"
-	@CGO_ENABLED=0 go test -short $(LEAN) $(WIDE) -timeout 10m $(UNIT)
-	@echo "=== 3 of 4: end-to-end scenarios in virtual time (a minute)"
-	@$(VIRTUAL) -short -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
-	@echo "=== 4 of 4: random histories 1 to 30 (a minute)"
-	@$(VIRTUAL) -timeout 15m ./integration/simulation
+	@echo "=== 2 of 4 at $$(date +%T): unit and property tests (a minute, and three more for the first build; unchanged packages are cached)"
+	@CGO_ENABLED=0 go test $(SHORT_TESTS) $(LEAN) $(WIDE) -timeout 20m $(filter-out $(RACED_HERE),$(UNIT))
+	@$(if $(RACED_HERE),echo "=== 2 of 4 at $$(date +%T): those of packages with goroutines or locks under the race detector")
+	@$(if $(RACED_HERE),go test -race $(SHORT_TESTS) $(LEAN) $(AT_ONCE) -timeout 20m $(RACED_HERE))
+	@echo "=== 3 of 4 at $$(date +%T): end-to-end scenarios, those that need no processes in virtual time"
+	@# They wait more than they work: four at a time, on two cores too.
+	@$(VIRTUAL) $(SHORT_TESTS) -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
+	@echo "=== 4 of 4 at $$(date +%T): random histories 1 to $(LAST_HISTORY), and those that failed once"
+	@SEEDS=1..$(LAST_HISTORY) $(VIRTUAL) -timeout 30m ./integration/simulation
 
 .PHONY: test-all
-test-all: test ## Run make test, and then what it leaves out: the race detector (with a C compiler), the scenarios that need processes, random histories 31 to 100 (half an hour)
-	@echo "=== unit and property tests, the long ones too$(if $(RACE), (under the race detector)) (9 minutes)"
-	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
-	@$(GO_TEST) $(RACE) $(LEAN) $(AT_ONCE) -timeout 20m $(UNIT)
-	@echo "=== elections, with the figures that the race detector would spoil (a minute)"
-	@CGO_ENABLED=0 go test $(LEAN) -timeout 10m -run 'Election|TermsNeverOverlap' -v ./publisher/internal/leader
-	@echo "=== all end-to-end scenarios: those that need processes run as processes, the others in virtual time (5 minutes)"
-	@# They wait more than they work: four at a time, on two cores too.
-	@$(VIRTUAL) -parallel 4 -timeout 25m ./integration/e2e
-	@echo "=== random histories 31 to 100 (5 minutes)"
-	@SEEDS=31..100 $(VIRTUAL) -timeout 90m ./integration/simulation
+test-all: test ## Run make test, and in the same pass what it leaves out: the race detector (with a C compiler), the long forms of tests, the scenarios that need processes, 30 more histories (a quarter of an hour)
+	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the tests ran without the race detector")
 
 .PHONY: simulate
 simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2)
@@ -124,8 +128,8 @@ bench-hot: ## Measure the hot paths by themselves, with their allocations
 
 .PHONY: conformance
 conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScript and Python SDKs, against sbemu (needs ports 443, 5671 and 5672), and scenarios through the Node.js driver against mongoemu
-	go run ./integration/mongoemu/conformance
-	go run ./integration/sbemu/conformance -with integration/examples/consumer
+	CGO_ENABLED=0 go run ./integration/mongoemu/conformance
+	CGO_ENABLED=0 go run ./integration/sbemu/conformance -with integration/examples/consumer
 
 FUZZTIME ?= 1m
 .PHONY: fuzz
@@ -141,11 +145,11 @@ notices: build ## Write the licences of everything that is linked into the servi
 lint: $(BIN)/golangci-lint workflow-lint dockerfile-lint ## Check style, import rules, that the modules are tidy, the workflows and the Dockerfiles
 	@for module in $(MODULES); do \
 		echo "lint $$module"; \
-		(cd $$module && $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
+		(cd $$module && CGO_ENABLED=0 $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
 	done
 	@for module in $(TOOLS); do \
 		echo "lint $$module"; \
-		(cd $$module && GOWORK=off $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
+		(cd $$module && CGO_ENABLED=0 GOWORK=off $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
 	done
 	@for module in $(MODULES) $(TOOLS); do \
 		(cd $$module && GOWORK=off go mod tidy -diff) || { echo "$$module: run make tidy"; exit 1; }; \
@@ -165,7 +169,7 @@ dockerfile-lint: $(BIN)/dockerlint ## Check the Dockerfiles by BuildKit's rules,
 .PHONY: verify
 verify: ## Build every module by itself, without the workspace
 	@for module in $(MODULES); do \
-		echo "build $$module"; (cd $$module && GOWORK=off go build ./...) || exit 1; \
+		echo "build $$module"; (cd $$module && CGO_ENABLED=0 GOWORK=off go build ./...) || exit 1; \
 	done
 
 .PHONY: chart-lint
@@ -194,8 +198,8 @@ node-tools: ## Build a Kubernetes node for tests: kubelet, containerd, CNI plugi
 .PHONY: test-kube
 test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, on a real Kubernetes control plane
 	@# Compiled on every core first, and without cgo, as the services are.
-	@CGO_ENABLED=0 go test -run '^$$' $(KUBE) >/dev/null
-	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -p 1 -parallel 4 -timeout 25m -v $(KUBE)
+	@CGO_ENABLED=0 go test -run '^$$' $(LEAN) $(KUBE) >/dev/null
+	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 $(LEAN) -p 1 -parallel 4 -timeout 25m -v $(KUBE)
 
 .PHONY: test-containers
 test-containers: ## Run the end-to-end scenarios over containers of the stand-ins, or with PENSTOCK_TEST_ACCEPT_EULA=Y of MongoDB and Microsoft's Service Bus emulator (RUN=regexp; needs a Docker engine, or Linux and root to start one)
@@ -208,9 +212,9 @@ cluster-needs:
 
 .PHONY: test-cluster
 test-cluster: cluster-needs kube-tools node-tools images ## Test the chart and its pods on a real Kubernetes node, while things fail (needs Linux and root)
-	@CGO_ENABLED=0 go test -run '^$$' ./integration/node ./integration/cluster >/dev/null
+	@CGO_ENABLED=0 go test -run '^$$' $(LEAN) ./integration/node ./integration/cluster >/dev/null
 	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools PENSTOCK_NODE_TOOLS=$(CURDIR)/.cache/node-tools PENSTOCK_IMAGES=$(CURDIR)/dist \
-		go test -count 1 -p 1 -timeout 40m -v ./integration/node ./integration/cluster
+		go test -count 1 $(LEAN) -p 1 -timeout 40m -v ./integration/node ./integration/cluster
 
 .PHONY: test-keda
 test-keda: cluster-needs kube-tools node-tools images ## Test autoscaling by KEDA's operator on that node (its first build takes long)
@@ -240,7 +244,7 @@ release-chart: $(BIN)/helm ## Package the chart into dist/ with the images' dige
 
 .PHONY: test-images
 test-images: images ## Test the images: what they hold, that a second build equals them, their programs in an empty root
-	PENSTOCK_IMAGES=$(CURDIR)/dist go test -count 1 -timeout 10m -v ./integration/images
+	CGO_ENABLED=0 PENSTOCK_IMAGES=$(CURDIR)/dist go test -count 1 $(LEAN) -timeout 10m -v ./integration/images
 
 ##@ Maintain
 

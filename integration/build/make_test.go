@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,6 +30,9 @@ func TestMakeTestNeedsNoCompiler(t *testing.T) {
 		t.Errorf("make test asks for the race detector:\n%s", quick)
 	}
 	with := commands(t, "test-all", "CC="+working, "CGO_ENABLED=1")
+	if got, want := tested(with), tested(commands(t, "test")); got != want {
+		t.Errorf("make test-all runs %s, make test %s", got, want)
+	}
 	if !strings.Contains(with, "go test -race ") || strings.Contains(with, "without the race detector") {
 		t.Errorf("with a C compiler:\n%s", with)
 	}
@@ -136,16 +140,16 @@ func set(name string, environ []string) bool {
 	return false
 }
 
-// tested returns the arguments of the test commands, without those that depend on a
-// compiler.
+// tested returns the packages that the test commands name, in order.
 func tested(commands string) string {
-	var lines []string
+	var packages []string
 	for line := range strings.Lines(commands) {
 		if _, args, ok := strings.Cut(line, "go test "); ok {
-			lines = append(lines, strings.Join(strings.Fields(strings.TrimPrefix(args, "-race ")), " "))
+			packages = append(packages, slices.DeleteFunc(strings.Fields(args), func(arg string) bool { return !strings.HasPrefix(arg, "./") })...)
 		}
 	}
-	return strings.Join(lines, "; ")
+	slices.Sort(packages)
+	return strings.Join(packages, " ")
 }
 
 // toolFolder returns a folder with the README's tools and without a compiler.

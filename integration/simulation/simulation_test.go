@@ -104,9 +104,6 @@ func failFast() bool { return flag.Lookup("test.failfast").Value.String() == "tr
 // TestPlansThatFailedOnce runs the histories that have shown a defect. Their plans are data in
 // testdata/failed, because a seed's plan can change. The name of each file is its defect.
 func TestPlansThatFailedOnce(t *testing.T) {
-	if os.Getenv("SEEDS") != "" || os.Getenv("FOR") != "" {
-		t.Skip("runs without SEEDS and FOR")
-	}
 	t.Parallel()
 	files, err := filepath.Glob("testdata/failed/*.json")
 	if err != nil || len(files) == 0 {

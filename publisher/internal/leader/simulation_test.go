@@ -326,7 +326,7 @@ func TestTermsNeverOverlapInAnySimulatedFault(t *testing.T) {
 			episodes := tc.episodes
 			if raceDetector || testing.Short() {
 				// The race detector costs ten times the work. The races are those of a few
-				// episodes; make test-all takes the figures without it.
+				// episodes; the figures are taken without it.
 				episodes /= 10
 			}
 			var sum tally
