@@ -34,7 +34,7 @@ func TestReadYourWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(appliedProjections), Collections: []string{"counts"}},
-		harness.TopicOptions{}, "PENSTOCK_QUERY_ADDRESS="+address, "PENSTOCK_FAILURE_LIMIT=1")
+		harness.TopicOptions{}, "PENSTOCK_QUERY_ADDRESS="+address)
 	s.start(1, 1)
 	client := applied.Client{BaseURL: "http://" + address}
 	event := func(aggregate string, id int64) applied.Event {

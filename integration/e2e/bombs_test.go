@@ -101,8 +101,7 @@ projections:
 			return collection, document
 		}},
 	}
-	// All events of these types fail. With a lower limit, most would be parked with the reason rule.
-	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_FAILURE_LIMIT=1", projectorGoMem)
+	s := newScenarioOn(t, w, harness.TopicOptions{}, projectorGoMem)
 	s.startPublisher(0)
 	projector := s.startProjector(0)
 	s.ready()

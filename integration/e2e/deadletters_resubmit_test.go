@@ -92,7 +92,7 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 		runScene(t, sequence, func(t *testing.T) {
 			t.Helper()
 			// Without sweeps, only the command brings the read models up to date.
-			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1", "PENSTOCK_RECONCILE=off")
+			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_RECONCILE=off")
 			client := s.busClient()
 			s.start(1, 1)
 			if result := s.resubmit(0, "--reason=by hand", "--yes", "--why=nothing"); result.Removed != 0 || result.Kept == nil {
@@ -193,7 +193,7 @@ func TestResubmittingCanBeRepeatedAfterAKill(t *testing.T) {
 
 func resubmittingCanBeRepeatedAfterAKill(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_FAILURE_LIMIT=1", "PENSTOCK_RECONCILE=off")
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_RECONCILE=off")
 	client := s.busClient()
 	s.start(1, 1)
 	s.insert(counted("a", 1, bson.D{}), counted("b", 1, one))

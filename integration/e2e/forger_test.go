@@ -12,46 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// Somebody who may send to the topic, and not write events, changes no read model and stops
-// no aggregate if the content comes from the event store.
-func TestForgedEventsHaveNoEffect(t *testing.T) { scene(t, forgedEventsHaveNoEffect) }
-
-func forgedEventsHaveNoEffect(t *testing.T) {
-	t.Helper()
-	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{},
-		"PENSTOCK_TRUST=store", "PENSTOCK_GAP_TIMEOUT=1s", "PENSTOCK_RECONCILE=off", "PENSTOCK_LOG_LEVEL=debug")
-	s.start(1, 1)
-	s.insert(counted("a", 1, one), counted("b", 1, one), counted("c", 1, one), counted("c", 2, one))
-	s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1, c: n=2 after event 2", "a", "b", "c")
-
-	forge := s.forger()
-	thousand := bson.D{{Key: "n", Value: int64(1000)}}
-	// The next event before the writer stores it, with the id that makes the broker drop the
-	// real message; the last possible event; an event of an aggregate that does not exist;
-	// and an event that the store has, with another content.
-	forge("a/2", "a", 2, thousand)
-	forge("forged-1", "b", math.MaxInt64, thousand)
-	forge("forged-2", "ghost", 1, thousand)
-	forge("forged-3", "c", 3, bson.D{{Key: "n", Value: "text"}})
-	s.awaitDeadLetters(4)
-	out, err := s.Projector(t.Context(), "deadletters", "list")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list := string(out.Stdout); strings.Count(list, "not_in_event_store") != 4 || strings.Count(list, "deadletters discard: the event store does not have the event") != 4 {
-		t.Errorf("dead letters:\n%s%s", list, out.Stderr)
-	}
-	s.insert(counted("a", 2, one), counted("a", 3, one), counted("b", 2, one), counted("c", 3, one), counted("c", 4, one))
-	s.awaitCounts("a: n=3 after event 3, b: n=2 after event 2, c: n=4 after event 4, ghost: mongo: no documents in result", "a", "b", "c", "ghost")
-	// The event store has event 4, so its content is that of the store.
-	forge("forged-4", "c", 4, thousand)
-	s.insert(counted("c", 5, one))
-	s.awaitCounts("c: n=5 after event 5", "c")
-	if parked := s.projectorList("parked", "list"); len(parked) > 0 {
-		t.Errorf("parked: %v", parked)
-	}
-}
-
 // forger returns a function that sends an event to the topic that the event store lacks.
 func (s *scenario) forger() func(messageID, aggregate string, id int64, payload bson.D) {
 	s.t.Helper()
@@ -78,7 +38,7 @@ func (s *scenario) forger() func(messageID, aggregate string, id int64, payload 
 	}
 }
 
-// If the content comes from the messages, a forged next event is applied until a comparison
+// A forged next event is applied until a comparison
 // of the content corrects the read model. A forged event that no event store can ever have
 // leaves a marker. A command finds and removes it, and no other.
 func TestForgedEventsAreCorrected(t *testing.T) { scene(t, forgedEventsAreCorrected) }

@@ -86,7 +86,7 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
 		runScene(t, sequence, func(t *testing.T) {
 			t.Helper()
-			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1")
+			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence)
 			s.start(1, 1)
 			for _, id := range []string{"a", "b", "c"} {
 				s.insert(counted(id, 1, one), counted(id, 2, bson.D{}), counted(id, 3, one))

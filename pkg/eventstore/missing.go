@@ -29,14 +29,6 @@ func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, l
 	return events, err
 }
 
-// Small is Missing for events whose documents have at most that many bytes each. The server
-// leaves out the larger ones, so the reply has no more than limit documents of that size.
-func (r *Reader) Small(ctx context.Context, ev *event.Event, from, to int64, limit, size int) ([]*event.Event, error) {
-	events, _, err := r.some(ctx, ev, from, to, limit, func(error, event.Event) bool { return false }, options.Find().SetLimit(int64(limit)),
-		bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}, size}}}})
-	return events, err
-}
-
 // Readable is Missing for aggregates whose event ids only increase. It skips events that
 // break the contract and counts them in broken. An empty result means that the store has no
 // readable event in the range.
@@ -49,13 +41,12 @@ func (r *Reader) Readable(ctx context.Context, ev *event.Event, from, to int64, 
 }
 
 // some reads events of one aggregate, in order, up to limit or about missingBytes. pass
-// reports whether to continue after an event that breaks the contract. more are further
-// conditions.
-func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limit int, pass func(error, event.Event) bool, opts *options.FindOptionsBuilder, more ...bson.E) (events []*event.Event, broken int, err error) {
+// reports whether to continue after an event that breaks the contract.
+func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limit int, pass func(error, event.Event) bool, opts *options.FindOptionsBuilder) (events []*event.Event, broken int, err error) {
 	if r.collated.Load() {
 		opts.SetLimit(0) // The limit would count events of other aggregates.
 	}
-	cursor, err := r.events.Find(ctx, append(r.between(ev.RawAggregateID, from, to), more...), opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}))
+	cursor, err := r.events.Find(ctx, r.between(ev.RawAggregateID, from, to), opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}))
 	if err != nil {
 		return nil, 0, r.wrap(err, ev, from, to)
 	}

@@ -95,20 +95,6 @@ func TestMissingIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// The server leaves out large events, so that no reply contains them.
-func TestSmallAsksOnlyForSmallEvents(t *testing.T) {
-	t.Parallel()
-	s, collection := newServer(t, reply("firstBatch", 0, stored("a", 1), stored("a", 3)))
-	events, err := newReader(t, collection).Small(t.Context(), read(t, stored("a", 9)), 1, 3, 500, 2_000)
-	if err != nil || len(events) != 2 {
-		t.Errorf("read %d events, %v", len(events), err)
-	}
-	want := `{"find":"events","filter":{"aggregateId":"a","eventId":{"$gte":1,"$lte":3,"$not":{"$type":"array"}},"$expr":{"$lte":[{"$bsonSize":"$$ROOT"},2000]}},"limit":500,"sort":{"eventId":1},"readConcern":{"level":"majority"}}`
-	if got := s.Command(t, 0); got != want {
-		t.Errorf("asked by %s, want %s", got, want)
-	}
-}
-
 func TestWholeReadsTheEventOfAClaimCheck(t *testing.T) {
 	t.Parallel()
 	_, collection := newServer(t,

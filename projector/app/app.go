@@ -33,7 +33,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
-	"github.com/penstock-cdc/penstock/projector/internal/guard"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -296,13 +295,11 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, nil, err
 	}
 	registry := p.newRegistry(s, pod)
-	reading := p.newReading(h)
 	eng, err := engine.New(engine.Options{
 		Store:      tracedReadModels{readModels{loader, writer}, p.tracer},
 		Parking:    parked,
 		Repairer:   newRepairer(event.Sequence(c.Projections.Sequence), events, p.registry),
 		Reachable:  s.PingReadModels,
-		Judge:      handlerJudge{guard.NewRules(c.Projections.FailureLimit), p.logger},
 		Trusted:    registry.Trusted,
 		Sequence:   event.Sequence(c.Projections.Sequence),
 		Registerer: p.registry,
@@ -312,7 +309,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, nil, err
 	}
 	handler := &handler{
-		engine: eng, events: events, trustStore: c.Projections.Trust == config.TrustStore, log: p.logger,
+		engine: eng, events: events, log: p.logger,
 		large:   semaphore.NewWeighted(maxRead),
 		session: sessionEngine(eng, &c),
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
@@ -336,7 +333,6 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	acceptor := drain.New(drain.Options{
 		Dial:          operate.Dial(c.ServiceBus, namespace, p.logger),
 		Handler:       handler,
-		Judge:         messageJudge{reading, c},
 		Reader:        reader,
 		Sequence:      event.Sequence(c.Projections.Sequence),
 		Slots:         c.Slots(),
@@ -391,6 +387,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	watchState(h, past, deadLetters, reconciler)
 	p.watchBroker(h, acceptor)
+	p.watchReading(h, acceptor)
 	group.Go(func() error { return pausing.Run(ctx) })
 	group.Go(func() error { return past.jobs.Run(ctx) })
 	group.Go(func() error { return loader.Run(ctx) })

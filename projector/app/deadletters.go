@@ -20,7 +20,7 @@ func (p *Projector) deadLetters(subscription sbus.Subscription) *deadletter.Coun
 	return deadletter.New(deadletter.Options{
 		Dial:       deadletter.Dial(subscription),
 		Interval:   p.config.Backlog.Interval,
-		Reasons:    append(operate.Healable(), drain.ReasonInvalidMessageFormat, deadletter.ReasonNotStored),
+		Reasons:    append(operate.Healable(), drain.ReasonInvalidMessageFormat),
 		Registerer: p.registry,
 		Logger:     p.logger,
 	})

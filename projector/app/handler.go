@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -31,7 +30,6 @@ type processor interface {
 // storedEvents reads the events that messages stand for.
 type storedEvents interface {
 	Whole(ctx context.Context, ev *event.Event) (*event.Event, error)
-	Small(ctx context.Context, ev *event.Event, from, to int64, limit, size int) ([]*event.Event, error)
 }
 
 // handler passes drained events to the engine.
@@ -41,8 +39,6 @@ type handler struct {
 	// has written ([sessionEngine]); if it is nil, engine serves all sessions.
 	session func() processor
 	events  storedEvents
-	// trustStore makes every message a claim check: its content is not used.
-	trustStore bool
 	// large has the bytes for events that are read from the event store; nil bounds none.
 	large *semaphore.Weighted
 	log   zerolog.Logger
@@ -127,12 +123,11 @@ func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delive
 	places := make([]int, 0, len(batch))
 	var unredeemed []*unread
 	var stuck *unread
-	stored := storedBatch{events: h.events, batch: batch, ahead: h.trustStore, large: largeRead{all: h.large}}
-	defer stored.large.end()
+	large := largeRead{all: h.large}
+	defer large.end()
 	full := ""
 	for i, d := range batch {
 		ev := &d.Event
-		claim := d.ClaimCheck || h.trustStore
 		switch {
 		case stuck != nil && stuck.events[0].AggregateID == ev.AggregateID:
 			stuck.add(ev, i)
@@ -140,9 +135,9 @@ func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delive
 		case full != "" && full == ev.AggregateID:
 			verdicts[i].Outcome = model.Deferred
 			continue
-		case claim:
+		case d.ClaimCheck:
 			span := traced.Of(ev.AggregateID, ev.EventID)
-			whole, err := stored.event(span.In(ctx), i)
+			whole, err := h.redeem(span.In(ctx), &large, ev)
 			if errors.Is(err, errReadsFull) {
 				full, verdicts[i].Outcome = ev.AggregateID, model.Deferred
 				continue
@@ -167,6 +162,23 @@ func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delive
 		h.settle(ctx, c, verdicts, attempt)
 	}
 	return verdicts
+}
+
+// redeem reads the event of a claim check.
+func (h *handler) redeem(ctx context.Context, large *largeRead, ev *event.Event) (*event.Event, error) {
+	if large.full() {
+		return nil, errReadsFull
+	}
+	if err := large.begin(ctx); err != nil {
+		return nil, err
+	}
+	whole, err := h.events.Whole(ctx, ev)
+	if err != nil {
+		large.read(0)
+		return nil, err
+	}
+	large.read(len(whole.Document))
+	return whole, nil
 }
 
 // previous returns the index of the same aggregate's event before i, -1 if there is none.
@@ -197,15 +209,6 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 // aggregate is not finished.
 func (h *handler) settle(ctx context.Context, c *unread, verdicts []model.Verdict, attempt model.Attempt) {
 	finished := c.before < 0 || verdicts[c.before].Outcome.Final()
-	if attempt == model.GiveUp && finished && h.trustStore && c.reason == projection.ReasonMissing {
-		// Parking would let whoever sends the message stop the aggregate. Its later events
-		// do not depend on an event that does not exist.
-		for _, place := range c.places {
-			verdicts[place] = model.Verdict{Outcome: model.Retry, Err: c.err}
-		}
-		verdicts[c.places[0]] = model.Verdict{Outcome: model.Poison, Reason: deadletter.ReasonNotStored, Err: c.err}
-		return
-	}
 	if attempt == model.GiveUp && finished {
 		decided, err := h.engine.Park(ctx, c.events, c.reason, c.err)
 		h.place(ctx, verdicts, c.places, decided, err)

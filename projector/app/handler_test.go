@@ -73,23 +73,6 @@ func (s fakeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, erro
 	return &whole, nil
 }
 
-func (s fakeStore) Small(ctx context.Context, ev *event.Event, from, to int64, limit, _ int) ([]*event.Event, error) {
-	var events []*event.Event
-	for id := from; id <= to && len(events) < limit; id++ {
-		wanted := *ev
-		wanted.EventID = id
-		whole, err := s.Whole(ctx, &wanted)
-		if errors.Is(err, eventstore.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, whole)
-	}
-	return events, nil
-}
-
 func delivery(aggregate string, id int64, claim bool) *drain.Delivery {
 	d := &drain.Delivery{ClaimCheck: claim}
 	d.Event.AggregateID, d.Event.EventID = aggregate, id
@@ -231,50 +214,12 @@ func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 }
 
 // largeStore has events of 3 MiB.
-type largeStore struct{ fakeStore }
+type largeStore struct{}
 
 func (largeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
 	whole := *ev
 	whole.Document = make(bson.Raw, 3<<20)
 	return &whole, nil
-}
-
-// A message without an event in the event store is set aside alone: it parks nothing, and
-// the later events of its aggregate go on.
-func TestOnlyTheEventStoreIsTrusted(t *testing.T) {
-	t.Parallel()
-	store := fakeStore{3: eventstore.ErrNotFound, 12: errors.New("no primary")}
-	eng := &fakeEngine{}
-	h := &handler{engine: eng, events: store, trustStore: true, log: zerolog.Nop()}
-	batch := []*drain.Delivery{
-		delivery("a", 1, false), delivery("a", 2, false), delivery("a", 3, false), delivery("a", 4, false),
-		delivery("b", 11, false), delivery("c", 20, true),
-	}
-	for attempt, want := range map[model.Attempt][]model.Outcome{
-		model.Hold:   {model.Done, model.Done, model.Gap, model.Gap, model.Done, model.Done},
-		model.GiveUp: {model.Done, model.Done, model.Poison, model.Retry, model.Done, model.Done},
-	} {
-		eng.seen = nil
-		verdicts := h.Handle(t.Context(), batch, attempt)
-		if got := outcomes(verdicts); !slices.Equal(got, want) {
-			t.Errorf("outcomes %v, want %v", got, want)
-		}
-		if attempt == model.GiveUp && verdicts[2].Reason != "not_in_event_store" {
-			t.Errorf("the reason is %q", verdicts[2].Reason)
-		}
-		for _, ev := range eng.seen {
-			if ev.EventType != "Whole" {
-				t.Errorf("the engine saw the content of message %d", ev.EventID)
-			}
-		}
-	}
-	if len(eng.parked) > 0 {
-		t.Errorf("parked %v", eng.parked)
-	}
-	// An outage is no reason to set a message aside.
-	if got := outcomes(h.Handle(t.Context(), []*drain.Delivery{delivery("b", 12, false)}, model.Hold)); !slices.Equal(got, []model.Outcome{model.Retry}) {
-		t.Errorf("outage: %v", got)
-	}
 }
 
 func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
@@ -326,51 +271,31 @@ func (s sizedStore) Whole(_ context.Context, ev *event.Event) (*event.Event, err
 	return &event.Event{Keys: ev.Keys, Document: make(bson.Raw, s.size)}, nil
 }
 
-// Small leaves out the events if they are too large.
-func (s sizedStore) Small(ctx context.Context, ev *event.Event, from, to int64, limit, size int) ([]*event.Event, error) {
-	if s.size > size {
-		return nil, nil
-	}
-	var events []*event.Event
-	for id := from; id <= to && len(events) < limit; id++ {
-		whole, err := s.Whole(ctx, &event.Event{Keys: event.Keys{AggregateID: ev.AggregateID, EventID: id}})
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, whole)
-	}
-	return events, nil
-}
-
-// Batches of many sessions hold only so many bytes of large events of the event store, also
-// if small messages name the events. Small events do not wait. A batch whose context ends
-// while it waits is retried.
+// Batches of many sessions hold only so many bytes of large events of the event store. Small
+// events do not wait. A batch whose context ends while it waits is retried.
 func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		size       int
-		claim      bool
 		max, least int32
 	}{
-		{15 << 20, true, 1, 1},
-		{15 << 20, false, 1, 1},
-		{3 << 20, true, 4, 3},
-		{smallRead, true, 10, 10},
-		{aheadOverhead, false, 10, 10},
+		{15 << 20, 1, 1},
+		{3 << 20, 4, 3},
+		{smallRead, 10, 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			eng := &sleepingEngine{}
-			h := &handler{engine: eng, events: sizedStore{test.size}, large: semaphore.NewWeighted(maxRead), trustStore: !test.claim, log: zerolog.Nop()}
+			h := &handler{engine: eng, events: sizedStore{test.size}, large: semaphore.NewWeighted(maxRead), log: zerolog.Nop()}
 			var sessions sync.WaitGroup
 			for n := range 10 {
 				sessions.Go(func() {
-					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, test.claim)}, model.Hold)
+					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, true)}, model.Hold)
 				})
 			}
 			<-time.After(time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, test.claim)}, model.Hold))
+			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, true)}, model.Hold))
 			if late := got[0] == model.Retry; late != (test.least < 10) {
 				t.Errorf("a batch with an event of %d bytes ends with %v", test.size, got)
 			}
@@ -385,22 +310,14 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// A batch that holds large events does not stop the sessions whose events are small, and a
-// batch that cannot get more memory handles what it has.
-func TestSmallReadsPassLargeOnes(t *testing.T) {
+// A batch that cannot get more memory handles what it has.
+func TestBatchWithoutMemoryForAnotherEventDefersIt(t *testing.T) {
 	t.Parallel()
-	eng := &fakeEngine{}
-	h := &handler{engine: eng, events: sizedStore{aheadOverhead}, large: semaphore.NewWeighted(maxRead), trustStore: true, log: zerolog.Nop()}
-	if !h.large.TryAcquire(maxRead) {
+	h := &handler{engine: &fakeEngine{}, events: sizedStore{1 << 20}, large: semaphore.NewWeighted(maxRead), log: zerolog.Nop()}
+	if !h.large.TryAcquire(maxRead - largestEvent - smallRead) {
 		t.Fatal("the memory is taken")
 	}
-	batch := []*drain.Delivery{delivery("a", 1, false), delivery("a", 2, false), delivery("b", 1, false)}
-	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, []model.Outcome{model.Done, model.Done, model.Done}) {
-		t.Errorf("small events: %v", got)
-	}
-	h.large.Release(largestEvent + smallRead)
-	h.events, h.trustStore = sizedStore{1 << 20}, false
-	batch = []*drain.Delivery{delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false)}
+	batch := []*drain.Delivery{delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false)}
 	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, []model.Outcome{model.Done, model.Done, model.Done}) {
 		t.Errorf("large events: %v", got)
 	}

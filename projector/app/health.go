@@ -36,7 +36,7 @@ const (
 // newConditions makes the metric of the conditions of health.
 func (p *Projector) newConditions() *prometheus.GaugeVec {
 	return obs.GaugeVec(p.registry, "penstock_projector_health_conditions",
-		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, unregistered, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus and loop-stuck make the process not ready, and so does breaker until it has read an event. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, unregistered, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus, loop-stuck and unreadable make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchBroker adds the condition that the broker does not answer.

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -73,7 +72,7 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 		if err != nil {
 			return err
 		}
-		next[i] = engine.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers, Replaced: t.replaced(target, all)}
+		next[i] = engine.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers}
 		served[i] = park.Served{Projection: target.Projection, Generation: target.Generation}
 		if !target.Building && !t.prepared[target.Collection] {
 			live = append(live, target.Collection)
@@ -119,16 +118,4 @@ func (t *targets) record(ctx context.Context, all []generation.Target) error {
 		t.recorded[served] = !target.Building
 	}
 	return nil
-}
-
-// replaced reports whether another definition is about to replace a live one: this process
-// declares another that no operator has given up, or another is being built.
-func (t *targets) replaced(live generation.Target, all []generation.Target) bool {
-	if live.Building {
-		return false
-	}
-	return slices.ContainsFunc(t.declared, func(p *Projection) bool {
-		return p.Name() == live.Projection && p.Hash() != live.Hash && p.Hash() != live.GivenUp
-	}) ||
-		slices.ContainsFunc(all, func(o generation.Target) bool { return o.Building && o.Projection == live.Projection })
 }

@@ -213,13 +213,13 @@ cluster: {{ . | quote }}
     summary: The backlog of the projectors is unknown.
     description: For 10 minutes no running projector could count the sessions that have messages. Autoscaling by sessions does not have the number, and PenstockProjectorStandsStill cannot fire.
 {{- end }}
-- alert: PenstockProjectorBreakerOpen
-  expr: sum(penstock_projector_breaker_open{ {{- $pods -}} }) > 0
+- alert: PenstockProjectorUnreadable
+  expr: sum(penstock_projector_unreadable{ {{- $pods -}} }) > 0
   for: 1m
   labels: {severity: critical}
   annotations:
     summary: The messages on the topic are not events.
-    description: {{ `None of the last messages that {{ $value }} pods have received is an event. The pods leave such messages in the subscription, so that a wrong setting does not dead-letter all of them.` | quote }}
+    description: {{ `{{ $value }} pods have received messages, and none of them was an event. The messages stay in the subscription, so that a wrong setting does not dead-letter all of them.` | quote }}
 - alert: PenstockProjectorLate
   expr: histogram_quantile(0.99, sum by (le) (rate(penstock_projector_event_age_seconds_bucket{ {{- $pods -}} }[5m]))) > {{ int64 $thresholds.eventAgeSeconds }}
   for: 10m

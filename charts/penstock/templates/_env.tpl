@@ -174,7 +174,6 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_SEQUENCE" .Values.events.sequence)
   (list "PENSTOCK_RUN_DIRECTORY" "/run/penstock")
   (list "PENSTOCK_GROUP" (printf "%s/%s" .Release.Namespace (include "penstock.fullname" .)))
-  (list "PENSTOCK_TRUST" $own.projections.trust)
   (list "PENSTOCK_ON_CHANGE" $own.projections.onChange)
   (list "PENSTOCK_RECONCILE" $own.history.reconcile)
   (list "PENSTOCK_RECONCILE_CONTENT" (ternary "true" "" $own.history.reconcileContent))

@@ -71,11 +71,10 @@ func (c *Config) SessionIdle() time.Duration { return cmp.Or(c.Sessions.Idle, c.
 type Projections struct {
 	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
 	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises about the event ids of an aggregate: they are 1, 2, 3 and so on, so that a missing id is a gap (strict), or they only increase (increasing). With increasing a lost message cannot be detected, so with the receiver sdk the messages of a session are received one by one, with one round trip each."`
-	Trust         string        `name:"trust" env:"PENSTOCK_TRUST" enum:"message,store" default:"message" help:"Where the content of an event comes from: from the message (message), so that whoever may send to the topic writes read models, or from the event store (store), so that a message only says that there is an event. With store, each batch of an aggregate costs a query, and a message without an event in the event store goes to the dead-letter queue after --gap-timeout with the reason not_in_event_store."`
 	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
 	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying can take up to twice as much in addition. A read model that is larger than this is loaded alone."`
 	KeepBytes     int           `name:"keep-bytes" env:"PENSTOCK_KEEP_BYTES" default:"33554432" help:"Bytes of read models that this process keeps after it has written them, those written last, so that the next events of their aggregates need not load them again. With the sequence increasing, each session keeps an equal part, and drops it when it ends. 0 keeps none."`
-	FailureLimit  float64       `name:"failure-limit" env:"PENSTOCK_FAILURE_LIMIT" default:"0.2" help:"Share of the recent events of a rule that may park their aggregates until an operator acts, above 0 and at most 1. A rule is a projection's handler of an event type. If more fail, the projection is wrong and not the events: the further aggregates are parked with the reason rule and resume by themselves when it is corrected. Messages that are not events are dead-lettered only while others are events. 1 switches both checks off."`
+	FailureLimit  float64       `name:"failure-limit" env:"PENSTOCK_FAILURE_LIMIT" default:"0.2" help:"Share of the aggregates of a range that a build may fail to fold, above 0 and at most 1. If it fails for more, the definition is wrong, and the build fails as a whole. 1 never fails a build for that."`
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for writes of other sessions, to share a round trip with them. A write does not wait if there are no others."`
 
 	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Code to take over projections, read models or the subscription of another pipeline. The projector prints it when it refuses to start. It is valid only for the change from that pipeline to this one. Unset the variable after the start, because the code stays valid for the same change."`
@@ -89,9 +88,6 @@ type Projections struct {
 	// InCode is set if projections in Go are registered. Path may be empty then.
 	InCode bool `kong:"-"`
 }
-
-// TrustStore is the value of [Projections.Trust] for content from the event store.
-const TrustStore = "store"
 
 // Sessions has the settings of draining sessions.
 type Sessions struct {

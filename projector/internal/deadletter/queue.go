@@ -10,10 +10,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// ReasonNotStored is the reason of a dead letter whose event the event store does not have,
-// with PENSTOCK_TRUST=store.
-const ReasonNotStored = "not_in_event_store"
-
 // Message is a dead letter.
 type Message struct {
 	// Sequence is the message's sequence number in the queue.

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/workers"
 )
@@ -34,8 +33,7 @@ type Acceptor struct {
 	turns    *turns
 	// workers run the goroutines of the sessions.
 	workers *workers.Pool
-	// invalid limits the lines about messages that are not events.
-	invalid obs.Repeats
+	reading reading
 	// closing counts the sessions that have ended and are not closed yet.
 	closing sync.WaitGroup
 	// reached says that the broker has answered an accept properly once.
@@ -174,7 +172,7 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbea
 		handler = holder.Hold()
 	}
 	s := &session{
-		options: o, handler: handler, accepted: accepted, accepts: a.accepts, turns: a.turns, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, invalid: &a.invalid,
+		options: o, handler: handler, accepted: accepted, accepts: a.accepts, turns: a.turns, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, reading: &a.reading,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, a.budget),
 		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),

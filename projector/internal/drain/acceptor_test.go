@@ -18,11 +18,12 @@ import (
 
 // setup is a running acceptor with a fake broker.
 type setup struct {
-	broker *fakeBroker
-	model  *readModels
-	stop   context.CancelFunc
-	done   chan error
-	reg    *prometheus.Registry
+	acceptor *drain.Acceptor
+	broker   *fakeBroker
+	model    *readModels
+	stop     context.CancelFunc
+	done     chan error
+	reg      *prometheus.Registry
 }
 
 // start runs an acceptor until the bubble's test ends. change may change the
@@ -35,6 +36,7 @@ func start(t *testing.T, broker *fakeBroker, m *readModels, change func(*drain.O
 		change(&o)
 	}
 	a := drain.New(o)
+	s.acceptor = a
 	ctx, cancel := context.WithCancel(t.Context())
 	s.stop = cancel
 	go func() { s.done <- a.Run(ctx) }()

@@ -31,14 +31,5 @@ type Holder interface {
 	Hold() Handler
 }
 
-// Judge prevents a process that misreads its messages from dead-lettering all of them.
-type Judge interface {
-	// Good says that messages are events.
-	Good()
-	// Bad reports whether a message that is not an event may be dead-lettered now.
-	// Otherwise it stays unsettled, and is asked about again.
-	Bad(messageID string, err error) bool
-}
-
 // ReasonInvalidMessageFormat is the dead-letter reason of a message that is not an event.
 const ReasonInvalidMessageFormat = "InvalidMessageFormat"

@@ -17,8 +17,6 @@ type Options struct {
 	Dial func() (Connection, error)
 	// Handler applies the events. Required. It may be a [Holder].
 	Handler Handler
-	// Judge decides about messages that are not events; nil dead-letters them immediately.
-	Judge Judge
 	// Reader reads the events in messages. Required.
 	Reader *event.Reader
 	// Sequence says what the handler can assume about event ids. In a strict sequence, the

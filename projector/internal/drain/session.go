@@ -3,14 +3,12 @@ package drain
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/workers"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -45,12 +43,12 @@ type session struct {
 	inbox   *inbox
 	lanes   *lanes
 	settler *settler
-	// suspects are messages that are not events and must not be dead-lettered yet. dropped
-	// says that there were more of them, which come again when the session was released.
+	reading *reading
+	// suspects are messages that are not events, while this process has not read any event.
+	// dropped says that there were more of them, which come again when the session was
+	// released.
 	suspects []*Delivery
 	dropped  bool
-	// invalid limits the lines about such messages of all sessions.
-	invalid *obs.Repeats
 	// running are the calls of the handler that have not returned. Each is sent to
 	// returned, and handling waits for their goroutines.
 	running  []*call
@@ -197,7 +195,6 @@ func (s *session) cancelCalls() {
 
 // admit moves deliveries from the inbox into the lanes, as far as there is room.
 func (s *session) admit(work context.Context, now time.Time) {
-	events := 0
 	for _, d := range s.inbox.take(s.lanes.room()) {
 		if s.active.Equal(s.started) {
 			// The message took a round trip to arrive, and so will the next one after a
@@ -207,15 +204,18 @@ func (s *session) admit(work context.Context, now time.Time) {
 		s.active = now
 		if d.invalid == nil {
 			s.lanes.add(d, now)
-			events++
+			s.reading.succeeded()
 			continue
 		}
+		s.reading.failed(d.invalid)
 		s.suspects = append(s.suspects, d)
 	}
-	if judge := s.options.Judge; judge != nil && events > 0 {
-		judge.Good()
+	if s.reading.read.Load() {
+		for _, d := range s.suspects {
+			s.deadLetter(work, d)
+		}
+		s.suspects = nil
 	}
-	s.suspects = slices.DeleteFunc(s.suspects, func(d *Delivery) bool { return s.deadLetter(work, d) })
 	if n := len(s.suspects); n > maxSuspects {
 		s.dropped = true
 		clear(s.suspects[maxSuspects:])
@@ -223,17 +223,13 @@ func (s *session) admit(work context.Context, now time.Time) {
 	}
 }
 
-// deadLetter dead-letters a message that is not an event, if the judge allows it.
-func (s *session) deadLetter(work context.Context, d *Delivery) bool {
-	if judge := s.options.Judge; judge != nil && !judge.Bad(d.MessageID, d.invalid) {
-		return false
-	}
+// deadLetter dead-letters a message that is not an event.
+func (s *session) deadLetter(work context.Context, d *Delivery) {
 	s.metrics.invalid.Inc()
-	s.invalid.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).EmbedObject(originOf(d.message)).Msg("message is not an event; dead-lettered")
+	s.reading.repeats.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).EmbedObject(originOf(d.message)).Msg("message is not an event; dead-lettered")
 	round := s.settler.begin(work)
 	defer round.end()
 	round.settle(d, model.Verdict{Outcome: model.Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
-	return true
 }
 
 // over returns the reason why the session must end; empty if it need not.
@@ -290,7 +286,7 @@ func (s *session) finished(received bool, now time.Time) bool {
 const maxIdleCheck = 200 * time.Millisecond
 
 const (
-	// suspectPause is the time between two questions to the judge about the same suspects.
+	// suspectPause is the time between two looks whether this process has read an event.
 	suspectPause = 200 * time.Millisecond
 	// suspectIdle is how long a session with suspects is at least kept without a message.
 	suspectIdle = time.Second

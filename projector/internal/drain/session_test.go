@@ -385,51 +385,29 @@ func TestGapOfLargeEventsDelaysNoOtherAggregate(t *testing.T) {
 	})
 }
 
-// judge allows dead-lettering only from a given time on.
-type judge struct {
-	until time.Time
-	good  atomic.Bool
-	asked atomic.Int64
-}
-
-func (j *judge) Good() { j.good.Store(true) }
-
-func (j *judge) Bad(string, error) bool {
-	j.asked.Add(1)
-	return !time.Now().Before(j.until)
-}
-
-func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
+// TestUnreadableMessagesWaitForTheFirstEvent checks that a process which has read no event
+// settles no message that is not one. After the first event it dead-letters them.
+func TestUnreadableMessagesWaitForTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.sendBody("other", "no event", []byte("{}"))
-		broker.send("other", "a", ids(1, 6)...)
-		m := newReadModels(time.Millisecond)
-		j := &judge{until: time.Now().Add(10 * time.Second)}
-		s := start(t, broker, m, func(o *drain.Options) { o.Judge = j })
-		took := s.settled(t, 11*time.Second)
-		m.applies(t, map[string]int64{"a": 6})
-		if took < 10*time.Second || len(broker.dead) != 1 || broker.timesHeld("other") != 1 {
-			t.Errorf("dead letters %v after %s in %d sessions", broker.dead, took, broker.timesHeld("other"))
+		s := start(t, broker, newReadModels(0), nil)
+		pause(t.Context(), 10*time.Second)
+		if err := s.acceptor.Unreadable(); err == nil || broker.unsettled() != 1 || len(broker.dead) != 0 {
+			t.Errorf("%d messages are unsettled, dead letters %v, error %v", broker.unsettled(), broker.dead, err)
 		}
-		if !j.good.Load() || j.asked.Load() < 10 {
-			t.Errorf("good messages: %v, asked %d times", j.good.Load(), j.asked.Load())
+		broker.send("another", "a", 1)
+		s.settled(t, 10*time.Second)
+		if err := s.acceptor.Unreadable(); err != nil || len(broker.dead) != 1 {
+			t.Errorf("dead letters %v, error %v", broker.dead, err)
 		}
 		s.end(t)
 	})
 }
 
-// firstGood allows dead-lettering after the first message that is an event.
-type firstGood struct{ good atomic.Bool }
-
-func (j *firstGood) Good() { j.good.Store(true) }
-
-func (j *firstGood) Bad(string, error) bool { return j.good.Load() }
-
 // TestSuspectsKeepNoEventWaiting checks that the events of a session with many suspects, and
-// of a session behind many sessions with suspects, are processed although nothing can be
-// dead-lettered before.
+// of a session behind many sessions with suspects, are processed.
 func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 	t.Parallel()
 	const before, sessions = 300, 20
@@ -452,7 +430,7 @@ func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 				sends(broker)
 				broker.send("other", "a", ids(1, 6)...)
 				m := newReadModels(time.Millisecond)
-				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.Judge = 1, &firstGood{} })
+				s := start(t, broker, m, func(o *drain.Options) { o.Slots = 1 })
 				s.settled(t, time.Minute)
 				m.applies(t, map[string]int64{"a": 6})
 				if len(broker.dead) != before {
@@ -464,12 +442,12 @@ func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 	}
 }
 
-func TestSuspectMessagesReturnToTheBrokerAtTheEndOfTheSession(t *testing.T) {
+func TestUnreadableMessagesReturnToTheBrokerAtTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.sendBody("other", "no event", []byte("{}"))
-		s := start(t, broker, newReadModels(0), func(o *drain.Options) { o.Judge = &judge{until: time.Now().Add(time.Hour)} })
+		s := start(t, broker, newReadModels(0), nil)
 		pause(t.Context(), time.Second)
 		s.stop()
 		if err := <-s.done; err != nil {

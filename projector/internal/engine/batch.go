@@ -108,9 +108,8 @@ type unit struct {
 	run  []*projection.Event
 	fold projection.Fold
 
-	// parkedFor is the event that parked the unit before and is retried. head is the event
-	// up to which the unit is resumed.
-	parkedFor, head int64
+	// head is the event up to which the unit is resumed.
+	head int64
 	// attempted is the target watermark of a write whose outcome is unknown.
 	attempted int64
 	// single folds one event at a time, to find the one that MongoDB rejects.
@@ -274,9 +273,6 @@ func (b *batch) count(traced *tracing.Events) {
 					continue
 				}
 				applied[i] = applied[i] || s == settledApplied
-				if b.judge != nil && (s == settledApplied || s == settledIgnored) && u.target.Projection.Handles(a.events[i].Event) {
-					b.judge.Good(u.Projection, a.events[i].EventType)
-				}
 			}
 			b.add(u.Projection, countDeferred, counts[settledDeferred])
 			if u.target.Building {

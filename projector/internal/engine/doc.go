@@ -100,8 +100,7 @@
 //
 // An expression that fails, an operator that does not fit and a document that MongoDB
 // refuses park a unit until an operator has it retried. Parking concerns one
-// projection alone. If most events of one type fail, the [Judge] calls the projection
-// wrong: the units are then parked as [projection.ReasonRule], and resume by themselves.
+// projection alone.
 //
 // # One aggregate from the event store
 //

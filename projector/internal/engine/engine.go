@@ -25,8 +25,6 @@ type Options struct {
 	Parking Parking
 	// Repairer may be nil: gaps then stay until the missing events arrive.
 	Repairer Repairer
-	// Judge may be nil: aggregates are then parked without a check.
-	Judge Judge
 	// Sequence defaults to strict.
 	Sequence event.Sequence
 	// Reachable reports whether the read models' store can be reached; nil means always. If
@@ -56,7 +54,6 @@ type Engine struct {
 	strict    bool
 	reachable func(context.Context) error
 	trusted   func() error
-	judge     Judge
 	metrics   *metrics
 	log       zerolog.Logger
 
@@ -91,7 +88,6 @@ func New(o Options) (*Engine, error) {
 		metrics:   newMetrics(o.Registerer),
 		reachable: o.Reachable,
 		trusted:   o.Trusted,
-		judge:     o.Judge,
 		log:       o.Log,
 		swelling:  make(chan struct{}, 1),
 	}

@@ -89,7 +89,7 @@ func outlasting(ctx context.Context, d time.Duration) (context.Context, context.
 
 // park parks units at their causes.
 func (b *batch) park(ctx context.Context, units []*unit) {
-	if units = b.judged(units); len(units) == 0 {
+	if len(units) == 0 {
 		return
 	}
 	parked := make([]model.Marker, len(units))
@@ -107,9 +107,8 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		u.trouble, u.held = nil, false
 		level := zerolog.ErrorLevel
 		switch {
-		case u.cause.Reason == projection.ReasonRule, u.target.Building:
-			// The rule has a line, and the build counts its parked aggregates.
-			level = zerolog.DebugLevel
+		case u.target.Building:
+			level = zerolog.DebugLevel // the build counts its parked aggregates
 		case u.cause.Reason.Resumes():
 			level = zerolog.WarnLevel
 		}
@@ -126,40 +125,6 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		}
 		u.settleRest(settledParked)
 	}
-}
-
-// errUndecided says that an aggregate is not parked yet.
-var errUndecided = errors.New("the aggregate is not parked yet: no event of this type has succeeded, so the projection may be wrong")
-
-// judged returns the units to park. It gives units that fail because of a wrong rule the
-// reason [ReasonRule]. It does not ask about a unit that its event has parked before, nor
-// about a generation that readers do not see: a build fails as a whole if its definition is
-// wrong.
-func (b *batch) judged(units []*unit) (parkable []*unit) {
-	if b.judge == nil {
-		return units
-	}
-	for _, u := range units {
-		judgement := model.EventWrong
-		switch {
-		case u.target.Building, u.cause.Reason.Resumes(), u.cause.EventID <= u.parkedFor:
-		case u.target.Replaced:
-			judgement = model.RuleWrong
-		default:
-			judgement = b.judge.Bad(u.cause)
-		}
-		if judgement == model.Undecided && u.head == 0 {
-			u.trouble, u.unparkable = fmt.Errorf("%w: %w", errUndecided, u.cause), true
-			continue
-		}
-		if judgement != model.EventWrong {
-			rule := *u.cause
-			rule.Reason, rule.Err = projection.ReasonRule, fmt.Errorf("%s fails (%s): %w", u.cause.EventType, u.cause.Reason, u.cause.Err)
-			u.cause = &rule
-		}
-		parkable = append(parkable, u)
-	}
-	return parkable
 }
 
 // unparkable marks units as in trouble because of a promotion, or because the parking list

@@ -31,10 +31,6 @@ type Suspended struct {
 	// another document has a unique value, or if a store that can be reached fails for the
 	// unit. For conflicts it has precedence over Final.
 	Parks bool
-	// Failed is the event that parked the unit permanently and is retried on request; 0 if
-	// there is none. If it fails again the judge is not asked, because a retry of many
-	// units must not look like a wrong projection.
-	Failed int64
 }
 
 // Resumed is the progress of a unit.
@@ -77,7 +73,7 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)
 	}
 	b := &batch{Engine: e, attempt: model.Hold, targets: targets}
-	u := &unit{Unit: t.Unit(s.AggregateID), target: t, parkedFor: s.Failed, head: s.Head}
+	u := &unit{Unit: t.Unit(s.AggregateID), target: t, head: s.Head}
 	resumed := b.resume(ctx, u, s)
 	if ctx.Err() != nil {
 		return Resumed{}, context.Cause(ctx)

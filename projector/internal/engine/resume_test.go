@@ -120,33 +120,11 @@ func TestResumeSkipsMissingIDsIfIDsOnlyIncrease(t *testing.T) {
 	b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
 }
 
-// If many units fail again at a retry, the projection must not be considered wrong.
-func TestResumeDoesNotJudgeAnEventThatParkedTheUnitBefore(t *testing.T) {
-	t.Parallel()
-	j := &judge{good: map[string]int{}}
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Judge = j })
-	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
-	retried := suspended(3)
-	retried.Failed = 2
-	b.resume(t, retried, 1, projection.ReasonExpression)
-	b.expectParked(t, "counts", "one", projection.ReasonExpression, 2, 3)
-	if len(j.bad) > 0 {
-		t.Errorf("judged %v", j.bad)
-	}
-	// A failure at another event counts.
-	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Bad")
-	b.resume(t, retried, 2, projection.ReasonRule)
-	if len(j.bad) != 1 {
-		t.Errorf("judged %v", j.bad)
-	}
-}
-
 // TestHistoryThatDoesNotBeginAtOneWaits checks that a unit without a read model skips no
 // event, and continues when the event store has event 1.
 func TestHistoryThatDoesNotBeginAtOneWaits(t *testing.T) {
 	t.Parallel()
-	j := &judge{good: map[string]int{}}
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Judge = j })
+	b := newBench(t, twoProjections)
 	s := suspended(4)
 	b.resume(t, s, 0, projection.ReasonMissing)
 	b.history.events = events(t, "one", "3 Add", "4 Add")
@@ -157,8 +135,8 @@ func TestHistoryThatDoesNotBeginAtOneWaits(t *testing.T) {
 	s.Final = true
 	b.resume(t, s, 0, projection.ReasonHistory)
 	b.expect(t, "counts", "one", 0, "nil")
-	if !projection.ReasonHistory.Resumes() || len(b.parking.parked) > 0 || len(j.bad) > 0 {
-		t.Errorf("parked %v, judged %v", b.parking.parked, j.bad)
+	if !projection.ReasonHistory.Resumes() || len(b.parking.parked) > 0 {
+		t.Errorf("parked %v", b.parking.parked)
 	}
 	// The first events arrive late.
 	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add")

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -170,16 +171,20 @@ func TestFailureOnAnAssumedStateParksNothing(t *testing.T) {
 	}
 }
 
+// replaceTargets replaces the targets by others with the same units.
+func replaceTargets(tb rapid.TB, b *bench) {
+	targets := b.Targets()
+	if err := errors.Join(b.Set(nil), b.Set(targets)); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestSessionKeepsNoStatesOfAReplacedTarget(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
 	done(t, s, added(1))
-	targets := b.Targets()
-	targets[0].Replaced = true
-	if err := b.Set(targets); err != nil {
-		t.Fatal(err)
-	}
+	replaceTargets(t, b)
 	done(t, s, added(2))
 	if len(b.loads) != 1 {
 		t.Errorf("%d loads after the target was replaced, want 1", len(b.loads))
@@ -205,11 +210,7 @@ views:
 	first := added(1)
 	first.AggregateType = "Account"
 	done(t, s, first)
-	targets := b.Targets()
-	targets[0].Replaced = true
-	if err := b.Set(targets); err != nil {
-		t.Fatal(err)
-	}
+	replaceTargets(t, b)
 	done(t, s, first)
 }
 
@@ -273,11 +274,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 				b.documents[tallyUnit], b.times[tallyUnit], tainted = right, b.clock, false
 			},
 			"replace target": func(rt *rapid.T) {
-				targets := b.Targets()
-				targets[0].Replaced = !targets[0].Replaced
-				if err := b.Set(targets); err != nil {
-					rt.Fatal(err)
-				}
+				replaceTargets(rt, b)
 			},
 			"": func(rt *rapid.T) {
 				want := fold(b.marks[tallyUnit])

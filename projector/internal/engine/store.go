@@ -5,7 +5,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // Store loads and writes read models. Load and Write give their results in the order of
@@ -33,14 +32,6 @@ type Parking interface {
 	// acknowledged without being applied. It fails if one of the units is not parked; its
 	// events must not be acknowledged then.
 	Advance(ctx context.Context, heads []model.Head) error
-}
-
-// Judge distinguishes wrong events from a wrong projection.
-type Judge interface {
-	// Good counts an event to which the projection's rule for its type could be applied.
-	Good(projection, eventType string)
-	// Bad judges a failure. The engine asks again when the event fails again.
-	Bad(failure *projection.Error) model.Judgement
 }
 
 // Repairer reads events from the event store.

@@ -22,9 +22,6 @@ type Target struct {
 	// not dead-lettered for that. In an increasing sequence its watermark does not show
 	// which events it lacks, so they are read from the event store.
 	Building bool
-	// Replaced says that another definition, which may correct a failure, will replace this
-	// one. The [Judge] is not asked about its failures: they park as [ReasonRule].
-	Replaced bool
 	// Defers says that events that cannot be applied immediately may be left to the job
 	// that builds the generation; only with Building. Such an event is Done for the target.
 	// So a later sweep must find the events that the store has when the last target that
@@ -73,7 +70,7 @@ func (t Target) complete() *Target {
 // same reports whether a batch that has begun with one target may continue with the other.
 func (t *Target) same(o *Target) bool {
 	return t.Projection.Name() == o.Projection.Name() && t.Generation == o.Generation &&
-		t.Collection == o.Collection && t.Building == o.Building && t.Defers == o.Defers && t.Replaced == o.Replaced
+		t.Collection == o.Collection && t.Building == o.Building && t.Defers == o.Defers
 }
 
 // snapshot is a set of targets. It never changes.

@@ -47,9 +47,6 @@ type Claimed struct {
 	Head int64
 	// Attempts counts the attempts in a row without progress.
 	Attempts int
-	// Failed is the event that parked the aggregate and that an operator has asked to
-	// retry; 0 if the aggregate resumes by itself.
-	Failed int64
 	// Claim identifies the claim.
 	Claim bson.ObjectID
 }

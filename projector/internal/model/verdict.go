@@ -61,21 +61,6 @@ func (o Outcome) String() string {
 	return "retry"
 }
 
-// Judgement says what is wrong if an event fails in a projection.
-type Judgement uint8
-
-// The judgements.
-const (
-	// Undecided: ask again later. Until then the outcome of the event is [Retry].
-	Undecided Judgement = iota
-	// EventWrong: the projection's rule works for others. The aggregate is parked until an
-	// operator acts.
-	EventWrong
-	// RuleWrong: the rule fails for too many events. The aggregate is parked with the reason
-	// "rule", and resumes by itself.
-	RuleWrong
-)
-
 // Verdict is the outcome of one event.
 type Verdict struct {
 	Outcome Outcome

@@ -194,8 +194,6 @@ func (d *deadLetter) judge(markers []park.Listed, entries map[string]*generation
 	switch {
 	case d.Problem != "":
 		d.Next = "deadletters discard: it is not an event"
-	case d.Reason == deadletter.ReasonNotStored:
-		d.Next = "deadletters discard: the event store does not have the event"
 	case !healable && discarded:
 		d.Next = "deadletters discard, or parked retry --discarded and then deadletters resubmit: the aggregate is discarded, and neither Penstock nor the broker uses the reason"
 	case !healable:

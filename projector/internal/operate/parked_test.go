@@ -104,7 +104,7 @@ func TestParkedAggregatesOfARetiredProjectionAreNotRetried(t *testing.T) {
 	if _, err := s.catalog.Write(t.Context(), nil, retired); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.parked.Park(t.Context(), []model.Marker{{Unit: model.Unit{Projection: "visits", AggregateID: "a"}, EventID: 2, Head: 2, Reason: "rule", Resumes: true}}); err != nil {
+	if err := s.parked.Park(t.Context(), []model.Marker{{Unit: model.Unit{Projection: "visits", AggregateID: "a"}, EventID: 2, Head: 2, Reason: "history", Resumes: true}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", "visits"} {

@@ -65,7 +65,6 @@ type resumable struct {
 	RawAggregateID bson.RawValue `bson:"rawAggregateId"`
 	Head           int64         `bson:"head"`
 	Attempts       int           `bson:"attempts"`
-	Retried        retried       `bson:"retried"`
 }
 
 // ofGeneration matches the markers of a generation.
@@ -103,7 +102,7 @@ func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, 
 	}
 	return model.Claimed{
 		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: m.ID.Generation, RawAggregateID: m.RawAggregateID,
-		Head: m.Head, Attempts: m.Attempts, Failed: m.Retried.EventID, Claim: claim,
+		Head: m.Head, Attempts: m.Attempts, Claim: claim,
 	}, true, nil
 }
 

@@ -177,7 +177,7 @@ func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(newCollection(t), park.Options{}, park.Served{Projection: seven.Projection})
-		parkOne(t, s, model.Marker{Unit: seven, Reason: "rule", EventID: 3, Head: 4, Resumes: true, Seldom: true})
+		parkOne(t, s, model.Marker{Unit: seven, Reason: "history", EventID: 3, Head: 4, Resumes: true, Seldom: true})
 		limit := 64 * time.Second
 		for range 8 {
 			<-time.After(limit/2 - time.Millisecond)
@@ -186,7 +186,7 @@ func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 			}
 			<-time.After(limit/2 + time.Millisecond)
 			claimed := claim(t, s)
-			if err := s.Postpone(t.Context(), claimed, model.Failure{Reason: "rule", EventID: 3, Attempts: claimed.Attempts + 1, Seldom: true}); err != nil {
+			if err := s.Postpone(t.Context(), claimed, model.Failure{Reason: "history", EventID: 3, Attempts: claimed.Attempts + 1, Seldom: true}); err != nil {
 				t.Fatal(err)
 			}
 			limit = min(2*limit, time.Hour)

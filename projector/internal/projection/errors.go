@@ -74,16 +74,13 @@ const (
 	// ReasonHistory: the event store has events of the aggregate, but not the first ones,
 	// so that its read model cannot be folded from nothing.
 	ReasonHistory Reason = "history"
-	// ReasonRule: the projection fails for most recent events of the type, so that the
-	// projection may be wrong, or another definition is replacing it.
-	ReasonRule Reason = "rule"
 )
 
 // Reasons are all reasons, in the order above.
 func Reasons() []Reason {
 	return []Reason{
 		ReasonExpression, ReasonOperation, ReasonFunction, ReasonDocument, ReasonRejected,
-		ReasonMissing, ReasonUnavailable, ReasonHistory, ReasonRule,
+		ReasonMissing, ReasonUnavailable, ReasonHistory,
 	}
 }
 
@@ -95,4 +92,4 @@ func (r Reason) Resumes() bool {
 
 // Seldom reports whether the reason of a unit that resumes by itself mostly ends only when
 // somebody acts, so that it is retried at long intervals.
-func (r Reason) Seldom() bool { return r == ReasonHistory || r == ReasonRule }
+func (r Reason) Seldom() bool { return r == ReasonHistory }

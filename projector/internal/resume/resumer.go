@@ -142,7 +142,7 @@ func (r *Resumer) replay(ctx context.Context, m model.Claimed, log *zerolog.Logg
 	head, attempts := m.Head, m.Attempts+1
 	resumed, err := engine.CatchUp(ctx, r.options.Engine, engine.Suspended{
 		Projection: m.Projection, Generation: m.Generation, AggregateID: m.AggregateID, RawAggregateID: m.RawAggregateID,
-		Head: head, Final: m.Attempts >= finalAttempts, Failed: m.Failed,
+		Head: head, Final: m.Attempts >= finalAttempts,
 	}, func(watermark int64) (_ int64, err error) {
 		attempts = 0
 		if watermark < head {
