@@ -69,18 +69,18 @@
 // # Limits
 //
 // An event must not stop others, whatever its size. An evaluation of an expression that can
-// loop may take 100,000 steps of CEL. CEL charges a call after it has returned, and only for
-// functions that it has a cost of, so a [meter] bounds the work and the memory of all
-// evaluations of one event in one projection. It is charged before the work: by the values
-// of the event and the state for each field that is passed on the way to another, and by
-// each function with a [price]. A charge must depend only on the event and the document,
+// loop may take 100,000 steps of CEL, which counts them ([callCost]). CEL charges a call after it
+// has returned, and does not know what it costs to read BSON. So a [meter] bounds the rest of the
+// work, and the memory, of all evaluations of one event in one projection, before they are spent:
+// the fields that are passed on the way to another, and the calls of functions with a [bound].
+// A charge must depend only on the event and the document,
 // never on time, other projections or earlier events of the batch: otherwise the same event
 // would park an aggregate in one process and not in another.
 //
 // A small event can make a large document: see [Projection.FoldWithin].
 //
-// An event that is large is evaluated while no other large one is. The time is limited only
-// in case a price is wrong. It parks the unit as unavailable, so it is retried. A round
+// An event that is large is evaluated while no other large one is. If no time is left for its
+// turn, it parks the unit as unavailable, so it is retried. A round
 // writes what it has folded after some seconds, because its call ends soon after.
 //
 // # Numbers
@@ -118,8 +118,8 @@
 //	editors       jsonschema
 //	definitions   definition, source, usedfields
 //	CEL           environment, expression, absent; view, values, opaque, order, encode
-//	functions     arithmetic, numbers, decimal, equality, membership, reduce, times
-//	limits        meter, metered, price, effort, size
+//	functions     function, call; arithmetic, numbers, decimal, equality, membership, reduce, times
+//	limits        meter, cost, bound, size
 //	folds         projection, fold, handler, operation, document, accumulator, trace, errors
 //	views         views, viewadvice, viewschema, viewdeclaration; contribution, total,
 //	              viewdocument, viewfold

@@ -41,7 +41,7 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 		cel.ASTValidators(cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(), literalValidator{}),
 		ext.Strings(ext.StringsVersion(4), ext.StringsMaxPrecision(maxPrecision)),
 		ext.Math(),
-		ext.Lists(ext.ListsMaxRangeSize(10_000)),
+		ext.Lists(ext.ListsMaxRangeSize(maxRange)),
 		ext.Sets(),
 		ext.Bindings(),
 		ext.TwoVarComprehensions(),

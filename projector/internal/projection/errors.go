@@ -68,8 +68,8 @@ const (
 	ReasonRejected Reason = "rejected"
 	// ReasonMissing: the event store does not have the aggregate's next event.
 	ReasonMissing Reason = "missing"
-	// ReasonUnavailable: a store did not load or write data of the aggregate, or an
-	// evaluation took much longer than its work.
+	// ReasonUnavailable: a store did not load or write data of the aggregate, or no time was
+	// left for its evaluation.
 	ReasonUnavailable Reason = "unavailable"
 	// ReasonHistory: the event store has events of the aggregate, but not the first ones,
 	// so that its read model cannot be folded from nothing.

@@ -15,21 +15,10 @@ import (
 // maxExpression bounds the source of one expression, in characters.
 const maxExpression = 16 << 10
 
-const (
-	// interruptCheck is the number of elements of loops after which an evaluation checks its
-	// context.
-	interruptCheck = 64
-	// smallFold is the size of an event and its state up to which no evaluation checks its
-	// context: even if each step of CEL read all of them, it would end in a second or two.
-	smallFold = 64 << 10
-)
-
 // expression is one compiled right-hand side; safe for concurrent use.
 type expression struct {
 	source  string
 	program cel.Program
-	// loops is set if the expression can loop.
-	loops bool
 	// checked and used are inputs of the definition.
 	checked *ast.AST
 	used    fieldsUsed
@@ -80,18 +69,19 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize),
 		cel.CustomDecoratorV2(lenientState(env.state...)), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
-		cel.CustomDecoratorV2(metered), cel.CustomDecoratorV2(growingResults), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
+		cel.CustomDecoratorV2(tableCalls), cel.CustomDecoratorV2(growingResults), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
 		cel.CustomDecoratorV2(hashedKeys(checked.NativeRep())),
 	}
-	loops := canLoop(checked.NativeRep())
-	if loops {
-		options = append(options, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(interruptCheck))
+	if canLoop(checked.NativeRep()) {
+		options = append(options, limitCost()...)
 	}
-	program, err := env.cel.Program(checked, options...)
+	var program cel.Program
+	var err error
+	withoutOverloads(checked.NativeRep(), func() { program, err = env.cel.Program(checked, options...) })
 	if err != nil {
 		return nil, []issue{{line: 1, message: env.clean(err.Error())}}
 	}
-	x := &expression{source: source, program: program, loops: loops, checked: checked.NativeRep()}
+	x := &expression{source: source, program: program, checked: checked.NativeRep()}
 	if env.declared != nil {
 		x.used = env.declared.used
 	}
@@ -166,17 +156,9 @@ func checkResult(t *cel.Type, want resultKind) error {
 
 // eval runs the expression. It unpacks an optional result; ok is false if that is empty.
 func (x *expression) eval(s *scope) (result ref.Val, ok bool, err error) {
-	var v ref.Val
-	if x.loops && s.large {
-		v, _, err = x.program.ContextEval(s.ctx, s)
-	} else {
-		v, _, err = x.program.Eval(s)
-	}
+	v, _, err := x.program.Eval(s)
 	if limit := s.event.meter.exceeded; limit != nil {
 		return nil, false, limit
-	}
-	if errors.Is(err, interpreter.InterruptError{}) {
-		return nil, false, s.event.meter.late()
 	}
 	if err != nil {
 		return nil, false, explain(err)

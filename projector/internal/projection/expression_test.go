@@ -144,7 +144,7 @@ func TestExpressions(t *testing.T) {
 		{"timestamp('2026-01-01T00:00:00Z') - payload.at", "error: a duration cannot be stored as BSON: store a number of a unit, such as (timestamp - state.since).getSeconds()"},
 		{"{'a': duration('1h')}", "error: a: a duration cannot be stored as BSON: store a number of a unit"},
 		{"timestamp - state.since", "error: - does not take timestamp and null: give a field"},
-		{"size(state.absent)", "error: size does not take null: give a field"},
+		{"size(state.absent)", "error: size does not take these types: convert a value, or give a field"},
 		{"1 in state.absent", "error: in does not take int and null: give a field"},
 		{"payload.n && true", "error: a value has a type that does not fit: convert it"},
 		{"state.absent.map(x, x)", "error: the loop runs over null: give a list that may be absent a default, such as payload.?lines.orValue([]), and write x == null ? [] : x"},

@@ -114,7 +114,7 @@ func (f *Fold) Conclude() {
 }
 
 func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*Event, t *Trace, room int) (Reason, error) {
-	s := &scope{trace: t, ctx: ctx}
+	s := &scope{trace: t}
 	s.state.f = f.document
 	for _, ev := range events {
 		if !p.Concerns(ev.Event) {
@@ -122,8 +122,7 @@ func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*Event,
 			continue
 		}
 		s.event = ev
-		s.large = len(ev.Document)+len(ev.Payload.Value)+len(f.document.base)+f.document.touchedSize() > smallFold
-		what, reason, err := p.handle(s, f.document)
+		what, reason, err := p.handle(ctx, s, f.document)
 		if err != nil {
 			return reason, err
 		}

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ const (
 )
 
 // handle folds one event into d. On an error, d is unchanged.
-func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason, err error) {
+func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what outcome, reason Reason, err error) {
 	from := p.source(s.event.AggregateType)
 	rules, ok := from.on[s.event.EventType]
 	upcast := p.upcasts[s.event.EventType] != nil
@@ -52,7 +53,7 @@ func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason,
 		return outcomeIgnored, "", nil
 	}
 	m := &s.event.meter
-	m.begin(s.ctx)
+	s.doing = nil
 	d.meter = m
 	changing := false
 	defer func() {
@@ -67,13 +68,16 @@ func (p *Projection) handle(s *scope, d *document) (what outcome, reason Reason,
 			if changing {
 				d.undo()
 			}
-			what, reason, err = outcomeIgnored, ReasonExpression, fmt.Errorf("%s: %w", s.doing, limit.error)
+			what, reason, err = outcomeIgnored, ReasonExpression, limit.error
+			if s.doing != nil {
+				err = fmt.Errorf("%s: %w", s.doing, err)
+			}
 		}
-		if errors.Is(err, errSlow) || errors.Is(err, ErrBusy) {
-			// Another machine, or the same at another time, may be fast enough.
-			reason = ReasonUnavailable
+		if errors.Is(err, ErrBusy) {
+			reason = ReasonUnavailable // at another time, there may be enough
 		}
 	}()
+	m.begin(ctx, len(s.event.Document)+len(s.event.Payload.Value))
 	if upcast {
 		original, payload := s.event.Event, s.event.payload
 		defer func() { s.event.Event, s.event.payload = original, payload }()

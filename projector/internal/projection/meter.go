@@ -17,9 +17,9 @@ import (
 // its handler together, and depend only on the event and the document, so every process
 // and every replay reaches the same result.
 const (
-	// workLimit bounds the work. A unit takes about a nanosecond.
+	// workLimit bounds the work that CEL does not count. A unit takes about a nanosecond.
 	workLimit = 128 << 20
-	// memoryLimit bounds the bytes of all texts, lists and documents that are built.
+	// memoryLimit bounds the bytes of all values that are built.
 	memoryLimit = 64 << 20
 )
 
@@ -30,28 +30,20 @@ const (
 	largeMemory = 1 << 20
 )
 
-const (
-	// maxDuration bounds the time of an event's evaluation, in case its work was charged too
-	// low. Otherwise the limits are reached in less than a second.
-	maxDuration = 3 * time.Second
-	// FoldTime bounds the folding of a round, with the wait for large events of others. It is
-	// well below the 10 s of a call, so that the round can still write.
-	FoldTime = 4 * time.Second
-)
-
 // Units of work.
 const (
 	// fieldWork is the work to go from one element of a document to the next.
 	fieldWork = 16
 	// bytesPerWork is how many bytes are compared or copied in a unit.
 	bytesPerWork = 8
+	// decimalWork is the work to compare or add a Decimal128.
+	decimalWork = 500
 )
 
 var (
 	errWork = fmt.Errorf("evaluation took too long (the expressions of an event may read, search and compare about %d MiB; look for a search or a loop within a loop, or keep large lists and texts out of the event)", workLimit>>20)
 	// errMemory names the sum of all values, because an expression may need several.
 	errMemory = fmt.Errorf("evaluation needs too much memory (the expressions of an event may build %d MiB; look for texts that are joined, replaced or split, and for values that are copied into many elements)", memoryLimit>>20)
-	errSlow   = errors.New("evaluation did not end in " + maxDuration.String())
 	// ErrBusy ends a fold that had no time left. It does not mean that the event is at fault.
 	ErrBusy = errors.New("no time was left for the evaluation in this attempt, because others took long")
 )
@@ -59,33 +51,29 @@ var (
 // large has a token while a large event is evaluated.
 var large = make(chan struct{}, 1)
 
-// meter charges the work and the memory of one event's expressions before they are spent.
-// A charge above a limit panics with a [limitError]; CEL recovers it, and [Projection.handle]
-// outside of CEL. A nil meter charges nothing.
+// meter charges what CEL's costs do not show, before it is spent: the bytes that are read
+// between two fields, and the results of functions with a [bound]. A charge above a limit
+// panics with a [limitError]; CEL recovers it, and [Projection.handle] outside of CEL. A nil
+// meter charges nothing.
 type meter struct {
+	// Val is nil. The meter is an argument of calls, and no value of an expression.
+	ref.Val
 	work, memory int
 	// free is set while nothing is charged.
 	free bool
 	// exceeded is the limit that was exceeded.
 	exceeded error
-	// done ends the wait for [large].
-	done <-chan struct{}
-	// large is set while the event holds [large]. began is when the evaluation began, without
-	// that wait, and look the work at which the time is looked at again.
+	// done ends the wait for [large], and large is set while the event holds it.
+	done  <-chan struct{}
 	large bool
-	began time.Time
-	look  int
 }
 
-// begin begins an event.
-func (m *meter) begin(ctx context.Context) { m.done, m.began = ctx.Done(), time.Now() }
-
-// late returns the error of an evaluation that its context has ended.
-func (m *meter) late() error {
-	if time.Since(m.began) > maxDuration {
-		return errSlow
+// begin begins an event of some size.
+func (m *meter) begin(ctx context.Context, size int) {
+	m.done = ctx.Done()
+	if size > largeMemory {
+		m.check()
 	}
-	return ErrBusy
 }
 
 type limitError struct{ error }
@@ -102,15 +90,6 @@ func (m *meter) spend(work, memory int) {
 	}
 }
 
-// borrow charges work, and memory that is free again when the call returns.
-func (m *meter) borrow(work, memory int) {
-	if m == nil {
-		return
-	}
-	m.spend(work, memory)
-	m.memory -= memory
-}
-
 // check ends the evaluation if it exceeds a limit, and waits for its turn if it is large.
 func (m *meter) check() {
 	switch {
@@ -124,18 +103,21 @@ func (m *meter) check() {
 	case !m.large:
 		select {
 		case large <- struct{}{}:
-			m.large, m.began, m.look = true, time.Now(), m.work+largeWork
+			m.large = true
 		case <-m.done:
 			m.exceeded = ErrBusy
-		}
-	case m.work > m.look:
-		m.look = m.work + largeWork
-		if time.Since(m.began) > maxDuration {
-			m.exceeded = errSlow
 		}
 	}
 	if m.exceeded != nil {
 		panic(limitError{m.exceeded})
+	}
+}
+
+// refuse ends the evaluation.
+func (m *meter) refuse(err error) {
+	if m != nil && !m.free {
+		m.exceeded = err
+		panic(limitError{err})
 	}
 }
 
@@ -245,3 +227,7 @@ func meterOf(frame *interpreter.ExecutionFrame) *meter {
 	m, _ := v.(*meter)
 	return m
 }
+
+// FoldTime bounds the folding of a round, with the wait for large events of others. It is well
+// below the 10 s of a call, so that the round can still write.
+const FoldTime = 4 * time.Second

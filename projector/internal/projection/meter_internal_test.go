@@ -22,23 +22,16 @@ func TestLimits(t *testing.T) {
 		spend func(m *meter)
 		want  error
 	}{
-		"work":            {func(m *meter) { m.spend(workLimit, 0); m.spend(1, 0) }, errWork},
-		"memory":          {func(m *meter) { m.spend(0, memoryLimit); m.spend(0, 1) }, errMemory},
-		"borrowed memory": {func(m *meter) { m.spend(0, memoryLimit); m.borrow(0, 1) }, errMemory},
-		"returned memory": {func(m *meter) { m.borrow(0, memoryLimit); m.borrow(0, memoryLimit) }, nil},
-		"once again":      {func(m *meter) { defer func() { _ = recover(); m.spend(1, 0) }(); m.spend(workLimit+1, 0) }, errWork},
-		"free":            {func(m *meter) { m.free = true; m.spend(workLimit+1, memoryLimit+1) }, nil},
-		"time": {func(m *meter) {
-			m.spend(largeWork+1, 0)
-			<-time.After(maxDuration + 1)
-			m.spend(largeWork+1, 0)
-		}, errSlow},
+		"work":       {func(m *meter) { m.spend(workLimit, 0); m.spend(1, 0) }, errWork},
+		"memory":     {func(m *meter) { m.spend(0, memoryLimit); m.spend(0, 1) }, errMemory},
+		"once again": {func(m *meter) { defer func() { _ = recover(); m.spend(1, 0) }(); m.spend(workLimit+1, 0) }, errWork},
+		"free":       {func(m *meter) { m.free = true; m.spend(workLimit+1, memoryLimit+1) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &meter{}
 				for range 2 {
-					m.begin(t.Context())
+					m.begin(t.Context(), 0)
 					if got := exceeded(m, test.spend); !errors.Is(got, test.want) {
 						t.Errorf("the limit is %v, want %v", got, test.want)
 					}
@@ -60,45 +53,6 @@ func exceeded(m *meter, spend func(*meter)) (limit error) {
 	return nil
 }
 
-// TestSlowEvaluationIsRetried checks that an event that took too long on this machine parks
-// its aggregate only until the next attempt.
-func TestSlowEvaluationIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		projections, err := Parse("p.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {n: 'payload.list.filter(x, x > 0).size()'}}}}]"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ev := NewEvent(&event.Event{
-			Keys:    event.Keys{AggregateID: "a", EventID: 1, EventType: "E"},
-			Payload: bsontest.Value(bson.D{{Key: "list", Value: make([]int64, 1000)}}),
-		})
-		for took, want := range map[time.Duration]error{maxDuration + 1: errSlow, 0: ErrBusy} {
-			ctx, cancel := context.WithCancel(t.Context())
-			d := newDocument(nil)
-			s := &scope{ctx: aging{ctx, cancel, took}, large: true}
-			s.state.f = d
-			s.event = ev
-			_, reason, err := projections[0].handle(s, d)
-			if !errors.Is(err, want) || reason != ReasonUnavailable || !reason.Resumes() || d.exists {
-				t.Errorf("the reason is %s: %v", reason, err)
-			}
-		}
-	})
-}
-
-// aging is a context that ends when an evaluation begins, which then has taken some time.
-type aging struct {
-	context.Context //nolint:containedctx // it is a context
-	end             context.CancelFunc
-	took            time.Duration
-}
-
-func (a aging) Done() <-chan struct{} {
-	<-time.After(a.took)
-	a.end()
-	return a.Context.Done()
-}
-
 // TestLargeEventWaitsForAnotherOnlyForSomeTime offers a large event while another one is
 // evaluated.
 func TestLargeEventWaitsForAnotherOnlyForSomeTime(t *testing.T) {
@@ -107,7 +61,7 @@ func TestLargeEventWaitsForAnotherOnlyForSomeTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	m := &meter{}
-	m.begin(ctx)
+	m.begin(ctx, 0)
 	defer m.end()
 	if got := exceeded(m, func(m *meter) { m.spend(largeWork+1, 0) }); !errors.Is(got, ErrBusy) {
 		t.Errorf("the event ends with %v", got)
@@ -190,7 +144,7 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		p.foldInto(t.Context(), rest, history[events/2:], nil, Unbounded)
 		spent := map[meter]bool{}
 		for _, d := range []*document{folded, newDocument(folded.state()), rest} {
-			s := &scope{ctx: t.Context(), event: view(events+1, "Last")}
+			s := &scope{event: view(events+1, "Last")}
 			s.state.f, d.meter = d, &s.event.meter
 			if _, err := p.sources[0].on["Last"][0].evaluate(s, d.meter); err != nil {
 				t.Fatalf("%s: %v", expression, err)

@@ -23,60 +23,41 @@ import (
 // arguments and not at the declared types.
 const lateOverload = "late_"
 
-// extended are functions of CEL that take Decimal128s too, and those whose results would
-// depend on how Go's library sorts. The result is nil if CEL's own function computes it.
-var extended = map[string]func(arguments ...ref.Val) ref.Val{
-	"math.abs": func(a ...ref.Val) ref.Val {
-		if len(a) != 1 || !isDecimal(a[0]) {
-			return nil
+// decimalFunctions compute the functions of CEL with one number for a Decimal128.
+var decimalFunctions = map[string]func(a ref.Val) ref.Val{
+	"math.abs": func(a ref.Val) ref.Val {
+		if !isNaN(a) && compareNumbers(numberIn(a), number{}) < 0 {
+			return negateValue(a)
 		}
-		if !isNaN(a[0]) && compareNumbers(numberIn(a[0]), number{}) < 0 {
-			return negateValue(a[0])
-		}
-		return a[0]
+		return a
 	},
-	"math.sign": func(a ...ref.Val) ref.Val {
-		switch {
-		case len(a) != 1 || !isDecimal(a[0]):
-			return nil
-		case isNaN(a[0]):
+	"math.sign": func(a ref.Val) ref.Val {
+		if isNaN(a) {
 			return types.WrapErr(errNaNOrder)
 		}
-		return types.Int(compareNumbers(numberIn(a[0]), number{}))
+		return types.Int(compareNumbers(numberIn(a), number{}))
 	},
-	"math.ceil":  toWhole(ceiling),
-	"math.floor": toWhole(floor),
-	"math.round": toWhole(halfUp),
-	"math.trunc": toWhole(down),
-	"math.isNaN": func(a ...ref.Val) ref.Val { return whether(a, func(n number) bool { return n.d.IsNaN() }) },
-	"math.isInf": func(a ...ref.Val) ref.Val { return whether(a, func(n number) bool { return n.d.IsInf() != 0 }) },
-	"math.isFinite": func(a ...ref.Val) ref.Val {
-		return whether(a, func(n number) bool { return !n.d.IsNaN() && n.d.IsInf() == 0 })
-	},
-	"math.@max":             func(a ...ref.Val) ref.Val { return extremeOf("math.@max", 1, a) },
-	"math.@min":             func(a ...ref.Val) ref.Val { return extremeOf("math.@min", -1, a) },
-	"sort":                  func(a ...ref.Val) ref.Val { return sortList(a[0], a[0]) },
-	"@sortByAssociatedKeys": func(a ...ref.Val) ref.Val { return sortList(a[0], a[1]) },
+	"math.ceil":     toWhole(ceiling),
+	"math.floor":    toWhole(floor),
+	"math.round":    toWhole(halfUp),
+	"math.trunc":    toWhole(down),
+	"math.isNaN":    whether(func(n number) bool { return n.d.IsNaN() }),
+	"math.isInf":    whether(func(n number) bool { return n.d.IsInf() != 0 }),
+	"math.isFinite": whether(func(n number) bool { return !n.d.IsNaN() && n.d.IsInf() == 0 }),
 }
 
 // toWhole rounds a finite Decimal128 to a whole number.
-func toWhole(rounding string) func(...ref.Val) ref.Val {
-	return func(a ...ref.Val) ref.Val {
-		if len(a) != 1 || !isDecimal(a[0]) {
-			return nil
-		}
-		if x, ok := numberIn(a[0]).finite(); ok && x.exponent < 0 {
+func toWhole(rounding string) func(ref.Val) ref.Val {
+	return func(a ref.Val) ref.Val {
+		if x, ok := numberIn(a).finite(); ok && x.exponent < 0 {
 			return computed(x.rounded(0, rounding).round())
 		}
-		return a[0]
+		return a
 	}
 }
 
-func whether(a []ref.Val, holds func(number) bool) ref.Val {
-	if len(a) != 1 || !isDecimal(a[0]) {
-		return nil
-	}
-	return types.Bool(holds(numberIn(a[0])))
+func whether(holds func(number) bool) func(ref.Val) ref.Val {
+	return func(a ref.Val) ref.Val { return types.Bool(holds(numberIn(a))) }
 }
 
 // extremeOf returns the first of the greatest numbers (sign 1) or of the least ones (sign -1).
@@ -158,14 +139,14 @@ func numberFunctions() []cel.EnvOption {
 		for _, t := range arguments {
 			id += "_" + t.String()
 		}
-		apply := extended[name]
-		switch {
+		switch apply := decimalFunctions[name]; {
+		case apply != nil:
+			return cel.Function(name, cel.Overload(id, arguments, result, cel.UnaryBinding(apply)))
 		case name == "sort" || name == "@sortByAssociatedKeys":
 			return cel.Function(name, cel.MemberOverload(id, arguments, result)) // all overloads have one binding
-		case len(arguments) == 1:
-			return cel.Function(name, cel.Overload(id, arguments, result, cel.UnaryBinding(func(a ref.Val) ref.Val { return apply(a) })))
 		}
-		return cel.Function(name, cel.Overload(id, arguments, result, cel.BinaryBinding(func(a, b ref.Val) ref.Val { return apply(a, b) })))
+		compute := functionTable[name].compute
+		return cel.Function(name, cel.Overload(id, arguments, result, cel.FunctionBinding(compute)))
 	}
 	var declared []cel.EnvOption
 	for _, name := range []string{"math.abs", "math.ceil", "math.floor", "math.round", "math.trunc"} {

@@ -110,7 +110,7 @@ func growingResults(node interpreter.InterpretableV2) (interpreter.Interpretable
 		case traits.Lister:
 			m := meterOf(frame)
 			n := listSize(l)
-			m.borrow(n*fieldWork, n*elementMemory)
+			m.spend(n*fieldWork, n*elementMemory)
 			elements := elementsOf(l)
 			return growingOf(&elements, m)
 		}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 )
@@ -253,100 +252,17 @@ func instant(wall time.Time, zone *time.Location) (shown time.Time, skipped bool
 	return wall.Add(-time.Duration(before) * time.Second), true
 }
 
-// literals check constant arguments with which a function would always fail, by the names of
-// the functions. An argument that is not constant is nil.
-var literals = map[string]func(arguments []ref.Val) []error{
-	"plus": func(a []ref.Val) []error {
-		return []error{nil, checkText(a, 1, func(unit string) error { _, err := plus(time.Time{}, 0, unit, time.UTC); return err }), checkText(a, 2, checkZone)}
-	},
-	"startOf": func(a []ref.Val) []error {
-		return []error{checkText(a, 0, func(unit string) error { _, err := startOf(time.Time{}, unit, time.UTC); return err }), checkText(a, 1, checkZone)}
-	},
-	"strftime": func(a []ref.Val) []error {
-		return []error{checkText(a, 0, func(format string) error { _, err := strftime(time.Time{}, format); return err }), checkText(a, 1, checkZone)}
-	},
-	"total":       func(a []ref.Val) []error { return []error{checkText(a, 0, checkLength)} },
-	"math.round":  func(a []ref.Val) []error { return []error{nil, nil, checkText(a, 2, checkRounding)} },
-	"math.divide": func(a []ref.Val) []error { return []error{nil, nil, nil, checkText(a, 3, checkRounding)} },
-	"decimal": func(a []ref.Val) []error {
-		return []error{checkText(a, 0, func(text string) error { _, err := parseDecimal(text); return err })}
-	},
-	"duration": func(a []ref.Val) []error {
-		if len(a) == 1 {
-			return []error{checkText(a, 0, func(text string) error {
-				if types.IsError(types.String(text).ConvertToType(types.DurationType)) {
-					return errDurationText
-				}
-				return nil
-			})}
-		}
-		unit := checkText(a, 1, checkLength)
-		if text, ok := a[1].(types.String); ok && unit == nil && a[0] != nil {
-			_, err := durationOf(a[0], string(text))
-			return []error{err}
-		}
-		return []error{nil, unit}
-	},
-}
+// maxFormat bounds the format of a time, in bytes.
+const maxFormat = 1000
 
-var errDurationText = errors.New("the duration is not valid: write duration('36h30m'), with the units h, m, s and ms, or duration(3, 'days')")
-
-func checkZone(name string) error {
-	_, err := zoneOf(name)
-	return err
-}
-
-func checkLength(unit string) error {
-	_, err := lengthOf(unit)
-	return err
-}
-
-// checkText checks an argument if there is one and it is a constant text.
-func checkText(arguments []ref.Val, i int, check func(text string) error) error {
-	if i >= len(arguments) {
-		return nil
-	}
-	text, ok := arguments[i].(types.String)
-	if !ok {
-		return nil
-	}
-	return check(string(text))
-}
-
-// literalValidator applies [literals]. CEL's own validator of durations evaluates a call even if
-// only its first argument is constant.
-type literalValidator struct{}
-
-// Name implements [cel.ASTValidator].
-func (literalValidator) Name() string { return "penstock.literals" }
-
-// Validate implements [cel.ASTValidator].
-func (literalValidator) Validate(_ *cel.Env, _ cel.ValidatorConfig, checked *ast.AST, issues *cel.Issues) {
-	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind {
-			return
-		}
-		call := e.AsCall()
-		check, ok := literals[call.FunctionName()]
-		if !ok {
-			return
-		}
-		arguments := make([]ref.Val, len(call.Args()))
-		for i, argument := range call.Args() {
-			if argument.Kind() == ast.LiteralKind {
-				arguments[i] = argument.AsLiteral()
-			}
-		}
-		for i, err := range check(arguments) {
-			if err != nil {
-				issues.ReportErrorAtID(call.Args()[i].ID(), "%s", err.Error())
-			}
-		}
-	}))
-}
+// epoch is a time for the check of other arguments.
+var epoch = time.Unix(0, 0).UTC()
 
 // strftime formats a time by the format of $dateToString in MongoDB, which is that of strftime.
 func strftime(t time.Time, format string) (string, error) {
+	if len(format) > maxFormat {
+		return "", fmt.Errorf("the format has %d bytes, and at most %d are allowed", len(format), maxFormat)
+	}
 	var b strings.Builder
 	number := func(n, digits int) { fmt.Fprintf(&b, "%0*d", digits, n) }
 	isoYear, isoWeek := t.ISOWeek()

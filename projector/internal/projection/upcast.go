@@ -55,7 +55,6 @@ func (u upcasts) apply(s *scope) error {
 			}
 		}
 		if ev.EventType == before {
-			s.large = s.large || len(ev.Payload.Value) > smallFold
 			return nil
 		}
 	}

@@ -1,8 +1,6 @@
 package projection
 
 import (
-	"context"
-
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -141,10 +139,6 @@ type stateView struct {
 
 // scope resolves the variables of an expression.
 type scope struct {
-	// ctx ends the evaluation of loops if large is set, because the event and the state are
-	// larger than [smallFold].
-	ctx   context.Context //nolint:containedctx // CEL takes the scope and the context together
-	large bool
 	event *Event
 	state stateView
 	// element is the element of each for which a view is computed; nil if there is none.

@@ -1,0 +1,189 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+)
+
+// function is what this package adds to a function of CEL or of its own.
+type function struct {
+	// bound is nil if CEL's charge after the call is early enough.
+	bound bound
+	// compute computes the result instead of CEL. CEL does if compute is nil, or returns nil.
+	compute func(arguments ...ref.Val) ref.Val
+	// refuse returns an error for a second argument with which equal events could have different
+	// results.
+	refuse func(b ref.Val) error
+	// check returns errors for constant arguments with which the function would always fail. An
+	// argument that is not constant is nil.
+	check func(arguments []ref.Val) []error
+}
+
+// mapInsert is the function with which transformMap and transformMapEntry build a map.
+const mapInsert = "cel.@mapInsert"
+
+// functionTable are these functions, by name. The operators == and != and in are charged where
+// they read, and so is the access to fields and elements.
+var functionTable = func() map[string]function {
+	table := map[string]function{
+		"lists.range": {bound: ranged},
+		"indexOf":     {bound: searched}, "lastIndexOf": {bound: searched},
+		"replace": {bound: replaced}, "split": {bound: splitText}, "join": {bound: joined},
+		"format":  {bound: formatted, refuse: refuseKeysThatPrintAlike},
+		"matches": {bound: matched}, "regex.extract": {bound: matched},
+		"regex.extractAll": {bound: extracted}, "regex.replace": {bound: regexReplaced},
+
+		"distinct": {bound: distinct}, "reverse": {bound: reversed}, "slice": {bound: listed}, "flatten": {bound: flattened},
+		"optional.unwrap": {bound: unwrapped}, "unwrapOpt": {bound: unwrapped},
+		"sort":                  {bound: sorted, compute: func(a ...ref.Val) ref.Val { return sortList(a[0], a[0]) }},
+		"@sortByAssociatedKeys": {bound: sorted, compute: func(a ...ref.Val) ref.Val { return sortList(a[0], a[1]) }},
+		"sum":                   {bound: summed},
+		"merge":                 {bound: mergedMaps},
+		mapInsert:               {bound: inserted, compute: insertEntries},
+		"math.@max":             {bound: listed, compute: func(a ...ref.Val) ref.Val { return extremeOf("math.@max", 1, a) }},
+		"math.@min":             {bound: listed, compute: func(a ...ref.Val) ref.Val { return extremeOf("math.@min", -1, a) }},
+
+		"plus": {check: func(a []ref.Val) []error {
+			return []error{nil, checkText(a, 1, func(unit string) error { _, err := plus(epoch, 0, unit, epoch.Location()); return err }), checkText(a, 2, checkZone)}
+		}},
+		"startOf": {check: func(a []ref.Val) []error {
+			return []error{checkText(a, 0, func(unit string) error { _, err := startOf(epoch, unit, epoch.Location()); return err }), checkText(a, 1, checkZone)}
+		}},
+		"strftime": {check: func(a []ref.Val) []error {
+			return []error{checkText(a, 0, func(format string) error { _, err := strftime(epoch, format); return err }), checkText(a, 1, checkZone)}
+		}},
+		"total":       {check: func(a []ref.Val) []error { return []error{checkText(a, 0, checkLength)} }},
+		"duration":    {check: checkDuration},
+		"math.round":  {check: func(a []ref.Val) []error { return []error{nil, nil, checkText(a, 2, checkRounding)} }},
+		"math.divide": {check: func(a []ref.Val) []error { return []error{nil, nil, nil, checkText(a, 3, checkRounding)} }},
+		"decimal": {check: func(a []ref.Val) []error {
+			return []error{checkText(a, 0, func(text string) error { _, err := parseDecimal(text); return err })}
+		}},
+	}
+	for _, name := range []string{"sets.contains", "sets.equivalent", "sets.intersects", "hasAll", "hasAny", "hasOnly", "hasExactly"} {
+		table[name] = function{bound: paired}
+	}
+	for _, part := range []string{"Date", "DayOfMonth", "DayOfWeek", "DayOfYear", "FullYear", "Hours", "Milliseconds", "Minutes", "Month", "Seconds"} {
+		table["get"+part] = function{refuse: refuseLocalZone}
+	}
+	return table
+}()
+
+// insertEntries replaces CEL's own [mapInsert], which visits all entries of the map for each
+// new one.
+func insertEntries(args ...ref.Val) ref.Val {
+	target, ok := args[0].(traits.Mapper)
+	if !ok {
+		return noOverload(mapInsert, args[0], args[1])
+	}
+	if len(args) > 2 {
+		return types.InsertMapKeyValue(target, args[1], args[2])
+	}
+	from, ok := args[1].(traits.Mapper)
+	if !ok {
+		return noOverload(mapInsert, target, args[1])
+	}
+	for _, e := range sortedEntries(from, nil) {
+		next := types.InsertMapKeyValue(target, e.key, e.value)
+		if target, ok = next.(traits.Mapper); !ok {
+			return next
+		}
+	}
+	return target
+}
+
+// refuseLocalZone refuses the time zone of the process, which can differ between two projectors
+// that fold the same event.
+func refuseLocalZone(zone ref.Val) error {
+	if zone == types.String("Local") || zone == types.String("localtime") {
+		return fmt.Errorf("time zone %v is that of the projector, so equal events could have different results: name a zone, such as Europe/Berlin", zone)
+	}
+	return nil
+}
+
+// refuseKeysThatPrintAlike refuses what [keysPrintAlike] finds.
+func refuseKeysThatPrintAlike(arguments ref.Val) error {
+	if keysPrintAlike(arguments) {
+		return errors.New("format cannot write a map in which two keys have the same text, such as 1 and '1': equal events could have different results")
+	}
+	return nil
+}
+
+func checkDuration(a []ref.Val) []error {
+	if len(a) == 1 {
+		return []error{checkText(a, 0, func(text string) error {
+			if types.IsError(types.String(text).ConvertToType(types.DurationType)) {
+				return errDurationText
+			}
+			return nil
+		})}
+	}
+	unit := checkText(a, 1, checkLength)
+	if text, ok := a[1].(types.String); ok && unit == nil && a[0] != nil {
+		_, err := durationOf(a[0], string(text))
+		return []error{err}
+	}
+	return []error{nil, unit}
+}
+
+var errDurationText = errors.New("the duration is not valid: write duration('36h30m'), with the units h, m, s and ms, or duration(3, 'days')")
+
+func checkZone(name string) error {
+	_, err := zoneOf(name)
+	return err
+}
+
+func checkLength(unit string) error {
+	_, err := lengthOf(unit)
+	return err
+}
+
+// checkText checks an argument if there is one and it is a constant text.
+func checkText(arguments []ref.Val, i int, check func(text string) error) error {
+	if i >= len(arguments) {
+		return nil
+	}
+	text, ok := arguments[i].(types.String)
+	if !ok {
+		return nil
+	}
+	return check(string(text))
+}
+
+// literalValidator checks constant arguments. CEL's own validator of durations evaluates a call
+// even if only its first argument is constant.
+type literalValidator struct{}
+
+// Name implements [cel.ASTValidator].
+func (literalValidator) Name() string { return "penstock.literals" }
+
+// Validate implements [cel.ASTValidator].
+func (literalValidator) Validate(_ *cel.Env, _ cel.ValidatorConfig, checked *ast.AST, issues *cel.Issues) {
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind {
+			return
+		}
+		call := e.AsCall()
+		check := functionTable[call.FunctionName()].check
+		if check == nil {
+			return
+		}
+		arguments := make([]ref.Val, len(call.Args()))
+		for i, argument := range call.Args() {
+			if argument.Kind() == ast.LiteralKind {
+				arguments[i] = argument.AsLiteral()
+			}
+		}
+		for i, err := range check(arguments) {
+			if err != nil {
+				issues.ReportErrorAtID(call.Args()[i].ID(), "%s", err.Error())
+			}
+		}
+	}))
+}
