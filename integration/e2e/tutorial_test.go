@@ -89,12 +89,12 @@ var pageBlock = regexp.MustCompile("(?s)([^\n]*)\n\n```(yaml|console|text)\n(.*?
 var pageFile = regexp.MustCompile("`(receipts/[a-z_]+\\.yaml)`")
 
 // duration matches the values that differ from run to run.
-var duration = regexp.MustCompile(`in [0-9]+\\\.[0-9]+s \\\(seed [0-9]+\\\)`)
+var duration = regexp.MustCompile(`in [0-9]+\\\.[0-9]+s`)
 
 // shown returns an expression for an output on the page. A line of "…" stands for any
 // lines, and "…" within a line for any text.
 func shown(text string) *regexp.Regexp {
-	pattern := duration.ReplaceAllLiteralString(regexp.QuoteMeta(text), `in [0-9.]+s \(seed [0-9]+\)`)
+	pattern := duration.ReplaceAllLiteralString(regexp.QuoteMeta(text), `in [0-9.]+s`)
 	pattern = strings.ReplaceAll(pattern, "…\n", `(?s:.*?)`)
 	return regexp.MustCompile(`\A` + strings.ReplaceAll(pattern, "…", `.*`) + `\z`)
 }

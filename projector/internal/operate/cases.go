@@ -1,20 +1,17 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
@@ -26,7 +23,6 @@ type testCommand struct {
 	Run   string   `name:"run" placeholder:"REGEXP" help:"Only the cases whose names match."`
 	Watch bool     `name:"watch" help:"Run again when a file has changed, until interrupted."`
 	JUnit string   `name:"junit" placeholder:"FILE" help:"Also write the results to FILE, as JUnit XML."`
-	Seed  uint64   `name:"seed" help:"Seed of the random batches, as a failed run prints it; 0 draws a new one."`
 }
 
 func (*testCommand) needs() config.Part { return 0 }
@@ -117,7 +113,6 @@ func (c *testCommand) once(ctx context.Context, e *Environment) error {
 	if err != nil {
 		return err
 	}
-	seed := cmp.Or(c.Seed, uint64(rand.Uint32()), 1)
 	paths, err := testcase.Find(c.Paths)
 	if err != nil {
 		fmt.Fprintf(e.stderr, "projector test: %v\n", err)
@@ -135,7 +130,7 @@ func (c *testCommand) once(ctx context.Context, e *Environment) error {
 	var results []testcase.Result
 	failed := 0
 	for _, s := range suites {
-		ran, bad, err := s.run(ctx, only, seed, e.stdout)
+		ran, bad, err := s.run(ctx, only, e.stdout)
 		if err != nil {
 			return err
 		}
@@ -153,7 +148,7 @@ func (c *testCommand) once(ctx context.Context, e *Environment) error {
 	if failed > 0 {
 		summary = fmt.Sprintf("%d of %s failed", failed, cases)
 	}
-	fmt.Fprintf(e.stdout, "%s in %.1fs (seed %d)\n", summary, time.Since(begin).Seconds(), seed)
+	fmt.Fprintf(e.stdout, "%s in %.1fs\n", summary, time.Since(begin).Seconds())
 	switch {
 	case broken:
 		return cli.ErrUsage
@@ -178,7 +173,7 @@ func (e *Environment) readSuite(path string, reported bool) (s suite, wrong bool
 	if len(s.Problems) == 0 {
 		var err error
 		if s.projections, err = loadAll(s.Projections, e.inCode); err == nil {
-			s.Resolve(testedProjections(s.projections), Reasons())
+			s.Resolve(s.projections, Reasons())
 		} else if !reported {
 			fmt.Fprintf(e.stderr, "%s: %v\n", path, err)
 			wrong = true
@@ -202,21 +197,12 @@ func loadAll(paths []string, inCode []*projection.Projection) ([]*projection.Pro
 }
 
 // run runs the cases of a file and prints their results.
-func (s suite) run(ctx context.Context, only *regexp.Regexp, seed uint64, stdout io.Writer) (results []testcase.Result, failed int, err error) {
-	sequence := event.SequenceStrict
-	if s.Increasing {
-		sequence = event.SequenceIncreasing
-	}
-	runner := testcase.Runner{
-		Start:       func() (testcase.Pipeline, error) { return newTrial(s.projections, sequence) },
-		Projections: testedProjections(s.projections),
-		Seed:        seed,
-	}
+func (s suite) run(ctx context.Context, only *regexp.Regexp, stdout io.Writer) (results []testcase.Result, failed int, err error) {
 	for _, tested := range s.Cases {
 		if !only.MatchString(tested.Name) {
 			continue
 		}
-		result, err := runner.Run(ctx, tested)
+		result, err := tested.Run(ctx, s.projections)
 		if err != nil {
 			return nil, 0, err
 		}

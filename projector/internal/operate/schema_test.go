@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
@@ -253,7 +254,7 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 	)
 	parses := func(document string) bool {
 		f := testcase.Parse("a_test.yaml", []byte(document))
-		f.Resolve([]testcase.Projection{{Name: "a"}}, Reasons())
+		f.Resolve(projectiontest.All(t, `projections: [{name: a, collection: a, on: {E: {set: {n: "1"}}}}]`), Reasons())
 		return len(f.Problems) == 0
 	}
 	keys := schemaKeys(testcase.JSONSchema(Reasons()))

@@ -135,28 +135,28 @@ func (c *Case) lineOf(step int, p Parked) int {
 	return c.Steps[step].Line
 }
 
-// compare compares the state after a step of another run with that of the run as given.
-func (c *Case) compare(step int, name string, given, other State) (failures []Failure) {
+// compare compares the state after a step with that of the second fold.
+func (c *Case) compare(step int, once, again State) (failures []Failure) {
 	fail := func(projection, aggregate string, d []Difference) {
 		failures = append(failures, Failure{
-			Line: c.Steps[step].Line, Run: name, Step: c.number(step), Subject: projection + " " + aggregate,
-			Differences: d, ToGiven: true,
+			Line: c.Steps[step].Line, Step: c.number(step), Subject: projection + " " + aggregate,
+			Differences: d, Again: true,
 		})
 	}
-	for _, projection := range keysOf(given.Documents, other.Documents) {
-		for _, aggregate := range keysOf(given.Documents[projection], other.Documents[projection]) {
-			if d := differences("", given.document(projection, aggregate), other.document(projection, aggregate), alike); len(d) > 0 {
+	for _, projection := range keysOf(once.Documents, again.Documents) {
+		for _, aggregate := range keysOf(once.Documents[projection], again.Documents[projection]) {
+			if d := differences("", once.document(projection, aggregate), again.document(projection, aggregate), alike); len(d) > 0 {
 				fail(projection, aggregate, d)
 			}
 		}
 	}
-	for _, p := range given.Parked {
-		if d := parkedDifference(&p, other.parked(p.Projection, p.AggregateID)); d != nil {
+	for _, p := range once.Parked {
+		if d := parkedDifference(&p, again.parked(p.Projection, p.AggregateID)); d != nil {
 			fail(p.Projection, p.AggregateID, d)
 		}
 	}
-	for _, p := range other.Parked {
-		if given.parked(p.Projection, p.AggregateID) == nil {
+	for _, p := range again.Parked {
+		if once.parked(p.Projection, p.AggregateID) == nil {
 			fail(p.Projection, p.AggregateID, parkedDifference(nil, &p))
 		}
 	}

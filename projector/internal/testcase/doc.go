@@ -1,23 +1,13 @@
 // Package testcase runs the tests of projections: cases in YAML with given events and
 // expected documents.
 //
-// # Runs
+// A case is folded without a server: its events go through the projections, and the results
+// are compared with the expected documents and parked aggregates after each step. If the case
+// passes, it is folded a second time. The first time, the events of an aggregate are folded
+// together; the second time, each event by itself. A difference means that a projection is not
+// a pure function of its events, which is possible only in Go.
 //
-// A case first runs with its events as given. If it passes, it runs again in every other
-// way in which the same events can reach a projector, each time with new stores. The read
-// models and the parked aggregates must be the same after each step:
-//
-//	as given      each step's events in one batch
-//	redelivered   every event by itself and twice, then all once more
-//	batches       the aggregates' events mixed and split at random, from a seed
-//	crashes       as given, but the process ends after every single write
-//	rebuilt       the events so far folded from the event store into a new generation
-//	interleaved   for views: each event by itself, and those of different aggregates in
-//	              several other orders
-//
-// A difference means that the projection is not a pure function of its events, which is
-// possible only in Go, or that the projector has a defect.
-//
-// The package reads files and compares results. The projector implements [Pipeline] with
-// its engine to run the cases.
+//	file  ──▶ steps, events, expectations        file, step, value, mapping, resolve
+//	case  ──▶ fold in batches ──▶ state ──▶ check
+//	      └─▶ fold one by one ──▶ state ──▶ compare
 package testcase

@@ -17,15 +17,12 @@ import (
 // The keys of a test file, of its cases, of a case's steps, of events and of parked
 // aggregates. The schema is built from them.
 var (
-	fileKeys   = []string{"projections", "sequence", "tests"}
+	fileKeys   = []string{"projections", "tests"}
 	caseKeys   = []string{"name", "aggregateId", "aggregateType", "steps", "given", "expect", "expectParked", "exact"}
 	stepKeys   = []string{"given", "expect", "expectParked", "exact"}
 	eventKeys  = []string{"eventType", "aggregateId", "aggregateType", "eventId", "timestamp", "payload", "metadata"}
 	parkedKeys = []string{"eventId", "reason", "error"}
 )
-
-// sequences are the valid values of the key sequence.
-var sequences = []string{"strict", "increasing"}
 
 // File is a file of cases.
 type File struct {
@@ -33,9 +30,7 @@ type File struct {
 	// Projections are the files and folders of the projections under test, as seen from the
 	// working directory.
 	Projections []string
-	// Increasing is set if event ids only increase, instead of being 1, 2, 3 and so on.
-	Increasing bool
-	Cases      []*Case
+	Cases       []*Case
 	// Problems are the problems of the file.
 	Problems []Problem
 	lines    []string
@@ -140,12 +135,6 @@ func (f *File) root(root *yaml.Node) {
 		return
 	}
 	f.projections(keys["projections"])
-	if node := keys["sequence"]; node != nil {
-		if !slices.Contains(sequences, node.Value) {
-			f.problem(node, "", "sequence is %s: use %s", node.Value, strings.Join(sequences, " or "))
-		}
-		f.Increasing = node.Value == "increasing"
-	}
 	tests := keys["tests"]
 	if tests == nil || tests.Kind != yaml.SequenceNode || len(tests.Content) == 0 {
 		f.problem(root, "", "tests is a list of cases: each starts with a dash and has a name")

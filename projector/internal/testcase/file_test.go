@@ -9,14 +9,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-var known = []testcase.Projection{
-	{Name: "users", AggregateType: "User", EventTypes: []string{"A", "Both"}},
-	{Name: "orders", AggregateType: "Order", EventTypes: []string{"B", "Both"}},
+func known(t *testing.T) []*projection.Projection {
+	t.Helper()
+	return projectiontest.All(t, `
+projections:
+  - {name: users, collection: users, aggregateType: User, on: {A: {set: {n: "1"}}, Both: {set: {n: "1"}}}}
+  - {name: orders, collection: orders, aggregateType: Order, on: {B: {set: {n: "1"}}, Both: {set: {n: "1"}}}}
+`)
 }
 
 // TestProblems checks the messages for wrong test files against golden files.
@@ -34,7 +40,7 @@ func TestProblems(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := testcase.Parse(filepath.Base(input), data)
-			file.Resolve(known, []string{"expression"})
+			file.Resolve(known(t), []string{"expression"})
 			var got strings.Builder
 			for _, p := range file.Problems {
 				fmt.Fprintln(&got, p)
@@ -72,7 +78,7 @@ tests:
       - {eventType: A, aggregateId: third}
     expect: {}
 `))
-	file.Resolve(known, nil)
+	file.Resolve(known(t), nil)
 	if len(file.Problems) > 0 {
 		t.Fatal(file.Problems)
 	}

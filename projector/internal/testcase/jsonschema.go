@@ -12,7 +12,6 @@ type object = map[string]any
 var help = map[string]map[string]string{
 	"file": {
 		"projections": "The file or folder of the projections under test, or a list of them, as seen from this file. The default is the folder of this file.",
-		"sequence":    "What the event ids of an aggregate are: 1, 2, 3 and so on (strict, the default), or only increasing.",
 		"tests":       "The cases.",
 	},
 	"case": {
@@ -65,7 +64,6 @@ func JSONSchema(reasons []string) map[string]any {
 	expecting := []object{{"required": []string{"expect"}}, {"required": []string{"expectParked"}}}
 	file := mapping("file", fileKeys, map[string]object{
 		"projections": {"anyOf": []object{some, {"type": "array", "items": some}}},
-		"sequence":    {"enum": sequences},
 		"tests":       {"type": "array", "minItems": 1, "items": refTo("case")},
 	}, "tests")
 	file["$schema"] = "http://json-schema.org/draft-07/schema#"

@@ -19,8 +19,8 @@ func (f *Failure) Lines() []string {
 		return []string{subject + f.Message}
 	}
 	want, got := "expected", "got"
-	if f.ToGiven {
-		want, got = "as given", "here"
+	if f.Again {
+		want, got = "in one batch", "event by event"
 	}
 	lines := make([]string, len(f.Differences))
 	for i, d := range f.Differences {
@@ -33,12 +33,11 @@ func (f *Failure) Lines() []string {
 	return lines
 }
 
-// where returns the run and the step of a failure; empty for the run as given of a case
-// with one step.
+// where returns where a failure is: the second fold, and the step of a case with several.
 func (f *Failure) where() string {
 	var parts []string
-	if f.Run != "" {
-		parts = append(parts, f.Run)
+	if f.Again {
+		parts = append(parts, "folded again, the result differs: the projection is no pure function of its events")
 	}
 	if f.Step > 0 {
 		parts = append(parts, fmt.Sprintf("after step %d", f.Step))
@@ -55,8 +54,8 @@ func (r *Result) Print(w io.Writer) error {
 	return err
 }
 
-// text returns the lines of all failures and notes. Above the failures of a run or step,
-// it has a line that names it.
+// text returns the lines of all failures and notes. Above the failures of a step or of the
+// second fold, it has a line that names it.
 func (r *Result) text() string {
 	var b strings.Builder
 	where := ""

@@ -9,31 +9,39 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// Projection is the information about a projection, or about one source of a view, that
-// resolving and running cases needs.
-type Projection struct {
-	Name, AggregateType string
-	// View says that documents are made of many aggregates.
-	View bool
-	// EventTypes are the event types that it handles; nil means that it may handle any.
-	EventTypes []string
+// source is a projection, or one source of a view.
+type source struct {
+	name, aggregateType string
+	// view says that documents are made of many aggregates.
+	view bool
+	// eventTypes are the event types that it handles; nil means that it may handle any.
+	eventTypes []string
 }
 
-func (p *Projection) handles(eventType string) bool {
-	return p.EventTypes == nil || slices.Contains(p.EventTypes, eventType)
+func sourcesOf(projections []*projection.Projection) (sources []source) {
+	for _, p := range projections {
+		for _, s := range p.Sources() {
+			sources = append(sources, source{name: p.Name(), aggregateType: s.AggregateType, eventTypes: s.EventTypes, view: p.View() != nil})
+		}
+	}
+	return sources
+}
+
+func (p *source) handles(eventType string) bool {
+	return p.eventTypes == nil || slices.Contains(p.eventTypes, eventType)
 }
 
 // Resolve checks the names in the cases. If an event has no aggregate type, Resolve sets
 // that of the projections that handle the event, if all have the same. reasons are the
 // allowed reasons of parked aggregates. Problems are added to the file's Problems.
-func (f *File) Resolve(projections []Projection, reasons []string) {
+func (f *File) Resolve(tested []*projection.Projection, reasons []string) {
+	projections := sourcesOf(tested)
 	var names []string
-	for _, p := range projections {
-		if !slices.Contains(names, p.Name) {
-			names = append(names, p.Name)
-		}
+	for _, p := range tested {
+		names = append(names, p.Name())
 	}
 	for _, c := range f.Cases {
 		f.checkAbsent(c, projections)
@@ -66,7 +74,7 @@ func (f *File) Resolve(projections []Projection, reasons []string) {
 // checkAbsent reports a problem if a case expects no document of an aggregate that has no
 // event: that holds for every projection except views, whose documents have other keys, so it
 // is most likely a misspelt id.
-func (f *File) checkAbsent(c *Case, projections []Projection) {
+func (f *File) checkAbsent(c *Case, projections []source) {
 	ids := map[string]bool{}
 	for _, s := range c.Steps {
 		for i := range s.Given {
@@ -75,7 +83,7 @@ func (f *File) checkAbsent(c *Case, projections []Projection) {
 	}
 	for _, s := range c.Steps {
 		for _, e := range s.Expect {
-			view := slices.ContainsFunc(projections, func(p Projection) bool { return p.Name == e.Projection && p.View })
+			view := slices.ContainsFunc(projections, func(p source) bool { return p.name == e.Projection && p.view })
 			if e.Document.Type == bson.TypeNull && !ids[e.AggregateID] && !view {
 				f.problem(e.at, c.Name, "%s has no event in this case, so no projection can have a document of it: correct the id, or give it an event", e.AggregateID)
 			}
@@ -85,16 +93,16 @@ func (f *File) checkAbsent(c *Case, projections []Projection) {
 
 // impliedType returns the aggregate type of the projections that handle an event type;
 // empty if there is none or more than one.
-func impliedType(projections []Projection, eventType string) string {
+func impliedType(projections []source, eventType string) string {
 	implied := ""
 	for _, p := range projections {
-		if p.AggregateType == "" || !p.handles(eventType) {
+		if p.aggregateType == "" || !p.handles(eventType) {
 			continue
 		}
-		if implied != "" && implied != p.AggregateType {
+		if implied != "" && implied != p.aggregateType {
 			return ""
 		}
-		implied = p.AggregateType
+		implied = p.aggregateType
 	}
 	return implied
 }
@@ -107,10 +115,10 @@ func (f *File) known(at *yaml.Node, name, projection string, names []string) {
 }
 
 // unhandled returns notes about events of a case that no projection handles.
-func (c *Case) unhandled(projections []Projection) (notes []string) {
+func (c *Case) unhandled(projections []source) (notes []string) {
 	var known []string
 	for _, p := range projections {
-		known = append(known, p.EventTypes...)
+		known = append(known, p.eventTypes...)
 	}
 	seen := map[string]bool{}
 	for _, s := range c.Steps {
@@ -122,8 +130,8 @@ func (c *Case) unhandled(projections []Projection) (notes []string) {
 			handled := false
 			for _, p := range projections {
 				if p.handles(ev.EventType) {
-					types = append(types, p.AggregateType)
-					handled = handled || p.AggregateType == "" || p.AggregateType == ev.AggregateType
+					types = append(types, p.aggregateType)
+					handled = handled || p.aggregateType == "" || p.aggregateType == ev.AggregateType
 				}
 			}
 			seen[ev.EventType] = !handled

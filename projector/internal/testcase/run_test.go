@@ -1,95 +1,26 @@
 package testcase_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
-// sum is a pipeline that adds up the numbers of its events, with a given defect.
-type sum struct {
-	defect   string
-	numbers  []int64
-	applied  map[int]bool
-	total    int64
-	crashing bool
-	rebuilt  bool
-}
-
-func (s *sum) Append(document bson.Raw) error {
-	s.numbers = append(s.numbers, document.Lookup("payload", "n").AsInt64())
-	return nil
-}
-
-var errDefect = errors.New("the pipeline ends")
-
-func (s *sum) Deliver(_ context.Context, events []int) error {
-	if s.defect == "error" && s.crashing {
-		return errDefect
-	}
-	for _, i := range events {
-		if s.applied[i] && s.defect != "duplicates" {
-			continue
-		}
-		s.applied[i] = true
-		s.total += s.numbers[i]
-		if s.defect == "crash" && s.crashing {
-			s.total++
-		}
-	}
-	if s.defect == "batches" && (len(events) == 3 || len(events) == 4) {
-		s.total++
-	}
-	return nil
-}
-
-func (s *sum) CrashAfterWrites() { s.crashing = true }
-
-func (s *sum) Rebuild(context.Context) error {
-	s.rebuilt = true
-	for _, n := range s.numbers {
-		s.total += n
-	}
-	if s.defect == "rebuild" {
-		s.total++
-	}
-	return nil
-}
-
-func (s *sum) State() testcase.State {
-	var n any = s.total
-	if s.defect == "type" && s.rebuilt {
-		n = float64(s.total)
-	}
-	document := bsontest.Raw(bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: n}})
-	state := testcase.State{Documents: map[string]map[string]bson.Raw{"p": {"a": document}}}
-	if s.defect == "parked" && s.crashing {
-		state.Parked = []testcase.Parked{{Projection: "p", AggregateID: "a", EventID: 1, Reason: "expression"}}
-	}
-	return state
-}
-
-const sums = `
-tests:
-  - name: numbers are added up
-    aggregateId: a
-    steps:
-      - given: [{eventType: E, payload: {n: 1}}, {eventType: E, payload: {n: 2}}]
-        expect: {p: {a: {n: 3}}}
-      - given: [{eventType: E, payload: {n: 3}}, {eventType: E, payload: {n: 4}}, {eventType: E, payload: {n: 5}}, {eventType: E, payload: {n: 6}}, {eventType: E, payload: {n: 7}}]
-        expect: {p: {a: {n: 28}}}
-`
-
-// run runs a case, and returns its result also as it is printed.
-func run(t *testing.T, r *testcase.Runner, c *testcase.Case) (testcase.Result, string) {
+// run runs the first case of a file, and returns its result also as it is printed.
+func run(t *testing.T, projections []*projection.Projection, text string) (testcase.Result, string) {
 	t.Helper()
-	result, err := r.Run(t.Context(), c)
+	file := testcase.Parse("a_test.yaml", []byte(text))
+	file.Resolve(projections, []string{"expression"})
+	if len(file.Problems) > 0 {
+		t.Fatal(file.Problems)
+	}
+	result, err := file.Cases[0].Run(t.Context(), projections)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,57 +31,103 @@ func run(t *testing.T, r *testcase.Runner, c *testcase.Case) (testcase.Result, s
 	return result, out.String()
 }
 
-// TestEachRunFindsItsDefect checks that each run finds the defect that only it can find,
-// and that the failure names the run.
-func TestEachRunFindsItsDefect(t *testing.T) {
+const counted = `
+tests:
+  - name: events are counted
+    aggregateId: a
+    steps:
+      - given: [{eventType: E}, {eventType: E}]
+        expect: {calls: {a: {n: 2, lastEventId: 2}}}
+      - given: [{eventType: E}]
+        expect: {calls: {a: {n: 3}}}
+`
+
+// TestSecondFoldFindsImpureProjection checks that a case fails if a projection in Go depends on
+// more than its state and its event: on calls before, or on how its events are batched.
+func TestSecondFoldFindsImpureProjection(t *testing.T) {
 	t.Parallel()
-	for defect, says := range map[string]string{
-		"":           "",
-		"duplicates": "with each event delivered again, after step 1:\n    line 6: p a: n: as given 3, here",
-		"crash":      "with a crash after every write, after step 1:\n    line 6: p a: n: as given 3, here 5",
-		"error":      "with a crash after every write:\n    line 3: the pipeline ends",
-		"parked":     "with a crash after every write, after step 1:\n    line 6: p a: parked: as given not parked, here at event 1 (expression)",
-		"rebuild":    "rebuilt from the event store, after step 1:\n    line 6: p a: n: as given 3, here 4",
-		"type":       "n: as given 3 (long), here 3 (double)",
-		"batches":    "in other batches (--seed 1), after step 2:\n    line 8: p a: n: as given 28, here 29",
+	calls := int32(0)
+	for name, test := range map[string]struct {
+		n    func(before int32) any
+		says string
+	}{
+		"a pure function":              {n: func(before int32) any { return before + 1 }},
+		"a function that counts calls": {n: func(int32) any { calls++; return calls }, says: "  folded again, the result differs: the projection is no pure function of its events, after step 1:\n    line 6: calls a: n: in one batch 2, event by event 5"},
+		"a function with another type": {n: func(before int32) any {
+			if calls++; calls > 10 {
+				return float64(before + 1)
+			}
+			calls += 3
+			return before + 1
+		}, says: "n: in one batch 3 (int), event by event 3 (double)"},
 	} {
-		t.Run(defect, func(t *testing.T) {
-			t.Parallel()
-			file := testcase.Parse("sums_test.yaml", []byte(sums))
-			file.Resolve([]testcase.Projection{{Name: "p"}}, nil)
-			if len(file.Problems) > 0 {
-				t.Fatal(file.Problems)
-			}
-			runner := &testcase.Runner{
-				Start: func() (testcase.Pipeline, error) { return &sum{defect: defect, applied: map[int]bool{}}, nil },
-				Seed:  1,
-			}
-			result, out := run(t, runner, file.Cases[0])
-			if (len(result.Failures) > 0) != (says != "") || !strings.Contains(out, says) {
-				t.Errorf("printed\n%s", out)
-			}
-		})
+		calls = 0
+		p, err := projection.New(projection.Declaration{Name: "calls", Collection: "calls", Apply: func(state projection.State, _ *event.Event) (projection.State, error) {
+			before, _ := state.Lookup("n").AsInt64OK()
+			return bson.Marshal(bson.D{{Key: "n", Value: test.n(int32(before))}})
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, out := run(t, []*projection.Projection{p}, counted)
+		if (len(result.Failures) > 0) != (test.says != "") || !strings.Contains(out, test.says) {
+			t.Errorf("%s: printed\n%s", name, out)
+		}
 	}
 }
 
-// TestNoDocumentsExpected checks that a projection without expected documents has none in an
-// exact case.
-func TestNoDocumentsExpected(t *testing.T) {
+// TestParkedAggregateKeepsItsDocument checks that an event that fails in the middle of a batch
+// parks its aggregate, with the document of the events before it.
+func TestParkedAggregateKeepsItsDocument(t *testing.T) {
 	t.Parallel()
-	file := testcase.Parse("sums_test.yaml", []byte(`
+	projections := projectiontest.All(t, `
+projections:
+  - {name: sums, collection: sums, on: {E: {inc: {n: payload.n}}}}
+`)
+	result, out := run(t, projections, `
 tests:
-  - name: no documents
-    aggregateId: a
-    given: [{eventType: E, payload: {n: 1}}]
+  - name: a text cannot be added
+    given:
+      - {eventType: E, aggregateId: a, payload: {n: 1}}
+      - {eventType: E, aggregateId: a, payload: {n: much}}
+      - {eventType: E, aggregateId: b, payload: {n: 2}}
+      - {eventType: E, aggregateId: a, payload: {n: 4}}
+    expect: {sums: {a: {n: 1, lastEventId: 1}, b: {n: 2}}}
+    expectParked: {sums: {a: {eventId: 2}}}
     exact: true
-    expect: {p: {}}
-`))
-	file.Resolve([]testcase.Projection{{Name: "p"}}, nil)
-	if len(file.Problems) > 0 {
-		t.Fatal(file.Problems)
+`)
+	if len(result.Failures) > 0 {
+		t.Errorf("printed\n%s", out)
 	}
-	runner := &testcase.Runner{Start: func() (testcase.Pipeline, error) { return &sum{applied: map[int]bool{}}, nil }}
-	if result, out := run(t, runner, file.Cases[0]); len(result.Failures) != 1 || !strings.Contains(out, "p a: expected no document (exact), got") {
+}
+
+// TestRejectedPartIsParked checks that an event whose part a view's document cannot have parks
+// its aggregate, and that the events before it count, whatever the batches are.
+func TestRejectedPartIsParked(t *testing.T) {
+	t.Parallel()
+	projections := projectiontest.All(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - aggregateType: A
+        key: "'all'"
+        on: {E: {set: {n: payload.n}}}
+        totals: {sum: {sum: part.n}}
+`)
+	const large = "9223372036854775807"
+	result, out := run(t, projections, `
+tests:
+  - name: the sum is too large
+    aggregateType: A
+    given:
+      - {eventType: E, aggregateId: a, payload: {n: `+large+`}}
+      - {eventType: E, aggregateId: b, payload: {n: 0}}
+      - {eventType: E, aggregateId: b, payload: {n: 1}}
+    expect: {v: {all: {sum: `+large+`, parts: 2}}}
+    expectParked: {v: {b: {eventId: 2, error: document all}}}
+`)
+	if len(result.Failures) > 0 {
 		t.Errorf("printed\n%s", out)
 	}
 }
@@ -158,38 +135,35 @@ tests:
 // TestFailureMessages checks the messages of expectations that are not met.
 func TestFailureMessages(t *testing.T) {
 	t.Parallel()
-	file := testcase.Parse("sums_test.yaml", []byte(`
+	projections := projectiontest.All(t, `
+projections:
+  - {name: p, collection: p, on: {E: {inc: {n: payload.n}}}}
+  - {name: none, collection: none, on: {Other: {set: {n: payload.n}}}}
+`)
+	result, out := run(t, projections, `
 tests:
   - name: much is wrong
-    aggregateId: a
-    given: [{eventType: Unknown, payload: {n: 1}}, {eventType: Unknown, aggregateId: c, payload: {n: 0}}]
+    given: [{eventType: E, aggregateId: a, payload: {n: 1}}, {eventType: Unknown, aggregateId: c}, {eventType: E, aggregateId: d, payload: {n: 1}}]
     exact: true
     expect:
       p:
         a: {m: 1.5, at: 2026-01-02T03:04:05Z, list: [1]}
         b: {n: 1}
         c: null
+      none: {}
     expectParked:
       p:
         a: {reason: expression}
-`))
-	file.Resolve([]testcase.Projection{{Name: "p", EventTypes: []string{"E"}}}, []string{"expression"})
-	if len(file.Problems) > 0 {
-		t.Fatal(file.Problems)
-	}
-	runner := &testcase.Runner{
-		Start:       func() (testcase.Pipeline, error) { return &sum{applied: map[int]bool{}}, nil },
-		Projections: []testcase.Projection{{Name: "p", EventTypes: []string{"E"}}},
-	}
-	result, out := run(t, runner, file.Cases[0])
-	want := `FAIL sums_test.yaml:3: much is wrong
-    line 9: p a: m: expected 1.5, got nothing
-    line 9: p a: at: expected 2026-01-02T03:04:05Z, got nothing
-    line 9: p a: list: expected [1], got nothing
-    line 9: p a: n: expected nothing, got 1
-    line 10: p b: expected a document, got nothing; there are documents of a
+`)
+	want := `FAIL a_test.yaml:3: much is wrong
+    line 8: p a: m: expected 1.5, got nothing
+    line 8: p a: at: expected 2026-01-02T03:04:05Z, got nothing
+    line 8: p a: list: expected [1], got nothing
+    line 8: p a: n: expected nothing, got 1
+    line 9: p b: expected a document, got nothing; there are documents of a, d
+    line 3: p d: expected no document (exact), got {"n":1}
     line 14: p a: expected to be parked, and is not
-    note: no projection handles Unknown (line 5)
+    note: no projection handles Unknown (line 4)
 `
 	if out != want {
 		t.Errorf("printed\n%s\nwant\n%s", out, want)
@@ -198,9 +172,37 @@ tests:
 	if err := testcase.WriteJUnit(&junit, []testcase.Result{result}); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`<testsuites tests="1" failures="1">`, `<testcase name="much is wrong" classname="sums_test.yaml" file="sums_test.yaml" line="3"`, `message="p a: m: expected 1.5, got nothing"`} {
+	for _, part := range []string{`<testsuites tests="1" failures="1">`, `<testcase name="much is wrong" classname="a_test.yaml" file="a_test.yaml" line="3"`, `message="p a: m: expected 1.5, got nothing"`} {
 		if !strings.Contains(junit.String(), part) {
 			t.Errorf("the XML lacks %s:\n%s", part, junit.String())
 		}
+	}
+}
+
+// TestViewsInExpectations checks what a failure says about views: a missing document may be due
+// to a part without a key.
+func TestViewsInExpectations(t *testing.T) {
+	t.Parallel()
+	projections := projectiontest.All(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: First, key: "state.?k", keep: fields, on: {E: {set: {k: "payload.?k", last: payload.n}}, Both: {set: {last: payload.n}}}}
+      - {aggregateType: Second, key: aggregateId, on: {Both: {set: {n: payload.n}}}, totals: {count: {count: true}}}
+`)
+	_, out := run(t, projections, `
+tests:
+  - name: much is wrong
+    given: [{eventType: E, aggregateId: a, payload: {n: 1, k: k}}, {eventType: E, aggregateId: b, payload: {n: 1}}, {eventType: Both, aggregateId: d, payload: {n: 1}}]
+    expect: {v: {k: {last: 2, parts: 1}, other: {last: 1}, gone: null}}
+`)
+	const want = `FAIL a_test.yaml:3: much is wrong
+    line 5: v k: last: expected 2, got 1
+    line 5: v other: expected a document, got nothing; there are documents of k; without a key, and so in no document, are the parts of b
+    note: Both (line 4) has no aggregateType, and there are rules for it of First, Second: name one
+`
+	if out != want {
+		t.Errorf("printed\n%s\nwant\n%s", out, want)
 	}
 }

@@ -166,12 +166,8 @@ func (r *caseReader) eventID(node *yaml.Node, aggregate string) int64 {
 		switch {
 		case err != nil || id < 1 || node.Tag != "!!int":
 			r.problem(node, r.name, "eventId is a positive integer")
-		case !r.Increasing && id != next:
-			r.problem(node, r.name, "eventId is %d, and the next one of aggregate %s is %d: leave it out, or say sequence: increasing at the top of the file", id, aggregate, next)
-		case id < next:
-			r.problem(node, r.name, "eventId is %d, and the aggregate %s has event %d already", id, aggregate, next-1)
-		default:
-			next = id
+		case id != next:
+			r.problem(node, r.name, "eventId is %d, and the next one of aggregate %s is %d: leave it out", id, aggregate, next)
 		}
 	}
 	r.last[aggregate] = next

@@ -8,18 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // runCases runs a test file in a folder of its own, with projections.yaml if there are
 // declarations.
-func runCases(t *testing.T, declarations, cases string, inCode ...*projection.Projection) (printed string, err error) {
+func runCases(t *testing.T, declarations, cases string) (printed string, err error) {
 	t.Helper()
 	folder := t.TempDir()
 	for name, text := range map[string]string{"projections.yaml": declarations, "projections_test.yaml": cases} {
@@ -31,8 +25,8 @@ func runCases(t *testing.T, declarations, cases string, inCode ...*projection.Pr
 		}
 	}
 	var out bytes.Buffer
-	c := &testCommand{Paths: []string{folder}, Seed: 1}
-	err = c.run(t.Context(), &Environment{stdout: &out, stderr: &out, inCode: inCode})
+	c := &testCommand{Paths: []string{folder}}
+	err = c.run(t.Context(), &Environment{stdout: &out, stderr: &out})
 	return out.String(), err
 }
 
@@ -43,103 +37,6 @@ tests:
     given: [{eventType: Counted}, {eventType: Counted}]
     expect: {calls: {a: {n: 2}}}
 `
-
-// TestImpureProjectionFails checks that a projection in Go fails if its result depends on
-// more than the state and the event, even if the case's expectation is met.
-func TestImpureProjectionFails(t *testing.T) {
-	t.Parallel()
-	for _, pure := range []bool{true, false} {
-		calls := int32(0)
-		p, err := projection.New(projection.Declaration{Name: "calls", Collection: "calls", Apply: func(state projection.State, _ *event.Event) (projection.State, error) {
-			calls++
-			n := calls
-			if pure {
-				before, _ := state.Lookup("n").AsInt64OK()
-				n = int32(before) + 1
-			}
-			return bson.Marshal(bson.D{{Key: "n", Value: n}})
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		printed, err := runCases(t, "", countedTwice, p)
-		if pure && err != nil {
-			t.Errorf("a pure function: %v\n%s", err, printed)
-		}
-		if !pure && (!errors.Is(err, cli.ErrFindings) || !strings.Contains(printed, "rebuilt from the event store") || !strings.Contains(printed, "n: as given 2, here ")) {
-			t.Errorf("an impure function: %v\n%s", err, printed)
-		}
-	}
-}
-
-// TestCasesOfAnIncreasingSequence checks that a test file can declare that ids have holes.
-func TestCasesOfAnIncreasingSequence(t *testing.T) {
-	t.Parallel()
-	declarations := `projections: [{name: calls, collection: calls, on: {Counted: {inc: {n: "payload.n"}}}}]`
-	cases := `
-sequence: increasing
-tests:
-  - name: ids with holes
-    aggregateId: a
-    given:
-      - {eventType: Counted, eventId: 10, payload: {n: 1}}
-      - {eventType: Counted, eventId: 20, payload: {n: 2}}
-      - {eventType: Counted, eventId: 30, payload: {}}
-      - {eventType: Counted, payload: {n: 8}}
-    expect: {calls: {a: {n: 3, lastEventId: 20}}}
-    expectParked: {calls: {a: {eventId: 30}}}
-`
-	if printed, err := runCases(t, declarations, cases); err != nil {
-		t.Errorf("%v\n%s", err, printed)
-	}
-}
-
-// TestTrialCrashesAfterEveryWrite checks that the trial restarts the projector after every
-// write, and that the projector reaches the same state.
-func TestTrialCrashesAfterEveryWrite(t *testing.T) {
-	t.Parallel()
-	projections := projectiontest.All(t, `
-projections:
-  - {name: a, collection: a, on: {E: {inc: {n: payload.n}}, D: {delete: true}}}
-  - {name: b, collection: b, on: {E: {push: {all: payload.n}}}}
-`)
-	var states []string
-	for _, crashing := range []bool{false, true} {
-		trial, err := newTrial(projections, event.SequenceStrict)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if crashing {
-			trial.CrashAfterWrites()
-		}
-		for i, d := range []bson.D{
-			{{Key: "eventType", Value: "E"}, {Key: "payload", Value: bson.D{{Key: "n", Value: 1}}}},
-			{{Key: "eventType", Value: "D"}},
-			{{Key: "eventType", Value: "E"}, {Key: "payload", Value: bson.D{{Key: "n", Value: 2}}}},
-			{{Key: "eventType", Value: "E"}, {Key: "payload", Value: bson.D{}}},
-		} {
-			document := bsontest.Raw(append(d, bson.E{Key: "aggregateId", Value: "x"}, bson.E{Key: "eventId", Value: i + 1}))
-			if err := trial.Append(document); err != nil {
-				t.Fatal(err)
-			}
-		}
-		engine := trial.engine
-		if err := trial.Deliver(t.Context(), []int{0, 1, 2, 3}); err != nil {
-			t.Fatal(err)
-		}
-		if crashed := engine != trial.engine; crashed != crashing {
-			t.Errorf("the projector has crashed: %t, want %t", crashed, crashing)
-		}
-		state := trial.State()
-		states = append(states, state.Documents["a"]["x"].String()+state.Documents["b"]["x"].String())
-		if len(state.Parked) != 2 || state.Parked[0].EventID != 4 {
-			t.Errorf("parked %+v", state.Parked)
-		}
-	}
-	if states[0] != states[1] {
-		t.Errorf("without crashes %s, with them %s", states[0], states[1])
-	}
-}
 
 // TestTestCommandReportsFilesThatCannotBeRead checks that mistakes in a file are printed
 // with their place, and do not count as failures of cases.
@@ -239,7 +136,7 @@ tests:
     expectParked: {customerOrders: {o-2: {reason: expression, error: "total openCents: part.totalCents: the value is string, not a number"}}}
 `
 
-// TestCasesOfViews checks that views pass in all runs: they share documents between aggregates,
+// TestCasesOfViews checks that views pass: they share documents between aggregates,
 // move parts, delete documents, and fold each source's own events.
 func TestCasesOfViews(t *testing.T) {
 	t.Parallel()
