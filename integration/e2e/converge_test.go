@@ -70,8 +70,8 @@ func (s *scenario) abandon(session *azservicebus.SessionReceiver) bool {
 }
 
 // TestReadModelsConvergeWhateverTheBrokerLoses covers events whose messages the broker loses,
-// expires, or has delivered too often. Sweeps bring the read models up to date and remove the
-// dead letters. If ids only increase, nothing but a sweep finds a lost event with a successor.
+// expires, or has delivered too often. Sweeps bring the read models up to date, and a
+// command removes the dead letters. If ids only increase, nothing but a sweep finds a lost event with a successor.
 func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 	scene(t, readModelsConvergeWhateverTheBrokerLoses)
 }
@@ -104,5 +104,8 @@ func readModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 	s.SetEnv(quickSweeps)
 	s.startProjector(0)
 	s.awaitCounts("lost: n=2 after event 2, skipped: n=3 after event 3, expired: n=2 after event 2, undelivered: n=2 after event 2", all...)
+	if out, err := s.Projector(t.Context(), "deadletters", "discard", "--applied", "--yes", "--why=folded"); err != nil || string(out.Stdout) != "removed 2 dead letters\n" {
+		t.Errorf("discard printed %s%s, %v", out.Stdout, out.Stderr, err)
+	}
 	s.awaitDeadLetters(0)
 }

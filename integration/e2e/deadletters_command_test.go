@@ -1,13 +1,18 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/virtual"
 )
 
 // listedDeadLetter is a message as the command deadletters list prints it.
@@ -51,37 +56,48 @@ func deadLettersAreListedAndDiscarded(t *testing.T) {
 	if found := list(); len(found) != 0 {
 		t.Errorf("at first there are %+v", found)
 	}
-	s.insert(counted("one", 1, one), counted("one", 2, bson.D{}), counted("two", 1, bson.D{}), counted("two", 2, one), counted("right", 1, one))
-	s.await("two parked aggregates and their dead letters", func() bool {
-		return s.parked() == 2 && s.count("right") == "n=1 after event 1" && len(list()) == 2
-	})
+	s.insert(counted("right", 1, one), counted("wrong", 1, bson.D{}))
+	s.await("a read model, and a parked aggregate", func() bool { return s.parked() == 1 && s.count("right") == "n=1 after event 1" })
+	sender, err := s.busClient().NewSender(s.backend.Bus().Topic, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"one", "two"} {
+		if err := sender.SendMessage(t.Context(), &azservicebus.Message{SessionID: &id, MessageID: &id, Body: []byte("{}")}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await("two dead letters", func() bool { return len(list()) == 2 })
 
-	found := list("--aggregate=one", "--reason=expression")
-	if len(found) != 1 || found[0].AggregateID != "one" || found[0].EventID != 2 || found[0].EventType != "Counted" || len(found[0].Parked) != 1 || found[0].Parked[0] != "counts" || !strings.HasPrefix(found[0].Next, "parked retry") {
+	found := list("--reason=InvalidMessageFormat")
+	if len(found) != 2 || found[0].AggregateID != "" || len(found[0].Parked) != 0 || !strings.HasPrefix(found[0].Next, "deadletters discard: it is not an event") {
 		t.Fatalf("listed %+v", found)
 	}
 	if n := len(list("--limit=1")); n != 1 {
 		t.Errorf("%d messages listed, want 1", n)
 	}
-	if stdout, _ := run(0, "deadletters", "list"); !strings.Contains(stdout, "2 Counted") || strings.Count(stdout, "expression") != 2 {
+	if stdout, _ := run(0, "deadletters", "list"); strings.Count(stdout, "InvalidMessageFormat") != 2 {
 		t.Errorf("the table is\n%s", stdout)
 	}
 	if _, stderr := run(2, "deadletters", "discard", "--yes"); !strings.Contains(stderr, "--why is not set") || !strings.Contains(stderr, "no message is chosen") {
 		t.Errorf("without a reason: %s", stderr)
 	}
-	if _, stderr := run(1, "deadletters", "discard", "--aggregate=one", "--why=seen"); !strings.Contains(stderr, "remove 1 dead letter of subscription") || !strings.Contains(stderr, "repeat it with --yes") {
+	if _, stderr := run(1, "deadletters", "discard", fmt.Sprint("--sequence-number=", found[0].Sequence), "--why=seen"); !strings.Contains(stderr, "remove 1 dead letter of subscription") || !strings.Contains(stderr, "repeat it with --yes") {
 		t.Errorf("without --yes: %s", stderr)
 	}
 	if n := len(list()); n != 2 {
 		t.Errorf("%d dead letters are left before the confirmation", n)
 	}
-	if stdout, _ := run(0, "deadletters", "discard", "--aggregate=one", "--why=seen", "--yes"); stdout != "removed 1 dead letter\n" {
+	if stdout, _ := run(0, "deadletters", "discard", fmt.Sprint("--sequence-number=", found[0].Sequence), "--why=seen", "--yes"); stdout != "removed 1 dead letter\n" {
 		t.Errorf("discard printed %s", stdout)
 	}
-	if found := list(); len(found) != 1 || found[0].AggregateID != "two" || found[0].EventID != 1 {
-		t.Errorf("left are %+v", found)
+	if left := list(); len(left) != 1 || left[0].Sequence != found[1].Sequence {
+		t.Errorf("left are %+v", left)
 	}
-	if parked := s.projectorList("parked", "list"); len(parked) != 2 {
+	if _, stderr := run(1, "deadletters", "discard", "--applied", "--why=seen", "--yes"); !strings.Contains(stderr, "no dead letter matches") {
+		t.Errorf("of messages that are not events: %s", stderr)
+	}
+	if parked := s.projectorList("parked", "list"); len(parked) != 1 {
 		t.Errorf("parked are %v", parked)
 	}
 	if audit := s.projectorList("audit"); len(audit) != 1 || audit[0]["command"] != "deadletters discard" || audit[0]["why"] != "seen" {
@@ -108,10 +124,10 @@ func deadLettersAreListedAndDiscarded(t *testing.T) {
 		t.Fatalf("%v\n%s", err, stdout)
 	}
 	if p := status.Pipelines[0]; len(p.Pods) != 1 || p.Pods[0].Serves != 1 || len(p.Projections) != 1 || p.Projections[0].State != "live" || p.Projections[0].Live.Generation != 1 ||
-		status.Parked[0].Reason != "expression" || status.Parked[0].Aggregates != 2 || len(status.DeadLetters) != 1 || status.DeadLetters["expression"] != 1 || len(status.Unknown) != 0 {
+		status.Parked[0].Reason != "expression" || status.Parked[0].Aggregates != 1 || len(status.DeadLetters) != 1 || status.DeadLetters["InvalidMessageFormat"] != 1 || len(status.Unknown) != 0 {
 		t.Errorf("the status is\n%s", stdout)
 	}
-	if stdout, _ := run(0, "status"); !strings.Contains(stdout, "projection counts: live, generation 1 in counts") || !strings.Contains(stdout, "parked in counts, generation 1, expression: 2 aggregates") || !strings.Contains(stdout, "dead letters, expression: 1") {
+	if stdout, _ := run(0, "status"); !strings.Contains(stdout, "projection counts: live, generation 1 in counts") || !strings.Contains(stdout, "parked in counts, generation 1, expression: 1 aggregate") || !strings.Contains(stdout, "dead letters, InvalidMessageFormat: 1") {
 		t.Errorf("the status is\n%s", stdout)
 	}
 	// Without the settings of Service Bus, the status shows the rest.
@@ -124,4 +140,30 @@ func deadLettersAreListedAndDiscarded(t *testing.T) {
 	if stdout, _ := run(1, "status"); !strings.Contains(stdout, "no-projector: no projector is running") {
 		t.Errorf("after the last projector the status is\n%s", stdout)
 	}
+}
+
+// busClient is a client of the SDK for the scenario's broker.
+func (s *scenario) busClient() *azservicebus.Client {
+	s.t.Helper()
+	options := new(azservicebus.ClientOptions)
+	if b, ok := s.backend.(*virtualBackend); ok {
+		options.NewWebSocketConn = func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+			return b.dialer(virtual.ServiceBus).Dial(ctx)
+		}
+	}
+	client, err := azservicebus.NewClientFromConnectionString(s.backend.Bus().ConnectionString, options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = client.Close(context.Background()) })
+	return client
+}
+
+// awaitDeadLetters waits until the dead-letter queue has n messages.
+func (s *scenario) awaitDeadLetters(n int) {
+	s.t.Helper()
+	s.await(fmt.Sprintf("%d dead letters", n), func() bool {
+		backlog, err := s.backend.Backlog()
+		return err == nil && backlog.DeadLettered == n
+	})
 }

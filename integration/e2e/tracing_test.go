@@ -330,7 +330,7 @@ func TestLogLinesNameTheTrace(t *testing.T) {
 	s.awaitReadModels()
 	trace, parent := writerOf(0xd4, "01")
 	s.register("parked", "")
-	s.until["parked"], s.deadLettered = 1, 1
+	s.until["parked"] = 1
 	if _, err := s.events.InsertOne(t.Context(), bson.D{
 		{Key: "aggregateId", Value: "parked"}, {Key: "aggregateType", Value: "User"}, {Key: "eventId", Value: int64(2)},
 		{Key: "eventType", Value: "UserEmailUpdatedEvent"}, {Key: "payload", Value: bson.D{}},

@@ -382,7 +382,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	past.coordinator = p.coordinator(s, past, parked, events)
 	var reconciler *reconcile.Reconciler
 	if c.History.Reconcile > 0 {
-		reconciler = p.reconciler(s, past, eng, parked, reader, subscription)
+		reconciler = p.reconciler(past)
 		group.Go(func() error { return reconciler.Run(ctx) })
 	}
 	watchState(h, past, deadLetters, reconciler)

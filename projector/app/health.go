@@ -88,7 +88,7 @@ func watchState(h *health.Health, past *history, deadLetters *deadletter.Counter
 				return nil
 			}
 			return []health.Condition{{
-				Name: "not-reconciled", State: health.Degraded, Text: fmt.Sprintf("read models are not compared with the event store, or dead letters not healed: %v", err),
+				Name: "not-reconciled", State: health.Degraded, Text: fmt.Sprintf("read models are not compared with the event store: %v", err),
 				Remedy: "It is retried. Events that flow are still applied.",
 			}}
 		}))

@@ -9,19 +9,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
-	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/operate"
-	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -31,20 +23,7 @@ const sweepGrace = 30 * time.Second
 
 // reconciler makes the reconciler, with which the read models converge whatever the broker
 // does.
-func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) *reconcile.Reconciler {
-	healer := deadletter.NewHealer(deadletter.HealerOptions{
-		Dial: deadletter.Dial(subscription),
-		Applier: applier{
-			targets: eng.Targets, engine: eng, parked: parked, entries: h.follower.Projections,
-			watermarks: func(ctx context.Context, units []model.Unit) ([]int64, error) {
-				return readmodel.Watermarks(ctx, s.ReadModels, units)
-			},
-		},
-		Reader:     reader,
-		Reasons:    operate.Healable(),
-		Registerer: p.registry,
-		Logger:     p.logger,
-	})
+func (p *Projector) reconciler(h *history) *reconcile.Reconciler {
 	interval := time.Duration(p.config.History.Reconcile)
 	return reconcile.New(reconcile.Options{
 		Interval: interval,
@@ -54,10 +33,9 @@ func (p *Projector) reconciler(s *stores.Stores, h *history, eng *engine.Engine,
 			content: reconcilesContent(p.config),
 			entries: h.follower.Projections,
 		},
-		DeadLetters: healer,
-		Paused:      func() bool { return h.pausing.Paused() != nil },
-		Registerer:  p.registry,
-		Logger:      p.logger,
+		Paused:     func() bool { return h.pausing.Paused() != nil },
+		Registerer: p.registry,
+		Logger:     p.logger,
 	})
 }
 

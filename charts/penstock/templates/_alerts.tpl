@@ -319,15 +319,6 @@ cluster: {{ . | quote }}
   annotations:
     summary: Events did not reach the projector.
     description: {{ `{{ $value | humanize }} aggregates of projection {{ $labels.projection }} were behind the event store, and were folded from it: the broker lost, expired or dead-lettered their events.` | quote }}
-{{- if eq (include "penstock.countsBacklog" .root) "true" }}
-- alert: PenstockProjectorDeadLetters
-  expr: max(sum by (namespace, pod) (penstock_projector_dead_letters{ {{- $pods -}} })) > {{ int64 $thresholds.deadLetters }}
-  for: 15m
-  labels: {severity: warning}
-  annotations:
-    summary: Messages are in the dead-letter queue.
-    description: {{ `{{ $value | humanize }} messages (250 and more count as 250) are in the dead-letter queue of the subscription.` | quote }}
-{{- end }}
 - alert: PenstockProjectorRestarts
   expr: max by (pod) (changes(process_start_time_seconds{ {{- $pods -}} }[1h])) > 2
   labels: {severity: warning}

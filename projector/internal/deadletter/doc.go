@@ -1,23 +1,7 @@
-// Package deadletter counts the messages in the subscription's dead-letter queue, and
-// removes those whose event has taken effect. A message goes there when its event parks
-// an aggregate, when it is not an event, when the broker has delivered it too often, or
-// when it has expired. An alert on the depth of the queue reports the remaining messages
-// to operators.
-//
-// # What is healed
-//
-// A [Healer] peeks at the messages and lets an [Applier] fold their aggregates from the
-// event store. That applies the events that the broker did not deliver. If every read
-// model then has the event of a message, the healer removes the message. Three kinds of
-// messages stay: those that are not events, those that somebody moved to the queue by
-// hand, and events of parked aggregates, also of discarded ones. A pass peeks at the first 1,000 messages (or 16
-// MiB), and locks messages only if one of them can be removed. So the remaining messages
-// are not locked while an operator's tools need them. If more than 1,000 messages remain
-// at the front of the queue, the healer does not see those behind them. The sweeps of
-// package reconcile fold their events nevertheless.
-//
-// Nothing is sent to the topic to repair a read model: a message cannot be sent to one
-// subscription only, and it would arrive after the later events of its aggregate.
+// Package deadletter counts the messages in the subscription's dead-letter queue, lists
+// them and removes those that an operator chooses. A message goes there when it is not an
+// event, when the broker has delivered it too often, or when it has expired. The sweeps of
+// package reconcile fold the events that the broker has moved there.
 //
 // # What is counted
 //

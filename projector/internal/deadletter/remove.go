@@ -3,8 +3,20 @@ package deadletter
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
+)
+
+const (
+	// quiet is how long [Remove] waits for the next message. If a message that was listed does
+	// not come, another receiver has locked it.
+	quiet = 2 * time.Second
+	// receivePage is the number of messages requested at once. With more than one, the SDK
+	// returns 20 ms after the first, and the link locks messages that are not received.
+	receivePage = 1
+	// returnTimeout bounds unlocking a message at the end. If that fails, the lock expires.
+	returnTimeout = 5 * time.Second
 )
 
 // Peek calls visit for at most limit messages from the front of a queue, and for about 16
@@ -17,13 +29,6 @@ func Peek(ctx context.Context, q Queue, limit int, visit func(*Message)) error {
 // limit messages of a queue. It deletes the removed ones from sequences, and returns
 // their number, also with an error. A message that another receiver has locked stays.
 func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, logger zerolog.Logger) (removed int, err error) {
-	return remove(ctx, q, sequences, limit, logger, func(string) {})
-}
-
-// remove receives messages from the front of the queue until it has seen the wanted ones,
-// completes these and unlocks the others. It receives limit messages or maxBytes at most, and
-// calls done with the reason of each removed message.
-func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit int, logger zerolog.Logger, done func(reason string)) (removed int, err error) {
 	var others []Message
 	defer func() {
 		for i := range others {
@@ -36,7 +41,7 @@ func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit int, logg
 			}
 		}
 	}()
-	for seen, size := 0, 0; len(wanted) > 0 && seen < limit && size < maxBytes; {
+	for seen, size := 0, 0; len(sequences) > 0 && seen < limit && size < maxBytes; {
 		waiting, cancel := context.WithTimeout(ctx, quiet)
 		received, err := q.Receive(waiting, receivePage)
 		late := waiting.Err() != nil && ctx.Err() == nil
@@ -50,7 +55,7 @@ func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit int, logg
 		for i := range received {
 			m := received[i]
 			seen, size = seen+1, size+len(m.Body)
-			if !wanted[m.Sequence] {
+			if !sequences[m.Sequence] {
 				m.Body = nil
 				others = append(others, m)
 				continue
@@ -59,9 +64,8 @@ func remove(ctx context.Context, q Queue, wanted map[int64]bool, limit int, logg
 				others = append(others, received[i+1:]...)
 				return removed, fmt.Errorf("complete dead letter %d: %w", m.Sequence, err)
 			}
-			delete(wanted, m.Sequence)
+			delete(sequences, m.Sequence)
 			removed++
-			done(m.Reason)
 		}
 	}
 	return removed, nil

@@ -1,14 +1,95 @@
 package deadletter_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/event"
 
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 )
+
+// letters is a dead-letter queue whose messages can be locked.
+type letters struct {
+	messages []deadletter.Message
+	locked   map[int64]bool
+	// elsewhere are the messages that another receiver has locked.
+	elsewhere map[int64]bool
+	received  int
+	abandoned []int64
+	// failsAt is the message whose completion fails.
+	failsAt int64
+}
+
+func (q *letters) Peek(_ context.Context, from int64, limit int) ([]deadletter.Message, error) {
+	var page []deadletter.Message
+	for _, m := range q.messages {
+		if m.Sequence >= from && len(page) < limit {
+			page = append(page, m)
+		}
+	}
+	return page, nil
+}
+
+func (q *letters) Receive(ctx context.Context, limit int) ([]deadletter.Message, error) {
+	var page []deadletter.Message
+	for _, m := range q.messages {
+		if !q.locked[m.Sequence] && !q.elsewhere[m.Sequence] && len(page) < limit {
+			q.locked[m.Sequence] = true
+			page = append(page, m)
+		}
+	}
+	q.received += len(page)
+	if len(page) == 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return page, nil
+}
+
+func (q *letters) Complete(_ context.Context, m *deadletter.Message) error {
+	if !q.locked[m.Sequence] {
+		return errors.New("the lock is lost")
+	}
+	if m.Sequence == q.failsAt {
+		return errors.New("the link is lost")
+	}
+	q.messages = slices.DeleteFunc(q.messages, func(o deadletter.Message) bool { return o.Sequence == m.Sequence })
+	return nil
+}
+
+func (q *letters) Abandon(_ context.Context, m *deadletter.Message) error {
+	q.abandoned = append(q.abandoned, m.Sequence)
+	delete(q.locked, m.Sequence)
+	return nil
+}
+
+func (q *letters) Close(context.Context) error { return nil }
+
+// left returns the sequence numbers of the messages in the queue.
+func (q *letters) left() []int64 {
+	var left []int64
+	for _, m := range q.messages {
+		left = append(left, m.Sequence)
+	}
+	return left
+}
+
+// letter returns an event of an aggregate as a dead letter.
+func letter(sequence int64, reason string, eventID int64) deadletter.Message {
+	body := bsontest.Raw(bson.D{
+		{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: eventID}, {Key: "eventType", Value: "Placed"},
+	})
+	return deadletter.Message{Sequence: sequence, Reason: reason, ContentType: event.ContentTypeBSON, Body: body}
+}
 
 // TestRemoveRemovesOnlyTheChosenMessages checks that every other message stays, and is not
 // locked.
@@ -30,7 +111,7 @@ func TestRemoveRemovesOnlyTheChosenMessages(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := &letters{locked: map[int64]bool{}}
 				for i := range int64(4) {
-					q.messages = append(q.messages, letter(i+1, "expression", "a", i+1))
+					q.messages = append(q.messages, letter(i+1, "expression", i+1))
 				}
 				chosen := map[int64]bool{}
 				for _, n := range test.chosen {
@@ -52,5 +133,41 @@ func TestRemoveRemovesOnlyTheChosenMessages(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestRemoveDoesNotWaitForMessagesOfOtherReceivers checks that a message which another
+// receiver has locked stays.
+func TestRemoveDoesNotWaitForMessagesOfOtherReceivers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &letters{
+			messages:  []deadletter.Message{letter(1, "TTLExpiredException", 1), letter(2, "TTLExpiredException", 2)},
+			locked:    map[int64]bool{},
+			elsewhere: map[int64]bool{1: true},
+		}
+		start := time.Now()
+		removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{1: true, 2: true}, 10, zerolog.Nop())
+		if removed != 1 || err != nil || time.Since(start) > 5*time.Second {
+			t.Errorf("removed %d after %s, error %v", removed, time.Since(start), err)
+		}
+	})
+}
+
+// TestFailedRemovalUnlocksTheRest checks that after an error, received messages that were
+// not removed are unlocked, and that a long queue is received only in part.
+func TestFailedRemovalUnlocksTheRest(t *testing.T) {
+	t.Parallel()
+	q := &letters{failsAt: 4, locked: map[int64]bool{}}
+	for i := range int64(500) {
+		q.messages = append(q.messages, letter(i+1, "TTLExpiredException", i+1))
+	}
+	removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{2: true, 4: true}, 100, zerolog.Nop())
+	if removed != 1 || err == nil || !slices.Equal(q.abandoned, []int64{1, 3}) {
+		t.Errorf("removed %d, abandoned %v, error %v", removed, q.abandoned, err)
+	}
+	q.received = 0
+	if removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{450: true}, 100, zerolog.Nop()); removed != 0 || err != nil || q.received != 100 {
+		t.Errorf("removed %d and received %d, error %v", removed, q.received, err)
 	}
 }

@@ -100,7 +100,7 @@ func (s *session) finish(work context.Context, c *call) {
 	round := s.settler.begin(work)
 	defer round.end()
 	for _, done := range finished {
-		round.settle(done.Delivery, done.Verdict)
+		round.settle(done)
 	}
 }
 

@@ -17,7 +17,7 @@ type Handler interface {
 	// it cannot finish, because the rest of the batch waits for the verdicts. Draining waits
 	// for each aggregate separately, and calls again.
 	//
-	// It returns [model.Done] and [model.Poison] only if the result is durable. It ends with
+	// It returns [model.Done] only if the result is durable. It ends with
 	// ctx, whose cause is [ErrLockLost] shortly before the session's lock ends: no write may
 	// begin after that. Unfinished events are then [model.Retry].
 	Handle(ctx context.Context, batch []*Delivery, attempt model.Attempt) []model.Verdict

@@ -120,10 +120,7 @@ func (m *readModels) project(key string, from, id int64) model.Verdict {
 	for v := from; v <= id; v++ {
 		if m.poison[key] == v {
 			m.parked[key] = true
-			if v < id {
-				return model.Verdict{Outcome: model.Done}
-			}
-			return model.Verdict{Outcome: model.Poison, Reason: "expression", Err: errors.New("no such key")}
+			return model.Verdict{Outcome: model.Done}
 		}
 		m.applied[key] = append(m.applied[key], v)
 		m.watermark[key] = v

@@ -10,7 +10,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/workers"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // ending is the reason why a session ended.
@@ -229,7 +228,7 @@ func (s *session) deadLetter(work context.Context, d *Delivery) {
 	s.reading.repeats.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).EmbedObject(originOf(d.message)).Msg("message is not an event; dead-lettered")
 	round := s.settler.begin(work)
 	defer round.end()
-	round.settle(d, model.Verdict{Outcome: model.Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
+	round.settle(d)
 }
 
 // over returns the reason why the session must end; empty if it need not.

@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/workers"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // settlesInFlight bounds the settlements of a session that wait for the broker's answer.
@@ -101,25 +100,19 @@ func (r *round) end() {
 	}
 }
 
-// settle starts the settlement of a delivery and its duplicates. It waits while
-// settlesPending others are unfinished, and does nothing after the work has ended.
-func (r *round) settle(d *Delivery, v model.Verdict) {
+// settle starts the settlement of a delivery and its duplicates: it dead-letters a message
+// that is not an event, and completes all others. It waits while settlesPending others are
+// unfinished, and does nothing after the work has ended.
+func (r *round) settle(d *Delivery) {
 	var reason *azservicebus.DeadLetterOptions
-	if v.Outcome == model.Poison {
-		reason = deadLetterOptions(v)
+	if d.invalid != nil {
+		name, description := ReasonInvalidMessageFormat, clip(d.invalid.Error())
+		reason = &azservicebus.DeadLetterOptions{Reason: &name, ErrorDescription: &description}
 	}
 	r.start(settling{r, d.message, reason})
 	for _, duplicate := range d.duplicates {
 		r.start(settling{r, duplicate.message, nil})
 	}
-}
-
-func deadLetterOptions(v model.Verdict) *azservicebus.DeadLetterOptions {
-	reason, description := clip(v.Reason), ""
-	if v.Err != nil {
-		description = clip(v.Err.Error())
-	}
-	return &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &description}
 }
 
 // start queues a settlement, and starts a worker if fewer than settlesInFlight run.

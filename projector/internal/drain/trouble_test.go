@@ -266,7 +266,7 @@ func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt mo
 	for i := range verdicts {
 		verdicts[i] = model.Verdict{Outcome: model.Retry, Answered: true}
 		if attempt == model.GiveUp {
-			verdicts[i] = model.Verdict{Outcome: model.Poison, Reason: "rejected"}
+			verdicts[i] = model.Verdict{Outcome: model.Done}
 		}
 	}
 	return verdicts

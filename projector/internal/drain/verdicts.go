@@ -8,12 +8,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// settlement is how a delivery's message is settled.
-type settlement struct {
-	*Delivery
-	model.Verdict
-}
-
 // Pauses of a lane between two attempts.
 const (
 	firstRetryPause  = 100 * time.Millisecond
@@ -27,8 +21,8 @@ const hungShare = 8
 
 // apply applies the verdicts of a call that has returned, and returns the deliveries that
 // can be settled.
-func (s *lanes) apply(c *call, now time.Time) []settlement {
-	settled := make([]settlement, 0, len(c.batch))
+func (s *lanes) apply(c *call, now time.Time) []*Delivery {
+	settled := make([]*Delivery, 0, len(c.batch))
 	start := 0
 	for _, l := range c.lanes {
 		end := start + 1
@@ -41,7 +35,7 @@ func (s *lanes) apply(c *call, now time.Time) []settlement {
 	return settled
 }
 
-func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int, now time.Time) []settlement {
+func (s *lanes) applyLane(settled []*Delivery, c *call, l *lane, start, end int, now time.Time) []*Delivery {
 	// open is the first event that is not finished.
 	open := -1
 	for i := start; i < end; i++ {
@@ -49,7 +43,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 		d.called = false
 		if v.Outcome.Final() {
 			d.settled = true
-			settled = append(settled, settlement{d, v})
+			settled = append(settled, d)
 			s.shrink(l, weigh(d))
 		} else if open < 0 {
 			open = i

@@ -64,8 +64,6 @@ const (
 	settledDuplicate
 	// settledParked: acknowledged, because the unit is parked.
 	settledParked
-	// settledPoison: the event has parked the unit.
-	settledPoison
 	// settledDeferred: left to the job that builds the generation.
 	settledDeferred
 )
@@ -217,7 +215,6 @@ func (b *batch) verdicts(err error) ([]model.Verdict, error) {
 // verdict combines the outcomes of an event in all targets: the least finished one counts.
 func (a *aggregate) verdict(i int) model.Verdict {
 	v := model.Verdict{Outcome: model.Done}
-	var causes []error
 	for _, u := range a.units {
 		outcome := model.Done
 		switch {
@@ -231,9 +228,6 @@ func (a *aggregate) verdict(i int) model.Verdict {
 			if u.conflict != nil {
 				v.Answered = true
 			}
-		case u.settled[i] == settledPoison:
-			outcome = model.Poison
-			v.Reason, causes = string(u.cause.Reason), append(causes, u.cause)
 		case u.settled[i] == settledApplied, u.settled[i] == settledIgnored:
 			v.Answered = true
 		}
@@ -242,17 +236,12 @@ func (a *aggregate) verdict(i int) model.Verdict {
 	if v.Outcome != model.Gap {
 		v.Missing = 0
 	}
-	if v.Outcome == model.Poison {
-		v.Err = errors.Join(causes...)
-	} else {
-		v.Reason = ""
-	}
 	return v
 }
 
 // worse returns the outcome that leaves more work.
 func worse(a, b model.Outcome) model.Outcome {
-	for _, o := range []model.Outcome{model.Retry, model.Gap, model.Poison} {
+	for _, o := range []model.Outcome{model.Retry, model.Gap} {
 		if a == o || b == o {
 			return o
 		}
@@ -281,7 +270,7 @@ func (b *batch) count(traced *tracing.Events) {
 			b.add(u.Projection, countApplied, counts[settledApplied])
 			b.add(u.Projection, countIgnored, counts[settledIgnored])
 			b.add(u.Projection, countDuplicate, counts[settledDuplicate])
-			b.add(u.Projection, countParked, counts[settledParked]+counts[settledPoison])
+			b.add(u.Projection, countParked, counts[settledParked])
 			b.add(u.Projection, countRepaired, u.repaired)
 		}
 		for i, ev := range a.events {

@@ -115,14 +115,6 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Int64("generation", u.Generation).Str("aggregateId", u.AggregateID).
 			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
 			Bool("resumes", u.cause.Reason.Resumes()).EmbedObject(traced.Of(u.AggregateID, u.cause.EventID)).Msg("aggregate parked; its later events wait in the event store")
-		// Settle all copies of the failed event, unless it came only from the event store.
-		for !u.cause.Reason.Resumes() && !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
-			s := settledPoison
-			if u.target.Building {
-				s = settledParked
-			}
-			u.settled = append(u.settled, s)
-		}
 		u.settleRest(settledParked)
 	}
 }

@@ -68,7 +68,7 @@ func TestEventThatTakesAllTheTimeIsParked(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), callTime)
 		defer cancel()
 		results, _ := eng.Process(ctx, []*event.Event{projectiontest.Event(1, "E", "")}, model.Hold)
-		if len(parking.parked) != 1 || results[0].Outcome != model.Poison {
+		if len(parking.parked) != 1 || results[0].Outcome != model.Done {
 			t.Errorf("%d aggregates are parked, the event is %s", len(parking.parked), verdicts(results))
 		}
 	})

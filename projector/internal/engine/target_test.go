@@ -425,5 +425,5 @@ func TestAnUntrustedProcessAcknowledgesNothing(t *testing.T) {
 		t.Errorf("parked: %s, %v", verdicts(results), err)
 	}
 	untrusted = nil
-	b.process(t, evs, model.Hold, "done/poison/done")
+	b.process(t, evs, model.Hold, "done/done/done")
 }

@@ -27,16 +27,13 @@ const (
 	// message is not settled, and the event is tried again after a backoff.
 	Retry Outcome = iota
 	// Done: the event is durably finished in every projection, by this call or an earlier
-	// one: applied, ignored, acknowledged for a parked aggregate, or left to the job that
+	// one: applied, ignored, acknowledged for an aggregate that is parked, also by this event, or left to the job that
 	// builds a generation. The message is completed.
 	Done
 	// Gap: a projection has not seen the event's predecessor, so nothing of the event was
 	// applied there. In a call that repairs, the event store does not have the predecessor
 	// either. The event is tried again, with its predecessor or with [Repair].
 	Gap
-	// Poison: like Done, but the event has parked its aggregate in a projection that readers
-	// see. The message is dead-lettered, so that operators see it.
-	Poison
 	// Deferred: the call had no room for the event. That is not a failure: the event is
 	// offered again in the next call. A call that defers an event must finish another event,
 	// or return Retry for it.
@@ -44,7 +41,7 @@ const (
 )
 
 // Final reports whether the event is durably finished, so that its message can be settled.
-func (o Outcome) Final() bool { return o == Done || o == Poison }
+func (o Outcome) Final() bool { return o == Done }
 
 // String is the outcome in a trace.
 func (o Outcome) String() string {
@@ -53,8 +50,6 @@ func (o Outcome) String() string {
 		return "done"
 	case Gap:
 		return "gap"
-	case Poison:
-		return "poison"
 	case Deferred:
 		return "deferred"
 	}
@@ -72,7 +67,6 @@ type Verdict struct {
 	// aggregate that meet the same gap have the same value. The last missing event is the
 	// predecessor of this event or of an earlier one.
 	Missing int64
-	// Reason and Err explain a Poison in the dead-letter queue, and Err a Retry in a trace.
-	Reason string
-	Err    error
+	// Err explains a Retry in a trace.
+	Err error
 }

@@ -30,7 +30,7 @@ type commands struct {
 	Status      statusCommand       `cmd:"" help:"Show what the projectors do, on one screen: pods, projections with their generations, jobs, parked aggregates, dead letters, and the time up to which the read models are verified. Exits with status 1 if no projector runs."`
 	Projections projectionsCommands `cmd:"" help:"List projections with their generations, rebuild and drop them."`
 	Parked      parkedCommands      `cmd:"" help:"List, retry and discard parked aggregates."`
-	Deadletters deadlettersCommands `cmd:"" help:"List, resubmit and discard the dead letters of the subscription."`
+	Deadletters deadlettersCommands `cmd:"" help:"List and discard the dead letters of the subscription."`
 	Jobs        jobsCommands        `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
 	Verify      verifyCommand       `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
 	Pause       pauseCommand        `cmd:"" help:"Release every session and receive nothing until \"projector resume\", without stopping the processes. Jobs continue."`

@@ -32,7 +32,6 @@ func TestHelpSaysWhichCommandsNeedAReason(t *testing.T) {
 		"parked discard":                 true,
 		"parked retry":                   false,
 		"deadletters discard --reason=x": true,
-		"deadletters resubmit":           false,
 		"projections drop orders":        true,
 		"projections rebuild orders":     false,
 		"jobs cancel rebuild-orders-2":   false,

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -18,19 +17,21 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
 // deadlettersCommands are the commands about the dead letters of the subscription.
 type deadlettersCommands struct {
-	List     deadlettersListCommand     `cmd:"" help:"List the dead letters of the subscription with their aggregates, and what becomes of each. It locks no message."`
-	Resubmit deadlettersResubmitCommand `cmd:"" help:"Bring the read models of the aggregates up to date from the event store, parked ones too, and then remove the dead letters whose event every read model has. Nothing is sent to the topic, because its other subscriptions would get it as well."`
-	Discard  deadlettersDiscardCommand  `cmd:"" help:"Remove dead letters permanently. The events stay in the event store, and parked aggregates stay parked."`
+	List    deadlettersListCommand    `cmd:"" help:"List the dead letters of the subscription with their aggregates, and what to do with each. It locks no message."`
+	Discard deadlettersDiscardCommand `cmd:"" help:"Remove dead letters permanently. The events stay in the event store, and parked aggregates stay parked."`
 }
 
 // deadlettersFilter are the flags that choose dead letters.
 type deadlettersFilter struct {
-	Reason    string `name:"reason" placeholder:"REASON" help:"Only messages that were dead-lettered for this reason, such as expression or MaxDeliveryCountExceeded."`
+	Reason    string `name:"reason" placeholder:"REASON" help:"Only messages that were dead-lettered for this reason, such as InvalidMessageFormat or MaxDeliveryCountExceeded."`
 	Aggregate string `name:"aggregate" placeholder:"ID" help:"Only messages of this aggregate."`
 	Sequence  int64  `name:"sequence-number" placeholder:"NUMBER" help:"Only the message with this sequence number."`
 	Limit     int    `name:"limit" default:"1000" help:"How many messages at the front of the queue are read, 1 to 10000."`
@@ -58,17 +59,12 @@ type deadLetter struct {
 	EventID       int64  `json:"eventId,omitempty"`
 	EventType     string `json:"eventType,omitempty"`
 	Problem       string `json:"problem,omitempty"`
-	// Parked are the projections in which the aggregate is parked, and Discarded those of them
-	// in which it is discarded.
-	Parked    []string `json:"parked"`
-	Discarded []string `json:"discarded"`
-	// Next says what will happen to the message.
+	// Parked are the projections in which the aggregate is parked.
+	Parked []string `json:"parked"`
+	// Applied says that every read model of the subscription has the event.
+	Applied bool `json:"applied"`
+	// Next says what to do with the message.
 	Next string `json:"next"`
-
-	// raw is the aggregate's id with its type, and markers are the aggregate's parked
-	// markers.
-	raw     bson.RawValue
-	markers []park.Listed
 }
 
 // withDeadLetters calls do with the dead-letter queue of the subscription.
@@ -140,30 +136,83 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	// Other pipelines can have an aggregate with the same id. Their markers keep no message of
 	// this subscription.
 	others := namesOf(entries, func(entry *generation.Entry) bool { return entry.Pipeline != e.Config.Pipeline().String() })
-	known := map[string][]park.Listed{}
+	known := map[string]aggregateState{}
 	for i := range found {
 		d := &found[i]
-		if _, asked := known[d.AggregateID]; d.AggregateID != "" && !asked {
-			markers, err := s.markers(ctx, park.Filter{AggregateID: d.AggregateID, Except: others})
-			if err != nil {
+		if d.Problem != "" {
+			d.Next = "deadletters discard: it is not an event"
+			continue
+		}
+		state, asked := known[d.AggregateID]
+		if !asked {
+			if state, err = s.aggregateState(ctx, d, entries, others); err != nil {
 				return nil, 0, err
 			}
-			known[d.AggregateID] = markers
+			known[d.AggregateID] = state
 		}
-		d.judge(known[d.AggregateID], entries)
+		d.describe(state)
 	}
 	return found, total, nil
 }
 
+// aggregateState is what the read models of the subscription have of an aggregate.
+type aggregateState struct {
+	// parked are the projections in which the aggregate is parked.
+	parked []string
+	// watermark is the last event that every read model has.
+	watermark int64
+}
+
+// aggregateState reads the state of the aggregate of a dead letter. others are the projections
+// of other pipelines. A retired projection needs no events, so none is missing in it.
+func (s *stored) aggregateState(ctx context.Context, d *deadLetter, entries map[string]*generation.Entry, others []string) (aggregateState, error) {
+	markers, err := s.markers(ctx, park.Filter{AggregateID: d.AggregateID, Except: others})
+	if err != nil {
+		return aggregateState{}, err
+	}
+	state := aggregateState{watermark: math.MaxInt64}
+	for _, m := range markers {
+		if entries[m.Projection] == nil || entries[m.Projection].RetiredAt == nil {
+			state.parked = append(state.parked, m.Projection)
+		}
+	}
+	slices.Sort(state.parked)
+	state.parked = slices.Compact(state.parked)
+	var units []model.Unit
+	for name, entry := range entries {
+		if entry.RetiredAt != nil || slices.Contains(others, name) {
+			continue
+		}
+		if entry.Live == nil || entry.Live.Frozen {
+			state.watermark = 0 // its first build or a promotion is under way
+			continue
+		}
+		scope, err := projection.ScopeOf(entry.Live.Text)
+		if err != nil {
+			return aggregateState{}, err
+		}
+		if scope.Concerns(d.AggregateType) {
+			units = append(units, model.Unit{Projection: name, Generation: entry.Live.Generation, Collection: entry.Live.Collection, AggregateID: d.AggregateID, Parts: scope.View})
+		}
+	}
+	if len(units) == 0 {
+		return state, nil
+	}
+	watermarks, err := readmodel.Watermarks(ctx, s.ReadModels, units)
+	if err == nil {
+		state.watermark = min(state.watermark, slices.Min(watermarks))
+	}
+	return state, err
+}
+
 // describeDeadLetter reads the event of a message.
 func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter {
-	d := deadLetter{Sequence: m.Sequence, Reason: m.Reason, Parked: []string{}, Discarded: []string{}}
+	d := deadLetter{Sequence: m.Sequence, Reason: m.Reason, Parked: []string{}}
 	document, err := event.DecodeBody(m.ContentType, m.Body)
 	if err == nil {
 		var ev event.Event
 		ev, err = reader.Read(document)
 		d.AggregateID, d.AggregateType, d.EventID, d.EventType = ev.AggregateID, ev.AggregateType, ev.EventID, ev.EventType
-		d.raw = bson.RawValue{Type: ev.RawAggregateID.Type, Value: slices.Clone(ev.RawAggregateID.Value)}
 	}
 	if err != nil {
 		d.Problem = err.Error()
@@ -171,53 +220,18 @@ func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter 
 	return d
 }
 
-// judge decides what will happen to a dead letter, given the markers of its aggregate and the
-// catalog. A retired projection needs no events, so none is missing in it. The reconciler keeps
-// the messages of parked aggregates, also if their markers are discarded.
-func (d *deadLetter) judge(markers []park.Listed, entries map[string]*generation.Entry) {
-	d.markers = markers
-	waits, discarded := false, false
-	for _, m := range markers {
-		d.Parked = append(d.Parked, m.Projection)
-		if m.Discarded != nil {
-			d.Discarded = append(d.Discarded, m.Projection)
-		}
-		if entries[m.Projection] == nil || entries[m.Projection].RetiredAt == nil {
-			waits = waits || m.Discarded == nil
-			discarded = discarded || m.Discarded != nil
-		}
-	}
-	slices.Sort(d.Parked)
-	slices.Sort(d.Discarded)
-	d.Parked, d.Discarded = slices.Compact(d.Parked), slices.Compact(d.Discarded)
-	healable := slices.Contains(Healable(), d.Reason)
+// describe says what to do with a dead letter that is an event.
+func (d *deadLetter) describe(state aggregateState) {
+	d.Parked = append(d.Parked, state.parked...)
+	d.Applied = state.watermark >= d.EventID
 	switch {
-	case d.Problem != "":
-		d.Next = "deadletters discard: it is not an event"
-	case !healable && discarded:
-		d.Next = "deadletters discard, or parked retry --discarded and then deadletters resubmit: the aggregate is discarded, and neither Penstock nor the broker uses the reason"
-	case !healable:
-		d.Next = "deadletters resubmit or discard: neither Penstock nor the broker uses its reason"
-	case waits && discarded:
-		d.Next = "parked retry and parked retry --discarded, or deadletters discard: the message stays until the aggregate is parked in no projection"
-	case discarded:
-		d.Next = "deadletters discard, or parked retry --discarded: the message stays while the aggregate is discarded"
-	case waits:
-		d.Next = "parked retry; the message is removed by itself after that"
+	case d.Applied:
+		d.Next = "deadletters discard --applied: every read model has the event"
+	case len(d.Parked) > 0:
+		d.Next = "parked retry, then deadletters discard --applied: the aggregate is parked"
 	default:
-		d.Next = "none: the message is removed by itself when every read model has the event (PENSTOCK_RECONCILE)"
+		d.Next = "wait for the next sweep (PENSTOCK_RECONCILE) or use verify --repair, then deadletters discard --applied"
 	}
-}
-
-// parkedIn names the projections in which the aggregate is parked.
-func (d *deadLetter) parkedIn() string {
-	names := slices.Clone(d.Parked)
-	for i, name := range names {
-		if slices.Contains(d.Discarded, name) {
-			names[i] += " (discarded)"
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 type deadlettersListCommand struct {
@@ -248,7 +262,7 @@ func (c *deadlettersListCommand) runOn(ctx context.Context, e *Environment, s *s
 				{Name: "reason", Text: d.Reason},
 				{Name: "aggregate", Text: d.AggregateID},
 				{Name: "event", Text: event},
-				{Name: "parked in", Text: d.parkedIn()},
+				{Name: "parked in", Text: strings.Join(d.Parked, ", ")},
 				{Name: "next", Text: d.Next},
 			}
 		})
@@ -257,13 +271,14 @@ func (c *deadlettersListCommand) runOn(ctx context.Context, e *Environment, s *s
 
 type deadlettersDiscardCommand struct {
 	deadlettersFilter
+	Applied    bool `name:"applied" help:"Only messages whose event every read model has."`
 	cli.Change `set:"why=required"`
 }
 
 // Validate implements [cli.Validator].
 func (c *deadlettersDiscardCommand) Validate() error {
 	p := cli.Problems{c.deadlettersFilter.Validate(), c.RequireWhy("say why the messages are removed; the reason is kept in the audit")}
-	p.Require(c.Reason != "" || c.Aggregate != "" || c.Sequence != 0, "no message is chosen: use --sequence-number, --aggregate or --reason")
+	p.Require(c.Reason != "" || c.Aggregate != "" || c.Sequence != 0 || c.Applied, "no message is chosen: use --applied, --sequence-number, --aggregate or --reason")
 	return errors.Join(p...)
 }
 
@@ -274,6 +289,11 @@ func (c *deadlettersDiscardCommand) runOn(ctx context.Context, e *Environment, s
 		cancel()
 		if err != nil || len(found) == 0 {
 			return err
+		}
+		if c.Applied {
+			if found = slices.DeleteFunc(found, func(d deadLetter) bool { return !d.Applied }); len(found) == 0 {
+				return errNoDeadLetterMatches
+			}
 		}
 		sequences := make(map[int64]bool, len(found))
 		for _, d := range found {

@@ -2,20 +2,18 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
 // peeked is a queue of which messages are only read.
@@ -60,80 +58,57 @@ func TestFilterWithoutADeadLetterIsReported(t *testing.T) {
 	}
 }
 
-// The reconciler does not wait for retired projections, so a dead letter does not either.
-func TestNextOfADeadLetterIgnoresRetiredProjections(t *testing.T) {
-	t.Parallel()
-	entries := map[string]*generation.Entry{"old": {RetiredAt: new(time.Time)}, "visits": {}}
-	for want, markers := range map[string][]park.Listed{
-		"none: ":        {{Projection: "old"}},
-		"parked retry;": {{Projection: "old"}, {Projection: "visits"}},
-	} {
-		d := deadLetter{Reason: Healable()[0]}
-		if d.judge(markers, entries); !strings.HasPrefix(d.Next, want) {
-			t.Errorf("parked in %v: %q, want %q", d.Parked, d.Next, want)
-		}
-	}
-}
-
-// The reconciler keeps the messages of discarded aggregates too, because their markers are in
-// the parked list.
-func TestDeadLetterOfADiscardedAggregateStays(t *testing.T) {
+// A dead letter can be removed when every read model of the subscription has its event. Retired
+// projections and those of other pipelines do not count.
+func TestDeadLetterIsAppliedWhenEveryReadModelHasItsEvent(t *testing.T) {
 	t.Parallel()
 	e, s, _ := emptyState(t)
 	e.Config.Fields = event.DefaultFields()
-	body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "x"}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Came"}})
+	body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "x"}, {Key: "eventId", Value: 2}, {Key: "eventType", Value: "Came"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	queue := peeked{messages: []deadletter.Message{
-		{Sequence: 1, Reason: "expression", ContentType: event.ContentTypeBSON, Body: body},
-		{Sequence: 2, Reason: "by hand", ContentType: event.ContentTypeBSON, Body: body},
-	}}
-	parkIn := func(projection string) {
+	queue := peeked{messages: []deadletter.Message{{Sequence: 1, Reason: deadDeliveries, ContentType: event.ContentTypeBSON, Body: body}}}
+	create := func(pipeline, name string) {
 		t.Helper()
-		if err := s.parked.Park(t.Context(), []model.Marker{{Unit: model.Unit{Projection: projection, AggregateID: "x"}, EventID: 1, Head: 1, Reason: "expression"}}); err != nil {
+		entry := generation.Create(pipeline, generation.Declared{Name: name, Definition: generation.Definition{Collection: name, Text: "{}"}}, generation.Found{}, generation.Author{At: time.Now()})
+		if _, err := s.catalog.Write(t.Context(), nil, entry); err != nil {
 			t.Fatal(err)
 		}
 	}
-	expect := func(parkedIn, resubmit string, next ...string) {
+	at := func(collection string, watermark int64) {
+		t.Helper()
+		_, err := s.ReadModels.Collection(collection).ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: "x"}},
+			bson.D{{Key: "lastEventId", Value: watermark}}, options.Replace().SetUpsert(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(applied bool, parked, next string) {
 		t.Helper()
 		found, _, err := deadlettersFilter{Limit: 10}.choose(t.Context(), e, s, queue)
-		if err != nil || len(found) != 2 {
+		if err != nil || len(found) != 1 {
 			t.Fatalf("%+v, %v", found, err)
 		}
-		for i, d := range found {
-			if d.parkedIn() != parkedIn || !strings.HasPrefix(d.Next, next[i]) {
-				t.Errorf("parked in %q, next %q; want %q, %q", d.parkedIn(), d.Next, parkedIn, next[i])
-			}
-		}
-		listed, err := json.Marshal(found[0])
-		if err != nil || strings.Contains(parkedIn, "discarded") != strings.Contains(string(listed), `"discarded":["b"]`) {
-			t.Errorf("the JSON is %s, %v", listed, err)
-		}
-		r := &resubmission{live: map[string]int64{"a": generation.First, "b": generation.First}}
-		markers, discarded, _ := r.parked(found)
-		if got := fmt.Sprintf("%d retried, %d left", len(markers), len(discarded)); got != resubmit {
-			t.Errorf("parked in %q: deadletters resubmit: %s, want %s", parkedIn, got, resubmit)
+		if d := found[0]; d.Applied != applied || strings.Join(d.Parked, ",") != parked || !strings.HasPrefix(d.Next, next) {
+			t.Errorf("%+v, want applied %t, parked in %q, next %q", d, applied, parked, next)
 		}
 	}
-	expect("", "0 retried, 0 left", "none: ", "deadletters resubmit or discard: ")
-	parkIn("b")
-	all, err := s.parked.List(t.Context(), park.Filter{}, 10)
-	if err != nil {
-		t.Fatal(err)
+	own := e.Config.Pipeline().String()
+	create(own, "a")
+	create(own, "b")
+	create("another pipeline", "c")
+	at("a", 2)
+	at("b", 1)
+	expect(false, "", "wait for the next sweep")
+	for _, name := range []string{"b", "c"} {
+		if err := s.parked.Park(t.Context(), []model.Marker{{Unit: model.Unit{Projection: name, AggregateID: "x"}, EventID: 2, Head: 2, Reason: "expression"}}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if n, err := s.parked.Discard(t.Context(), all, park.Discard{Who: "ada", Why: "accepted", At: time.Now()}); n != 1 || err != nil {
-		t.Fatalf("%d discarded, %v", n, err)
-	}
-	expect("b (discarded)", "0 retried, 1 left", "deadletters discard, or parked retry --discarded: ", "deadletters discard, or parked retry --discarded and then deadletters resubmit: ")
-	parkIn("a")
-	expect("a, b (discarded)", "1 retried, 1 left", "parked retry and parked retry --discarded, or deadletters discard: ", "deadletters discard, or parked retry --discarded and then")
-	// The markers of another pipeline keep no message of this one.
-	other := generation.Create("another pipeline", generation.Declared{Name: "b", Definition: generation.Definition{Collection: "b"}}, generation.Found{}, generation.Author{At: time.Now()})
-	if _, err := s.catalog.Write(t.Context(), nil, other); err != nil {
-		t.Fatal(err)
-	}
-	expect("a", "1 retried, 0 left", "parked retry;", "deadletters resubmit or discard: ")
+	expect(false, "b", "parked retry")
+	at("b", 2)
+	expect(true, "b", "deadletters discard --applied")
 }
 
 func TestListRefusesAnUnknownProjection(t *testing.T) {

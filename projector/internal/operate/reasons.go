@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -21,6 +22,8 @@ func Reasons() []string {
 	return names
 }
 
-// Healable are the reasons of dead letters whose events the event store has: the broker's
-// reasons, and those of parked aggregates.
-func Healable() []string { return append(Reasons(), deadDeliveries, deadExpired) }
+// DeadLetterReasons are the reasons for which the broker and the projectors dead-letter
+// messages.
+func DeadLetterReasons() []string {
+	return []string{deadDeliveries, deadExpired, drain.ReasonInvalidMessageFormat}
+}

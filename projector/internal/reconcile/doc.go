@@ -25,9 +25,6 @@
 // below its aggregate's last event after a fold had passed it and that changes no field of
 // the read model.
 //
-// Between sweeps, the holder of the lease heals the dead-letter queue: see package
-// deadletter.
-//
 // # One at a time
 //
 // The lease is a document in the collection reconciliations, and the server's clock

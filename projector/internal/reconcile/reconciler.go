@@ -18,12 +18,9 @@ import (
 
 const (
 	// beat is the interval between two renewals of the lease, each followed by a check of
-	// the sweeps. leaseLasts is how long the lease lasts without a renewal. It is longer than
-	// a pass over the dead letters.
+	// the sweeps. leaseLasts is how long the lease lasts without a renewal.
 	beat       = 5 * time.Second
 	leaseLasts = time.Minute
-	// healEvery is the shortest time between two passes over the dead-letter queue.
-	healEvery = time.Minute
 	// retryFailed is the time until a failed sweep is repeated, unless the interval is
 	// shorter.
 	retryFailed = 10 * time.Minute
@@ -59,14 +56,6 @@ type Sweeps interface {
 	Progress(ctx context.Context, id string) (Progress, error)
 }
 
-// DeadLetters heals the dead-letter queue.
-type DeadLetters interface {
-	// Heal makes one pass and returns the number of removed messages.
-	Heal(ctx context.Context) (removed int, err error)
-	// Close ends its connection.
-	Close()
-}
-
 // Options configure a [Reconciler].
 type Options struct {
 	// Interval is the time between two sweeps of a projection; default 1 h.
@@ -74,10 +63,8 @@ type Options struct {
 	// Records has the lease, which one process of the pipeline holds.
 	Records *Store
 	Sweeps  Sweeps
-	// DeadLetters may be nil.
-	DeadLetters DeadLetters
-	// Paused reports whether the pipeline is paused. In a pause nothing is swept or
-	// healed. nil means never paused.
+	// Paused reports whether the pipeline is paused. In a pause nothing is swept.
+	// nil means never paused.
 	Paused func() bool
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
@@ -88,10 +75,6 @@ type Options struct {
 type Reconciler struct {
 	options Options
 	metrics *metrics
-	// healed is when the last pass over the dead letters ended, and unhealed its error. Only
-	// Run uses both.
-	healed   time.Time
-	unhealed error
 	// failing is the error of the last beat.
 	failing atomic.Pointer[error]
 }
@@ -105,9 +88,6 @@ func New(o Options) *Reconciler {
 // Run reconciles while it holds the lease, until ctx ends; then it returns nil. A failure
 // is logged, and the metric of the verified time stops advancing.
 func (r *Reconciler) Run(ctx context.Context) error {
-	if r.options.DeadLetters != nil {
-		defer r.options.DeadLetters.Close()
-	}
 	timer := time.NewTimer(rand.N(beat))
 	defer timer.Stop()
 	holds := false
@@ -177,9 +157,6 @@ func (r *Reconciler) beat(ctx context.Context) (held bool, err error) {
 			problems = append(problems, fmt.Errorf("sweep projection %s: %w", record.Projection.Name, err))
 		}
 	}
-	if err := r.heal(ctx); err != nil {
-		problems = append(problems, fmt.Errorf("heal dead letters: %w", err))
-	}
 	return true, errors.Join(problems...)
 }
 
@@ -234,22 +211,6 @@ func (r *Reconciler) step(ctx context.Context, known Record) error {
 	}
 	r.metrics.folded(p.Name, progress.Folded)
 	return r.options.Records.End(ctx, p, known.Sweep, true, r.options.Interval)
-}
-
-// heal makes a pass over the dead letters if one is due. Until the next pass, its error is
-// that of the last one: nothing was healed since.
-func (r *Reconciler) heal(ctx context.Context) error {
-	if r.options.DeadLetters == nil || !r.healed.IsZero() && time.Since(r.healed) < min(healEvery, r.options.Interval) {
-		return r.unhealed
-	}
-	removed, err := r.options.DeadLetters.Heal(ctx)
-	if err != nil || removed == 0 {
-		// After a pass that removed messages there may be more, so the next one is due at
-		// once.
-		r.healed = time.Now()
-	}
-	r.unhealed = err
-	return err
 }
 
 // releaseTimeout bounds the release of the lease at the end.

@@ -38,8 +38,6 @@ type pipeline struct {
 	down error
 	// paused is the result of Paused.
 	paused bool
-	// unhealed is the result of Heal.
-	unhealed error
 }
 
 type stored struct {
@@ -122,14 +120,6 @@ func (p process) Progress(_ context.Context, id string) (reconcile.Progress, err
 	return progress, nil
 }
 
-func (p process) Heal(context.Context) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return 0, p.unhealed
-}
-
-func (process) Close() {}
-
 // running is a running reconciler.
 type running struct {
 	*reconcile.Reconciler
@@ -143,7 +133,6 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	r := &running{registry: prometheus.NewPedanticRegistry(), log: &bytes.Buffer{}}
 	one := process{p}
 	reconciler := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", "readmodels", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
-		DeadLetters: one,
 		Paused: func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -295,26 +284,5 @@ func TestOutageIsReportedOnce(t *testing.T) {
 		if p.record(t).through.IsZero() {
 			t.Error("nothing is verified")
 		}
-	})
-}
-
-// Between two passes over the dead letters nothing is healed, so a beat between them is no
-// recovery: an unreachable broker was called "reconciled again" after five seconds.
-func TestOutageOfTheBrokerLastsUntilAPassSucceeds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(t, orders)
-		p.unhealed = errors.New("no route to the broker")
-		r := p.start(t, "one")
-		polltest.Pass(150 * time.Second)
-		if log := r.log.String(); strings.Contains(log, "again") || strings.Count(log, "not reconciled") != 1 || r.Err() == nil {
-			t.Errorf("during the outage (%v) the log has\n%s", r.Err(), log)
-		}
-		p.set(func(p *pipeline) { p.unhealed = nil })
-		polltest.Pass(2 * time.Minute)
-		if log := r.log.String(); strings.Count(log, "reconciled again") != 1 || r.Err() != nil {
-			t.Errorf("after the outage (%v) the log has\n%s", r.Err(), log)
-		}
-		r.stop()
 	})
 }
