@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"sync"
 
-	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/functions"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
@@ -31,22 +30,6 @@ var implementations = sync.OnceValues(func() (map[string]*functions.Overload, er
 	}
 	return found, nil
 })
-
-// withoutOverloads lets all calls of an expression choose by their arguments while plan runs: a
-// driver can have stored a number in another type than the declared one, by which CEL has chosen
-// an overload.
-func withoutOverloads(checked *ast.AST, plan func()) {
-	chosen := map[*ast.ReferenceInfo][]string{}
-	for _, r := range checked.ReferenceMap() {
-		if len(r.OverloadIDs) == 1 {
-			chosen[r], r.OverloadIDs = r.OverloadIDs, nil
-		}
-	}
-	plan()
-	for r, ids := range chosen {
-		r.OverloadIDs = ids
-	}
-}
 
 // tableCalls replaces the calls of functions of the [functionTable] in a program's plan. The new
 // calls get the meter as their first argument.

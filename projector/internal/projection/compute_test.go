@@ -151,7 +151,7 @@ func TestDefinitionOfComputedFields(t *testing.T) {
 	if difference := authoring.Difference(without.Definition(), p.Definition()); len(difference) != 1 || difference[0] != "+ compute note: state.?notes[?0]" {
 		t.Errorf("difference %q", difference)
 	}
-	if !strings.Contains(p.Definition(), `"semantics":2`) {
+	if !strings.Contains(p.Definition(), `"semantics":1`) {
 		t.Errorf("earlier versions would compile %s", p.Definition())
 	}
 }

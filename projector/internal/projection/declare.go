@@ -34,8 +34,8 @@ type loader struct {
 	environments map[string]*environment
 	// lines are the lines of each file, to show them with a problem.
 	lines map[string][]string
-	// stored is the semantics of the stored definition that is compiled; 0 for files.
-	stored int
+	// stored says that a stored definition is compiled, no file.
+	stored bool
 	// advising says whether advice is collected.
 	advising bool
 	// reading are the expressions of the rules and computed fields of the present source, for
@@ -95,7 +95,7 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 	for _, s := range l.sections.views {
 		s.place.list(s.node, "views", s.place.viewDeclaration)
 	}
-	if l.stored == 0 {
+	if !l.stored {
 		l.checkGaps()
 	}
 	if len(l.found) == 0 && len(l.problems) == 0 {
@@ -292,7 +292,7 @@ func (p place) finish(node *yaml.Node, projection *Projection, before int) {
 	if len(p.problems) > before {
 		return
 	}
-	definition, err := p.define(projection)
+	definition, err := define(projection)
 	if err != nil {
 		p.problem(node, "write its definition: %v", err)
 		return

@@ -13,21 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The versions of the meaning of declarations. Raise both when a change makes the same
+// semantics is the version of the meaning of declarations. Raise it when a change makes the same
 // declaration fold the same events to another result: every read model is then rebuilt.
-const (
-	// plainSemantics is that of definitions that all versions of Penstock can compile.
-	plainSemantics = 1
-	// richSemantics is that of definitions with something that the first versions do not
-	// know ([Projection.rich]). Those refuse it, so they do not fold by a part of it.
-	richSemantics = 2
-)
+const semantics = 1
 
 // Definition is the canonical text of the projection: JSON with sorted keys, which contains
 // everything that determines the result of folding events, and nothing else. The text of a
 // declared projection is enough to compile it ([Compile]). The order of keys, comments and
-// spaces do not change it, nor do payload schemas (section events) that no operator depends
-// on. The text of a projection in Go contains the Version of its declaration.
+// spaces do not change it, nor do payload schemas (section events), which are only checked. The text of a projection in Go contains the Version of its declaration.
 func (p *Projection) Definition() string { return p.definition }
 
 // Hash identifies the definition: the first 16 hex digits of its SHA-256.
@@ -46,8 +39,8 @@ func Compile(definition string) (*Projection, error) {
 	if err := json.Unmarshal([]byte(definition), &d); err != nil {
 		return nil, fmt.Errorf("read the stored definition: %w", err)
 	}
-	if d.Semantics < plainSemantics || d.Semantics > richSemantics {
-		return nil, fmt.Errorf("projection %s is stored with semantics %d, and this version of Penstock has %d: run the version that stored it, or change nothing until all pods have the same version", d.Name, d.Semantics, richSemantics)
+	if d.Semantics != semantics {
+		return nil, fmt.Errorf("projection %s is stored with semantics %d, and this version of Penstock has %d: run the version that stored it, or change nothing until all pods have the same version", d.Name, d.Semantics, semantics)
 	}
 	if d.Go {
 		return nil, fmt.Errorf("compile projection %s: the projection is in Go: only a program with its code can run it", d.Name)
@@ -104,7 +97,6 @@ type storedDefinition struct {
 	Compute       json.RawMessage `json:"compute"`
 	// From is set for a view, instead of AggregateType, On and Compute.
 	From    json.RawMessage `json:"from"`
-	Events  json.RawMessage `json:"events"`
 	Upcasts json.RawMessage `json:"upcasts"`
 }
 
@@ -128,15 +120,12 @@ func (d storedDefinition) compile() (*Projection, error) {
 	if d.Upcasts != nil {
 		file["upcasts"] = d.Upcasts
 	}
-	if d.Events != nil {
-		file["events"] = d.Events
-	}
 	node, err := nodeOf(file)
 	if err != nil {
 		return nil, err
 	}
 	l := newLoader()
-	l.stored = d.Semantics
+	l.stored = true
 	place{loader: l, file: "the definition"}.root(node)
 	found, err := l.result(d.Name)
 	if err != nil {
@@ -185,52 +174,43 @@ func yamlNode(v any) *yaml.Node {
 // defineGo is the definition of a projection in Go.
 func defineGo(d Declaration) string {
 	return canonicalJSON(map[string]any{
-		"semantics": plainSemantics, "go": true, "name": d.Name, "collection": d.Collection,
+		"semantics": semantics, "go": true, "name": d.Name, "collection": d.Collection,
 		"aggregateType": d.AggregateType, "deletes": d.Deletes, "version": d.Version,
 	})
 }
 
 // define is the definition of a declared projection that compiled.
-func (l *loader) define(p *Projection) (string, error) {
-	semantics, name := plainSemantics, plainName
-	if p.rich() {
-		semantics, name = richSemantics, quotedName
-	}
+func define(p *Projection) (string, error) {
 	definition := map[string]any{"semantics": semantics, "name": p.name, "collection": p.collection}
+	env, err := dynamic()
+	if err != nil {
+		return "", err
+	}
+	d := describer{env}
 	if p.view != nil {
-		if err := l.describeView(p, definition); err != nil {
+		if err := d.describeView(p, definition); err != nil {
 			return "", err
 		}
 	} else {
 		s := &p.sources[0]
-		described, err := l.describeRules(s, name, definition)
-		if err != nil {
-			return "", err
-		}
-		maps.Copy(definition, described)
+		maps.Copy(definition, d.describeRules(s))
 		if s.aggregateType != "" {
 			definition["aggregateType"] = s.aggregateType
 		}
 	}
 	if len(p.upcasts) > 0 {
-		d, err := l.describer("", name)
-		if err != nil {
-			return "", err
-		}
 		definition["upcasts"] = d.describeUpcasts(p.upcasts)
 	}
 	return canonicalJSON(definition), nil
 }
 
-// describeRules returns the rules and the computed fields of a source in canonical form, and
-// adds the schemas that they depend on to the definition.
-func (l *loader) describeRules(s *source, name func(string) string, definition map[string]any) (map[string]any, error) {
+// describer writes rules in canonical form. Its environment compiles their expressions.
+type describer struct{ env *environment }
+
+// describeRules returns the rules and the computed fields of a source in canonical form.
+func (d describer) describeRules(s *source) map[string]any {
 	on := map[string]any{}
 	for eventType, rules := range s.on {
-		d, err := l.describer(eventType, name)
-		if err != nil {
-			return nil, err
-		}
 		described := make([]any, len(rules))
 		for i, h := range rules {
 			described[i] = d.describe(h)
@@ -239,91 +219,19 @@ func (l *loader) describeRules(s *source, name func(string) string, definition m
 		if len(rules) == 1 {
 			on[eventType] = described[0]
 		}
-		if d.depends {
-			events, ok := definition["events"].(map[string]any)
-			if !ok {
-				events = map[string]any{}
-				definition["events"] = events
-			}
-			if other, ok := events[eventType].(*usedSchema); ok {
-				d.used.add(other.used)
-			}
-			events[eventType] = &usedSchema{l.schemas[eventType], d.used}
-		}
 	}
 	described := map[string]any{"on": on}
 	if len(s.compute) > 0 {
-		d, err := l.describer("", name)
-		if err != nil {
-			return nil, err
-		}
 		described["compute"] = d.describeComputed(s.compute)
 	}
-	return described, nil
+	return described
 }
 
-// usedSchema is the schema of an event type in a definition, with the fields that rules use.
-type usedSchema struct {
-	schema *schema
-	used   fieldsUsed
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (u *usedSchema) MarshalJSON() ([]byte, error) {
-	return []byte(canonicalJSON(u.schema.describe(u.used))), nil
-}
-
-// rich reports whether the projection has something that the first versions of Penstock do
-// not know.
-func (p *Projection) rich() bool {
-	if p.view != nil || len(p.upcasts) > 0 {
-		return true
-	}
-	s := &p.sources[0]
-	if len(s.compute) > 0 {
-		return true
-	}
-	for _, rules := range s.on {
-		if len(rules) > 1 || slices.ContainsFunc(rules, (*handler).rich) {
-			return true
-		}
-	}
-	return false
-}
-
-// describer writes the rules of an event type in canonical form.
-type describer struct {
-	env, untyped *environment
-	// name writes the names in paths.
-	name func(string) string
-	// depends is set if the rules depend on the schema of the event type's payload, and used
-	// are the fields that they ask for.
-	depends bool
-	used    fieldsUsed
-}
-
-func (l *loader) describer(eventType string, name func(string) string) (*describer, error) {
-	env, err := l.environment(eventType)
-	if err != nil {
-		return nil, err
-	}
-	untyped, err := dynamic()
-	return &describer{env: env, untyped: untyped, name: name, used: fieldsUsed{}}, err
-}
-
-// source returns an expression in canonical form.
-func (d *describer) source(x *expression) string {
-	text := canonicalSource(d.env, x)
-	if d.env.declared != nil {
-		d.used.add(x.used)
-		plain, issues := compile(d.untyped, x.source, anyValue)
-		d.depends = d.depends || issues != nil || !sameProgram(plain.checked, x.checked)
-	}
-	return text
-}
+// path returns the path of an operation in canonical form.
+func (d describer) path(p fieldPath) string { return p.text(d.source) }
 
 // describe returns a rule in canonical form.
-func (d *describer) describe(h *handler) map[string]any {
+func (d describer) describe(h *handler) map[string]any {
 	described := map[string]any{}
 	if h.when != nil {
 		described[wordWhen] = d.source(h.when)
@@ -333,7 +241,7 @@ func (d *describer) describe(h *handler) map[string]any {
 	}
 	for i := range h.operations {
 		o := &h.operations[i]
-		path := o.path.text(d.name, d.source)
+		path := d.path(o.path)
 		if o.op == opUnset {
 			paths, _ := described[string(opUnset)].([]string)
 			paths = append(paths, path)
@@ -355,10 +263,10 @@ func (d *describer) describe(h *handler) map[string]any {
 }
 
 // describeComputed returns computed fields in canonical form.
-func (d *describer) describeComputed(c computedFields) map[string]any {
+func (d describer) describeComputed(c computedFields) map[string]any {
 	values := map[string]any{}
 	for i := range c {
-		values[c[i].path.text(d.name, d.source)] = d.source(c[i].value)
+		values[d.path(c[i].path)] = d.source(c[i].value)
 	}
 	return values
 }

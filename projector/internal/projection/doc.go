@@ -42,8 +42,8 @@
 //
 // [Projection.Definition] is the canonical text of a declaration. Two declarations with the
 // same hash fold the same events to the same result. The text of a declared projection is
-// enough to compile it ([Compile]). It contains a schema of the section events only if the
-// schema makes CEL choose another operator.
+// enough to compile it ([Compile]). A schema of the section events is not in it: expressions are
+// checked against the schema, and then compiled without it.
 //
 // # Expressions
 //
@@ -116,7 +116,7 @@
 //	YAML          load, declare, vocabulary, path, list, compute, upcast, schema
 //	messages      problem, syntax, remedy; advice and likely of projector check
 //	editors       jsonschema
-//	definitions   definition, source, usedfields
+//	definitions   definition, source
 //	CEL           environment, expression, absent; view, values, opaque, order, encode
 //	functions     function, call; arithmetic, numbers, decimal, equality, membership, reduce, times
 //	limits        meter, cost, bound, size

@@ -116,8 +116,6 @@ type declaredTypes struct {
 	documents map[string]*schema
 	// missed are the suggestions for undeclared fields, by field, since compiling began.
 	missed map[string]string
-	// used are the declared fields that were looked up since then.
-	used fieldsUsed
 }
 
 // FindStructType is called by CEL to look up a type.
@@ -135,7 +133,6 @@ func (d *declaredTypes) FindStructFieldType(document, field string) (*types.Fiel
 		return d.Provider.FindStructFieldType(document, field)
 	}
 	if f, ok := s.fields[field]; ok {
-		d.used.note(document, field)
 		// Without accessors, CEL reads the field like the entry of a map.
 		return &types.FieldType{Type: f.celType}, true
 	}
@@ -154,7 +151,7 @@ func (d *declaredTypes) FindStructFieldNames(document string) ([]string, bool) {
 // compile parses and checks a source.
 func (e *environment) compile(source string) (*cel.Ast, *cel.Issues) {
 	if e.declared != nil {
-		e.declared.missed, e.declared.used = map[string]string{}, fieldsUsed{}
+		e.declared.missed = map[string]string{}
 	}
 	compiled, issues := e.cel.Compile(source)
 	if !slices.ContainsFunc(issues.Errors(), func(err *cel.Error) bool { return oneIsNull.MatchString(err.Message) }) {

@@ -19,9 +19,8 @@ const maxExpression = 16 << 10
 type expression struct {
 	source  string
 	program cel.Program
-	// checked and used are inputs of the definition.
+	// checked is an input of the definition.
 	checked *ast.AST
-	used    fieldsUsed
 }
 
 // resultKind says which results an expression may have.
@@ -66,6 +65,14 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	if err := checkResult(checked.OutputType(), want); err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
+	if env.declared != nil {
+		// The schema only checks: it must not choose another operator than the values of an event.
+		untyped, err := dynamic()
+		if err != nil {
+			return nil, []issue{{line: 1, message: err.Error()}}
+		}
+		return compile(untyped, source, want)
+	}
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize),
 		cel.CustomDecoratorV2(lenientState(env.state...)), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
@@ -75,16 +82,11 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	if canLoop(checked.NativeRep()) {
 		options = append(options, limitCost()...)
 	}
-	var program cel.Program
-	var err error
-	withoutOverloads(checked.NativeRep(), func() { program, err = env.cel.Program(checked, options...) })
+	program, err := env.cel.Program(checked, options...)
 	if err != nil {
 		return nil, []issue{{line: 1, message: env.clean(err.Error())}}
 	}
 	x := &expression{source: source, program: program, checked: checked.NativeRep()}
-	if env.declared != nil {
-		x.used = env.declared.used
-	}
 	return x, nil
 }
 

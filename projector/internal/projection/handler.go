@@ -168,11 +168,6 @@ func (h *handler) arrange() {
 	slices.SortFunc(h.operations, func(a, b operation) int { return strings.Compare(a.canonical(), b.canonical()) })
 }
 
-// rich is as [Projection.rich].
-func (h *handler) rich() bool {
-	return h.computed || slices.ContainsFunc(h.operations, func(o operation) bool { return o.form != nil })
-}
-
 // resolve returns the paths of the operations for one event; nil for those without effect.
 func (h *handler) resolve(s *scope) ([]fieldPath, error) {
 	paths := make([]fieldPath, len(h.operations))

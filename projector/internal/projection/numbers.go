@@ -18,11 +18,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// lateOverload begins the names of overloads that functions of CEL got for Decimal128s. A
-// definition does not depend on them ([sameProgram]), because these functions look at their
-// arguments and not at the declared types.
-const lateOverload = "late_"
-
 // decimalFunctions compute the functions of CEL with one number for a Decimal128.
 var decimalFunctions = map[string]func(a ref.Val) ref.Val{
 	"math.abs": func(a ref.Val) ref.Val {
@@ -135,7 +130,7 @@ func sortList(list, by ref.Val) ref.Val {
 func numberFunctions() []cel.EnvOption {
 	decimal, dyn, whole, fraction, text := typeDecimal128, cel.DynType, cel.IntType, cel.DoubleType, cel.StringType
 	late := func(name string, result *cel.Type, arguments ...*cel.Type) cel.EnvOption {
-		id := lateOverload + name
+		id := "penstock_" + name
 		for _, t := range arguments {
 			id += "_" + t.String()
 		}

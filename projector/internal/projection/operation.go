@@ -70,7 +70,7 @@ func (o *operation) commutes(other *operation) bool {
 
 // canonical returns the operator and the path, without unnecessary spaces.
 func (o *operation) canonical() string {
-	return string(o.op) + " " + o.path.text(quotedName, func(x *expression) string { return collapse(x.source) })
+	return string(o.op) + " " + o.path.text(func(x *expression) string { return collapse(x.source) })
 }
 
 // apply carries the operation out on d, at the path for the event.

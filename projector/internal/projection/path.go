@@ -38,11 +38,11 @@ type pathStep struct {
 
 // String returns the path as a file of declarations has it.
 func (p fieldPath) String() string {
-	return p.text(quotedName, func(x *expression) string { return x.source })
+	return p.text(func(x *expression) string { return x.source })
 }
 
-// text returns the path with the names and the expressions in the given forms.
-func (p fieldPath) text(name func(string) string, source func(*expression) string) string {
+// text returns the path with the expressions in the given form.
+func (p fieldPath) text(source func(*expression) string) string {
 	var b strings.Builder
 	for i, s := range p {
 		switch {
@@ -51,9 +51,9 @@ func (p fieldPath) text(name func(string) string, source func(*expression) strin
 		case s.key != nil:
 			b.WriteString("[" + source(s.key) + "]")
 		case i > 0:
-			b.WriteString("." + name(s.name))
+			b.WriteString("." + quotedName(s.name))
 		default:
-			b.WriteString(name(s.name))
+			b.WriteString(quotedName(s.name))
 		}
 	}
 	return b.String()
@@ -69,8 +69,6 @@ func quotedName(name string) string {
 	}
 	return name
 }
-
-func plainName(name string) string { return name }
 
 // computed reports whether a part of the path depends on the event.
 func (p fieldPath) computed() bool {
@@ -176,17 +174,6 @@ func closingBracket(text string, i int) int {
 		}
 	}
 	return -1
-}
-
-// literalPath splits a path of a stored definition in which no name has a special meaning.
-func literalPath(text string) (parts []pathPart, err error) {
-	for name := range strings.SplitSeq(text, ".") {
-		if err := checkPathName(text, name); err != nil {
-			return nil, err
-		}
-		parts = append(parts, pathPart{name: name})
-	}
-	return parts, nil
 }
 
 // checkPath rejects fields of the engine, and what no operation could do.

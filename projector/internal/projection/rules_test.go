@@ -60,7 +60,7 @@ func TestDefinitionOfSeveralRules(t *testing.T) {
 	if again, err := projection.Compile(p.Definition()); err != nil || projection.Redefine(again) != p.Definition() {
 		t.Errorf("%s\n%v", p.Definition(), err)
 	}
-	if !strings.Contains(p.Definition(), `"semantics":2`) {
+	if !strings.Contains(p.Definition(), `"semantics":1`) {
 		t.Errorf("earlier versions would compile %s", p.Definition())
 	}
 	one := projectiontest.One(t, "projections: [{name: p, collection: c, on: {A: {set: {a: eventId}}, B: {set: {a: eventId}}}}]")

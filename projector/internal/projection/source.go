@@ -1,17 +1,20 @@
 package projection
 
-import "strings"
+import (
+	"strings"
 
-// canonicalSource returns an expression's source without comments and unnecessary spaces.
-// If the result does not compile to the same expression in env, canonicalSource returns
-// the source unchanged.
-func canonicalSource(env *environment, x *expression) string {
+	"cel.dev/cel-go/common/ast"
+)
+
+// source returns an expression's source without comments and unnecessary spaces. If the result
+// does not compile to the same expression, source returns it unchanged.
+func (d describer) source(x *expression) string {
 	collapsed := collapse(x.source)
 	if collapsed == x.source {
 		return collapsed
 	}
-	again, issues := compile(env, collapsed, anyValue)
-	if issues != nil || !sameProgram(x.checked, again.checked) {
+	again, issues := compile(d.env, collapsed, anyValue)
+	if issues != nil || !ast.EquivExpr(x.checked.Expr(), again.checked.Expr(), ast.EquivReferences(x.checked.ReferenceMap(), again.checked.ReferenceMap())) {
 		return x.source
 	}
 	return collapsed

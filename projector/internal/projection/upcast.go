@@ -261,7 +261,7 @@ func (l *loader) checkGaps() {
 }
 
 // describeUpcasts returns upcasts in canonical form.
-func (d *describer) describeUpcasts(u upcasts) map[string]any {
+func (d describer) describeUpcasts(u upcasts) map[string]any {
 	described := map[string]any{}
 	for eventType, steps := range u {
 		list := make([]any, len(steps))

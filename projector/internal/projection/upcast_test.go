@@ -118,7 +118,7 @@ func TestUpcastsArePartOfTheDefinitionsThatSeeThem(t *testing.T) {
 	if other.Hash() != sameOther.Hash() || other.Hash() != without.Hash() {
 		t.Error("an upcast changes a projection that does not see its event type")
 	}
-	if !strings.Contains(p.Definition(), `"semantics":2`) || strings.Contains(p.Definition(), "never") {
+	if !strings.Contains(p.Definition(), `"semantics":1`) || strings.Contains(p.Definition(), "never") {
 		t.Errorf("definition is %s", p.Definition())
 	}
 	again, err := projection.Compile(p.Definition())

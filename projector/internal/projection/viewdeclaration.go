@@ -93,7 +93,7 @@ func NewView(d ViewDeclaration) (*Projection, error) {
 		return nil, fmt.Errorf("declare view %q: %w", d.Name, err)
 	}
 	p.definition = canonicalJSON(map[string]any{
-		"semantics": richSemantics, "go": true, "name": d.Name, "collection": d.Collection, "from": from, "totals": d.Totals, "version": d.Version,
+		"semantics": semantics, "go": true, "name": d.Name, "collection": d.Collection, "from": from, "totals": d.Totals, "version": d.Version,
 	})
 	return p, nil
 }

@@ -361,14 +361,11 @@ func (from *source) fields() []string {
 }
 
 // describeView adds the sources and totals of a view to its definition.
-func (l *loader) describeView(p *Projection, definition map[string]any) error {
+func (d describer) describeView(p *Projection, definition map[string]any) error {
 	sources := make([]any, len(p.sources))
 	for i := range p.sources {
 		s := &p.sources[i]
-		described, err := l.describeRules(s, quotedName, definition)
-		if err != nil {
-			return err
-		}
+		described := d.describeRules(s)
 		described["aggregateType"] = s.aggregateType
 		if err := s.contribution.describe(described); err != nil {
 			return err

@@ -63,7 +63,7 @@ func (p place) handlers(node *yaml.Node, s *source) {
 // eventTypes returns the event types that a key names. A comma does not separate them, because
 // the names of .NET types contain it.
 func (p place) eventTypes(key string) []string {
-	if p.stored != 0 {
+	if p.stored {
 		return []string{key}
 	}
 	return strings.Split(key, " | ")
@@ -188,11 +188,7 @@ func (p place) unset(node *yaml.Node) []operation {
 
 // path reads the path of an operation, and compiles the expressions in it.
 func (p place) path(op operator, node *yaml.Node) (path fieldPath, ok bool) {
-	split := splitPath
-	if p.stored == plainSemantics {
-		split = literalPath
-	}
-	parts, err := split(node.Value)
+	parts, err := splitPath(node.Value)
 	if err == nil {
 		err = checkPath(node.Value, parts)
 	}
