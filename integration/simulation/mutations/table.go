@@ -236,7 +236,7 @@ var Table = []Mutation{
 		Old:   "func updateGuard(o *model.Write) bson.Raw {\n",
 		New:   "func updateGuard(o *model.Write) bson.Raw {\n\tif o.From > 0 {\n\t\treturn build(104).string(fieldID, o.AggregateID).int(model.FieldLastEventID, o.From).raw()\n\t}\n",
 		Blind: "a pod of the former generation must write to a document of the next one that has the same watermark; in 80 histories none did",
-		Test:  "projector/internal/readmodel TestContractOnFake",
+		Test:  "projector/internal/readmodel TestContract",
 	},
 	{
 		Name: "a write that matched nothing counts as applied",
@@ -264,7 +264,7 @@ var Table = []Mutation{
 		Old:   "filters[i] = guard(&o.Unit, o.From)",
 		New:   "filters[i] = outdated(&o.Unit, 1<<60)",
 		Blind: "a process that has lost its session must delete what its successor has changed; in 80 histories none did, and a sweep would heal it",
-		Test:  "projector/internal/readmodel TestContractOnFake",
+		Test:  "projector/internal/readmodel TestContract",
 	},
 	{
 		Name:  "a creation does not compare the watermark of a deleted document",
@@ -272,7 +272,7 @@ var Table = []Mutation{
 		Old:   "filter: build(160).sideID(fieldID, &o.Unit).int(model.FieldLastEventID, o.From).raw(),",
 		New:   "filter: build(160).sideID(fieldID, &o.Unit).raw(),",
 		Blind: "a process that has lost its session must create what its successor has deleted; in 40 histories none did, and a sweep would heal it",
-		Test:  "projector/internal/readmodel TestContractOnServer",
+		Test:  "projector/internal/readmodel TestContract",
 	},
 	{
 		Name:  "a side watermark goes back",
@@ -280,7 +280,7 @@ var Table = []Mutation{
 		Old:   "document(\"$max\").int(model.FieldLastEventID, o.To).end().\n\t\t\tdocument(\"$set\").time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
 		New:   "document(\"$set\").int(model.FieldLastEventID, o.To).time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
 		Blind: "a process that has lost its session must move the watermark after its successor has moved it further; in 80 histories none did, and a sweep would heal it",
-		Test:  "projector/internal/readmodel TestContractOnServer",
+		Test:  "projector/internal/readmodel TestContract",
 	},
 	{
 		Name:  "read models are not confirmed by a majority",

@@ -2,7 +2,6 @@ package readmodel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -103,7 +102,7 @@ func (s testStore) expect(t *testing.T, k model.Unit, watermark int64, document 
 	return state.Document
 }
 
-// testContract checks that a database behaves as the guards require.
+// testContract checks that writes and loads behave as the guards require.
 func testContract(t *testing.T, db database) {
 	t.Helper()
 	t.Run("Update", func(t *testing.T) {
@@ -322,20 +321,7 @@ func testContract(t *testing.T, db database) {
 	})
 }
 
-// TestContractOnServer checks that a server carries out the commands like the fake
-// database, on which the property tests run.
-func TestContractOnServer(t *testing.T) {
+func TestContract(t *testing.T) {
 	t.Parallel()
-	db := server.Database(t)
-	if err := errors.Join(Prepare(t.Context(), db, []string{"things"}), PrepareViews(t.Context(), db)); err != nil {
-		t.Fatal(err)
-	}
-	testContract(t, onMongo(db))
-}
-
-func TestContractOnFake(t *testing.T) {
-	t.Parallel()
-	db := newFakeDatabase(1)
-	db.latency = time.Millisecond
-	testContract(t, db)
+	testContract(t, newDatabase(t))
 }

@@ -24,7 +24,8 @@ var ErrClosed = errors.New("the store of read models is closed")
 //   - or when the first item has waited for the window;
 //   - or when the group is full;
 //
-// but only while fewer than maxBusy groups of the lane are running.
+// but only while fewer than maxBusy groups of the lane are running. Nothing else bounds the
+// items that wait: their callers hold them in memory anyway.
 type gatherer[T, R any] struct {
 	// lane gives the lane of an item. There are few lanes.
 	lane func(T) string
@@ -42,11 +43,9 @@ type gatherer[T, R any] struct {
 
 	window             time.Duration
 	maxItems, maxBytes int
-	// maxWaiting bounds the items that wait in one lane; if it is reached, do blocks.
 	// maxBusy bounds the running groups of one lane.
-	maxWaiting, maxBusy int
+	maxBusy int
 
-	rooms     rooms
 	submitted chan *request[T, R]
 	finished  chan *group[T, R]
 	ended     chan struct{}
@@ -110,11 +109,7 @@ func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 		return nil, nil
 	}
 	r := &request[T, R]{items: items, results: make([]R, len(items)), open: len(items), done: make(chan struct{})}
-	entered, err := g.enter(ctx, items)
-	if err != nil {
-		return nil, err
-	}
-	err = ErrClosed
+	err := ErrClosed
 	select {
 	case g.submitted <- r:
 		select {
@@ -125,7 +120,6 @@ func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 		case <-g.ended:
 		}
 	case <-ctx.Done():
-		entered.leave()
 		return nil, context.Cause(ctx)
 	case <-g.ended:
 		return nil, ErrClosed
@@ -134,26 +128,6 @@ func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 		return r.results, nil
 	}
 	return nil, err
-}
-
-// enter waits until the lanes of the items have room for them. A full lane blocks only
-// callers with items for it.
-func (g *gatherer[T, R]) enter(ctx context.Context, items []T) (entered, error) {
-	wanted := make(entered, 0, 1)
-	lane, in := "", (*room)(nil)
-	for i := range items {
-		if name := g.lane(items[i]); in == nil || name != lane {
-			lane, in = name, g.rooms.of(name, g.maxWaiting)
-		}
-		wanted = wanted.add(in)
-	}
-	for i, w := range wanted {
-		if err := w.enter(ctx, w.items, g.ended); err != nil {
-			wanted[:i].leave()
-			return nil, err
-		}
-	}
-	return wanted, nil
 }
 
 // run processes groups until ctx ends. It may run once.
@@ -192,9 +166,7 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 		next := time.Hour
 		for _, l := range lanes {
 			for g.due(l, now) {
-				before := len(l.waiting)
 				started := g.next(l)
-				g.rooms.of(l.name, g.maxWaiting).leave(before - len(l.waiting))
 				if len(started.items) == 0 {
 					continue
 				}

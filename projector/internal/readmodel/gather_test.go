@@ -48,7 +48,7 @@ func newGroups(took time.Duration) (*groups, *gatherer[string, string]) {
 		key:      func(s string) string { return s },
 		size:     func(s string) int { return len(s) },
 		carryOut: seen.carryOut,
-		window:   2 * time.Millisecond, maxItems: 5, maxBytes: 100, maxWaiting: 8, maxBusy: 1,
+		window:   2 * time.Millisecond, maxItems: 5, maxBytes: 100, maxBusy: 1,
 	}
 	g.init()
 	return seen, g
@@ -185,26 +185,6 @@ func TestLanesAreIndependent(t *testing.T) {
 		}
 		if want := []string{"0s a [a1]", "1ms a [a2]", "3ms b [b1]", "10ms a [a3]"}; !slices.Equal(seen.list, want) {
 			t.Errorf("%v", seen.list)
-		}
-	})
-}
-
-func TestQueueIsBounded(t *testing.T) {
-	t.Parallel()
-	gathering(t, 10*time.Millisecond, func(t *testing.T, _ *groups, g *gatherer[string, string]) {
-		t.Helper()
-		waits := []func(){ask(t, g, 0, "a0")}
-		for i := range 8 {
-			waits = append(waits, ask(t, g, time.Millisecond, fmt.Sprintf("a%d", i+1)))
-		}
-		<-time.After(2 * time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		if _, err := g.do(ctx, []string{"a9"}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a full queue gave %v", err)
-		}
-		for _, wait := range waits {
-			wait()
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"errors"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -115,4 +116,20 @@ func sideFence(o *model.Write, now time.Time) update {
 			document("$set").time(fieldUpdatedAt, now).end().raw(),
 		upsert: o.From == 0,
 	}
+}
+
+// errNoGeneration says that a document has an invalid generation.
+var errNoGeneration = errors.New("the document has no valid " + model.FieldLastGeneration + ": it is not a read model of Penstock")
+
+// generation is the generation of a unit, from 1.
+func generation(u *model.Unit) int64 { return max(u.Generation, model.FirstGeneration) }
+
+// generationOf reads the generation of a document, from 1.
+func generationOf(document bson.Raw) (int64, bool) {
+	v, err := document.LookupErr(model.FieldLastGeneration)
+	if err != nil || v.Type == bson.TypeNull {
+		return model.FirstGeneration, true
+	}
+	n, ok := v.AsInt64OK()
+	return n, ok && n >= setAside
 }

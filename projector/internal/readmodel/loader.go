@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -22,9 +23,6 @@ type LoaderOptions struct {
 	// larger than earlier ones of the collection, each running group can exceed it by up to
 	// 16 MiB.
 	MaxBytes int
-	// Queue bounds the waiting keys of one collection; if it is reached, Load blocks.
-	// Default 10,000.
-	Queue int
 }
 
 // Loader reads the states of many sessions in few queries: for each group of keys of a
@@ -54,8 +52,6 @@ func newLoader(db database, o LoaderOptions) *Loader {
 		maxItems: 1000,
 		maxBytes: 1000,
 		maxBusy:  4,
-
-		maxWaiting: cmp.Or(o.Queue, 10_000),
 	}
 	l.groups.init()
 	return l
@@ -278,4 +274,67 @@ func (l *Loader) sides(ctx context.Context, keys []model.Unit, indexes []int, an
 			answers[i] = model.State{Err: errNoRecord}
 		}
 	}
+}
+
+// watermarkPage is how many units one query has.
+const watermarkPage = 1000
+
+// Watermarks gives the state of each unit without its document, in the same order. It reads
+// only the watermarks and generations of documents, so it is made for comparing many units
+// with the event store. Unlike [Loader.Load] it shares no queries with other callers, never
+// defers a unit, and leaves nothing to release. Run need not be running. If a collection
+// cannot be read, its units are unavailable. The error is the context's cause.
+func (l *Loader) Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error) {
+	// The results are small: pages bound them, and they are in memory only briefly.
+	small := &Loader{db: l.db, budget: newBudget(math.MaxInt), bare: true}
+	byCollection := make(map[string][]int)
+	for i := range units {
+		byCollection[units[i].Collection] = append(byCollection[units[i].Collection], i)
+	}
+	states := make([]model.State, len(units))
+	for collection, indexes := range byCollection {
+		for len(indexes) > 0 {
+			page := indexes[:min(watermarkPage, len(indexes))]
+			indexes = indexes[len(page):]
+			asked := make([]model.Unit, len(page))
+			for j, i := range page {
+				asked[j] = units[i]
+			}
+			for j, state := range small.load(ctx, collection, asked) {
+				state.Document = nil
+				states[page[j]] = state
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+	return states, nil
+}
+
+// Watermarks gives the watermark of each unit, in the same order, as [Loader.Watermarks] does:
+// 0 if the unit has no event yet, if its generation was replaced, or if it is no read model. A
+// watermark may rise after it was read, and is never higher than what a later read finds.
+func Watermarks(ctx context.Context, db *mongo.Database, units []model.Unit) ([]int64, error) {
+	return watermarks(ctx, onMongo(db), units)
+}
+
+func watermarks(ctx context.Context, db database, units []model.Unit) ([]int64, error) {
+	asked := slices.Clone(units)
+	for i := range asked {
+		// The caller may not know which units are deleted.
+		asked[i].Deletes = true
+	}
+	states, err := (&Loader{db: db}).Watermarks(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]int64, len(units))
+	for i, s := range states {
+		if s.Unavailable != nil && !errors.Is(s.Unavailable, model.ErrSuperseded) {
+			return nil, s.Unavailable
+		}
+		found[i] = s.Watermark
+	}
+	return found, nil
 }

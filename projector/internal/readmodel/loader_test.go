@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -27,25 +28,39 @@ func newLoads(t *testing.T, db database, o LoaderOptions) *Loader {
 	return l
 }
 
-// inMemory counts the bytes of documents, from the read of their page to their release.
-type inMemory struct {
+// library has every document that it is asked for. Each takes time and size bytes. It counts the
+// bytes of documents from the read of their page to their release.
+type library struct {
 	database
+	size      int
 	mu        sync.Mutex
 	now, most int
 }
 
-func (m *inMemory) page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
-	found, complete, err := m.database.page(ctx, collection, filter, projection, limit, maxBytes)
+func (m *library) page(ctx context.Context, _ string, filter, _ bson.Raw, _, maxBytes int) (found []bson.Raw, complete bool, err error) {
+	if err := backoff.Wait(ctx, 5*time.Millisecond); err != nil {
+		return nil, false, err
+	}
+	ids, err := filter.Lookup(fieldID, "$in").Array().Values()
+	if err != nil {
+		return nil, false, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, document := range found {
+	bytes := 0
+	for _, id := range ids {
+		if bytes >= maxBytes {
+			return found, false, nil
+		}
+		document := bsontest.Raw(bson.D{{Key: fieldID, Value: id}, {Key: model.FieldLastEventID, Value: int64(1)}, {Key: "filler", Value: strings.Repeat("x", m.size)}})
+		found, bytes = append(found, document), bytes+len(document)
 		m.now += len(document)
 	}
 	m.most = max(m.most, m.now)
-	return found, complete, err
+	return found, true, nil
 }
 
-func (m *inMemory) release(states []model.State) {
+func (m *library) release(states []model.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range states {
@@ -69,16 +84,7 @@ func TestLoadedDocumentsAreBoundedInBytes(t *testing.T) {
 func loadLargeDocuments(t *testing.T, impatient bool) {
 	t.Helper()
 	const sessions, each, limit = 12, 20, 8 << 20
-	fake := newFakeDatabase(1)
-	filler := strings.Repeat("x", 256<<10)
-	for i := range sessions * each {
-		document := bsontest.Raw(bson.D{{Key: "_id", Value: fmt.Sprint(i)}, {Key: "lastEventId", Value: int64(1)}, {Key: "filler", Value: filler}})
-		if err := fake.insert(t.Context(), "things", []bson.Raw{document}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fake.latency = 5 * time.Millisecond
-	db := &inMemory{database: fake}
+	db := &library{size: 256 << 10}
 	l := newLoads(t, db, LoaderOptions{MaxBytes: limit})
 	var callers sync.WaitGroup
 	for s := range sessions {
@@ -103,7 +109,7 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 					switch {
 					case state.Deferred:
 						rest = append(rest, open[i])
-					case len(state.Document) < len(filler) || state.Watermark != 1:
+					case len(state.Document) < db.size || state.Watermark != 1:
 						t.Errorf("%s: %d bytes, watermark %d, %v", open[i].AggregateID, len(state.Document), state.Watermark, state.Unavailable)
 					}
 				}
@@ -132,8 +138,7 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 func TestCollectionsAreIndependent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fake := newFakeDatabase(1)
-		l := newLoads(t, &spoilt{fakeDatabase: fake}, LoaderOptions{Queue: 5})
+		l := newLoads(t, spoilt{}, LoaderOptions{})
 		load := func(collection string, timeout time.Duration) ([]model.State, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
@@ -167,10 +172,10 @@ func TestCollectionsAreIndependent(t *testing.T) {
 
 var errUnreadable = errors.New("not authorized to read the collection")
 
-// spoilt has a collection that hangs and one that cannot be read.
-type spoilt struct{ *fakeDatabase }
+// spoilt has a collection that hangs and one that cannot be read. The others are empty.
+type spoilt struct{ database }
 
-func (s *spoilt) page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
+func (spoilt) page(ctx context.Context, collection string, _, _ bson.Raw, _, _ int) ([]bson.Raw, bool, error) {
 	switch collection {
 	case "hangs":
 		<-ctx.Done()
@@ -178,5 +183,9 @@ func (s *spoilt) page(ctx context.Context, collection string, filter, projection
 	case "unreadable":
 		return nil, false, errUnreadable
 	}
-	return s.fakeDatabase.page(ctx, collection, filter, projection, limit, maxBytes)
+	return nil, true, nil
+}
+
+func (spoilt) find(context.Context, string, bson.Raw, bson.Raw, int) ([]bson.Raw, error) {
+	return nil, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
-// server is the MongoDB stand-in, for behaviour that the fake database may imitate wrongly.
+// server is the MongoDB stand-in.
 var server mongotest.Server
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m)) }

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -63,49 +58,34 @@ func TestManyWritersOfOneDocument(t *testing.T) {
 	}
 }
 
-// transactions counts the transactions.
-type transactions struct {
-	database
-	begun atomic.Int64
-}
-
-func (c *transactions) transaction(ctx context.Context, do func(context.Context) error) error {
-	c.begun.Add(1)
-	return c.database.transaction(ctx, do)
-}
-
 // TestGroupsOfOneProcessDoNotConflict checks that the groups of one writer take turns.
 func TestGroupsOfOneProcessDoNotConflict(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		fake := newFakeDatabase(1)
-		fake.latency = time.Millisecond
-		db := &transactions{database: fake}
-		w := newWriter(db, WriterOptions{Parallel: 8})
-		w.groups.maxItems = 1
-		ctx, cancel := context.WithCancel(t.Context())
-		var run sync.WaitGroup
-		run.Go(func() { _ = w.Run(ctx) })
-		defer run.Wait()
-		defer cancel()
-		var writes []model.Write
-		for i := range 40 {
-			writes = append(writes, partWrite(viewUnit(fmt.Sprint(i)), model.State{}, 1, partWith("x", to("k", 1))))
+	db := &faulty{database: newDatabase(t)}
+	w := newWriter(db, WriterOptions{Parallel: 8})
+	w.groups.maxItems = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { _ = w.Run(ctx) })
+	defer run.Wait()
+	defer cancel()
+	var writes []model.Write
+	for i := range 40 {
+		writes = append(writes, partWrite(viewUnit(fmt.Sprint(i)), model.State{}, 1, partWith("x", to("k", 1))))
+	}
+	results, err := w.Write(t.Context(), writes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Status != model.Applied {
+			t.Errorf("%d: %+v", i, r)
 		}
-		results, err := w.Write(t.Context(), writes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range results {
-			if r.Status != model.Applied {
-				t.Errorf("%d: %+v", i, r)
-			}
-		}
-		if n := db.begun.Load(); n != 40 {
-			t.Errorf("%d transactions for 40 groups", n)
-		}
-		expectWhole(t, fake, viewUnit(""))
-	})
+	}
+	if n := db.begun.Load(); n != 40 {
+		t.Errorf("%d transactions for 40 groups", n)
+	}
+	expectWhole(t, db, viewUnit(""))
 }
 
 // maxima is a view whose documents have only the maximum of their contributions.
@@ -151,33 +131,41 @@ func (v maxima) whole(key string, parts []model.Part) (bson.Raw, error) {
 // and the maximum stays. Another one removes the maximum, and reads the smaller part as it was.
 func TestUnchangedDocumentConflicts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := newFakeDatabase(1)
-		late, owner := newTestStore(t, db), newTestStore(t, db)
-		high, low := viewUnit("high"), viewUnit("low")
-		write := func(u model.Unit, to int64, part bson.Raw) model.Write {
-			w := partWrite(u, owner.state(t, u), to, part)
-			w.View = maxima{}
-			return w
+	plain := newDatabase(t)
+	high, low := viewUnit("high"), viewUnit("low")
+	first := newTestStore(t, plain)
+	write := func(u model.Unit, to int64, part bson.Raw) model.Write {
+		w := partWrite(u, first.state(t, u), to, part)
+		w.View = maxima{}
+		return w
+	}
+	first.apply(t, model.Applied, write(high, 1, partWith("x", to("k", 9))), write(low, 1, partWith("x", to("k", 5))))
+	removal, smaller := write(high, 2, nil), write(low, 2, partWith("x", to("k", 3)))
+	asked := make(chan struct{}, 100)
+	owner := newTestStore(t, &faulty{database: plain, before: func(command, _ string) error {
+		if command == "update" {
+			asked <- struct{}{}
 		}
-		owner.apply(t, model.Applied, write(high, 1, partWith("x", to("k", 9))), write(low, 1, partWith("x", to("k", 5))))
-		removal, smaller := write(high, 2, nil), write(low, 2, partWith("x", to("k", 3)))
-		var other sync.WaitGroup
-		db.onArrival = func(command, _ string) {
-			if command == "commit" {
-				db.onArrival = nil
+		return nil
+	}})
+	var other sync.WaitGroup
+	var once sync.Once
+	late := newTestStore(t, &faulty{database: plain, before: func(command, _ string) error {
+		if command == "commit" {
+			once.Do(func() {
 				other.Go(func() { owner.apply(t, model.Applied, smaller) })
-				<-time.After(lockWait / 2)
-			}
+				<-asked
+			})
 		}
-		late.apply(t, model.Applied, removal)
-		other.Wait()
-		now, err := readView(t.Context(), db, high)
-		if err != nil {
-			t.Fatal(err)
-		}
-		now.expectDocument(t, "k", `{"max":3}`)
-	})
+		return nil
+	}})
+	late.apply(t, model.Applied, removal)
+	other.Wait()
+	now, err := readView(t.Context(), plain, high)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.expectDocument(t, "k", `{"max":3}`)
 }
 
 // uncertain loses the reply of each commit.
@@ -195,7 +183,7 @@ func (u uncertain) transaction(ctx context.Context, do func(context.Context) err
 func TestUnknownCommitOfParts(t *testing.T) {
 	t.Parallel()
 	db := onMongo(server.Database(t))
-	counted := &transactions{database: uncertain{db}}
+	counted := &faulty{database: uncertain{db}}
 	cut, s := newTestStore(t, counted), newTestStore(t, db)
 	var writes []model.Write
 	for i := range 3 {
@@ -322,243 +310,43 @@ func TestPartsOfAKilledProcess(t *testing.T) {
 // process was killed. The other documents of a group are written.
 func TestOpenTransactionBlocksOnlyItsOwnDocument(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := newFakeDatabase(1)
-		db.latency = time.Millisecond
-		s := newTestStore(t, db)
-		var writes []model.Write
-		for i := range 30 {
-			u := viewUnit(fmt.Sprint(i))
-			key := fmt.Sprint(i % 10)
-			s.put(t, u, 1, partWith("x", to(key, 1)))
-			w := partWrite(u, s.state(t, u), 2, partWith("y", to(key, 1)))
-			if i%3 == 0 {
-				w.Document = nil
-			}
-			writes = append(writes, w)
-		}
-		killed, begun := make(chan struct{}), make(chan struct{})
-		ended := make(chan error, 1)
-		go func() {
-			ended <- db.transaction(context.Background(), func(ctx context.Context) error {
-				_, err := db.remove(ctx, "sums", []bson.Raw{build(0).string("_id", "4").raw()})
-				close(begun)
-				<-killed
-				return err
-			})
-		}()
-		<-begun
-		start := time.Now()
-		for i, r := range s.write(t, writes...) {
-			if want := i%10 != 4; want != (r.Status == model.Applied) || !want && r.Status != model.Unknown {
-				t.Errorf("%d: %+v", i, r)
-			}
-		}
-		if took := time.Since(start); took > hotWait+time.Second {
-			t.Errorf("took %s", took)
-		}
-		close(killed)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := db.insert(t.Context(), "sums", []bson.Raw{bsontest.Raw(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "parts", Value: int64(3)},
-			{Key: "sum", Value: int64(3)}, {Key: "max", Value: int64(1)}, {Key: "notes", Value: bson.D{{Key: "14", Value: "x"}, {Key: "24", Value: "x"}, {Key: "4", Value: "x"}}}})}); err != nil {
-			t.Fatal(err)
-		}
-		s.apply(t, model.Applied, writes...)
-		expectWhole(t, db, viewUnit(""))
-	})
-}
-
-// viewScenario is the history of the parts of a view, and the faults of its delivery.
-type viewScenario struct {
-	seed uint64
-	// parts are the parts of each aggregate after each of its events.
-	parts            [][]bson.Raw
-	lost, unanswered float64
-	crash            bool
-
-	db *fakeDatabase
-	// mu protects what follows: writes that were made, for repetitions, and the random
-	// numbers.
-	mu     sync.Mutex
-	made   []model.Write
-	random *rand.Rand
-	errs   []error
-}
-
-func drawViewScenario(t *rapid.T) *viewScenario {
-	s := &viewScenario{
-		seed:       rapid.Uint64().Draw(t, "seed"),
-		lost:       rapid.SampledFrom([]float64{0, 0, 0.05}).Draw(t, "lost"),
-		unanswered: rapid.SampledFrom([]float64{0, 0, 0.05}).Draw(t, "unanswered"),
-		crash:      rapid.Bool().Draw(t, "crash"),
-	}
-	keys := []string{"k", "l", "m"}
-	for range rapid.IntRange(1, 4).Draw(t, "aggregates") {
-		var history []bson.Raw
-		for version := range rapid.IntRange(1, 8).Draw(t, "events") {
-			var part bson.Raw
-			if contributes := rapid.IntRange(0, len(keys)+1).Draw(t, "contributes to"); contributes <= len(keys) {
-				var amounts []testAmount
-				for _, key := range keys[:contributes] {
-					if rapid.Bool().Draw(t, key) {
-						amounts = append(amounts, to(key, rapid.Int64Range(1, 3).Draw(t, "cents")))
-					}
-				}
-				part = partWith(fmt.Sprint(version/2), amounts...)
-			}
-			history = append(history, part)
-		}
-		s.parts = append(s.parts, history)
-	}
-	return s
-}
-
-func (s *viewScenario) unit(aggregate int) model.Unit { return viewUnit(fmt.Sprint("a", aggregate)) }
-
-// draw is a random number below n.
-func (s *viewScenario) draw(n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.random.IntN(n)
-}
-
-// done reports whether all parts are written.
-func (s *viewScenario) done() bool {
-	records := s.db.documents(watermarksCollection)
-	for aggregate, history := range s.parts {
-		if watermark, _ := watermarkOf(records["sums/"+s.unit(aggregate).AggregateID]); watermark < int64(len(history)) {
-			return false
-		}
-	}
-	return true
-}
-
-// next are writes of some aggregates, or repetitions of earlier ones.
-func (s *viewScenario) next(ctx context.Context, l *Loader) []model.Write {
+	db := newDatabase(t)
+	s := newTestStore(t, db)
 	var writes []model.Write
-	for range 1 + s.draw(3) {
-		aggregate := s.draw(len(s.parts))
-		u := s.unit(aggregate)
-		states, err := l.Load(ctx, []model.Unit{u})
-		if err != nil || states[0].Unavailable != nil {
-			continue
+	for i := range 30 {
+		u := viewUnit(fmt.Sprint(i))
+		key := fmt.Sprint(i % 10)
+		s.put(t, u, 1, partWith("x", to(key, 1)))
+		w := partWrite(u, s.state(t, u), 2, partWith("y", to(key, 1)))
+		if i%3 == 0 {
+			w.Document = nil
 		}
-		l.Release(states)
-		from := states[0].Watermark
-		until := min(from+1+int64(s.draw(3)), int64(len(s.parts[aggregate])))
-		if until > from {
-			writes = append(writes, partWrite(u, states[0], until, s.parts[aggregate][until-1]))
-		}
+		writes = append(writes, w)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.made = append(s.made, writes...)
-	if len(s.made) > 0 && s.random.IntN(3) == 0 {
-		writes = append(writes, s.made[s.random.IntN(len(s.made))])
-	}
-	return writes
-}
-
-func (s *viewScenario) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.errs = append(s.errs, err)
-}
-
-// pod runs a process with two sessions, which may end early.
-func (s *viewScenario) pod() {
-	ctx, crash := context.WithCancelCause(context.Background())
-	w, l := newWriter(s.db, WriterOptions{}), newLoader(s.db, LoaderOptions{})
-	w.groups.maxItems = 3
-	var loops, sessions sync.WaitGroup
-	loops.Go(func() { _ = w.Run(ctx) })
-	loops.Go(func() { _ = l.Run(ctx) })
-	defer loops.Wait()
-	defer crash(nil)
-	if s.crash {
-		defer time.AfterFunc(time.Duration(s.draw(200))*time.Millisecond, func() { crash(errCrash) }).Stop()
-	}
-	for range 2 {
-		sessions.Go(func() {
-			for ctx.Err() == nil && !s.done() {
-				writes := s.next(ctx, l)
-				// A session may be suspended between its load and its write.
-				<-time.After(time.Duration(1+s.draw(10)) * time.Millisecond)
-				results, err := w.Write(ctx, writes)
-				if err != nil {
-					continue
-				}
-				for i, r := range results {
-					if r.Status == model.Rejected || r.Status == model.Conflict {
-						s.fail(fmt.Errorf("%+v gave %+v", writes[i], r))
-					}
-				}
-			}
+	killed, begun := make(chan struct{}), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- db.transaction(context.Background(), func(ctx context.Context) error {
+			_, err := db.remove(ctx, "sums", []bson.Raw{build(0).string("_id", "4").raw()})
+			close(begun)
+			<-killed
+			return err
 		})
-	}
-	sessions.Wait()
-}
-
-// play writes all parts by two pods, and checks the documents meanwhile.
-func (s *viewScenario) play() error {
-	s.random = rand.New(rand.NewPCG(s.seed, 2))
-	s.db = newFakeDatabase(s.seed)
-	s.db.latency = 3 * time.Millisecond
-	s.db.lost, s.db.unanswered = s.lost, s.unanswered
-	var running sync.WaitGroup
-	for range 2 {
-		running.Go(func() {
-			for !s.done() {
-				s.pod()
-			}
-		})
-	}
-	running.Go(func() {
-		for !s.done() {
-			if now, err := readView(context.Background(), s.db, s.unit(0)); err == nil {
-				if err := s.check(now); err != nil {
-					s.fail(err)
-				}
-			}
-		}
-	})
-	running.Wait()
-	<-time.After(time.Minute) // what crashed pods have sent arrives
-	s.db.lost, s.db.unanswered = 0, 0
-	now, err := readView(context.Background(), s.db, s.unit(0))
-	return errors.Join(slices.Concat(s.errs, []error{err, s.check(now)})...)
-}
-
-// check compares the parts with the events of their watermarks, and the documents with the
-// parts.
-func (s *viewScenario) check(now viewNow) error {
-	for aggregate, history := range s.parts {
-		record := now.parts[s.unit(aggregate).AggregateID]
-		if record == nil {
-			continue
-		}
-		state := stateOfRecord(record)
-		if want := history[state.Watermark-1]; state.Document.String() != want.String() {
-			return fmt.Errorf("the part of %d after event %d is %s, want %s", aggregate, state.Watermark, state.Document, want)
+	}()
+	<-begun
+	for i, r := range s.write(t, writes...) {
+		if want := i%10 != 4; want != (r.Status == model.Applied) || !want && r.Status != model.Unknown {
+			t.Errorf("%d: %+v", i, r)
 		}
 	}
-	return now.check(s.unit(0))
-}
-
-// TestViewDocumentsAlwaysEqualTheirParts checks the guarantee of views. Two processes write the
-// parts of several aggregates in any groups, and any number of times. They are suspended
-// between a load and a write, lose commands and replies, and crash. At any moment, each
-// document is as its parts make it, and each part is the fold of its events.
-func TestViewDocumentsAlwaysEqualTheirParts(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		s := drawViewScenario(rt)
-		var err error
-		synctest.Test(t, func(*testing.T) { err = s.play() })
-		if err != nil {
-			rt.Fatal(err)
-		}
-	})
+	close(killed)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := db.insert(t.Context(), "sums", []bson.Raw{bsontest.Raw(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "parts", Value: int64(3)},
+		{Key: "sum", Value: int64(3)}, {Key: "max", Value: int64(1)}, {Key: "notes", Value: bson.D{{Key: "14", Value: "x"}, {Key: "24", Value: "x"}, {Key: "4", Value: "x"}}}})}); err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, model.Applied, writes...)
+	expectWhole(t, db, viewUnit(""))
 }

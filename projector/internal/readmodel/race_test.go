@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -20,26 +19,29 @@ import (
 // after it. If the transaction only read the watermark, both would succeed.
 func TestCreationConflictsWithAConcurrentErase(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := newFakeDatabase(1)
-		late, owner := newTestStore(t, db), newTestStore(t, db)
-		k := deletable("a")
-		owner.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
-		var erase sync.WaitGroup
-		db.onArrival = func(command, _ string) {
-			if command != "commit" {
-				return
-			}
-			db.onArrival = nil
+	plain := newDatabase(t)
+	asked := make(chan struct{})
+	erasing := &faulty{database: plain, before: func(command, _ string) error {
+		if command == "update" {
+			close(asked)
+		}
+		return nil
+	}}
+	owner, k := newTestStore(t, erasing), deletable("a")
+	newTestStore(t, plain).apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
+	var erase sync.WaitGroup
+	late := newTestStore(t, &faulty{database: plain, before: func(command, _ string) error {
+		if command == "commit" {
 			erase.Go(func() {
 				owner.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, From: 2, To: 4})
 			})
-			<-time.After(lockWait / 2)
+			<-asked
 		}
-		late.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)})
-		erase.Wait()
-		owner.expect(t, k, 4, "")
-	})
+		return nil
+	}})
+	late.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)})
+	erase.Wait()
+	owner.expect(t, k, 4, "")
 }
 
 // TestLoadDuringADeleteFindsTheDocument covers the race for which the loader reads
@@ -48,142 +50,126 @@ func TestCreationConflictsWithAConcurrentErase(t *testing.T) {
 // removing the document.
 func TestLoadDuringADeleteFindsTheDocument(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := newFakeDatabase(1)
-		s := newTestStore(t, db)
-		k := deletable("a")
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
-		db.onArrival = func(command, collection string) {
-			if command != "find" || collection != watermarksCollection {
-				return
+	plain := newDatabase(t)
+	other, k := newTestStore(t, plain), deletable("a")
+	for _, ask := range []func(db database){
+		func(db database) { newTestStore(t, db).expect(t, k, 3, `{"a":3}`) },
+		func(db database) {
+			unknown := keyOf("a") // GET /applied does not know which projections delete
+			if found, err := watermarks(t.Context(), db, []model.Unit{unknown}); err != nil || found[0] != 3 {
+				t.Errorf("watermarks %v, %v", found, err)
 			}
-			db.onArrival = nil
-			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)})
-			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, From: 3, To: 5})
+		},
+	} {
+		if err := errors.Join(
+			plain.db.Collection("things").Drop(t.Context()), plain.db.Collection(watermarksCollection).Drop(t.Context()), Prepare(t.Context(), plain.db, []string{"things"})); err != nil {
+			t.Fatal(err)
 		}
-		s.expect(t, k, 3, `{"a":3}`)
-	})
-}
-
-// writeError makes an error of the server about one operation.
-func writeError(code int, message, keyPattern string) mongo.WriteError {
-	e := mongo.WriteError{Code: code, Message: message}
-	if keyPattern != "" {
-		e.Raw = bsontest.Raw(bson.D{{Key: "keyPattern", Value: bson.D{{Key: keyPattern, Value: 1}}}})
+		other.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
+		var meanwhile sync.Once
+		ask(&faulty{database: plain, before: func(command, collection string) error {
+			if command == "find" && collection == watermarksCollection {
+				meanwhile.Do(func() {
+					other.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)})
+					other.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, From: 3, To: 5})
+				})
+			}
+			return nil
+		}})
 	}
-	return e
 }
 
 // TestRefusedDocuments checks that only the operation that the server permanently refuses
 // is rejected, in every way of writing.
 func TestRefusedDocuments(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := newFakeDatabase(1)
-		db.refuse = func(collection string, document bson.Raw) error {
-			if collection == watermarksCollection {
-				return nil
-			}
-			switch v, _ := document.Lookup("v").StringValueOK(); v {
-			case "invalid":
-				return writeError(121, "Document failed validation", "")
-			case "taken":
-				return writeError(11000, "E11000 duplicate key error collection: db.things index: email_1 dup key: { email: 1 }", "email")
-			case "crowded":
-				return writeError(112, "WriteConflict", "")
-			}
-			return nil
+	db := newDatabase(t)
+	if _, err := db.db.Collection("things").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "email", Value: 1}}, Options: options.Index().SetUnique(true).SetSparse(true)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "things"}, {Key: "validator", Value: bson.D{{Key: "v", Value: bson.D{{Key: "$ne", Value: "invalid"}}}}}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := newTestStore(t, db)
+	s.apply(t, model.Applied, model.Write{Unit: keyOf("first"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"email":"x"}`)})
+	fields := []string{`"v":"good"`, `"v":"invalid"`, `"email":"x"`, `"v":"fine"`, `"v":"fine"`}
+	want := []model.Status{model.Applied, model.Rejected, model.Conflict, model.Applied, model.Applied}
+	for _, deletes := range []bool{false, true} {
+		var create []model.Write
+		for i, f := range fields {
+			k := keyOf(fmt.Sprintf("%v-%d", deletes, i))
+			k.Deletes = deletes
+			create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{` + f + `}`)})
 		}
-		s := newTestStore(t, db)
-		for _, deletes := range []bool{false, true} {
-			values := []string{"good", "invalid", "taken", "crowded", "fine", "fine", "fine"}
-			want := []model.Status{model.Applied, model.Rejected, model.Conflict, model.Unknown, model.Applied, model.Applied, model.Applied}
-			if deletes {
-				want[3] = model.Stale // a transaction that conflicts has not happened
-			}
-			var create, change []model.Write
-			for i, v := range values {
-				k := keyOf(fmt.Sprintf("%v-%d", deletes, i))
-				k.Deletes = deletes
-				create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"v":"` + v + `"}`)})
-				k.AggregateID = fmt.Sprintf("%v-0", deletes)
-				change = append(change, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"v":"` + v + `"}}`)})
-			}
-			results := s.write(t, create...)
-			for i, r := range results {
-				if r.Status != want[i] || (r.Err != nil) != (want[i] == model.Rejected || want[i] == model.Conflict || want[i] == model.Unknown) {
-					t.Errorf("create %s (deletes: %v): %v, want %d", values[i], deletes, r, want[i])
-				}
-			}
-			for i, o := range change[1:4] {
-				results := s.write(t, o)
-				if results[0].Status != []model.Status{model.Rejected, model.Conflict, model.Unknown}[i] {
-					t.Errorf("change to %s: %v, want %d", values[i+1], results[0], want[i+1])
-				}
+		for i, r := range s.write(t, create...) {
+			if r.Status != want[i] || (r.Err != nil) != (want[i] != model.Applied) {
+				t.Errorf("create %s (deletes: %v): %v, want %d", fields[i], deletes, r, want[i])
 			}
 		}
-	})
+		for i, f := range fields[1:3] {
+			change := model.Write{Unit: create[0].Unit, Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{` + f + `}}`)}
+			if r := s.write(t, change)[0]; r.Status != want[i+1] {
+				t.Errorf("change to %s: %v, want %d", f, r, want[i+1])
+			}
+		}
+	}
 }
 
 // TestLostRepliesAreReportedAsUnknown checks that an operation with an unknown result is
 // reported as such, and that loading then shows the result.
 func TestLostRepliesAreReportedAsUnknown(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := newFakeDatabase(1)
-		s := newTestStore(t, db)
-		s.apply(t, model.Applied, model.Write{Unit: keyOf("old"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)},
-			model.Write{Unit: deletable("gone"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
-		db.unanswered = 1
-		operations := []model.Write{
-			{Unit: keyOf("old"), Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"a":2}}`)},
-			{Unit: keyOf("new"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)},
-			{Unit: keyOf("none"), Kind: model.MoveWatermark, To: 1},
-			{Unit: deletable("made"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)},
-			{Unit: deletable("gone"), Kind: model.Delete, From: 1, To: 2},
+	plain := newDatabase(t)
+	newTestStore(t, plain).apply(t, model.Applied, model.Write{Unit: keyOf("old"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)},
+		model.Write{Unit: deletable("gone"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
+	lost := &faulty{database: plain, after: func(string, string) error { return errUnanswered }}
+	s := newTestStore(t, lost)
+	operations := []model.Write{
+		{Unit: keyOf("old"), Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"a":2}}`)},
+		{Unit: keyOf("new"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)},
+		{Unit: keyOf("none"), Kind: model.MoveWatermark, To: 1},
+		{Unit: deletable("made"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)},
+		{Unit: deletable("gone"), Kind: model.Delete, From: 1, To: 2},
+	}
+	for i, r := range s.write(t, operations...) {
+		if r.Status != model.Unknown || r.Err == nil {
+			t.Errorf("%s: %v", operations[i].AggregateID, r)
 		}
-		for i, r := range s.write(t, operations...) {
-			if r.Status != model.Unknown || r.Err == nil {
-				t.Errorf("%s: %v", operations[i].AggregateID, r)
-			}
-		}
-		states, err := s.Load(t.Context(), []model.Unit{keyOf("old")})
-		if err != nil || !errors.As(states[0].Unavailable, new(mongo.CommandError)) {
-			t.Errorf("a lost reply gave %v, %v", states, err)
-		}
-		db.unanswered = 0
-		s.expect(t, keyOf("old"), 2, `{"a":2}`)
-		s.expect(t, keyOf("new"), 1, `{"a":1}`)
-		s.expect(t, keyOf("none"), 1, "")
-		s.expect(t, deletable("made"), 0, "")
-		s.expect(t, deletable("gone"), 1, "{}")
-	})
+	}
+	states, err := s.Load(t.Context(), []model.Unit{keyOf("old")})
+	if err != nil || !errors.As(states[0].Unavailable, new(mongo.CommandError)) {
+		t.Errorf("a lost reply gave %v, %v", states, err)
+	}
+	s = newTestStore(t, plain)
+	s.expect(t, keyOf("old"), 2, `{"a":2}`)
+	s.expect(t, keyOf("new"), 1, `{"a":1}`)
+	s.expect(t, keyOf("none"), 1, "")
+	s.expect(t, deletable("made"), 0, "")
+	s.expect(t, deletable("gone"), 1, "{}")
 }
 
 // TestForeignDocument checks that a document without a watermark is not accepted as a
 // read model.
 func TestForeignDocument(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := newFakeDatabase(1)
-		s := newTestStore(t, db)
-		for i, lastEventID := range []string{``, `,"lastEventId":"5"`, `,"lastEventId":1.5`, `,"lastEventId":-1`} {
-			k := keyOf(fmt.Sprintf("foreign-%d", i))
-			if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `"` + lastEventID + `}`)}); err != nil {
-				t.Fatal(err)
-			}
-			states, err := s.Load(t.Context(), []model.Unit{k})
-			if err != nil || !errors.Is(states[0].Err, errNoReadModel) {
-				t.Errorf("%s: %+v, %v", lastEventID, states, err)
-			}
-			s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
+	db := newDatabase(t)
+	s := newTestStore(t, db)
+	for i, lastEventID := range []string{``, `,"lastEventId":"5"`, `,"lastEventId":1.5`, `,"lastEventId":-1`} {
+		k := keyOf(fmt.Sprintf("foreign-%d", i))
+		if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `"` + lastEventID + `}`)}); err != nil {
+			t.Fatal(err)
 		}
-		for i, lastEventID := range []string{`5.0`, `{"$numberInt":"5"}`} {
-			k := keyOf(fmt.Sprintf("odd-%d", i))
-			if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `","lastEventId":` + lastEventID + `}`)}); err != nil {
-				t.Fatal(err)
-			}
-			s.expect(t, k, 5, "{}")
+		states, err := s.Load(t.Context(), []model.Unit{k})
+		if err != nil || !errors.Is(states[0].Err, errNoReadModel) {
+			t.Errorf("%s: %+v, %v", lastEventID, states, err)
 		}
-	})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
+	}
+	for i, lastEventID := range []string{`5.0`, `{"$numberInt":"5"}`} {
+		k := keyOf(fmt.Sprintf("odd-%d", i))
+		if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `","lastEventId":` + lastEventID + `}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.expect(t, k, 5, "{}")
+	}
 }

@@ -3,23 +3,19 @@ package readmodel
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-const (
-	// lockWait is how long a bulk of watermarks may take before it is assumed that a
-	// transaction holds one of them. Outside of a transaction, the server waits for the end
-	// of such a transaction.
-	lockWait = time.Second
-	// lockMemory is how long a watermark that was found locked is written separately. The
-	// server ends a transaction after transactionLifetimeLimitSeconds, 60 s by default, and
-	// another projector ends it earlier if it may.
-	lockMemory = time.Minute
-)
+// lockWait is how long a bulk of watermarks may take before it is assumed that a transaction
+// holds one of them. Outside of a transaction, the server waits for the end of such a
+// transaction.
+const lockWait = time.Second
 
 // moveWatermarks raises the watermarks of units without a document. They only rise. A side
 // watermark only says that there is no document as of that event, and every writer that
@@ -31,34 +27,9 @@ const (
 // conflict instead of waiting. Then only the locked ones fail.
 func (w *Writer) moveWatermarks(ctx context.Context, operations []*model.Write) []model.Written {
 	now := time.Now()
-	results := make([]model.Written, len(operations))
-	var together, apart []update
-	var togetherAt, apartAt []int
+	updates := make([]update, len(operations))
 	for i, o := range operations {
-		if w.locked.has(sideKeyOf(&o.Unit), now) {
-			apart, apartAt = append(apart, sideUpdate(o, now)), append(apartAt, i)
-		} else {
-			together, togetherAt = append(together, sideUpdate(o, now)), append(togetherAt, i)
-		}
-	}
-	for i, result := range w.moveTogether(ctx, together) {
-		results[togetherAt[i]] = result
-	}
-	for i, result := range w.moveApart(ctx, apart) {
-		results[apartAt[i]] = result
-	}
-	for i, result := range results {
-		if result.Status == model.Unknown && mongox.HasCode(result.Err, mongox.CodeWriteConflict) {
-			w.locked.add(sideKeyOf(&operations[i].Unit), time.Now())
-		}
-	}
-	return results
-}
-
-// moveTogether writes watermarks in one bulk, and in transactions if that takes too long.
-func (w *Writer) moveTogether(ctx context.Context, updates []update) []model.Written {
-	if len(updates) == 0 {
-		return nil
+		updates[i] = sideUpdate(o, now)
 	}
 	attempt, cancel := mongox.Timeout(ctx, lockWait)
 	_, err := w.db.update(attempt, watermarksCollection, updates)
@@ -97,34 +68,69 @@ func (w *Writer) moveApart(ctx context.Context, updates []update) []model.Writte
 	return append(w.moveApart(ctx, updates[:half]), w.moveApart(ctx, updates[half:])...)
 }
 
-// locked remembers watermarks that open transactions hold. The zero value is ready.
-type locked struct {
-	mu    sync.Mutex
-	since map[sideKey]time.Time
+// forgetPage bounds the watermarks that are deleted at once.
+const forgetPage = 1000
+
+// Forget deletes the watermarks of a generation that is no longer written, and gives how
+// many it deleted. It works page by page, so it can be interrupted and called again.
+func Forget(ctx context.Context, db *mongo.Database, projection string, generation int64) (int, error) {
+	return forget(ctx, onMongo(db), projection, generation)
 }
 
-func (l *locked) has(key sideKey, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	since, ok := l.since[key]
-	if ok && now.Sub(since) >= lockMemory {
-		delete(l.since, key)
-		ok = false
-	}
-	return ok
-}
-
-// add remembers a key, and forgets those that are older than lockMemory.
-func (l *locked) add(key sideKey, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.since == nil {
-		l.since = make(map[sideKey]time.Time)
-	}
-	for k, since := range l.since {
-		if now.Sub(since) >= lockMemory {
-			delete(l.since, k)
+func forget(ctx context.Context, db database, projection string, generation int64) (total int, err error) {
+	for {
+		page, _, err := db.page(ctx, watermarksCollection, sidesOf(projection, generation), idOnly, forgetPage, forgetPage*len(sidesOf(projection, generation)))
+		if err != nil || len(page) == 0 {
+			return total, err
+		}
+		filters := make([]bson.Raw, len(page))
+		for i, document := range page {
+			filters[i] = build(len(document)).value(fieldID, document.Lookup(fieldID)).raw()
+		}
+		removed, err := db.remove(ctx, watermarksCollection, filters)
+		total += removed
+		if err != nil {
+			return total, err
 		}
 	}
-	l.since[key] = now
+}
+
+// sideKey is the _id of a watermark.
+type sideKey struct {
+	projection, aggregateID string
+	// later is the generation; 0 for the first one.
+	later int64
+}
+
+func sideKeyOf(u *model.Unit) sideKey { return sideKey{u.Projection, u.AggregateID, u.Later()} }
+
+// sideKeyIn reads the _id of a stored watermark.
+func sideKeyIn(document bson.Raw) (key sideKey) {
+	id, _ := document.Lookup(fieldID).DocumentOK()
+	key.projection, _ = id.Lookup(fieldProjection).StringValueOK()
+	key.aggregateID, _ = id.Lookup(fieldAggregateID).StringValueOK()
+	key.later, _ = id.Lookup(fieldGeneration).AsInt64OK()
+	return key
+}
+
+// unreadable is the watermark of a record that the engine has not written.
+const unreadable = -1
+
+// sideWatermarks reads the side watermarks of units; 0 for a unit without one, and unreadable
+// for one that is none of Penstock's. That one must not keep the others from being read.
+func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[sideKey]int64, error) {
+	found, err := db.find(ctx, watermarksCollection, bySideID(keys), watermarkOnly, len(keys))
+	if err != nil {
+		return nil, err
+	}
+	watermarks := make(map[sideKey]int64, len(found))
+	for _, document := range found {
+		key := sideKeyIn(document)
+		watermark, ok := watermarkOf(document)
+		if !ok {
+			watermark = unreadable
+		}
+		watermarks[key] = watermark
+	}
+	return watermarks, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -42,7 +41,7 @@ func (c *counting) Merge(key string, document bson.Raw, changes []model.PartChan
 // its documents.
 func TestPartOfManyDocumentsIsSplitOnce(t *testing.T) {
 	t.Parallel()
-	s, v := newTestStore(t, newFakeDatabase(1)), &counting{}
+	s, v := newTestStore(t, newDatabase(t)), &counting{}
 	amounts := func(cents int64) (all []testAmount) {
 		for i := range 100 {
 			all = append(all, to(fmt.Sprint(i), cents))
@@ -85,27 +84,25 @@ func TestDocumentsAreMadeUntilTheContextEnds(t *testing.T) {
 // the same time, are bounded, whether they are read or made.
 func TestPartOfTooManyBytesIsRejected(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // no request runs out of time on a busy machine
-		s := newTestStore(t, newFakeDatabase(1))
-		note := strings.Repeat("x", 9<<20)
-		var amounts []testAmount
-		for i := range 8 {
-			amounts = append(amounts, to(fmt.Sprint(i), 1))
+	s := newTestStore(t, newDatabase(t))
+	note := strings.Repeat("x", 9<<20)
+	var amounts []testAmount
+	for i := range 8 {
+		amounts = append(amounts, to(fmt.Sprint(i), 1))
+	}
+	rejected := func(part bson.Raw) {
+		t.Helper()
+		results, err := s.Write(t.Context(), []model.Write{partWrite(viewUnit("a"), model.State{}, 1, part)})
+		if err != nil || results[0].Status != model.Rejected || !errors.Is(results[0].Err, errTooMuch) {
+			t.Errorf("%v, %v", results, err)
 		}
-		rejected := func(part bson.Raw) {
-			t.Helper()
-			results, err := s.Write(t.Context(), []model.Write{partWrite(viewUnit("a"), model.State{}, 1, part)})
-			if err != nil || results[0].Status != model.Rejected || !errors.Is(results[0].Err, errTooMuch) {
-				t.Errorf("%v, %v", results, err)
-			}
-		}
-		rejected(partWith(note, amounts...))
-		for i := range amounts {
-			s.put(t, viewUnit(fmt.Sprint(i)), 1, partWith(note, amounts[i]))
-		}
-		rejected(partWith("x", amounts...))
-		s.apply(t, model.Applied, partWrite(viewUnit("a"), model.State{}, 1, partWith("x", amounts[:7]...)))
-	})
+	}
+	rejected(partWith(note, amounts...))
+	for i := range amounts {
+		s.put(t, viewUnit(fmt.Sprint(i)), 1, partWith(note, amounts[i]))
+	}
+	rejected(partWith("x", amounts...))
+	s.apply(t, model.Applied, partWrite(viewUnit("a"), model.State{}, 1, partWith("x", amounts[:7]...)))
 }
 
 // TestGroupReadsThePartsOfADocumentOnce lets the maximum of two documents fall by several parts
@@ -113,33 +110,31 @@ func TestPartOfTooManyBytesIsRejected(t *testing.T) {
 // transaction of several documents reads.
 func TestGroupReadsThePartsOfADocumentOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := newFakeDatabase(1)
-		s, v := newTestStore(t, db), &counting{}
-		const parts = 12
-		keys, unused := []string{"k", "l"}, strings.Repeat("x", transactionBytes/parts+1)
-		part := func(key string, cents int) bson.Raw {
-			return bsontest.Raw(bson.D{{Key: "documents", Value: []testAmount{to(key, int64(cents))}}, {Key: "unused", Value: unused}})
+	db := &faulty{database: newDatabase(t)}
+	s, v := newTestStore(t, db), &counting{}
+	const parts = 12
+	keys, unused := []string{"k", "l"}, strings.Repeat("x", transactionBytes/parts+1)
+	part := func(key string, cents int) bson.Raw {
+		return bsontest.Raw(bson.D{{Key: "documents", Value: []testAmount{to(key, int64(cents))}}, {Key: "unused", Value: unused}})
+	}
+	var writes []model.Write
+	for i := range 2 * parts {
+		unit, key := viewUnit(fmt.Sprint(i)), keys[i%2]
+		s.put(t, unit, 1, part(key, i))
+		if i >= 2*parts-6 { // the greatest ones
+			w := partWrite(unit, s.state(t, unit), 2, part(key, -i))
+			w.View = v
+			writes = append(writes, w)
 		}
-		var writes []model.Write
-		for i := range 2 * parts {
-			unit, key := viewUnit(fmt.Sprint(i)), keys[i%2]
-			s.put(t, unit, 1, part(key, i))
-			if i >= 2*parts-6 { // the greatest ones
-				w := partWrite(unit, s.state(t, unit), 2, part(key, -i))
-				w.View = v
-				writes = append(writes, w)
-			}
-		}
-		before := db.calls["commit"]
-		v.splits = 0
-		s.apply(t, model.Applied, writes...)
-		// Each part that changes is split before and after, in each of the three attempts.
-		if commits, most := db.calls["commit"]-before, 3*2*len(writes)+3*2*parts; commits != len(keys) || v.splits > most {
-			t.Errorf("%d transactions, and %d parts are split, more than %d", commits, v.splits, most)
-		}
-		expectWhole(t, db, viewUnit(""))
-	})
+	}
+	before := db.committed.Load()
+	v.splits = 0
+	s.apply(t, model.Applied, writes...)
+	// Each part that changes is split before and after, in each of the three attempts.
+	if commits, most := db.committed.Load()-before, 3*2*len(writes)+3*2*parts; commits != int64(len(keys)) || v.splits > most {
+		t.Errorf("%d transactions, and %d parts are split, more than %d", commits, v.splits, most)
+	}
+	expectWhole(t, db, viewUnit(""))
 }
 
 // TestFullDocumentRefusesItsOwnPartsOnly checks that the parts which full documents cannot have
@@ -147,7 +142,7 @@ func TestGroupReadsThePartsOfADocumentOnce(t *testing.T) {
 // of their group are written.
 func TestFullDocumentRefusesItsOwnPartsOnly(t *testing.T) {
 	t.Parallel()
-	db := newFakeDatabase(1)
+	db := &faulty{database: newDatabase(t)}
 	s, v := newTestStore(t, db), &counting{}
 	s.put(t, viewUnit("a"), 1, partWith("x", to("k", sumsLimit-1100), to("l", sumsLimit-1)))
 	s.put(t, viewUnit("z"), 1, partWith("x", to("k", 500)))
@@ -160,7 +155,7 @@ func TestFullDocumentRefusesItsOwnPartsOnly(t *testing.T) {
 	for i := range writes {
 		writes[i].View = v
 	}
-	before := db.calls["commit"]
+	before := db.committed.Load()
 	results, err := s.Write(t.Context(), writes)
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +172,7 @@ func TestFullDocumentRefusesItsOwnPartsOnly(t *testing.T) {
 	if applied["k"] != 1 || applied["l"] != 0 || applied["other"] != 21 {
 		t.Errorf("applied are %v", applied)
 	}
-	if commits := db.calls["commit"] - before; commits != 1 || v.merges > 2*len(writes) {
+	if commits := db.committed.Load() - before; commits != 1 || v.merges > 2*len(writes) {
 		t.Errorf("%d transactions, and %d merges for %d parts", commits, v.merges, len(writes))
 	}
 }

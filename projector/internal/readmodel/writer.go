@@ -58,8 +58,6 @@ type Writer struct {
 	groups  gatherer[model.Write, model.Written]
 	// kinds run the parts of group commits.
 	kinds *workers.Pool
-	// locked are the watermarks that open transactions hold.
-	locked locked
 	// turns are the collections of views in which a transaction runs.
 	turns turns
 	// nearLimit limits the lines about view documents near a limit.
@@ -88,8 +86,6 @@ func newWriter(db database, o WriterOptions) *Writer {
 		maxItems: 1000,
 		maxBytes: 8 << 20, // A single larger operation goes alone.
 		maxBusy:  cmp.Or(o.Parallel, 2),
-
-		maxWaiting: 10_000,
 	}
 	w.groups.init()
 	return w

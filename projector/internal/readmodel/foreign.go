@@ -80,6 +80,47 @@ func (r *Repairer) RemoveForeign(ctx context.Context, u model.Unit, foreign mode
 	return deleted == 1, nil
 }
 
+// replacement makes the update that puts a new document in the place of one of an older
+// generation, if that has not changed since it was found. It is one step. Between a removal
+// and an insert, another writer would find neither the document nor a watermark, and would
+// take the aggregate for a new one.
+func replacement(o *model.Write, now time.Time) update {
+	return update{filter: foreignGuard(o.AggregateID, *o.Foreign), change: newDocument(o, now), whole: true}
+}
+
+// removeForeign removes the documents of older generations that operations found under
+// their aggregate's id, if these operations have left no document. It removes only
+// documents that have not changed since they were found. The watermark was raised before,
+// so the aggregate always has one. If the process ends in between, a sweep removes the
+// document.
+func (w *Writer) removeForeign(ctx context.Context, collection string, operations []model.Write, results []model.Written) {
+	var part []*model.Write
+	var at []int
+	for i := range operations {
+		if o := &operations[i]; o.Foreign != nil && o.Kind != model.Create && results[i].Status == model.Applied {
+			part, at = append(part, o), append(at, i)
+		}
+	}
+	if len(part) == 0 {
+		return
+	}
+	filters := make([]bson.Raw, len(part))
+	for i, o := range part {
+		filters[i] = foreignGuard(o.AggregateID, *o.Foreign)
+	}
+	deleted, err := w.db.remove(ctx, collection, filters)
+	removed, _ := w.resolve(ctx, collection, part, deleted, err, func(_ *model.Write, found *found) model.Status {
+		// Another writer was faster, and its own document has replaced this one.
+		if found != nil {
+			return model.Stale
+		}
+		return model.Applied
+	})
+	for i, result := range removed {
+		results[at[i]] = result
+	}
+}
+
 // foreignGuard matches exactly that foreign document.
 func foreignGuard(aggregateID string, f model.Foreign) bson.Raw {
 	if f.Watermark == viewWatermark {

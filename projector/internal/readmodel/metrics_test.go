@@ -16,7 +16,7 @@ import (
 // parked: each write is counted, and the first one is logged.
 func TestDocumentNearItsLimitIsReported(t *testing.T) {
 	t.Parallel()
-	db := newFakeDatabase(1)
+	db := newDatabase(t)
 	s := newTestStore(t, db)
 	var lines strings.Builder
 	s.logger = zerolog.New(&lines)
@@ -44,7 +44,7 @@ func TestDocumentNearItsLimitIsReported(t *testing.T) {
 
 func TestPartWithoutADocumentIsCounted(t *testing.T) {
 	t.Parallel()
-	s := newTestStore(t, newFakeDatabase(1))
+	s := newTestStore(t, newDatabase(t))
 	unit := viewUnit("a")
 	for i, step := range []struct {
 		part bson.Raw
