@@ -35,6 +35,10 @@ type observer struct {
 	seen map[string]int64
 	// setBack is the world's count at the last read.
 	setBack int64
+	// version is that of the ledger at the last read, and builds says that another one was then
+	// being built.
+	version int64
+	builds  bool
 	// regressions are the read models that went back.
 	regressions []regression
 }
@@ -45,6 +49,9 @@ type regression struct {
 	at       time.Duration
 	id       string
 	from, to int64
+	// promoted says that the read model is of another version than before, and unsettled that
+	// the broker still had the messages of all events that it lost.
+	promoted, unsettled bool
 }
 
 // generation is a number of a projection's definition.
@@ -82,9 +89,14 @@ func (o *observer) run(ctx context.Context) {
 				clear(o.generations)
 			}
 			o.readCheckpoint()
+			built := o.builds
 			o.readCatalog()
 			if !o.world.restored.Load() {
-				o.readModels()
+				var unsettled map[string]bool
+				if built || o.builds {
+					unsettled = o.world.unsettled()
+				}
+				o.readModels(unsettled)
 				o.readViews()
 			}
 		}
@@ -113,6 +125,9 @@ func (o *observer) readCatalog() {
 				find("generation %d of %s had the definition %.8s and has %.8s", g.number, name, before, hash)
 			}
 			o.generations[g] = hash
+		}
+		if name == o.world.named("ledger") {
+			o.builds = text(entry, "building", "hash") != ""
 		}
 		if live := number(entry, "live", "generation"); live > 0 {
 			if live < o.live[name] {
@@ -144,8 +159,9 @@ func (o *observer) readCheckpoint() {
 	}
 }
 
-// readModels reads the whole ledger. Its documents must be of one version.
-func (o *observer) readModels() {
+// readModels reads the whole ledger. Its documents must be of one version. unsettled are the
+// messages that the broker had just before.
+func (o *observer) readModels(unsettled map[string]bool) {
 	read := o.world.models("ledger")
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,9 +177,16 @@ func (o *observer) readModels() {
 		}
 		id, last := text(m, "_id"), number(m, "lastEventId")
 		if before := o.seen[id]; last < before {
-			o.regressions = append(o.regressions, regression{time.Since(o.world.history.began), id, before, last})
+			r := regression{at: time.Since(o.world.history.began), id: id, from: before, to: last, promoted: number(m, "version") != o.version, unsettled: true}
+			for event := last + 1; event <= before; event++ {
+				r.unsettled = r.unsettled && unsettled[fmt.Sprintf("%s/%d", id, event)]
+			}
+			o.regressions = append(o.regressions, r)
 		}
 		seen[id] = last
+	}
+	if len(read) > 0 {
+		o.version = number(read[0], "version")
 	}
 	if len(read) == 0 && len(o.seen) > 3 {
 		find("the ledger is empty and had %d documents", len(o.seen))

@@ -77,16 +77,15 @@ func (s *settlements) settle() {
 	if err != nil {
 		return
 	}
-	unsettled := make(map[string]bool)
-	waiting, err := s.world.bus.Messages(s.world.subscription(), 0, math.MaxInt)
-	if err != nil {
+	unsettled := s.world.unsettled()
+	if unsettled == nil {
 		return
 	}
 	deadLetters, err := s.world.bus.Messages(s.world.subscription()+"/$DeadLetterQueue", 0, math.MaxInt)
 	if err != nil {
 		return
 	}
-	for _, m := range slices.Concat(waiting, deadLetters) {
+	for _, m := range deadLetters {
 		unsettled[m.MessageID] = true
 	}
 	s.open = append(s.open, accepted[s.seen:]...)
@@ -106,4 +105,18 @@ func (s *settlements) settle() {
 		}
 		return true
 	})
+}
+
+// unsettled returns the ids of the messages that wait in the subscription; nil if the broker
+// cannot be read.
+func (w *World) unsettled() map[string]bool {
+	waiting, err := w.bus.Messages(w.subscription(), 0, math.MaxInt)
+	if err != nil {
+		return nil
+	}
+	ids := make(map[string]bool, len(waiting))
+	for _, m := range waiting {
+		ids[m.MessageID] = true
+	}
+	return ids
 }

@@ -8,13 +8,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -163,47 +160,4 @@ func (w *recordingWorker) Plan(context.Context, job.Job) ([]job.Bounds, int64, e
 func (w *recordingWorker) Work(context.Context, job.Job, job.Range, job.Progress) error {
 	*w++
 	return nil
-}
-
-// A generation that is held back can be promoted at any time. If the topic does not deliver an
-// event, a sweep or a repair folds it into that generation too: otherwise readers would go back.
-func TestSweepBringsTheBuildingGenerationUpToDate(t *testing.T) {
-	t.Parallel()
-	for name, params := range map[string]any{
-		"watermarks": refold.Params{},
-		"content":    verify.Params{Repair: true, GraceMillis: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t)
-			p := c.pod(0, visits(t, 1))
-			p.deliver(c.store(names(5)...))
-			p.stop()
-			// A read model without events holds the promotion back.
-			if _, err := c.database.Collection("events").DeleteMany(t.Context(), bson.D{{Key: "aggregateId", Value: "a-000"}}); err != nil {
-				t.Fatal(err)
-			}
-			c.pod(0, visits(t, 2))
-			e := c.await("the promotion waits", func(e *generation.Entry) bool { return e.Building != nil && e.Building.Archived == 1 })
-			c.store("a-001", "a-002", "new")
-			raw := bsontest.Raw(params)
-			j, err := c.jobs.Create(t.Context(), job.Job{Kind: job.Reconcile, Projection: "visits", Generation: e.Live.Generation, Params: raw})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var progress reconcile.Progress
-			c.await("the sweep is done", func(*generation.Entry) bool {
-				progress, err = sweeps{jobs: c.jobs}.Progress(t.Context(), j.ID)
-				return err != nil || progress.Ended
-			})
-			if err != nil || progress.Failed || progress.Folded != 3 {
-				t.Fatalf("the sweep is %+v: %v", progress, err)
-			}
-			c.right(1)
-			delete(c.heads, "a-000")
-			if wrong := c.wrong(e.Building.Shadow, 2); wrong != "" {
-				t.Errorf("read models of the generation that is being built: %s", wrong)
-			}
-		})
-	}
 }

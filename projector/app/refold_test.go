@@ -66,7 +66,7 @@ func newJobHost(t *testing.T) *jobHost {
 	h.engine, err = engine.New(engine.Options{
 		Targets: []engine.Target{
 			{Projection: projections[0]},
-			{Projection: projections[0], Generation: 2, Collection: "visits.generation-2", Building: true},
+			{Projection: projections[0], Generation: 2, Collection: "visits.generation-2", Building: true, Defers: true},
 		},
 		Store: readModels{loader, writer}, Parking: parked, Repairer: reader,
 	})

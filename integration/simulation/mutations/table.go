@@ -452,22 +452,6 @@ var Table = []Mutation{
 		Blind: "the clock of MongoDB must jump between two heartbeats before a promotion; seed 43 finds it in one of three runs",
 		Test:  "projector/internal/readmodel TestNoPartIsChangedUnderTheNameBeforeAPromotion",
 	},
-	{
-		Name:  "a live generation does not wait for the next one",
-		File:  "projector/internal/engine/process.go",
-		Old:   "\t\t\t\tt.follow(ctx, tracks)\n",
-		New:   "",
-		Blind: "the writes must be paused between two writes of one event, and the message must not come again before the promotion: seed 8560 fails in one of four runs",
-		Test:  "projector/internal/engine TestLiveGenerationFollowsTheNextOne",
-	},
-	{
-		Name:  "a promotion does not see what was parked just before the pause",
-		File:  "projector/internal/rebuild/promote.go",
-		Old:   "case why != \"\":\n\t\treturn false",
-		New:   "case why == \"never\":\n\t\treturn false",
-		Blind: "the write of a new generation must fail in the moment before the pause, while the live one is written",
-		Test:  "projector/internal/rebuild TestPromotionIsWithdrawnIfAnAggregateIsParkedBeforeThePause",
-	},
 	// What heals.
 	{
 		Name:  "a repair writes a document of a generation that was replaced meanwhile",
@@ -478,12 +462,12 @@ var Table = []Mutation{
 		Test:  "projector/internal/verify TestRepairEndsWithItsGeneration",
 	},
 	{
-		Name:  "a repair takes the live generation further than the next one",
-		File:  "projector/internal/verify/aggregate.go",
-		Old:   "if a.upTo == 0 {",
-		New:   "if true {",
-		Blind: "an event must be stored between two repairs, and the topic must not deliver it before the promotion; seed 63 finds it in one of four runs",
-		Test:  "projector/internal/verify TestRepairBeginsWithTheGenerationThatIsBeingBuilt",
+		Name:  "a sweep heals the live generation beside one that can replace it",
+		File:  "projector/internal/refold/sweep.go",
+		Old:   "if s.succeeded() {",
+		New:   "if len(page.behind) < 0 {",
+		Blind: "the topic must lose an event, and a sweep must heal it in the moment before a promotion",
+		Test:  "projector/internal/refold TestSweepHealsNothingBesideAGenerationThatCanReplaceIt",
 	},
 	{
 		Name:  "a sweep does not end while one read model cannot be read",

@@ -23,9 +23,7 @@ type batch struct {
 	// session has the states that may be assumed instead of loaded; nil if there are none.
 	session *Session
 	// targets are the engine's targets at the beginning of the call.
-	targets snapshot
-	// builds says that one of the targets is being built.
-	builds     bool
+	targets    snapshot
 	aggregates []*aggregate
 	units      []*unit
 	// places say for each event of the call which aggregate and index it has.
@@ -76,9 +74,6 @@ type unit struct {
 	model.Unit
 	target    *Target
 	aggregate *aggregate
-	// next is the aggregate in the generation that will replace this live one; nil if there is
-	// none, or if it does not concern the batch's events.
-	next *unit
 
 	// settled are the results of the aggregate's finished events, in order.
 	settled []settlement
@@ -133,12 +128,8 @@ type unit struct {
 // finished reports whether all events have a result.
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
-// follows reports whether the unit must wait for its next generation.
-func (u *unit) follows() bool { return u.next != nil && !u.next.finished() }
-
 func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, attempt model.Attempt) *batch {
 	b := &batch{Engine: e, attempt: attempt, session: s, targets: targets, places: make([]eventPlace, len(events))}
-	b.builds = slices.ContainsFunc(targets, func(t *Target) bool { return t.Building })
 	byID := make(map[string]*aggregate)
 	for _, ev := range events {
 		a := byID[ev.AggregateID]
@@ -159,20 +150,8 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, a
 			a.units = append(a.units, u)
 			b.units = append(b.units, u)
 		}
-		if b.builds {
-			a.link()
-		}
 	}
 	return b
-}
-
-// link sets the next generations of the units.
-func (a *aggregate) link() {
-	for _, u := range a.units {
-		if i := slices.IndexFunc(a.units, func(o *unit) bool { return o.target.Succeeds(u.target) }); i >= 0 {
-			u.next = a.units[i]
-		}
-	}
 }
 
 // place sorts the events of each aggregate, and records the place of each event of the

@@ -38,12 +38,9 @@
 // that still defers has only events that were already in the event store. So a sweep that
 // starts after that, and finds no aggregate behind its head, completes the generation.
 //
-// A live generation writes an event after the generation that will replace it, once that one no
-// longer defers: readers of the live one must find the event again after a promotion. If the
-// next generation cannot write it, or takes longer than five seconds of a call, the aggregate
-// is parked there, which keeps that generation from being promoted until the aggregate has
-// resumed. So it delays the live one for that time at most, unless nothing else can be written
-// either.
+// The live generation and the one that will replace it are written at the same time. If a
+// process dies between the two writes, and the promotion comes before the message is delivered
+// again, readers see the aggregate one message behind until then.
 //
 // A track is one target's part of a batch. It holds its projection's pause lock from before
 // it loads until its writes are answered. Pause lets no further track acquire the lock and
@@ -92,9 +89,8 @@
 //	                            written, the unit is parked, and what comes after it is
 //	                            acknowledged
 //
-// [model.GiveUp] ends the waiting of the middle two, and a live generation that of the one
-// that will replace it: a unit at a gap is parked as missing, one to be retried as
-// unavailable. Both are resumed by themselves from the event store. In a live generation, a
+// [model.GiveUp] ends the waiting of the middle two: a unit at a gap is parked as missing, one to be retried as
+// unavailable. Both are resumed by themselves from the event store. A
 // unit that violates a unique index is retried first, because the other document may release
 // the value. The least finished unit of an event is its [model.Outcome].
 //

@@ -27,16 +27,8 @@ func (b *batch) run(ctx context.Context) error {
 	if !b.strict {
 		active = b.skipParked(ctx, active)
 	}
-	brief := ctx
-	if b.builds {
-		var cancel context.CancelFunc
-		brief, cancel = mongox.Timeout(ctx, maxLead)
-		defer cancel()
-	}
 	for len(active) > 0 && ctx.Err() == nil {
-		gapped, following := b.project(ctx, brief, active)
-		active = b.repair(ctx, brief, gapped)
-		active = append(active, b.led(ctx, active, following)...)
+		active = b.repair(ctx, b.project(ctx, active))
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -48,87 +40,37 @@ func (b *batch) run(ctx context.Context) error {
 	return b.trouble()
 }
 
-// maxLead bounds the time that the generations that are being built take of a call, because the
-// live ones wait for them. It is longer than [projection.FoldTime].
-const maxLead = 5 * time.Second
-
-// errSlow says that a generation that is being built was not written within [maxLead].
-var errSlow = errors.New("the generation that is being built was not written in time")
-
-// led returns the live units that can go on: their next generation is finished, or is one of
-// active. A unit of a next generation that can do neither is parked, so that it delays the live
-// one only if nothing else can be written either. The marker keeps the generation from being
-// promoted until the unit has resumed.
-func (b *batch) led(ctx context.Context, active, following []*unit) (led []*unit) {
-	if ctx.Err() != nil || !b.builds {
-		return nil
-	}
-	going := make(map[*unit]bool, len(active))
-	for _, u := range active {
-		going[u] = true
-	}
-	var stuck []*unit
-	for _, u := range b.units {
-		if !u.target.Building || u.target.Defers || u.finished() || going[u] {
-			continue
-		}
-		u.conflict = nil // The value may become free, so the unit resumes.
-		if u.trouble == nil && !u.held {
-			u.trouble = errSlow
-		}
-		stuck = append(stuck, u)
-	}
-	b.parkRest(ctx, stuck)
-	for _, u := range following {
-		if !u.follows() || going[u.next] {
-			led = append(led, u)
-		}
-	}
-	return led
-}
-
 // project processes units until each is finished, parked, in trouble, or at a gap, and
 // returns those with gaps. The targets run concurrently, so a slow or unreadable collection
-// does not keep the others from writing. Only a live generation follows the one that will
-// replace it: following are the units whose next generation is not finished. Generations that
-// are being built end with brief.
-func (b *batch) project(ctx, brief context.Context, units []*unit) (gapped, following []*unit) {
+// does not keep the others from writing. The live generation of a projection and the one that
+// is being built are two such targets: an event is settled when both have it.
+func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
 	var tracks []*track
 	byTarget := make(map[*Target]*track, len(b.targets))
 	for _, u := range units {
 		t := byTarget[u.target]
 		if t == nil {
-			t = &track{batch: b, target: u.target, ended: make(chan struct{})}
+			t = &track{batch: b, target: u.target}
 			byTarget[u.target] = t
 			tracks = append(tracks, t)
 		}
 		t.active = append(t.active, u)
 	}
-	timeOf := func(t *track) context.Context {
-		if t.target.Building {
-			return brief
-		}
-		return ctx
-	}
 	if len(tracks) == 1 {
-		tracks[0].run(timeOf(tracks[0]))
+		tracks[0].run(ctx)
 	} else {
 		var work sync.WaitGroup
 		for _, t := range tracks {
-			work.Go(func() {
-				defer close(t.ended)
-				t.follow(ctx, tracks)
-				t.run(timeOf(t))
-			})
+			work.Go(func() { t.run(ctx) })
 		}
 		work.Wait()
 	}
 	var failing []*unit
 	for _, t := range tracks {
-		gapped, following, failing = append(gapped, t.gapped...), append(following, t.following...), append(failing, t.failing...)
+		gapped, failing = append(gapped, t.gapped...), append(failing, t.failing...)
 	}
 	b.park(ctx, failing)
-	return gapped, following
+	return gapped
 }
 
 // load returns the states of units, to be released; none if the whole call failed, which

@@ -73,15 +73,13 @@ func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64
 
 // repair handles units whose next event is missing. It acknowledges the events of parked
 // units. For the other units it reads the event store or holds their events. It returns
-// the units that can go on. Its reads for generations that are being built end with brief.
-func (b *batch) repair(ctx, brief context.Context, units []*unit) (again []*unit) {
+// the units that can go on.
+func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 	var read repairRead
 	for _, u := range b.skipParked(ctx, units) {
 		var filled bool
 		switch {
-		case u.target.Building:
-			filled = b.fillBuilding(brief, &read, u)
-		case u.unread(b.strict):
+		case u.target.Building, u.unread(b.strict):
 			filled = b.fillBuilding(ctx, &read, u)
 		default:
 			filled = b.fillGap(ctx, &read, u)

@@ -106,7 +106,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	u.aggregate = &aggregate{id: s.AggregateID, events: viewsOf(events), units: []*unit{u}}
 	u.read, u.after = u.aggregate.last(), u.watermark
 	b.aggregates = []*aggregate{u.aggregate}
-	b.project(ctx, ctx, b.units)
+	b.project(ctx, b.units)
 	if u.conflicting() && (s.Final || s.Parks) && ctx.Err() == nil {
 		cause := *u.conflict
 		if s.Parks {

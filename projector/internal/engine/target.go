@@ -38,9 +38,8 @@ func Live(projections []*projection.Projection) []Target {
 	return targets
 }
 
-// Succeeds reports whether the target will replace a live one and gets
-// every event. A promotion can then come at any time, so an event that readers of the live
-// generation have seen must be in this one too. While the target defers, no promotion comes.
+// Succeeds reports whether the target can replace a live one at any time: it gets every event.
+// While it defers, no promotion comes.
 func (t *Target) Succeeds(live *Target) bool {
 	return t.Building && !t.Defers && !live.Building && t.Projection.Name() == live.Projection.Name()
 }

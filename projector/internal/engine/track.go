@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -19,10 +18,6 @@ type track struct {
 	active []*unit
 	// gapped lack the event after their watermark.
 	gapped []*unit
-	// following wait for their next generation.
-	following []*unit
-	// ended is closed at the end of the track.
-	ended chan struct{}
 	// failing have a cause to be parked.
 	failing []*unit
 	// conflicting were refused because of another document.
@@ -34,28 +29,6 @@ type track struct {
 	// turn that this round has it.
 	swollen     int
 	waits, turn bool
-}
-
-// follow waits until the generation that will replace this one has written. Readers must not
-// see an event disappear when that generation is promoted before it has the event: the writes
-// can be paused for the promotion, or the process can end, at any time. Units whose next
-// generation is not finished wait for the next round.
-func (t *track) follow(ctx context.Context, tracks []*track) {
-	i := slices.IndexFunc(tracks, func(o *track) bool { return o.target.Succeeds(t.target) })
-	if i < 0 {
-		return
-	}
-	select {
-	case <-tracks[i].ended:
-	case <-ctx.Done():
-		return
-	}
-	t.active = slices.DeleteFunc(t.active, func(u *unit) bool {
-		if u.follows() {
-			t.following = append(t.following, u)
-		}
-		return u.follows()
-	})
 }
 
 // run continues until no unit is active.

@@ -161,22 +161,15 @@ func (d *definitions) current(ctx context.Context, name string, number int64) er
 	return nil
 }
 
-// building returns the generation that is being built beside a live one, from the time at which
-// every event is folded into both. It returns false if there is none, or if only another process
-// has its code.
-func (d *definitions) building(ctx context.Context, name string, live int64) (engine.Target, bool, error) {
+// succeeded reports whether a generation that is being built can replace a live one at any time:
+// every event is folded into both.
+func (d *definitions) succeeded(ctx context.Context, name string, live int64) (bool, error) {
 	e, err := d.entry(ctx, name)
 	if err != nil || e == nil || e.Live == nil || e.Live.Generation != live {
-		return engine.Target{}, false, err
+		return false, err
 	}
-	if b := e.Building; b == nil || !b.Ongoing() || b.State == generation.Building {
-		return engine.Target{}, false, nil
-	}
-	t, err := d.target(ctx, name, e.Building.Generation)
-	if errors.Is(err, job.ErrNotHere) {
-		return engine.Target{}, false, nil
-	}
-	return t, err == nil, err
+	b := e.Building
+	return b != nil && b.Ongoing() && b.State != generation.Building, nil
 }
 
 // NewVerifier makes the worker of the kind verify of a pod, which works for its own pipeline
@@ -195,7 +188,7 @@ func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify
 		Listing: verify.NewDatabase(s.ReadModels), Views: readmodel.NewViewDocuments(s.ReadModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
 		Begin:  pace.Begin, Logger: logger,
-		Target: d.target, Current: d.current, Building: d.building,
+		Target: d.target, Current: d.current, Succeeded: d.succeeded,
 	}), nil
 }
 

@@ -11,8 +11,8 @@
 //	   │ a job fails, or is cancelled     │                          ▼
 //	   └──────────────▶ failed ◀──────────┴── still found ─────── promoting
 //	                                                              │   ▲ │ all have paused:
-//	                       a pod does not pause in time,          │   │ │ rename, write the entry
-//	                       or an aggregate was parked             ▼   │ ▼
+//	                       a pod does not pause in time           │   │ │ rename, write the entry
+//	                                                              ▼   │ ▼
 //	                                                           verifying  live
 //
 // The state is in the catalog. Each step first checks what exists, and can be repeated. So
@@ -37,10 +37,9 @@
 // models, which the new generation cannot have (--allow-missing). Documents that are written
 // between this check and the rename, within seconds, are not found.
 //
-// Readers must not see older read models after the promotion. So no event reaches only the live
-// generation while the next one is caught up, verified or waits. The live stream writes an event
-// to the new generation first, or parks its aggregate there, and sweeps and repairs of the live
-// generation do the same (packages engine, refold and verify).
+// The live stream settles an event when both generations have it, and the live one is neither
+// swept nor repaired from the catching up on. So after a promotion readers lack at most events
+// whose messages are not settled (package engine).
 //
 // What has changed in the layout of the live collection is copied. An index is then built on
 // a full collection, which may take longer than the coordinator's lease. So the copy runs
@@ -60,9 +59,8 @@
 // alive pod has paused the projection's writes and has recorded that in the registry. Pods
 // continue when they see the entry in which the generation is live. Before the first rename
 // the coordinator records it in the entry. Until then it, or its successor, withdraws the
-// promotion if a pod does not pause in time, or if aggregates were parked in the generation
-// until the pause: the live one may be ahead of them. Afterwards nobody can, because a late
-// coordinator may still rename.
+// promotion if a pod does not pause in time. Afterwards nobody can, because a late coordinator
+// may still rename.
 //
 // # Garbage
 //

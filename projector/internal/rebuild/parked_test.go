@@ -2,7 +2,6 @@ package rebuild_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,52 +38,6 @@ func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 	})
 }
 
-// An aggregate that is parked between the last verification and the pause can be behind the one
-// of the live generation. Whoever coordinates the promotion asks for that, once all have paused.
-func TestPromotionIsWithdrawnIfAnAggregateIsParkedBeforeThePause(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		parked   int64
-		unlisted error
-		killed   bool
-		reason   string
-	}{
-		"parked":                      {parked: 1, reason: "parked in the new generation (1)"},
-		"parked, another coordinator": {parked: 1, killed: true, reason: "parked in the new generation (1)"},
-		"not known":                   {unlisted: errKilled, reason: errKilled.Error()},
-	} {
-		inSimulation(t, func(r *run) {
-			r.start()
-			r.settle(generation.Promoting)
-			r.parked, r.unlisted = test.parked, test.unlisted
-			if test.killed {
-				r.killCoordinating()
-			}
-			var reason string
-			for range 20 {
-				for _, p := range r.pods {
-					if !p.dead {
-						r.poll(p)
-					}
-				}
-				r.pass(time.Second)
-				if b := r.entry().Building; b != nil && b.State == generation.Verifying && b.Pause == "" {
-					reason = b.Reason
-					break
-				}
-			}
-			if !strings.Contains(reason, test.reason) {
-				t.Errorf("%s: the generation is %q, and the reason is %q", name, r.state(), reason)
-			}
-			r.parked, r.unlisted = 0, nil
-			r.settle("")
-			if r.entry().Live.Generation != 2 {
-				t.Errorf("%s: the promotion was not retried: generation 2 is not live", name)
-			}
-		})
-	}
-}
-
 // Aggregates that were parked while the verification looked, and no longer are, were not verified.
 func TestAggregatesThatWereLeftOutAreVerified(t *testing.T) {
 	t.Parallel()
@@ -99,16 +52,6 @@ func TestAggregatesThatWereLeftOutAreVerified(t *testing.T) {
 			t.Errorf("not verified again: %+v", r.entry().Building)
 		}
 	})
-}
-
-// killCoordinating kills the coordinator that has the lease, and its pod.
-func (r *run) killCoordinating() {
-	i := slices.IndexFunc(r.coordinators, func(c *coordinator) bool { return c.pod.name == r.entry().Coordinator.Pod })
-	c := r.coordinators[i]
-	c.kill()
-	c.pod.dead = true
-	r.abandon(c)
-	r.coordinators = slices.Delete(r.coordinators, i, i+1)
 }
 
 // An aggregate that was parked for a moment after the verification has looked at it was not left

@@ -46,9 +46,8 @@ func (s *step) promote(ctx context.Context) error {
 	return nil
 }
 
-// paused reports whether the collection may be renamed: every alive pod has paused, and no
-// aggregate was parked until then, which could be behind the one of the live generation. It
-// withdraws the promotion if that is not so, or not known in time.
+// paused reports whether the collection may be renamed: every alive pod has paused. It withdraws
+// the promotion if that is not so in time.
 func (s *step) paused(ctx context.Context) (bool, error) {
 	b := s.entry.Building
 	if s.hold.pausing != b.Pause {
@@ -70,14 +69,6 @@ func (s *step) paused(ctx context.Context) (bool, error) {
 		return false, s.withdraw(ctx, "pods that did not pause in time: "+strings.Join(running, ", "))
 	case len(running) > 0:
 		return false, nil
-	}
-	switch _, why, err := s.parked(ctx); {
-	case err != nil && late:
-		return false, s.withdraw(ctx, err.Error())
-	case err != nil:
-		return false, err
-	case why != "":
-		return false, s.withdraw(ctx, why)
 	}
 	return true, s.change(ctx, func(b *generation.Build) { b.Renaming = true })
 }

@@ -27,12 +27,10 @@
 //
 // # Beside a generation that is being built
 //
-// A generation that is verified can be promoted at any time. So the live generation must not
-// get an event before that one does. The live stream settles an event only when both have it.
-// A sweep of the live generation folds the aggregates that are behind into the building
-// generation first. Into the live one it then folds no event that is later than the heads that
-// it has compared. A generation that still defers is left out, because a sweep of its own
-// follows.
+// A generation that no longer defers can be promoted at any time. If the topic has not
+// delivered an event, a sweep of the live generation would show readers an event that the
+// promotion takes away again. So such a sweep folds nothing; the generation that is being built
+// has a sweep and a verification of its own.
 //
 // # Documents of older generations
 //

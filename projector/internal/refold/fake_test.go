@@ -371,23 +371,6 @@ func (w *fakeStores) Park(_ context.Context, markers []model.Marker) error {
 	return nil
 }
 
-func (w *fakeStores) Advance(_ context.Context, heads []model.Head) error {
-	if err := w.hook(); err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, h := range heads {
-		m := w.parked[h.AggregateID]
-		if m.EventID == 0 {
-			return fmt.Errorf("%s is not parked", h.AggregateID)
-		}
-		m.Head = max(m.Head, h.EventID)
-		w.parked[h.AggregateID] = m
-	}
-	return nil
-}
-
 // Resume does what the engine does, one event at a time.
 func (w *fakeStores) Resume(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
 	if err := w.hook(); err != nil {

@@ -88,10 +88,6 @@ func (p *parts) Park(_ context.Context, markers []model.Marker) error {
 	return fmt.Errorf("parked: %+v", markers[0])
 }
 
-func (p *parts) Advance(_ context.Context, heads []model.Head) error {
-	return fmt.Errorf("advanced: %+v", heads[0])
-}
-
 func (p *parts) Resume(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
 	return engine.Resumed{}, fmt.Errorf("Resume was called for %s up to %d, want no call", s.AggregateID, s.Head)
 }

@@ -27,8 +27,6 @@ type Parking interface {
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	// Park parks units durably.
 	Park(ctx context.Context, markers []model.Marker) error
-	// Advance raises the heads of parked units. It fails if one of them is not parked.
-	Advance(ctx context.Context, heads []model.Head) error
 }
 
 // Source is the event store: an [eventstore.Reader].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -73,8 +74,6 @@ type sweptPage struct {
 	// was read. They are checked again after the grace.
 	behind []*history
 	due    time.Time
-	// parked are those of behind that were parked before they were folded.
-	parked []*history
 }
 
 // run reads heads, and settles each page when its grace is over.
@@ -176,15 +175,15 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 }
 
 // heal folds the candidates of a page that are still behind, and removes the foreign documents
-// that are left after that.
+// that are left after that. It does nothing if another generation can replace this one.
 func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 	if s.grace > 0 {
 		if err := s.loadWatermarks(ctx, page.behind); err != nil {
 			return err
 		}
 	}
-	if err := s.foldBuilding(ctx, page.behind); err != nil {
-		return err
+	if s.succeeded() {
+		return nil
 	}
 	// Another generation can have been promoted meanwhile. A document that it lacks would be
 	// created from the old definition: no guard prevents that.
@@ -197,41 +196,11 @@ func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 	return s.removeForeign(ctx, page)
 }
 
-// foldBuilding folds candidates of the live generation that are behind into the generation
-// that is being built, before the live one. If the topic does not deliver their events, a
-// generation that is already verified would be promoted without them, and readers would see
-// older read models. Aggregates that are parked there get them when they resume. A generation
-// that defers is swept later.
-func (s *sweep) foldBuilding(ctx context.Context, candidates []*history) error {
-	for _, t := range s.Targets() {
-		if !t.Succeeds(s.target) {
-			continue
-		}
-		next := &sweep{Workers: s.Workers, target: &t, labels: s.labels, since: s.since}
-		page := &sweptPage{}
-		for _, h := range candidates {
-			if h.watermark < h.last {
-				page.behind = append(page.behind, &history{unit: t.Unit(h.unit.AggregateID), raw: h.raw, first: h.first, last: h.last, events: h.events})
-			}
-		}
-		if err := next.loadWatermarks(ctx, page.behind); err != nil {
-			return err
-		}
-		if err := next.fold(ctx, page); err != nil {
-			return fmt.Errorf("fold into generation %d, which is being built: %w", t.Generation, err)
-		}
-		if len(page.parked) == 0 {
-			continue
-		}
-		heads := make([]model.Head, len(page.parked))
-		for i, h := range page.parked {
-			heads[i] = model.Head{Unit: h.unit, EventID: h.last}
-		}
-		if err := s.Parking.Advance(ctx, heads); err != nil {
-			return fmt.Errorf("raise the heads of what is parked in generation %d, which is being built: %w", t.Generation, err)
-		}
-	}
-	return nil
+// succeeded reports whether a generation that is being built can replace the swept one at any
+// time. That one may lack an event that the topic has not delivered, so readers would see the
+// event disappear at the promotion. The next sweep heals what that generation lacks.
+func (s *sweep) succeeded() bool {
+	return slices.ContainsFunc(s.Targets(), func(t engine.Target) bool { return t.Succeeds(s.target) })
 }
 
 // removeForeign removes the foreign documents of candidates without a write: their events
@@ -283,10 +252,8 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	for i, h := range behind {
 		switch at := parked[i]; {
 		case at.Resumes, at.EventID == h.watermark+1:
-			page.parked = append(page.parked, h)
 			page.counts.parked++
 		case at.EventID > h.watermark:
-			page.parked = append(page.parked, h)
 			h.parkedAt = at.EventID
 			lagging = append(lagging, h)
 		case h.watermark == 0:

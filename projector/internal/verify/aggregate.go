@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -20,17 +19,6 @@ type aggregate struct {
 	raw bson.RawValue
 	// read is the number of documents that were read and are not counted for the rate yet.
 	read int
-	// upTo is the last event that a repair of the live generation may reach: readers must not
-	// see an event that the next generation lacks. 0 means that there is no bound.
-	upTo int64
-}
-
-// bound returns the last event that a repair of a read model with that watermark may reach.
-func (a *aggregate) bound(watermark int64) int64 {
-	if a.upTo == 0 {
-		return math.MaxInt64
-	}
-	return max(a.upTo, watermark)
 }
 
 // load loads the state of one unit. The caller releases it.

@@ -45,8 +45,6 @@ type notParked struct{}
 
 func (notParked) Park(context.Context, []model.Marker) error { return nil }
 
-func (notParked) Advance(context.Context, []model.Head) error { return nil }
-
 func (notParked) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	return make([]model.Position, len(units)), nil
 }

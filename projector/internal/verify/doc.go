@@ -57,8 +57,8 @@
 // After a repair the aggregate is checked again, and the finding records whether its read
 // model is right now.
 //
-// A repair in the live generation first repairs the aggregate in the generation that is being
-// built. Otherwise a promotion could show readers the read model without the repair.
+// Nothing is repaired in a live generation that another one can replace at any time: readers would
+// see the repair disappear if the other one lacks it.
 //
 // # How it is tested
 //

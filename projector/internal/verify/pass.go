@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 const (
@@ -242,7 +242,7 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 		if f.Kind == Extra {
 			return errExtra(f)
 		}
-		if err := p.repairBuilding(ctx, &a, f.Head); err != nil {
+		if err := p.succeeded(ctx); err != nil {
 			return err
 		}
 		// Another generation can have been promoted since the range began. A document that it
@@ -254,46 +254,21 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 	})
 }
 
-// repairBuilding repairs an aggregate in the generation that is being built, before the live
-// one. If that generation is verified already, it could be promoted without the repair, and
-// readers would see the older read model. The live one is then repaired up to the same event,
-// because another event can be stored between the two repairs. If the read model of the
-// generation that is being built cannot be repaired, the live one is repaired without a bound:
-// the verification of that generation finds the other one. If its aggregate is parked, it gets
-// the events up to head, the last one of the finding, when it resumes.
-func (p *pass) repairBuilding(ctx context.Context, a *aggregate, head int64) error {
-	if p.options.Building == nil {
-		return nil
-	}
-	t, found, err := p.options.Building(ctx, p.job.Projection, p.job.Generation)
-	if err != nil || !found {
-		return err
-	}
-	if err := p.repair(ctx, &t, a); err != nil && ctx.Err() == nil {
-		p.options.Logger.Warn().Err(err).Str("job", p.job.ID).Str("projection", p.job.Projection).Int64("generation", t.Generation).
-			Str("aggregateId", a.id).Msg("read model not repaired in the generation that is being built")
-		return nil
-	}
-	a.upTo, err = p.reached(ctx, t.Unit(a.id), head)
-	return err
-}
+// errSucceeded refuses a repair of a generation that is about to be replaced.
+var errSucceeded = errors.New("not repaired, because a new generation of the projection is caught up and will replace it: repeat the repair after its promotion, or cancel it with projector projections cancel")
 
-// reached returns the watermark of a unit. If the unit is parked, it raises the marker's head to
-// head and returns that, because the unit gets those events when it resumes.
-func (w *Worker) reached(ctx context.Context, u model.Unit, head int64) (int64, error) {
-	at, err := w.parked(ctx, u)
-	if err != nil {
-		return 0, err
+// succeeded fails if a generation that is being built can replace the live one at any time. It
+// may lack an event that the topic has not delivered, so readers would see the repair disappear
+// at the promotion.
+func (p *pass) succeeded(ctx context.Context) error {
+	if p.options.Succeeded == nil {
+		return nil
 	}
-	if at.EventID > 0 && w.options.Parking.Advance(ctx, []model.Head{{Unit: u, EventID: head}}) == nil {
-		return head, nil
+	found, err := p.options.Succeeded(ctx, p.job.Projection, p.job.Generation)
+	if err == nil && found {
+		return errSucceeded
 	}
-	state, err := w.load(ctx, u)
-	if err != nil {
-		return 0, err
-	}
-	w.options.Store.Release([]model.State{state})
-	return state.Watermark, nil
+	return err
 }
 
 // record counts and stores a finding, after a repair if the job asks for it.

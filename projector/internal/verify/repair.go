@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -54,11 +53,8 @@ func (w *Worker) repair(ctx context.Context, t *engine.Target, a *aggregate) err
 		case finding == nil:
 			finding = late
 		}
-		switch {
-		case finding.Kind == Extra:
+		if finding.Kind == Extra {
 			return errExtra(finding)
-		case finding.Kind == Behind && !finding.wrongContent && a.bound(finding.Watermark) == finding.Watermark:
-			return nil // The next events are for a later repair.
 		}
 		switch err := w.repairOnce(ctx, t, a, finding); {
 		case errors.Is(err, errNothing):
@@ -106,7 +102,7 @@ func (w *Worker) repairOnce(ctx context.Context, t *engine.Target, a *aggregate,
 		// writer has created it since, and it already has the events up to its watermark.
 		from = 1
 	}
-	fold, err := w.foldFrom(ctx, t, a, f, stored, from, a.bound(state.Watermark))
+	fold, err := w.foldFrom(ctx, t, a, f, stored, from)
 	if err != nil {
 		return err
 	}
@@ -123,7 +119,7 @@ func (w *Worker) repairOnce(ctx context.Context, t *engine.Target, a *aggregate,
 
 // replace replaces a foreign document with the fold of all events.
 func (w *Worker) replace(ctx context.Context, t *engine.Target, a *aggregate, state model.State, f *Finding) error {
-	fold, err := w.foldFrom(ctx, t, a, f, nil, 1, a.bound(state.Watermark))
+	fold, err := w.foldFrom(ctx, t, a, f, nil, 1)
 	if err != nil {
 		return err
 	}
@@ -134,19 +130,16 @@ func (w *Worker) replace(ctx context.Context, t *engine.Target, a *aggregate, st
 	return err
 }
 
-// foldFrom folds the aggregate's events from one id to another into a stored document. If the
+// foldFrom folds the aggregate's events from an id on into a stored document. If the
 // first of them cannot be folded, it returns an error. If a later one cannot, it
 // returns the fold of the events before it. In both cases the aggregate is parked.
-func (w *Worker) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, f *Finding, stored []byte, from, to int64) (*projection.Accumulator, error) {
+func (w *Worker) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, f *Finding, stored []byte, from int64) (*projection.Accumulator, error) {
 	fold := t.Projection.Begin(stored, 0)
 	next := from
 	var failed error
 	err := w.readFrom(ctx, a, from, func(events []*event.Event) {
 		if failed != nil {
 			return
-		}
-		if i := slices.IndexFunc(events, func(ev *event.Event) bool { return ev.EventID > to }); i >= 0 {
-			events = events[:i]
 		}
 		for i, ev := range events {
 			if w.options.Strict && ev.EventID != next {

@@ -113,16 +113,6 @@ func (w *simulation) Park(_ context.Context, markers []model.Marker) error {
 	return nil
 }
 
-func (w *simulation) Advance(_ context.Context, heads []model.Head) error {
-	w.step()
-	for _, h := range heads {
-		if w.parked[h.AggregateID].EventID == 0 {
-			return fmt.Errorf("%s is not parked", h.AggregateID)
-		}
-	}
-	return nil
-}
-
 func (w *simulation) list(after string, limit int, has func(*stored) bool) []string {
 	w.step()
 	var ids []string

@@ -64,8 +64,6 @@ type Repairer interface {
 type Parking interface {
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	Park(ctx context.Context, markers []model.Marker) error
-	// Advance raises the heads of parked units. It fails if one of them is not parked.
-	Advance(ctx context.Context, heads []model.Head) error
 }
 
 // Listing lists the aggregates that have a document or a side watermark.
@@ -87,7 +85,7 @@ type Findings interface {
 	Put(ctx context.Context, f Finding) error
 }
 
-// Options configure a [Worker]. All but Current, Building, Strict, Begin, Ranges and Logger are
+// Options configure a [Worker]. All but Current, Succeeded, Strict, Begin, Ranges and Logger are
 // required.
 type Options struct {
 	Events   Events
@@ -103,9 +101,9 @@ type Options struct {
 	// catalog, or is just being replaced. It is called after a read model was read and before a
 	// finding about it is stored, so it must be cheap. nil means that no generation is replaced.
 	Current func(ctx context.Context, projection string, generation int64) error
-	// Building returns the generation that is being built beside a live one and gets its
-	// events; false if there is none, or if this process cannot fold it. nil means never.
-	Building func(ctx context.Context, projection string, live int64) (engine.Target, bool, error)
+	// Succeeded reports whether a generation that is being built can replace a live one at any
+	// time. Then the live one is not repaired. nil means never.
+	Succeeded func(ctx context.Context, projection string, live int64) (bool, error)
 	// Strict is set if the event ids of an aggregate are 1, 2, 3, … without a gap.
 	Strict bool
 	// Begin is called after events were read, with their number: after each batch, and after
