@@ -109,11 +109,6 @@ bench-refold: ## Measure a refold against a copy, what it costs live events, and
 bench-compare: bench-build $(BIN)/benchstat ## Compare the speed with another revision (BASE=revision, ROUNDS=6; BENCH, SHORT and LATENCY_FOR as above)
 	@hack/bench-compare.sh "$(BASE)" $(BIN) "$(or $(ROUNDS),6)"
 
-.PHONY: compare
-compare: build ## Run Penstock, a loop that handles one event after the other, and other projects through the same scenarios, and print the table of docs/comparison.md (CONDUIT=, MONSTACHE=, CONNECT=executable; MONGODB_URI, EVENTS, RATE, FOR; a quarter of an hour)
-	@CGO_ENABLED=0 go build -o $(BIN)/ ./integration/cmd/compare
-	@$(BIN)/compare --publisher $(BIN)/publisher
-
 .PHONY: bench-page
 bench-page: bench-build ## Measure as make bench does, and write the table into docs/benchmarks.md and the short one into README.md: for a quiet machine
 	@$(BIN)/bench --page docs/benchmarks.md --page README.md

@@ -57,11 +57,6 @@ type (
 		Forbid(command, collection string)
 		HealStore()
 	}
-	// eventLoser is a broker that loses and expires certain events on demand.
-	eventLoser interface {
-		LoseEvents(matches func(aggregateID string, eventID int64) bool) error
-		ExpireEvents(matches func(aggregateID string, eventID int64) bool) error
-	}
 	// historyLoser is an event store that drops its oplog on demand.
 	historyLoser interface{ LoseHistory() }
 )

@@ -12,8 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/sbemu"
-	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // procedure runs commands as docs/operations.md prints them.
@@ -251,85 +249,6 @@ func (s *scenario) emptySubscription() {
 	}
 }
 
-// TestReadModelsAreRestoredToAnEarlierTime checks that an older copy of the read models is
-// brought up to date from the event store, beside live events, both by a sweep alone and by
-// the command.
-func TestReadModelsAreRestoredToAnEarlierTime(t *testing.T) {
-	scenesInParallel(t)
-	for _, byCommand := range []bool{true, false} {
-		runScene(t, map[bool]string{true: "by the command", false: "by a sweep"}[byCommand], func(t *testing.T) {
-			t.Helper()
-			reconcile := quickSweeps
-			if byCommand {
-				reconcile = "PENSTOCK_RECONCILE=off"
-			}
-			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, reconcile)
-			p := newProcedure(s)
-			s.start(1, 1)
-			s.insert(counted("a", 1, one), counted("b", 1, one))
-			s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1", "a", "b")
-			old := s.dump(s.models)
-			s.insert(counted("a", 2, one), counted("c", 1, one))
-			s.awaitCounts("a: n=2 after event 2, c: n=1 after event 1", "a", "c")
-			s.restore(old)
-			if got := s.counts("a"); byCommand && got != "a: n=1 after event 1" {
-				t.Fatalf("restored are %s", got)
-			}
-			s.insert(counted("b", 2, one))
-			if byCommand {
-				p.run(1, `/projector verify --repair --why "restore"`)
-				p.run(0, "/projector verify")
-			}
-			s.awaitCounts("a: n=2 after event 2, b: n=2 after event 2, c: n=1 after event 1", "a", "b", "c")
-			s.insert(counted("a", 3, one), counted("c", 2, one))
-			s.awaitCounts("a: n=3 after event 3, c: n=2 after event 2", "a", "c")
-		})
-	}
-}
-
-// TestStateIsRestoredToAnEarlierTime checks that restoring an older copy of the state
-// database loses no event, and that the page's procedure handles a rebuild that was
-// promoted after the backup.
-func TestStateIsRestoredToAnEarlierTime(t *testing.T) {
-	scenesInParallel(t)
-	for _, rebuilt := range []bool{false, true} {
-		runScene(t, map[bool]string{false: "same generation", true: "rebuilt since"}[rebuilt], func(t *testing.T) {
-			t.Helper()
-			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, quickSweeps)
-			p := newProcedure(s)
-			s.start(1, 1)
-			s.insert(counted("a", 1, one), counted("b", 1, one))
-			s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1", "a", "b")
-			s.awaitLiveSaved()
-			old := s.dump(s.state)
-			if rebuilt {
-				p.run(0, `/projector projections rebuild NAME --why "restore"`, "counts")
-				s.await("the rebuilt generation", func() bool { return s.live("counts") == 2 })
-			}
-			s.insert(counted("a", 2, one), counted("c", 1, one))
-			s.awaitCounts("a: n=2 after event 2, c: n=1 after event 1", "a", "c")
-
-			for _, process := range s.Running() {
-				s.stopped(process)
-			}
-			s.restore(old)
-			s.insert(counted("b", 2, one))
-			s.start(1, 1)
-			if out := p.run(0, "/projector projections list"); !strings.Contains(out, "counts") {
-				t.Errorf("the projections are\n%s", out)
-			}
-			if rebuilt {
-				p.run(0, `/projector projections rebuild NAME --why "restore"`, "counts")
-				s.await("the generation rebuilt once more", func() bool { return s.live("counts") >= 2 })
-			}
-			s.awaitCounts("a: n=2 after event 2, b: n=2 after event 2, c: n=1 after event 1", "a", "b", "c")
-			s.insert(counted("a", 3, one))
-			s.awaitCounts("a: n=3 after event 3", "a")
-			p.run(0, "/projector verify")
-		})
-	}
-}
-
 // adoption returns the code that a process requests in its log.
 func adoption(t *testing.T, process *harness.Process, setting string) string {
 	t.Helper()
@@ -426,80 +345,4 @@ func (s *scenario) clusterTime() string {
 		s.t.Fatal(err)
 	}
 	return answer.LocalTime.Time().UTC().Format("2006-01-02T15:04:05Z")
-}
-
-// TestStreamIsReset checks that the commands of a reset publish everything again, without
-// any effect on the read models.
-func TestStreamIsReset(t *testing.T) { scene(t, streamIsReset) }
-
-func streamIsReset(t *testing.T) {
-	t.Helper()
-	// The topic does not detect duplicates, so all messages come again.
-	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{DuplicateDetectionWindow: -1})
-	p := newProcedure(s)
-	s.start(1, 1)
-	s.insert(counted("a", 1, one), counted("a", 2, one), counted("b", 1, one))
-	s.awaitCounts("a: n=2 after event 2, b: n=1 after event 1", "a", "b")
-	p.run(0, `/projector pause --why "reset"`)
-	p.run(0, `/publisher pause --why "reset"`)
-	p.run(0, `/publisher checkpoint set beginning --why "reset"`)
-	p.run(0, "/publisher resume")
-	p.run(0, "/projector resume")
-	s.awaitPublishedEvents(6)
-	s.insert(counted("a", 3, one))
-	s.awaitCounts("a: n=3 after event 3, b: n=1 after event 1", "a", "b")
-	s.await("the repeats settled", func() bool {
-		backlog, err := s.backend.Backlog()
-		return err == nil && backlog.Active == 0
-	})
-	if got := s.counts("a", "b"); got != "a: n=3 after event 3, b: n=1 after event 1" {
-		t.Errorf("after the repeats the read models are %s", got)
-	}
-	p.run(0, "/projector verify")
-}
-
-// TestKeysOfServiceBusAreRotated checks that the page's steps lose nothing and need no
-// pause: switch to the secondary key, restart, and only then regenerate the primary key.
-func TestKeysOfServiceBusAreRotated(t *testing.T) {
-	needsProcesses(t)
-	needsStandIns(t, "it brings stand-ins of its own: keys that are regenerated")
-	t.Parallel()
-	policy := sbemu.Policy{Name: "pipeline", Key: "b25l", SecondaryKey: "dHdv", Listen: true, Send: true}
-	backend := startWithPolicies(t, policy)
-	s := newScenarioOver(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, backend)
-	with := func(key string) string {
-		p := policy
-		p.Key = key
-		return "AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(p)
-	}
-	s.SetEnv(with(policy.Key))
-	s.start(1, 1)
-	s.insert(counted("a", 1, one))
-	s.awaitCounts("a: n=1 after event 1", "a")
-
-	s.SetEnv(with(policy.SecondaryKey))
-	for _, process := range s.Running() {
-		s.stopped(process)
-	}
-	s.start(1, 1)
-	s.insert(counted("a", 2, one))
-	s.awaitCounts("a: n=2 after event 2", "a")
-	if err := backend.Broker.RegenerateKey(policy.Name, policy.Key, "bmV3"); err != nil {
-		t.Fatal(err)
-	}
-	s.insert(counted("a", 3, one))
-	s.awaitCounts("a: n=3 after event 3", "a")
-	if n := backend.Broker.DropConnections(nil); n == 0 {
-		t.Fatal("no connection was dropped")
-	}
-	s.insert(counted("a", 4, one))
-	s.awaitCounts("a: n=4 after event 4", "a")
-
-	// A pod that still has the old key says what it lacks.
-	s.SetEnv(with(policy.Key))
-	old := s.startProjector(1)
-	s.await("the refusal of the old key", func() bool {
-		log, err := os.ReadFile(old.Log)
-		return err == nil && strings.Contains(string(log), "InvalidSignature")
-	})
 }

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,4 +108,23 @@ func (s *scenario) reconnect() {
 	s.client = client
 	s.events = client.Database(databases.Events).Collection(harness.EventsCollection)
 	s.models, s.state = client.Database(databases.ReadModels), client.Database(databases.State)
+}
+
+// restarted restarts all processes, one after the other, as `kubectl rollout restart` does.
+func (s *scenario) restarted() {
+	s.t.Helper()
+	for _, process := range s.Running() {
+		s.stopped(process)
+		kind, number, _ := strings.Cut(process.Name, "-")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		next := map[string]func(int) *harness.Process{"publisher": s.startPublisher, "projector": s.startProjector}[kind](n)
+		ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
+		defer cancel()
+		if err := next.AwaitReady(ctx); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }

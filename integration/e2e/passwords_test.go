@@ -1,10 +1,8 @@
 package e2e_test
 
 import (
-	"context"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,32 +56,6 @@ func (b withUsers) reconnectServices(t *testing.T) {
 	t.Helper()
 	if n := b.Mongo.DropConnections("penstock-publisher", "penstock-projector"); n == 0 {
 		t.Fatal("no connection was dropped")
-	}
-}
-
-// TestPasswordOfMongoDBIsRotated checks that the page's steps lose nothing: a second user,
-// the restart of all pods, one after the other, and the removal of the first user.
-func TestPasswordOfMongoDBIsRotated(t *testing.T) {
-	needsProcesses(t)
-	s, b := newScenarioWithUsers(t)
-	newProcedure(s).says("add a second user with the same roles")
-	b.set(t, "first", "old")
-	s.SetEnv("MONGODB_URI=" + b.uri("first", "old"))
-	s.start(2, 2)
-	s.load(3 * time.Second)
-	s.awaitPublished(0.2)
-
-	b.set(t, "second", "new")
-	s.SetEnv("MONGODB_URI=" + b.uri("second", "new"))
-	s.restarted()
-	b.Mongo.DropUser("first")
-	b.reconnectServices(t)
-	s.awaitPublished(0.8)
-	s.invariants()
-	for _, process := range s.started {
-		if log := s.log(process); strings.Contains(log, "refuse") || strings.Contains(log, "Authentication failed") {
-			t.Errorf("%s was refused:\n%s", process.Name, tail(process.Log))
-		}
 	}
 }
 
@@ -184,25 +156,6 @@ func (s *scenario) reportsWrongPassword(process *harness.Process) {
 	s.await(process.Name+" to log the refusal", func() bool {
 		return strings.Contains(s.log(process), "Authentication failed")
 	})
-}
-
-// restarted restarts all processes, one after the other, as `kubectl rollout restart` does.
-func (s *scenario) restarted() {
-	s.t.Helper()
-	for _, process := range s.Running() {
-		s.stopped(process)
-		kind, number, _ := strings.Cut(process.Name, "-")
-		n, err := strconv.Atoi(number)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		next := map[string]func(int) *harness.Process{"publisher": s.startPublisher, "projector": s.startProjector}[kind](n)
-		ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
-		defer cancel()
-		if err := next.AwaitReady(ctx); err != nil {
-			s.t.Fatal(err)
-		}
-	}
 }
 
 // says checks that the page has a sentence that the test follows.

@@ -42,17 +42,6 @@ func (e *Embedded) RefuseMessages(matches func(aggregateID string, eventID int64
 	e.Broker.RefuseMessages(ofEvents(matches), condition)
 }
 
-// LoseEvents drops the messages of matching events after the topic has accepted them.
-func (e *Embedded) LoseEvents(matches func(aggregateID string, eventID int64) bool) error {
-	return e.Broker.LoseMessages(embeddedTopic, ofEvents(matches))
-}
-
-// ExpireEvents expires the messages of matching events as soon as the topic has accepted
-// them.
-func (e *Embedded) ExpireEvents(matches func(aggregateID string, eventID int64) bool) error {
-	return e.Broker.ExpireMessages(embeddedTopic, ofEvents(matches))
-}
-
 // ofEvents selects messages by their events.
 func ofEvents(matches func(aggregateID string, eventID int64) bool) func(messageID string) bool {
 	return func(messageID string) bool {
