@@ -113,10 +113,6 @@ bench-compare: bench-build $(BIN)/benchstat ## Compare the speed with another re
 bench-page: bench-build ## Measure as make bench does, and write the table into docs/benchmarks.md and the short one into README.md: for a quiet machine
 	@$(BIN)/bench --page docs/benchmarks.md --page README.md
 
-.PHONY: bench-parts
-bench-parts: bench-refold ## Measure the parts by themselves: refold and verification as make bench-refold, and the stand-ins
-	go test -run '^$$' -bench . -timeout 20m ./integration/sbemu ./integration/mongoemu
-
 .PHONY: bench-hot
 bench-hot: ## Measure the hot paths by themselves, with their allocations
 	go test -run '^$$' -bench . -benchmem $(filter-out ./integration/%,$(PACKAGES))
