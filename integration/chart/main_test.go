@@ -22,11 +22,10 @@ const (
 const nodes = 3
 
 // suite is shared by all tests: a control plane with nodes, the custom resources of other
-// projects that the chart uses, and a metric of the projector's pods.
+// projects that the chart uses.
 var suite struct {
 	dir     string
 	control *controlplane.ControlPlane
-	metric  *sessionsMetric
 }
 
 // shared starts the shared servers.
@@ -45,8 +44,7 @@ var shared = sync.OnceValue(func() error {
 			return err
 		}
 	}
-	suite.metric, err = serveSessionsMetric(ctx, suite.control)
-	return err
+	return nil
 })
 
 // start skips the test if no control plane is available.

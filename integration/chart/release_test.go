@@ -7,13 +7,11 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
-	autoscalingv2client "k8s.io/client-go/kubernetes/typed/autoscaling/v2"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
@@ -42,21 +40,17 @@ type release struct {
 	namespace string
 	apps      appsv1client.AppsV1Interface
 	core      corev1client.CoreV1Interface
-	scaling   autoscalingv2client.AutoscalingV2Interface
 }
 
 func newRelease(t *testing.T, name string) *release {
 	t.Helper()
 	start(t)
-	suite.metric.total.Store(0)
 	namespace(t, name)
 	r := &release{t: t, namespace: name}
 	var err error
 	r.apps, err = appsv1client.NewForConfig(suite.control.Admin())
 	must(t, err)
 	r.core, err = corev1client.NewForConfig(suite.control.Admin())
-	must(t, err)
-	r.scaling, err = autoscalingv2client.NewForConfig(suite.control.Admin())
 	must(t, err)
 	return r
 }
@@ -87,27 +81,6 @@ func (r *release) projector() *appsv1.Deployment {
 	deployment, err := r.apps.Deployments(r.namespace).Get(r.t.Context(), projector, metav1.GetOptions{})
 	must(r.t, err)
 	return deployment
-}
-
-func (r *release) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
-	r.t.Helper()
-	autoscaler, err := r.scaling.HorizontalPodAutoscalers(r.namespace).Get(r.t.Context(), projector, metav1.GetOptions{})
-	must(r.t, err)
-	return autoscaler
-}
-
-// readyPods counts the pods of a component that are ready.
-func (r *release) readyPods(component string) int {
-	r.t.Helper()
-	pods, err := r.core.Pods(r.namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
-	must(r.t, err)
-	count := 0
-	for _, pod := range pods.Items {
-		if isReady(pod) {
-			count++
-		}
-	}
-	return count
 }
 
 // complete waits until both rollouts have ended, with that many projectors.
@@ -210,4 +183,16 @@ func (r *release) watchProjector(number func(*appsv1.Deployment) int32) (values 
 		r.t.Fatal("the watch of the Deployment has ended")
 		return nil
 	}
+}
+
+func isReady(pod corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }

@@ -19,20 +19,19 @@ import (
 // release is a release of the chart for a pipeline.
 type release struct {
 	*pipeline
-	name  string
-	chart string
+	name string
 	// values are added to the README's values.
 	values []string
 }
 
 func (p *pipeline) release(name string, values ...string) *release {
-	return &release{pipeline: p, name: name, chart: chart, values: values}
+	return &release{pipeline: p, name: name, values: values}
 }
 
 // args returns the arguments of the README and docs/install.md.
 func (r *release) args(more ...string) []string {
 	args := []string{
-		"upgrade", "--install", r.name, r.chart, "--namespace", r.namespace,
+		"upgrade", "--install", r.name, chart, "--namespace", r.namespace,
 		"--set-file", `projector.projections.files.shop\.yaml=` + r.projections(),
 		"--set", "mongodb.existingSecret=mongodb,serviceBus.existingSecret=servicebus,serviceBus.subscription=projector,serviceBus.topic=" + r.place.topic,
 		"--set", "mongodb.events.database=" + r.place.events + ",mongodb.state.database=" + r.place.state + ",mongodb.readModels.database=" + r.place.readModels,

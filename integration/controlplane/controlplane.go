@@ -3,11 +3,9 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"k8s.io/client-go/rest"
 
@@ -50,10 +48,6 @@ type ControlPlane struct {
 	etcd, api *proc.Process
 	// components run on top of the API server, in the order of their start.
 	components []*proc.Process
-
-	// extensions run in this process.
-	extensions []*http.Server
-	serving    sync.WaitGroup
 }
 
 // Start starts a control plane and waits until it is ready. ctx bounds only the start; the
@@ -141,7 +135,6 @@ func (c *ControlPlane) APIServer() *proc.Process { return c.api }
 
 // Stop kills every process and waits for its end. Their files stay.
 func (c *ControlPlane) Stop() {
-	c.stopExtensions()
 	processes := append([]*proc.Process{c.etcd, c.api}, c.components...)
 	for _, process := range slices.Backward(processes) {
 		if process != nil {

@@ -8,9 +8,8 @@
 //	err = cp.WriteKubeconfig(path, cp.URL(), account)
 //
 // `make kube-tools` builds the binaries from their Go modules. [ControlPlane.Command] runs
-// helm and kubectl, and [ControlPlane.Extend] adds an API to the API server, such as one of
-// metrics. [Proxy] disconnects a single client; signals to [ControlPlane.APIServer] affect
-// all clients.
+// helm and kubectl. [Proxy] disconnects a single client; signals to
+// [ControlPlane.APIServer] affect all clients.
 //
 // The control plane is for tests only: etcd does not sync to disk, and every user who can
 // read Dir is its administrator.

@@ -86,7 +86,7 @@ func (a *authority) issueFor(hosts []string, file, user string, groups ...string
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-		DNSNames:     []string{"localhost", "*." + extensionNamespace + ".svc"},
+		DNSNames:     []string{"localhost"},
 	}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -98,9 +97,4 @@ func formatArray(b *strings.Builder, arr []byte) {
 		b.WriteString(" ")
 	}
 	b.WriteString("]")
-}
-
-// FormatDate formats milliseconds since the Unix epoch as the aggregation does.
-func FormatDate(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
 }
