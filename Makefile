@@ -39,9 +39,10 @@ build: ## Build the services, the sandbox and the stand-ins into bin/
 
 # The folders with tests of single packages. RACED are those of the services and the stand-ins
 # that start goroutines or hold locks, except the language, whose tests count bytes and time.
-UNIT  = $(patsubst $(CURDIR)/%,./%,$(shell go list -f '{{.Dir}}' $(PACKAGES) | grep -vE '/integration/(e2e|kube|chart|cluster|node|harness/containers|simulation)$$'))
-RACED = $(filter-out ./projector/internal/projection,$(filter $(UNIT),$(shell grep -rlE '^\s+go [a-z]|\.Go\b|\bsync\.|\batomic\.' \
-	--include='*.go' --exclude='*_test.go' pkg publisher projector integration/mongoemu integration/sbemu | xargs -n1 dirname | sort -u | sed 's|^|./|')))
+# Their first use runs the commands, and no other does.
+UNIT  = $(eval UNIT := $$(patsubst $(CURDIR)/%,./%,$$(shell go list -f '{{.Dir}}' $(PACKAGES) | grep -vE '/integration/(e2e|kube|chart|cluster|node|harness/containers|simulation)$$$$')))$(UNIT)
+RACED = $(eval RACED := $$(filter-out ./projector/internal/projection,$$(filter $$(UNIT),$$(shell grep -rlE '^\s+go [a-z]|\.Go\b|\bsync\.|\batomic\.' \
+	--include='*.go' --exclude='*_test.go' pkg publisher projector integration/mongoemu integration/sbemu | xargs -n1 dirname | sort -u | sed 's|^|./|'))))$(RACED)
 # Tests need no debug information, and make lint vets them.
 LEAN = -vet=off -ldflags='-s -w'
 # Many tests wait, so more of them run at once than there are cores.

@@ -22,7 +22,7 @@ func TestLifeCycle(t *testing.T) {
 	before := r.settled()
 
 	notes := r.upgrade(projections)
-	r.complete(2)
+	r.complete()
 	r.notes(notes)
 	helm(t, "test", releaseName, "--namespace", r.namespace)
 	leads := r.lead()
@@ -30,7 +30,7 @@ func TestLifeCycle(t *testing.T) {
 
 	deleted := r.watchPods()
 	r.upgrade(changedProjections, "--set", "publisher.publish.connections=8")
-	r.complete(2)
+	r.complete()
 	if order := deleted(); !slices.Equal(order, []string{publisher + "-2", publisher + "-1", publisher + "-0"}) {
 		t.Errorf("the publisher's pods were replaced in the order %v, not the highest ordinal first", order)
 	}
@@ -52,7 +52,7 @@ func TestLifeCycle(t *testing.T) {
 	}
 
 	helm(t, "rollback", releaseName, "1", "--namespace", r.namespace, "--wait", "--timeout", settleTimeout.String())
-	r.complete(2)
+	r.complete()
 	if now := r.snapshot(); !reflect.DeepEqual(now, first) {
 		t.Errorf("the rollback has led to %v, not back to %v", now, first)
 	}
@@ -164,7 +164,7 @@ func (r *release) takenBack() {
 	if len(history) < 2 || history[len(history)-2].Status != "failed" {
 		r.t.Errorf("the history does not show a failed upgrade: %v", history)
 	}
-	r.complete(2)
+	r.complete()
 	if seen := available(); !slices.Equal(seen, []int32{2}) {
 		r.t.Errorf("an upgrade that failed has changed the projectors available: %v, not 2 throughout", seen)
 	}

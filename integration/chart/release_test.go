@@ -22,8 +22,8 @@ const (
 	projector   = releaseName + "-penstock-projector"
 )
 
-// publishers is the number in testdata/shop.yaml.
-const publishers = 3
+// The numbers of pods in testdata/shop.yaml.
+const publishers, minProjectors = 3, 2
 
 // Projections of a release, before and after a change.
 const (
@@ -83,8 +83,9 @@ func (r *release) projector() *appsv1.Deployment {
 	return deployment
 }
 
-// complete waits until both rollouts have ended, with that many projectors.
-func (r *release) complete(projectors int32) {
+// complete waits until both rollouts have ended, with the autoscaler's least number of
+// projectors.
+func (r *release) complete() {
 	r.t.Helper()
 	await(r.t, "the publisher's rollout", func() (bool, string) {
 		set := r.publisher()
@@ -95,8 +96,8 @@ func (r *release) complete(projectors int32) {
 	await(r.t, "the projector's rollout", func() (bool, string) {
 		deployment := r.projector()
 		status := deployment.Status
-		return status.ObservedGeneration == deployment.Generation && status.Replicas == projectors &&
-			status.AvailableReplicas == projectors && status.UpdatedReplicas == projectors, fmt.Sprintf("%+v", status)
+		return status.ObservedGeneration == deployment.Generation && status.Replicas == minProjectors &&
+			status.AvailableReplicas == minProjectors && status.UpdatedReplicas == minProjectors, fmt.Sprintf("%+v", status)
 	})
 }
 

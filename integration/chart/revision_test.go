@@ -17,7 +17,7 @@ import (
 func TestPodsKeepTheProjectionsOfTheirRevision(t *testing.T) {
 	r := newRelease(t, "revisions")
 	r.upgrade(projections)
-	r.complete(2)
+	r.complete()
 	before, err := os.ReadFile(projections)
 	must(t, err)
 

@@ -35,8 +35,8 @@ var (
 )
 
 // run runs a line of the page that begins with the program. values replace the words in
-// capitals. run confirms the question, and returns the output.
-func (p *procedure) run(code int, line string, values ...string) string {
+// capitals. run confirms the question.
+func (p *procedure) run(code int, line string, values ...string) {
 	p.t.Helper()
 	if !strings.Contains(p.page, line) {
 		p.t.Errorf("docs/operations.md does not have the command %s", line)
@@ -63,7 +63,6 @@ func (p *procedure) run(code int, line string, values ...string) string {
 	if out.Status != code {
 		p.t.Fatalf("%s: status %d, want %d\n%s%s", strings.Join(words, " "), out.Status, code, out.Stdout, out.Stderr)
 	}
-	return string(out.Stdout) + string(out.Stderr)
 }
 
 // backup is a copy of databases, like mongodump's.
