@@ -39,6 +39,18 @@ func (s *scenario) epoch() int64 {
 	return epoch
 }
 
+// process returns the running process with that name.
+func (s *scenario) process(name string) *harness.Process {
+	s.t.Helper()
+	for _, process := range s.Running() {
+		if process.Name == name {
+			return process
+		}
+	}
+	s.t.Fatalf("%s does not run", name)
+	return nil
+}
+
 // awaitSaved waits until the leader has published all stored events and has saved that in
 // the checkpoint. The checkpoint's cluster time no longer changes then.
 func (s *scenario) awaitSaved(leader *harness.Process) {

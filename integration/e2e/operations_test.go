@@ -53,7 +53,7 @@ func (p *procedure) run(code int, line string, values ...string) {
 	if program == "projector" {
 		command = p.Projector
 	}
-	if strings.Contains(line, "--why") || strings.Contains(line, "resume") {
+	if strings.Contains(line, "--why") {
 		args = append(args, "--yes")
 	}
 	out, err := command(p.t.Context(), args...)
@@ -184,21 +184,21 @@ func eventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 	// These events will be lost. The message of the last one waits in the subscription.
 	s.insert(counted("a", 3, ten), counted("lost", 1, ten))
 	s.awaitCounts("a: n=12 after event 3, lost: n=10 after event 1", "a", "lost")
-	p.run(0, `/projector pause --why "restore"`)
+	s.stopped(s.process("projector-0"))
 	s.insert(counted("b", 2, ten))
 	s.awaitPublishedEvents(6)
-	p.run(0, `/publisher pause --why "restore"`)
+	s.stopped(s.process("publisher-0"))
 
 	s.restore(old)
-	p.run(1, "/projector verify")
 	s.emptySubscription()
-	p.run(0, `/publisher checkpoint set beginning --why "restore"`)
+	s.start(0, 1)
+	p.run(1, "/projector verify")
 	p.run(0, `/projector projections rebuild NAME --allow-missing N --why "restore"`, "counts", "1")
 	s.await("the rebuilt read models", func() bool {
 		return s.live("counts") == 2 && s.counts("a", "b") == "a: n=2 after event 2, b: n=1 after event 1"
 	})
-	p.run(0, "/projector resume")
-	p.run(0, "/publisher resume")
+	s.start(1, 0)
+	p.run(0, `/publisher checkpoint set beginning --why "restore"`)
 	s.insert(counted("a", 3, one), counted("b", 2, one), counted("new", 1, one))
 	s.awaitCounts("a: n=3 after event 3, b: n=2 after event 2, new: n=1 after event 1", "a", "b", "new")
 	if err := s.models.Collection("counts").FindOne(t.Context(), bson.D{{Key: "_id", Value: "lost"}}).Err(); err == nil {

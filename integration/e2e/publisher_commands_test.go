@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -40,11 +39,7 @@ func (s *scenario) publisherJSON(code int, into any, args ...string) {
 
 // publisherStatus is the part of `publisher status` that tests check.
 type publisherStatus struct {
-	Leader string
-	Paused *struct {
-		Who, Why string
-		Stopped  []string
-	}
+	Leader     string
 	Checkpoint struct {
 		Epoch    int64
 		Position string
@@ -81,14 +76,11 @@ func countsWorkload() *workload.Workload {
 
 var one = bson.D{{Key: "n", Value: int64(1)}}
 
-// TestPublisherIsPausedAndItsCheckpointMoved checks that an operator can stop publishing
-// without stopping a process, see that it has stopped, and continue it at another position,
-// without loss.
-func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
-	scene(t, publisherIsPausedAndItsCheckpointMoved)
-}
+// TestCheckpointIsMoved checks that an operator can continue publishing at another position,
+// with and without running publishers.
+func TestCheckpointIsMoved(t *testing.T) { scene(t, checkpointIsMoved) }
 
-func publisherIsPausedAndItsCheckpointMoved(t *testing.T) {
+func checkpointIsMoved(t *testing.T) {
 	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	if found := s.publisherStatus(1); found.Leader != "" || found.Checkpoint.Epoch != 0 {
@@ -101,7 +93,7 @@ func publisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 	s.awaitSaved(s.leader())
 	leader := s.leader().Name
 	before := s.publisherStatus(0)
-	if !strings.HasPrefix(before.Leader, leader) || before.Paused != nil || before.OplogRunwaySeconds == nil || !before.OplogComplete || before.LagSeconds == nil || *before.LagSeconds > 60 ||
+	if !strings.HasPrefix(before.Leader, leader) || before.OplogRunwaySeconds == nil || !before.OplogComplete || before.LagSeconds == nil || *before.LagSeconds > 60 ||
 		before.Quarantined == nil || *before.Quarantined != 0 || before.Checkpoint.Position != "change stream after a token" {
 		t.Errorf("the status is %+v", before)
 	}
@@ -114,44 +106,18 @@ func publisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 		t.Errorf("the checkpoint is %+v", shown)
 	}
 
-	// While it is paused, it keeps the lease, is ready, and publishes nothing.
-	s.publisherCommand(2, "pause", "--yes")
-	if _, stderr := s.publisherCommand(1, "pause", "--why=the topic moves"); !strings.Contains(stderr, "repeat it with --yes") {
-		t.Errorf("without --yes: %s", stderr)
-	}
-	if stdout, _ := s.publisherCommand(0, "pause", "--why=the topic moves", "--yes", "--who=ada", "--wait=1m"); !strings.Contains(stdout, "stream events is paused; stopped: "+leader+"_") {
-		t.Errorf("pause printed %q", stdout)
-	}
-	s.publisherCommand(1, "pause", "--why=again", "--yes")
-	s.insert(counted("a", 2, one))
-	paused := s.publisherStatus(0)
-	if paused.Leader != before.Leader || paused.Paused == nil || !strings.HasPrefix(paused.Paused.Who, "ada@") || paused.Paused.Why != "the topic moves" || len(paused.Paused.Stopped) != 1 {
-		t.Errorf("in the pause the status is %+v", paused)
-	}
+	// Nothing is published while no publisher runs, and set now skips what is stored meanwhile.
 	for n := range 2 {
-		name := fmt.Sprintf("publisher-%d", n)
-		if value := s.metric(name, "penstock_publisher_paused"); value != 1 {
-			t.Errorf("%s shows paused %v", name, value)
-		}
+		s.stopped(s.process(fmt.Sprintf("publisher-%d", n)))
 	}
-	for _, process := range s.Running() {
-		if status, text := readiness(t, process); status != http.StatusOK {
-			t.Errorf("%s is not ready in the pause: %d %s", process.Name, status, text)
-		}
-	}
-	if n := s.published(); n != 1 {
-		t.Errorf("%d events published in the pause, want the one before", n)
-	}
-
-	// Set the checkpoint to now during the pause: the event stored meanwhile is skipped.
+	s.insert(counted("a", 2, one))
 	s.publisherCommand(2, "checkpoint", "set", "now", "--yes")
 	s.publisherCommand(2, "checkpoint", "set", "yesterday", "--yes", "--why=x")
 	s.publisherCommand(0, "checkpoint", "set", "now", "--yes", "--why=test data")
-	if found := s.publisherStatus(0); found.Checkpoint.Position != "change stream from a time" || found.Checkpoint.Epoch != before.Checkpoint.Epoch+1 {
+	if found := s.publisherStatus(1); found.Checkpoint.Position != "change stream from a time" || found.Checkpoint.Epoch != before.Checkpoint.Epoch+1 {
 		t.Errorf("after set now the checkpoint is %+v", found.Checkpoint)
 	}
-	s.publisherCommand(0, "resume", "--yes")
-	s.publisherCommand(1, "resume", "--yes")
+	s.start(2, 0)
 	s.await("publishing goes on", func() bool { return s.publisherStatus(0).Checkpoint.Epoch == before.Checkpoint.Epoch+2 })
 	s.insert(counted("b", 1, one))
 	s.awaitPublishedEvents(2)
@@ -193,9 +159,7 @@ func publisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 	}
 	if got, want := strings.Join(changes, "\n"), `checkpoint reset done test
 checkpoint set done lost topic
-resume done <nil>
-checkpoint set done test data
-pause done the topic moves`; got != want {
+checkpoint set done test data`; got != want {
 		t.Errorf("the audit has\n%s\nwant\n%s", got, want)
 	}
 	if s.publisherJSON(0, &entries, "audit", "--limit=2"); len(entries) != 2 || entries[0]["command"] != "checkpoint reset" {

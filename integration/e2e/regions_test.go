@@ -17,17 +17,11 @@ func TestPromotionThatLosesTheLastSeconds(t *testing.T) {
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_RECONCILE=off")
 	alias := capability[promoter](s, "point the alias to another namespace")
 	s.start(1, 1)
-	command := func(args ...string) {
-		t.Helper()
-		if out, err := s.Projector(t.Context(), args...); err != nil || out.Status != 0 {
-			t.Fatalf("projector %v: %v, status %d\n%s", args, err, out.Status, out.Stderr)
-		}
-	}
 	s.insert(counted("a", 1, one), counted("b", 1, one))
 	s.await("the first read models", func() bool { return s.count("a") == "n=1 after event 1" && s.count("b") == "n=1 after event 1" })
 
 	// Nobody receives the last messages before the region is lost.
-	command("pause", "--yes", "--why=the drill", "--wait=1m")
+	s.stopped(s.process("projector-0"))
 	from := time.Now().UTC().Add(-time.Second).Truncate(time.Second)
 	s.insert(counted("a", 2, one), counted("b", 2, one))
 	s.awaitPublishedEvents(4)
@@ -36,7 +30,7 @@ func TestPromotionThatLosesTheLastSeconds(t *testing.T) {
 	if err := alias.Promote(); err != nil {
 		t.Fatal(err)
 	}
-	command("resume", "--yes", "--why=the drill")
+	s.start(0, 1)
 
 	// A later event of an aggregate shows the gap, and the event store fills it.
 	s.insert(counted("a", 3, one))

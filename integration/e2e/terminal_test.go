@@ -49,10 +49,10 @@ func (s *scenario) atTerminal(program, answer string, args ...string) (screen st
 	return strings.ReplaceAll(shown.String(), "\r\n", "\n"), command.ProcessState.ExitCode()
 }
 
-// asks checks the answers to the question of "pause". effect is what the question says.
-func (s *scenario) asks(program, effect string, run func(ctx context.Context, args ...string) (harness.Output, error)) {
+// asks checks the answers to the question of a command that can be repeated. effect is what
+// the question says, and done what the command prints after the change.
+func (s *scenario) asks(program, effect, done string, run func(ctx context.Context, args ...string) (harness.Output, error), command ...string) {
 	s.t.Helper()
-	pause := []string{"pause", "--why=the topic moves"}
 	question := "This will " + effect
 	const unchanged = "nothing was changed\n"
 	for _, no := range []struct{ name, typed, echo string }{
@@ -61,36 +61,28 @@ func (s *scenario) asks(program, effect string, run func(ctx context.Context, ar
 		{"another word", "yesterday\n", "yesterday\n"},
 		{"end of input", "\x04", "\n"},
 	} {
-		screen, status := s.atTerminal(program, no.typed, pause...)
+		screen, status := s.atTerminal(program, no.typed, command...)
 		before, after, asked := strings.Cut(screen, "Continue? [y/N] ")
 		if !asked || status != 1 || !strings.Contains(before, question) || !strings.HasPrefix(after, no.echo) || !strings.HasSuffix(after, unchanged) {
 			s.t.Errorf("%s: status %d, the screen shows\n%s", no.name, status, screen)
 		}
 	}
-	if screen, status := s.atTerminal(program, "\x03", pause...); status != 1 || strings.Contains(screen, "is paused") {
+	if screen, status := s.atTerminal(program, "\x03", command...); status != 1 || strings.Contains(screen, done) {
 		s.t.Errorf("Ctrl-C: status %d, the screen shows\n%s", status, screen)
 	}
-	out, err := run(s.t.Context(), pause...)
+	out, err := run(s.t.Context(), command...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if said := string(out.Stderr); out.Status != 1 || strings.Contains(said, "[y/N]") || !strings.Contains(said, "this would "+effect) || !strings.Contains(said, "nothing was changed; repeat it with --yes") {
 		s.t.Errorf("without a terminal: status %d\n%s", out.Status, said)
 	}
-
-	// Nothing is paused yet, so there is nothing to resume.
-	if screen, status := s.atTerminal(program, "y\n", "resume"); status != 1 || strings.Contains(screen, "[y/N]") {
-		s.t.Errorf("resume without a pause: status %d, the screen shows\n%s", status, screen)
-	}
 	for _, yes := range []string{"y\n", "YES\n"} {
-		if screen, status := s.atTerminal(program, yes, pause...); status != 0 || !strings.Contains(screen, "is paused") {
+		if screen, status := s.atTerminal(program, yes, command...); status != 0 || !strings.Contains(screen, done) {
 			s.t.Errorf("%q: status %d, the screen shows\n%s", yes, status, screen)
 		}
-		if screen, status := s.atTerminal(program, yes, "resume"); status != 0 {
-			s.t.Errorf("%q to resume: status %d, the screen shows\n%s", yes, status, screen)
-		}
 	}
-	if screen, status := s.atTerminal(program, "", append(pause, "--yes")...); status != 0 || strings.Contains(screen, "[y/N]") {
+	if screen, status := s.atTerminal(program, "", append(command, "--yes")...); status != 0 || strings.Contains(screen, "[y/N]") {
 		s.t.Errorf("with --yes: status %d, the screen shows\n%s", status, screen)
 	}
 }
@@ -100,7 +92,10 @@ func TestPublisherAsksAtATerminal(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)
-	s.asks(suite.services.Publisher, "stop publishing, until it is resumed", s.Publisher)
+	s.insert(counted("a", 1, one))
+	s.awaitPublishedEvents(1)
+	s.awaitSaved(s.leader())
+	s.asks(suite.services.Publisher, "remove the position of checkpoint events", "checkpoint events is at: ", s.Publisher, "checkpoint", "reset", "--why=test")
 }
 
 func TestProjectorAsksAtATerminal(t *testing.T) {
@@ -108,5 +103,5 @@ func TestProjectorAsksAtATerminal(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)
-	s.asks(suite.services.Projector, "release every session and receive nothing, until it is resumed", s.Projector)
+	s.asks(suite.services.Projector, "verify counts and repair each read model that is wrong", "counts", s.Projector, "verify", "--repair", "--why=test")
 }

@@ -339,8 +339,6 @@ var faultKinds = map[string]faultKind{
 			{"publisher", "status"},
 			{"publisher", "republish", "--aggregate", "a0", "--yes", "--why", "simulation"},
 			{"projector", "projections", "cancel", w.named("ledger"), "--yes", "--why", "simulation"},
-			{"publisher", "pause", "--yes", "--why", "simulation"},
-			{"projector", "pause", "--yes", "--why", "simulation"},
 		}
 		c := commands[f.Way%len(commands)]
 		heals := slices.ContainsFunc(c, func(word string) bool { return slices.Contains([]string{"--repair", "rebuild", "cancel"}, word) })
@@ -351,10 +349,6 @@ var faultKinds = map[string]faultKind{
 			w.leavesUnbuilt()
 		}
 		_ = w.command(ctx, virtual.Kind(c[0]), c[1:]...)
-		if c[1] == "pause" {
-			wait(ctx, 10*time.Second)
-			_ = w.command(context.WithoutCancel(ctx), virtual.Kind(c[0]), "resume", "--yes", "--why", "simulation")
-		}
 	}},
 }
 

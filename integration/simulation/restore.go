@@ -16,32 +16,27 @@ import (
 )
 
 // replaceEvents replaces the collection of the event store by a copy with the same documents,
-// as a restore or a move to another server does. Writers and the publisher wait meanwhile. If anew
+// as a restore or a move to another server does. Writers wait and no publisher runs meanwhile. If anew
 // is set, the publisher then begins anew, as docs/operations.md says. Otherwise nothing is replaced
 // during a scan, because the publisher cannot keep the order of what it has not scanned.
 func (w *World) replaceEvents(ctx context.Context, anew bool) {
 	ctx = context.WithoutCancel(ctx)
-	if w.command(ctx, virtual.Publisher, "pause", "--yes", "--why", "replaces the events") != nil {
-		return
-	}
-	wait(ctx, 10*time.Second)
+	w.turn(false, w.publishers)
+	defer w.turn(true, w.publishers)
 	if anew || w.checkpoint().Recovery == nil {
 		w.writing.Lock()
 		until(ctx, func() error { return w.copyEvents(ctx) })
 		w.writing.Unlock()
 	}
-	commands := [][]string{{"resume"}}
-	if anew {
-		commands = [][]string{{"checkpoint", "set", "beginning"}, {"resume"}}
+	if !anew {
+		return
 	}
-	for _, command := range commands {
-		// A command fails for good if there is no checkpoint yet, or if somebody else has resumed.
-		for range 10 {
-			if w.command(ctx, virtual.Publisher, append(command, "--yes", "--why", "replaces the events")...) == nil {
-				break
-			}
-			wait(ctx, time.Second)
+	// The command fails for good if there is no checkpoint yet.
+	for range 10 {
+		if w.command(ctx, virtual.Publisher, "checkpoint", "set", "beginning", "--yes", "--why", "replaces the events") == nil {
+			break
 		}
+		wait(ctx, time.Second)
 	}
 }
 

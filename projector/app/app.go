@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
-	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/seat"
@@ -152,14 +151,6 @@ func (p *Projector) trace(ctx context.Context) (err error) {
 	return nil
 }
 
-// newPausing makes the switch that every process follows, and its metric.
-func (p *Projector) newPausing(s *stores.Stores, pod string) *pause.Switch {
-	pausing := pause.NewSwitch(pause.NewStore(pause.In(s.State), "projector", p.config.Pipeline().String()), pod, p.logger)
-	obs.GaugeFunc(p.registry, "penstock_projector_paused",
-		"1 while this process receives nothing because of \"projector pause\", 0 otherwise.", pausing.Value)
-	return pausing
-}
-
 // run opens the stores, waits for them, and drains.
 func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTables) error {
 	var connected atomic.Bool
@@ -175,12 +166,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	reports := health.NewReports(s.State, "projector", p.config.Pipeline().String())
 	stopReporting := poll.Beside(ctx, func(ctx context.Context) { reports.Run(ctx, pod, h, p.logger) })
 	defer stopReporting()
-	pausing := p.newPausing(s, pod)
-	h.Ready("pause", pausing.Check)
 	h.Ready("servicebus", func(context.Context) error {
-		if pausing.Paused() != nil {
-			return nil // a process that starts in a pause does not connect
-		}
 		if !connected.Load() {
 			return errors.New("the broker has not been reached yet")
 		}
@@ -195,19 +181,19 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	// The catalog, the jobs and the logs of other pods show this process by its pod name.
 	p.logger.Info().Str("pod", pod).Msg("pod name chosen")
 	return p.whileAccepted(ctx, s, h, func(ctx context.Context) error {
-		return p.drain(ctx, s, h, tables, pod, pausing, &connected)
+		return p.drain(ctx, s, h, tables, pod, &connected)
 	})
 }
 
 // drain drains until ctx ends, or until an error ends it.
-func (p *Projector) drain(ctx context.Context, s *stores.Stores, h *health.Health, tables *stateTables, pod string, pausing *pause.Switch, connected *atomic.Bool) error {
+func (p *Projector) drain(ctx context.Context, s *stores.Stores, h *health.Health, tables *stateTables, pod string, connected *atomic.Bool) error {
 	// The background goroutines serve draining, so they end after it.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, background := errgroup.WithContext(background)
 	draining, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	acceptor, past, err := p.compose(background, group, s, h, pod, pausing, func() { connected.Store(true) })
+	acceptor, past, err := p.compose(background, group, s, h, pod, func() { connected.Store(true) })
 	if err != nil {
 		return err
 	}
@@ -285,7 +271,7 @@ func (p *Projector) subscriptions() []string {
 var errBackgroundEnded = errors.New("the reading and writing of read models has ended")
 
 // compose makes the parts, and starts in group those that run beside draining.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores.Stores, h *health.Health, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores.Stores, h *health.Health, pod string, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Dead: p.dead, Logger: p.logger})
@@ -315,7 +301,6 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections))
-	past.pausing = pausing
 	resumer := resume.New(resume.Options{Claims: parked, Engine: eng, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
@@ -352,7 +337,6 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 			return h.Loop(fmt.Sprintf("slot-%d", slot), drain.MaxSilence)
 		},
 		Connected: connected,
-		Pausing:   pausing,
 	})
 	var deadLetters *deadletter.Counter
 	if c.Backlog.Interval > 0 {
@@ -388,7 +372,6 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	watchState(h, past, deadLetters, reconciler)
 	p.watchBroker(h, acceptor)
 	p.watchReading(h, acceptor)
-	group.Go(func() error { return pausing.Run(ctx) })
 	group.Go(func() error { return past.jobs.Run(ctx) })
 	group.Go(func() error { return loader.Run(ctx) })
 	group.Go(func() error { return writer.Run(ctx) })

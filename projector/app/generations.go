@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -52,9 +51,7 @@ type history struct {
 	// build must not wait for them.
 	reconciling *job.Runner
 	coordinator *rebuild.Coordinator
-	// pausing reports whether the projectors of the pipeline are paused.
-	pausing *pause.Switch
-	parked  *park.Store
+	parked      *park.Store
 	// records has the lease of the reconciler.
 	records *reconcile.Store
 }

@@ -36,7 +36,7 @@ const (
 // newConditions makes the metric of the conditions of health.
 func (p *Projector) newConditions() *prometheus.GaugeVec {
 	return obs.GaugeVec(p.registry, "penstock_projector_health_conditions",
-		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, unregistered, not-reconciled and paused; startup, mongodb, mongodb-access, pause, servicebus, loop-stuck and unreadable make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, unregistered and not-reconciled; startup, mongodb, mongodb-access, servicebus, loop-stuck and unreadable make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchBroker adds the condition that the broker does not answer.
@@ -67,7 +67,6 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 
 // watchState adds the conditions of the state that all pods share, as this pod knows it.
 func watchState(h *health.Health, past *history, deadLetters *deadletter.Counter, reconciler *reconcile.Reconciler) {
-	h.Watch("paused", func(context.Context) []health.Condition { return past.pausing.Paused().Conditions("projector") })
 	h.Watch("registration", health.Lasting(registrationSilence, func(context.Context) []health.Condition { return past.registry.Conditions() }))
 	h.Watch("parked", func(context.Context) []health.Condition {
 		return operate.ParkedConditions(past.parkedKinds())

@@ -33,7 +33,6 @@ func (p *Projector) reconciler(h *history) *reconcile.Reconciler {
 			content: reconcilesContent(p.config),
 			entries: h.follower.Projections,
 		},
-		Paused:     func() bool { return h.pausing.Paused() != nil },
 		Registerer: p.registry,
 		Logger:     p.logger,
 	})

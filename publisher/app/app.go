@@ -21,7 +21,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
-	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/seat"
@@ -193,7 +192,6 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}
 	cleanups = append(cleanups,
 		poll.Beside(ctx, w.inventory.Run),
-		poll.Beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) }),
 		poll.Beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.tryTopic, p.logger) }),
 	)
 	h.Ready("lease", elector.CheckLock)
@@ -205,7 +203,6 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 type parts struct {
 	terms     *term.Runner
 	inventory *inventory.Counter
-	pausing   *pause.Switch
 	// namespace is that of the topic.
 	namespace *sbus.Namespace
 }
@@ -246,7 +243,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err != nil {
 		return nil, err
 	}
-	made := &parts{namespace: namespace, pausing: p.newPausing(s)}
+	made := &parts{namespace: namespace}
 	made.terms, err = term.New(term.Options{
 		Config: c, Health: h, Registerer: p.registry, Logger: p.logger,
 		Tracer:  p.tracer.Publisher(c.ServiceBus.Host(), c.ServiceBus.Topic),
@@ -264,7 +261,6 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 			Logger: p.logger, Registerer: p.registry,
 		}),
 		CheckLock: checkLock(c, s.state),
-		Pausing:   made.pausing,
 		Known:     sample.Known,
 		Whole:     sample.Whole,
 		Refused:   quarantine.NewRecords(s.state, c.Stream.Name).Refused,
@@ -276,7 +272,6 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		made.terms.TopicReached()
 	}
 	made.inventory = p.newInventory(s, namespace)
-	h.Ready("pause", made.pausing.Check)
 	watchInventory(h, made.inventory)
 	return made, made.terms.AwaitPipeline(ctx, s.events.Database().Client())
 }

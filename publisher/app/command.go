@@ -23,8 +23,6 @@ type commands struct {
 	Checkpoint checkpointCommands `cmd:"" help:"Show the checkpoint, set it to another place, or remove its position."`
 	Quarantine quarantineCommands `cmd:"" help:"List, publish again and discard events that could not be published."`
 	Republish  republishCommand   `cmd:"" help:"Send stored events through the topic again, for subscribers that have lost them."`
-	Pause      pauseCommand       `cmd:"" help:"Stop publishing until \"publisher resume\", without stopping the processes. The leader keeps the lease, and finishes what it has sent."`
-	Resume     resumeCommand      `cmd:"" help:"End a pause: the leader continues at the checkpoint."`
 	Audit      auditCommand       `cmd:"" help:"List who changed what by a command, when and why."`
 }
 

@@ -172,14 +172,7 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	if err != nil {
 		return err
 	}
-	paused, err := pauseStore(s, e.options.Config).Get(ctx)
-	if err != nil {
-		return err
-	}
 	next := "a running leader is fenced at its next save, within " + (e.options.Config.Publish.CheckpointInterval + 10*time.Second).String() + ", and the next term starts there"
-	if paused != nil {
-		next = "publishing is paused: it continues there after \"publisher resume\""
-	}
 	fmt.Fprintf(e.stdout, "checkpoint %s is at: %s; %s\n", stream, describe(to), next)
 	return nil
 }

@@ -147,19 +147,9 @@ func awaitPublished(ctx context.Context, c config.Config, s *stores, history *ev
 		if !read.Position.Scan.Active() && position.At.Unix() > int64(now.T) {
 			return nil
 		}
-		paused, err := pauseStore(s, c).Get(ctx)
-		var why, when string
-		switch {
-		case err != nil:
-			return err
-		case paused != nil:
-			why, when = "paused "+paused.String(), "after \"publisher resume\""
-		case time.Now().After(end):
-			why, when = "behind", "when \"publisher status\" shows that it has caught up"
-		}
-		if why != "" {
-			return fmt.Errorf("the publisher is %s (%s, published up to %s), so later events of an aggregate would come before earlier ones: repeat the command %s, or use --aggregate, which begins with the first event",
-				why, position.Position, cli.Time(position.At), when)
+		if time.Now().After(end) {
+			return fmt.Errorf("the publisher is behind (%s, published up to %s), so later events of an aggregate would come before earlier ones: repeat the command when \"publisher status\" shows that it has caught up, or use --aggregate, which begins with the first event",
+				position.Position, cli.Time(position.At))
 		}
 		if err := backoff.Wait(ctx, attemptPause/4); err != nil {
 			return err

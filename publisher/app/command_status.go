@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
@@ -36,7 +35,6 @@ type status struct {
 	// Leader is the holder of the lease; empty if no process leads.
 	Leader        string          `json:"leader"`
 	LeaderRenewed *time.Time      `json:"leaderRenewedAt,omitempty"`
-	Paused        *pause.Pause    `json:"paused,omitempty"`
 	Checkpoint    *checkpointView `json:"checkpoint,omitempty"`
 	// LagSeconds is how far the checkpoint is behind the event store's cluster time.
 	LagSeconds *int64 `json:"lagSeconds,omitempty"`
@@ -79,8 +77,6 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	if note("leader", err) && holder.Identity != "" && !holder.Expired {
 		found.Leader, found.LeaderRenewed = holder.Identity, &holder.RenewedAt
 	}
-	found.Paused, err = pauseStore(s, c).Get(ctx)
-	note("paused", err)
 	read, err := readCheckpoint(ctx, s, c)
 	if note("checkpoint", err) && read != nil {
 		view := viewCheckpoint(c.Stream.Name, read)
@@ -208,7 +204,6 @@ func (s *status) fields(now time.Time) []cli.Field {
 		leads += ", renewed " + cli.Age(now, *s.LeaderRenewed) + " ago"
 	}
 	add("leader", known("leader", leads))
-	add("paused", known("paused", s.Paused.String()))
 	if c := s.Checkpoint; c != nil {
 		add("epoch", strconv.FormatInt(c.Epoch, 10))
 		add("checkpoint", c.Position)

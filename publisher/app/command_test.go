@@ -28,10 +28,6 @@ func TestCommandsRefuseWrongFlags(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"status":                           "",
-		"pause":                            "--why is not set",
-		"pause --why=x --wait=-1s":         "--wait is -1s",
-		"pause --why=x":                    "",
-		"resume":                           "",
 		"checkpoint show":                  "",
 		"checkpoint set now":               "--why is not set",
 		"checkpoint set yesterday --why=x": `<where> is "yesterday"`,

@@ -2,7 +2,7 @@
 // they need, and runs package term as long as the process leads.
 //
 //	process   admin server · MongoDB clients · preflight · elector
-//	  │          beside the terms: inventory, pause, credentials
+//	  │          beside the terms: inventory, credentials
 //	  └─ term.Runner
 //
 // Beside the loops of a term, whose liveness package term describes, the election has a

@@ -20,7 +20,7 @@ const shortRunway = time.Hour
 // newConditions makes the metric of the conditions of health.
 func (p *Publisher) newConditions() *prometheus.GaugeVec {
 	return obs.GaugeVec(p.registry, "penstock_publisher_health_conditions",
-		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, stream-behind, oplog-short, keys-delayed, quarantined and paused; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, mongodb-checkpoint, pause, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.", "condition", "state")
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, stream-behind, oplog-short, keys-delayed and quarantined; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, mongodb-checkpoint, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchInventory adds the conditions that the inventory knows.
@@ -62,7 +62,7 @@ func quarantineConditions(records int64) []health.Condition {
 
 // conditions are those that the status command finds itself.
 func (s *status) conditions(elects bool) []health.Condition {
-	found := s.Paused.Conditions("publisher")
+	var found []health.Condition
 	if elects && s.Leader == "" && s.Unknown["leader"] == "" {
 		found = append(found, health.Condition{
 			Name: "no-leader", State: health.NotReady, Text: "no publisher leads, so nothing is published",
@@ -72,7 +72,7 @@ func (s *status) conditions(elects bool) []health.Condition {
 	if s.Quarantined != nil {
 		found = append(found, quarantineConditions(*s.Quarantined)...)
 	}
-	for _, part := range []string{"leader", "checkpoint", "paused", "quarantined", "health"} {
+	for _, part := range []string{"leader", "checkpoint", "quarantined", "health"} {
 		if reason := s.Unknown[part]; reason != "" {
 			found = append(found, health.Condition{Name: "unknown", Subject: part, State: health.Degraded, Text: reason})
 		}

@@ -160,13 +160,6 @@ func TestRepublishAwaitsTheLeader(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A pause ends only by a command, so it is reported without waiting.
-	if _, err := pauseStore(s, c).Begin(ctx, "ann", "maintenance"); err != nil {
-		t.Fatal(err)
-	}
-	if err := awaitPublished(ctx, c, s, history, time.Hour); err == nil || !strings.Contains(err.Error(), "the publisher is paused since ") || !strings.Contains(err.Error(), " by ann: maintenance") {
-		t.Errorf("paused: %v", err)
-	}
 	save(bson.D{{Key: "clusterTime", Value: bson.Timestamp{T: now + 3600, I: 1}}})
 	if err := awaitPublished(ctx, c, s, history, 0); err != nil {
 		t.Errorf("published: %v", err)

@@ -138,13 +138,6 @@ cluster: {{ . | quote }}
   annotations:
     summary: The oplog is about to lose the publisher's position.
     description: {{ `The oplog reaches back only {{ $value | humanizeDuration }} before the checkpoint. If it no longer contains the checkpoint's position, the publisher scans the event store and publishes it again.` | quote }}
-- alert: PenstockPublisherPaused
-  expr: max(penstock_publisher_paused{ {{- $pods -}} }) == 1
-  for: 1h
-  labels: {severity: warning}
-  annotations:
-    summary: Publishing has been paused for an hour.
-    description: A command paused publishing at least an hour ago. New events wait in the event store.
 - alert: PenstockPublisherSourceChanged
   expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0 or sum by (operation) (penstock_publisher_source_mutations_total{ {{- $pods -}} } unless last_over_time(penstock_publisher_source_mutations_total{ {{- $pods -}} }[1d] offset 15m)) > 0
   labels: {severity: warning}
@@ -199,7 +192,7 @@ cluster: {{ . | quote }}
 {{- end }}
 {{- if eq (include "penstock.countsBacklog" .root) "true" }}
 - alert: PenstockProjectorStandsStill
-  expr: max(penstock_projector_backlog_sessions{ {{- $pods -}} }) > 0 and sum(rate(penstock_projector_events_total{ {{- $pods -}} }[10m])) == 0 unless max(penstock_projector_paused{ {{- $pods -}} }) == 1
+  expr: max(penstock_projector_backlog_sessions{ {{- $pods -}} }) > 0 and sum(rate(penstock_projector_events_total{ {{- $pods -}} }[10m])) == 0
   for: 10m
   labels: {severity: critical}
   annotations:
@@ -227,13 +220,6 @@ cluster: {{ . | quote }}
   annotations:
     summary: Read models are late.
     description: {{ `The 99th percentile from an event to its read models has been above the threshold for 10 minutes, now {{ $value | humanizeDuration }}.` | quote }}
-- alert: PenstockProjectorPaused
-  expr: max(penstock_projector_paused{ {{- $pods -}} }) == 1
-  for: 1h
-  labels: {severity: warning}
-  annotations:
-    summary: The projectors have been paused for an hour.
-    description: A command paused the projectors at least an hour ago. Messages wait in the subscription, and expire after its time to live.
 - alert: PenstockProjectorParked
   expr: sum by (projection) (max by (projection, reason) (penstock_projector_parked_aggregates{ {{- $pods }}, reason!~"missing|unavailable"})) > 0
   for: 5m

@@ -480,8 +480,8 @@ var Table = []Mutation{
 	{
 		Name:  "nothing reconciles read models with the event store",
 		File:  "projector/internal/reconcile/reconciler.go",
-		Old:   "if r.options.Paused == nil || !r.options.Paused() {",
-		New:   "if r.options.Paused != nil && r.options.Paused() {",
+		Old:   "held, err := r.beat(ctx)\n\t\tholds = held\n\t\tr.report(ctx, err)",
+		New:   "",
 		Found: 20,
 	},
 	{

@@ -69,28 +69,10 @@ func New(o Options) *Acceptor {
 // drain timeout, it returns [ErrDrainTimeout] at once. It also returns [ErrRefused] if the
 // broker refuses sessions before the first one was accepted. Later refusals are retried,
 // because an operator may be changing the entity or the rights. Run can be called once.
-//
-// A pause ends a round of draining in the same way, and the next round begins when the
-// pause is over.
 func (a *Acceptor) Run(ctx context.Context) error {
 	ctx, a.refuse = context.WithCancelCause(ctx)
 	defer a.refuse(nil)
-	drained := true
-	for ctx.Err() == nil {
-		working, release, err := a.options.Pausing.Working(ctx)
-		if err != nil {
-			break
-		}
-		var ended bool
-		drained, ended = a.round(working)
-		closed := ended && a.awaitClosed(ctx)
-		release()
-		if !closed {
-			break
-		}
-		a.options.Logger.Info().Msg("every session released for the pause")
-		drained = true
-	}
+	drained := a.drainAll(ctx)
 	waitFor(&a.closing, time.Second)
 	a.pool.shutdown(time.Second)
 	a.workers.Stop()
@@ -104,9 +86,9 @@ func (a *Acceptor) Run(ctx context.Context) error {
 	return nil
 }
 
-// round drains until ctx ends. After that it reports whether all work was finished within
-// the drain timeout, and whether all slots have ended.
-func (a *Acceptor) round(ctx context.Context) (drained, ended bool) {
+// drainAll drains in all slots until ctx ends. After that it reports whether all work was
+// finished within the drain timeout.
+func (a *Acceptor) drainAll(ctx context.Context) (drained bool) {
 	hard, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
 	var slots sync.WaitGroup
@@ -117,27 +99,12 @@ func (a *Acceptor) round(ctx context.Context) (drained, ended bool) {
 
 	a.options.Logger.Info().Msg("draining; accepting no more sessions")
 	if waitFor(&slots, a.options.DrainTimeout) {
-		return true, true
+		return true
 	}
 	abort(ErrDrainTimeout)
 	// Goroutines that respect their context end now. The others end with the process.
-	return false, waitFor(&slots, time.Second)
-}
-
-// awaitClosed waits until all sessions are closed, and reports whether that was before the
-// end of ctx. The next round uses the same wait group, so it may begin only after that.
-func (a *Acceptor) awaitClosed(ctx context.Context) bool {
-	closed := make(chan struct{})
-	go func() {
-		a.closing.Wait()
-		close(closed)
-	}()
-	select {
-	case <-closed:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	waitFor(&slots, time.Second)
+	return false
 }
 
 // slot accepts and drains one session after the other.

@@ -2,7 +2,6 @@ package drain
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,8 +72,6 @@ type Options struct {
 	Heartbeat func(slot int) Heartbeat
 	// Connected is called at the first sign of a working broker; nil for none.
 	Connected func()
-	// Pausing says when sessions may be held; nil means always.
-	Pausing Pausing
 }
 
 // Heartbeat records that a slot makes progress. It must be safe for concurrent use.
@@ -130,23 +127,5 @@ func (o Options) withDefaults() Options {
 	o.GapTimeout = cmp.Or(o.GapTimeout, 10*time.Second)
 	o.ParkAfter = cmp.Or(o.ParkAfter, time.Minute)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
-	if o.Pausing == nil {
-		o.Pausing = never{}
-	}
 	return o
-}
-
-// Pausing says when sessions may be held.
-type Pausing interface {
-	// Working waits until sessions may be held, and returns a context that ends with ctx
-	// or with the next pause. The caller calls release when it holds no session any more.
-	// The error is the cause of the end of ctx.
-	Working(ctx context.Context) (working context.Context, release func(), err error)
-}
-
-// never is a Pausing without pauses.
-type never struct{}
-
-func (never) Working(ctx context.Context) (context.Context, func(), error) {
-	return ctx, func() {}, nil
 }

@@ -33,8 +33,6 @@ type commands struct {
 	Deadletters deadlettersCommands `cmd:"" help:"List and discard the dead letters of the subscription."`
 	Jobs        jobsCommands        `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
 	Verify      verifyCommand       `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
-	Pause       pauseCommand        `cmd:"" help:"Release every session and receive nothing until \"projector resume\", without stopping the processes. Jobs continue."`
-	Resume      resumeCommand       `cmd:"" help:"End a pause: the projectors receive again."`
 	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`
 }
 

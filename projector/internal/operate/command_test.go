@@ -27,8 +27,6 @@ func TestHelpSaysWhichCommandsNeedAReason(t *testing.T) {
 		return out.String(), problems.String(), err
 	}
 	for line, required := range map[string]bool{
-		"pause":                          true,
-		"resume":                         false,
 		"parked discard":                 true,
 		"parked retry":                   false,
 		"deadletters discard --reason=x": true,

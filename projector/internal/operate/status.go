@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -53,7 +52,6 @@ type pipelineStatus struct {
 	// Verdict is the verdict of the pods, together with what the command finds itself.
 	health.Verdict
 	Pods        []podStatus        `json:"pods"`
-	Paused      *pause.Pause       `json:"paused,omitempty"`
 	Projections []projectionStatus `json:"projections"`
 }
 
@@ -168,7 +166,6 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 			Remedy: "Events wait in the subscription. Start projectors, or look at why their pods do not start.",
 		})
 	}
-	conditions = append(conditions, p.Paused.Conditions("projector")...)
 	own := maps.Clone(entries)
 	maps.DeleteFunc(own, func(_ string, entry *generation.Entry) bool { return entry.Pipeline != p.Pipeline })
 	conditions = append(conditions, generation.BuildConditions(own)...)
@@ -215,9 +212,6 @@ func pipelineOn(ctx context.Context, s *stored, pipeline string, names []string,
 		p.Pods = append(p.Pods, podStatus{Pod: r.Pod, StartedAt: r.StartedAt, Serves: len(r.Serves)})
 	}
 	slices.SortFunc(p.Pods, func(a, b podStatus) int { return cmp.Compare(a.Pod, b.Pod) })
-	if p.Paused, err = pause.NewStore(pause.In(s.State), "projector", pipeline).Get(ctx); err != nil {
-		return p, err
-	}
 	records, err := reconcile.NewStore(reconcile.In(s.State), pipeline, s.ReadModels.Name(), "").Read(ctx)
 	if err != nil {
 		return p, fmt.Errorf("read up to when read models are verified: %w", err)

@@ -63,9 +63,6 @@ type Options struct {
 	// Records has the lease, which one process of the pipeline holds.
 	Records *Store
 	Sweeps  Sweeps
-	// Paused reports whether the pipeline is paused. In a pause nothing is swept.
-	// nil means never paused.
-	Paused func() bool
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
@@ -100,11 +97,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		if r.options.Paused == nil || !r.options.Paused() {
-			held, err := r.beat(ctx)
-			holds = held
-			r.report(ctx, err)
-		}
+		held, err := r.beat(ctx)
+		holds = held
+		r.report(ctx, err)
 		timer.Reset(beat - beat/8 + rand.N(beat/4))
 	}
 }

@@ -36,8 +36,6 @@ type pipeline struct {
 	fails bool
 	// down makes every request fail.
 	down error
-	// paused is the result of Paused.
-	paused bool
 }
 
 type stored struct {
@@ -132,13 +130,7 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	t.Helper()
 	r := &running{registry: prometheus.NewPedanticRegistry(), log: &bytes.Buffer{}}
 	one := process{p}
-	reconciler := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", "readmodels", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
-		Paused: func() bool {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.paused
-		},
-	})
+	reconciler := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", "readmodels", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log)})
 	r.Reconciler = reconciler
 	r.stop = polltest.Start(t, reconciler.Run)
 	return r
@@ -171,26 +163,6 @@ func TestEachProjectionIsSweptOncePerInterval(t *testing.T) {
 		}
 		if !strings.Contains(r.log.String(), `"projection":"users","aggregates":7`) {
 			t.Errorf("the log does not name the aggregates that were behind: %s", r.log)
-		}
-	})
-}
-
-// In a pause, projectors must not apply events. A sweep would fold the same events.
-func TestNothingIsSweptInAPause(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPipeline(t, orders)
-		p.paused = true
-		r := p.start(t, "one")
-		defer r.stop()
-		polltest.Pass(5 * time.Hour)
-		if len(p.sweeps()) != 0 {
-			t.Errorf("%d sweeps in the pause", len(p.sweeps()))
-		}
-		p.set(func(p *pipeline) { p.paused = false })
-		polltest.Pass(time.Minute)
-		if len(p.sweeps()) != 1 {
-			t.Errorf("%d sweeps after the pause, want 1", len(p.sweeps()))
 		}
 	})
 }

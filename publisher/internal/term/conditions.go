@@ -23,7 +23,6 @@ const (
 
 // watch adds the conditions of health that the terms know. host is that of the topic.
 func (r *Runner) watch(h *health.Health, host string) {
-	h.Watch("paused", func(context.Context) []health.Condition { return r.options.Pausing.Paused().Conditions("publisher") })
 	h.Watch("broker", health.Lasting(brokerSilence, func(context.Context) []health.Condition {
 		since, err := r.publishing.Availability.Failing()
 		if err == nil {
@@ -38,7 +37,7 @@ func (r *Runner) watch(h *health.Health, host string) {
 	h.Watch("keys-delayed", delayedKeys(r.publishing.Metrics))
 	h.Watch("stream", func(context.Context) []health.Condition {
 		lag := r.watching.Metrics.Lag()
-		if lag < streamSilence || r.options.Pausing.Paused() != nil {
+		if lag < streamSilence {
 			return nil
 		}
 		return []health.Condition{{

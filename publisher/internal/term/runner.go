@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
@@ -27,8 +26,8 @@ import (
 // loopSilence is the time without a heartbeat after which a loop counts as stuck.
 const loopSilence = 30 * time.Second
 
-// Options are what the terms of a process work with. All are required but Pausing, CheckLock
-// and Tracer.
+// Options are what the terms of a process work with. All are required but CheckLock and
+// Tracer.
 type Options struct {
 	Config     config.Config
 	Health     *health.Health
@@ -50,8 +49,6 @@ type Options struct {
 	// CheckLock compares the stream that the lock of the election records; nil if it records
 	// none.
 	CheckLock func(context.Context) error
-	// Pausing is the switch that the terms follow; nil never pauses.
-	Pausing *pause.Switch
 
 	// Known finds the events that are in the quarantine already. Whole judges whether the whole
 	// store can be read. Refused counts the refused events that went to the quarantine since a
@@ -195,7 +192,7 @@ func (r *Runner) Run(ctx context.Context, elector *leader.Elector) error {
 		}
 	})
 	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
-		err := r.lead(ctx, term)
+		err := r.work(ctx, term)
 		access := r.access
 		switch {
 		case errors.Is(err, quarantine.ErrRefused):
@@ -215,23 +212,4 @@ func (r *Runner) Run(ctx context.Context, elector *leader.Elector) error {
 		return cause
 	}
 	return nil
-}
-
-// lead does the work of one term of the election, as [leader.Work] describes it. While the
-// publisher is paused, lead keeps the lease and does nothing else. After each pause it
-// claims a new epoch, because a command may have moved the checkpoint meanwhile.
-func (r *Runner) lead(ctx context.Context, leading leadership) error {
-	for {
-		working, release, err := r.options.Pausing.WorkingAs(ctx, leading.Identity())
-		if err != nil {
-			return UnlessEnded(ctx, err)
-		}
-		err = r.work(working, leading)
-		paused := errors.Is(context.Cause(working), pause.ErrPaused)
-		release()
-		if err != nil || !paused || ctx.Err() != nil {
-			return err
-		}
-		r.options.Logger.Info().Msg("publishing stopped for the pause; the lease is kept")
-	}
 }

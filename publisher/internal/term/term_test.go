@@ -170,7 +170,7 @@ func (s *setup) lead(t *testing.T) *leading {
 		abort:  func() { lease.advance(abortTime); abort() },
 		result: make(chan error, 1),
 	}
-	go func() { l.result <- s.runner.lead(ctx, lease) }()
+	go func() { l.result <- s.runner.work(ctx, lease) }()
 	return l
 }
 

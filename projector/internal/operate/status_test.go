@@ -3,15 +3,12 @@ package operate
 import (
 	"bytes"
 	"errors"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -31,23 +28,6 @@ func emptyState(t *testing.T) (*Environment, *stored, *bytes.Buffer) {
 		catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""),
 		parked:  park.NewStore(park.In(db), park.Options{}), jobs: job.NewStore(db, job.Options{}),
 	}, &out
-}
-
-func TestPauseSaysThatNoProjectorIsRegistered(t *testing.T) {
-	t.Parallel()
-	for wait, want := range map[time.Duration]error{time.Minute: cli.ErrFindings, 0: nil} {
-		e, s, out := emptyState(t)
-		command := pauseCommand{pause.Request{Change: cli.Change{Yes: true, Why: "a migration"}, Wait: wait}}
-		if err := command.runOn(t.Context(), e, s); !errors.Is(err, want) {
-			t.Errorf("--wait=%v: %v, want %v", wait, err, want)
-		}
-		if text := out.String(); !strings.Contains(text, "is paused; no projector is registered for this pipeline in database "+s.State.Name()) {
-			t.Errorf("--wait=%v printed %s", wait, text)
-		}
-		if stored, err := e.pausable(s).Store.Get(t.Context()); stored == nil || err != nil {
-			t.Errorf("--wait=%v: the pause is not stored: %v", wait, err)
-		}
-	}
 }
 
 func TestStatusNamesADatabaseWithoutProjectors(t *testing.T) {
