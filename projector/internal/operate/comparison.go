@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
@@ -184,7 +185,7 @@ func (v versus) changes(was, is bson.Raw) (changes []authoring.FieldChange, more
 	if v.comparison.after.View() == nil {
 		return authoring.Changes(was, is)
 	}
-	changes, more = authoring.Changes(projection.WithoutDocuments(was), projection.WithoutDocuments(is))
+	changes, more = authoring.Changes(fold.WithoutDocuments(was), fold.WithoutDocuments(is))
 	var left, joined []string
 	for _, d := range authoring.Documents(was, is) {
 		switch d.What {

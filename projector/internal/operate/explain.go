@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
@@ -211,8 +212,8 @@ func (x *explainer) result(partial bool) (explanation, error) {
 	}
 	state := x.replay.fold.State()
 	if r.View = x.View() != nil; r.View {
-		r.Keys = slices.Sorted(maps.Keys(projection.Contributions(state)))
-		state = projection.WithoutDocuments(state)
+		r.Keys = slices.Sorted(maps.Keys(fold.Contributions(state)))
+		state = fold.WithoutDocuments(state)
 	}
 	if state != nil {
 		text, err := bson.MarshalExtJSON(state, false, false)

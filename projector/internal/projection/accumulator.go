@@ -1,7 +1,6 @@
 package projection
 
 import (
-	"bytes"
 	"context"
 	"math"
 
@@ -58,7 +57,7 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 		return nil
 	}
 	if a.last > 0 {
-		a.document.detach()
+		a.document.Detach()
 	}
 	f := a.projection.foldInto(context.Background(), a.document, views, a.trace, Unbounded)
 	if f.Folded > 0 {
@@ -76,13 +75,13 @@ func (a *Accumulator) Last() int64 { return a.last }
 func (a *Accumulator) Concerned() bool { return a.concerned }
 
 // State returns the own fields of the document so far; nil if there is none.
-func (a *Accumulator) State() State { return a.document.state() }
+func (a *Accumulator) State() State { return a.document.State() }
 
 // View reports whether the projection is a view, so that the document is a part.
 func (a *Accumulator) View() bool { return a.projection.view != nil }
 
 // Size is the size of the own fields of the document so far, in bytes.
-func (a *Accumulator) Size() int { return a.document.size() }
+func (a *Accumulator) Size() int { return a.document.Size() }
 
 // Write returns the write that brings a unit from the state that the fold started from to
 // the last event that was folded; false if none was. The document of the state must be
@@ -97,15 +96,4 @@ func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) 
 		Unit: u, Kind: f.Kind, From: from.Watermark, To: a.last, UpdatedAt: from.UpdatedAt, Foreign: from.Foreign,
 		Document: f.Document, Update: f.Update, View: a.projection.View(),
 	}, true
-}
-
-// detach copies the touched fields, so that they do not keep the memory of their events.
-func (d *document) detach() {
-	for i := range d.touched {
-		t := &d.touched[i]
-		value := t.whole()
-		value.Value = bytes.Clone(value.Value)
-		t.replace(value)
-	}
-	clear(d.saved.touched[:cap(d.saved.touched)])
 }

@@ -15,6 +15,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // CEL's operators take two numbers of the same kind only. Which kind 10 is stored as
@@ -159,7 +161,7 @@ func addMissing(f *decls.FunctionDecl, overload decls.FunctionOpt) error {
 func addValues(a, b ref.Val) ref.Val {
 	a, b, decimal := alignNumbers(a, b)
 	if decimal {
-		return computed(addDecimals(numberIn(a), numberIn(b)))
+		return computed(fold.AddDecimals(numberIn(a), numberIn(b)))
 	}
 	if adder, ok := a.(traits.Adder); ok {
 		return checked(celop.Add, a, b, adder.Add(b))
@@ -170,7 +172,7 @@ func addValues(a, b ref.Val) ref.Val {
 func subtractValues(a, b ref.Val) ref.Val {
 	a, b, decimal := alignNumbers(a, b)
 	if decimal {
-		return computed(subtractDecimals(numberIn(a), numberIn(b)))
+		return computed(fold.SubtractDecimals(numberIn(a), numberIn(b)))
 	}
 	if subtractor, ok := a.(traits.Subtractor); ok {
 		return checked(celop.Subtract, a, b, subtractor.Subtract(b))
@@ -181,7 +183,7 @@ func subtractValues(a, b ref.Val) ref.Val {
 func multiplyValues(a, b ref.Val) ref.Val {
 	a, b, decimal := alignNumbers(a, b)
 	if decimal {
-		return computed(multiplyDecimals(numberIn(a), numberIn(b)))
+		return computed(fold.MultiplyDecimals(numberIn(a), numberIn(b)))
 	}
 	if multiplier, ok := a.(traits.Multiplier); ok {
 		return checked(celop.Multiply, a, b, multiplier.Multiply(b))
@@ -192,7 +194,7 @@ func multiplyValues(a, b ref.Val) ref.Val {
 func divideValues(a, b ref.Val) ref.Val {
 	a, b, decimal := alignNumbers(a, b)
 	if decimal {
-		return computed(divideDecimals(numberIn(a), numberIn(b)))
+		return computed(fold.DivideDecimals(numberIn(a), numberIn(b)))
 	}
 	if divider, ok := a.(traits.Divider); ok {
 		return checked(celop.Divide, a, b, divider.Divide(b))
@@ -213,7 +215,7 @@ func moduloValues(a, b ref.Val) ref.Val {
 
 func negateValue(a ref.Val) ref.Val {
 	if isDecimal(a) {
-		return computed(multiplyDecimals(numberIn(a), number{i: -1}))
+		return computed(fold.MultiplyDecimals(numberIn(a), fold.Number{Int: -1}))
 	}
 	if negater, ok := a.(traits.Negater); ok {
 		return negater.Negate()
@@ -230,7 +232,7 @@ func comparison(operator string, holds func(int) bool) func(a, b ref.Val) ref.Va
 			if isNaN(a) || isNaN(b) {
 				return types.WrapErr(errNaNOrder)
 			}
-			return types.Bool(holds(compareNumbers(numberIn(a), numberIn(b))))
+			return types.Bool(holds(fold.CompareNumbers(numberIn(a), numberIn(b))))
 		case isDecimal(a) || isDecimal(b):
 			if !numbers {
 				return noOverload(operator, a, b)
@@ -306,23 +308,23 @@ func isNaN(v ref.Val) bool {
 }
 
 // numberIn returns the number in a value for which isNumber is true.
-func numberIn(v ref.Val) number {
+func numberIn(v ref.Val) fold.Number {
 	switch v := v.(type) {
 	case types.Int:
-		return number{i: int64(v)}
+		return fold.Number{Int: int64(v)}
 	case types.Uint:
 		if v <= math.MaxInt64 {
-			return number{i: int64(v)}
+			return fold.Number{Int: int64(v)}
 		}
 		d, _ := bson.ParseDecimal128(strconv.FormatUint(uint64(v), 10))
-		return number{kind: decimalNumber, d: d}
+		return fold.Number{Kind: fold.DecimalNumber, Decimal128: d}
 	case types.Double:
-		return number{kind: doubleNumber, f: float64(v)}
+		return fold.Number{Kind: fold.DoubleNumber, Double: float64(v)}
 	case opaque:
-		n, _ := numberOf(v.raw)
+		n, _ := fold.NumberOf(v.raw)
 		return n
 	}
-	return number{}
+	return fold.Number{}
 }
 
 // errNaNOrder has the text of CEL's own error for doubles.
@@ -332,5 +334,5 @@ func computed(d bson.Decimal128, err error) ref.Val {
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	return opaque{decimalValue(d)}
+	return opaque{fold.DecimalValue(d)}
 }

@@ -3,8 +3,6 @@ package projection
 import (
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -14,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -35,12 +34,12 @@ type contribution struct {
 	fields bool
 	totals []contributedTotal
 	// view says which other fields a document has.
-	view *view
+	view *fold.View
 }
 
 // contributedTotal is what the parts of a source add to a total.
 type contributedTotal struct {
-	total
+	fold.Total
 	// value is nil for a count. The part adds nothing if where is false, or if the value is
 	// null or an empty optional.
 	value, where *expression
@@ -58,14 +57,6 @@ const (
 	maxDocuments = 1000
 	// maxDocumentKey bounds the _id of a view document, in bytes.
 	maxDocumentKey = 1024
-)
-
-// The fields of an element of model.FieldDocuments, besides model.FieldKey.
-const (
-	contributedAs      = "as"
-	contributedFields  = "fields"
-	contributedElement = "element"
-	contributedTotals  = "totals"
 )
 
 // refresh computes the documents of the part from the part after an event.
@@ -86,9 +77,9 @@ func (c *contribution) refresh(s *scope, d *document) error {
 			n++
 		}
 	}
-	documents := bson.RawValue{Type: bson.TypeArray, Value: finishDocument(dst, start)}
-	if field := d.touch(model.FieldDocuments); !sameBytes(field.whole(), documents) {
-		field.replace(documents)
+	documents := bson.RawValue{Type: bson.TypeArray, Value: fold.FinishDocument(dst, start)}
+	if field := d.Touch(model.FieldDocuments); !fold.SameBytes(field.Whole(), documents) {
+		field.Replace(documents)
 	}
 	return nil
 }
@@ -149,43 +140,43 @@ func (c *contribution) append(dst []byte, n int, s *scope, d *document) ([]byte,
 	if err != nil {
 		return dst, false, fmt.Errorf("each: %s: %w", c.each.source, err)
 	}
-	totals, dst := bsoncore.AppendDocumentElementStart(dst, contributedTotals)
+	totals, dst := bsoncore.AppendDocumentElementStart(dst, fold.ContributedTotals)
 	for i := range c.totals {
 		t := &c.totals[i]
 		value, err := t.of(s, d)
 		if err != nil {
 			return dst, false, err
 		}
-		if present(value) {
-			dst = appendField(dst, t.name, value)
+		if fold.Present(value) {
+			dst = fold.AppendField(dst, t.Name, value)
 		}
 	}
-	return finishDocument(finishDocument(dst, totals), start), true, nil
+	return fold.FinishDocument(fold.FinishDocument(dst, totals), start), true, nil
 }
 
 // begin begins a contribution. element is absent if the part itself contributes.
 func (c *contribution) begin(dst []byte, n int, key string, element bson.RawValue) (start int32, _ []byte, err error) {
-	dst = appendIndex(append(dst, byte(bson.TypeEmbeddedDocument)), n)
+	dst = fold.AppendIndex(append(dst, byte(bson.TypeEmbeddedDocument)), n)
 	start, dst = bsoncore.AppendDocumentStart(append(dst, 0))
 	dst = bsoncore.AppendStringElement(dst, model.FieldKey, key)
 	if c.as != "" {
-		dst = bsoncore.AppendStringElement(dst, contributedAs, c.as)
+		dst = bsoncore.AppendStringElement(dst, fold.ContributedAs, c.as)
 	}
 	if c.fields {
-		dst = bsoncore.AppendBooleanElement(dst, contributedFields, true)
+		dst = bsoncore.AppendBooleanElement(dst, fold.ContributedFields, true)
 	}
-	if !present(element) || c.as == "" && !c.fields {
+	if !fold.Present(element) || c.as == "" && !c.fields {
 		return start, dst, nil
 	}
 	if c.fields && element.Type != bson.TypeEmbeddedDocument {
-		return start, dst, fmt.Errorf("the element is %s, and the fields of a document are those of a document", typeName(element))
+		return start, dst, fmt.Errorf("the element is %s, and the fields of a document are those of a document", fold.TypeName(element))
 	}
 	if c.fields {
-		if err := c.view.checkGiven(element.Value); err != nil {
+		if err := c.view.CheckGiven(element.Value); err != nil {
 			return start, dst, fmt.Errorf("the element: %w", err)
 		}
 	}
-	return start, appendField(dst, contributedElement, element), nil
+	return start, fold.AppendField(dst, fold.ContributedElement, element), nil
 }
 
 // aboutKeys is the remedy for keys of other types.
@@ -201,7 +192,7 @@ func documentKey(v ref.Val) (string, error) {
 		if key, ok := v.text(); ok && !isDecimal(v) {
 			return key, nil
 		}
-		name = typeName(v.raw)
+		name = fold.TypeName(v.raw)
 	case types.Int, types.Uint, types.Double:
 		if key, err := keyName(v); err == nil {
 			return key, nil
@@ -224,7 +215,7 @@ func checkDocumentKey(key string) error {
 
 // of returns what the part adds to the total; absent if it adds nothing.
 func (t *contributedTotal) of(s *scope, d *document) (bson.RawValue, error) {
-	o := operation{op: opTotal, path: fieldPath{{name: t.name}}}
+	o := operation{op: opTotal, path: fieldPath{{name: t.Name}}}
 	if t.where != nil {
 		v, ok, err := evaluate(s, d, o, t.where)
 		if err != nil {
@@ -238,8 +229,8 @@ func (t *contributedTotal) of(s *scope, d *document) (bson.RawValue, error) {
 			return bson.RawValue{}, nil
 		}
 	}
-	if t.kind == totalCount {
-		return integerValue(1), nil
+	if t.Kind == fold.TotalCount {
+		return fold.IntegerValue(1), nil
 	}
 	v, ok, err := evaluate(s, d, o, t.value)
 	if err != nil || !ok || v == types.NullValue {
@@ -247,55 +238,10 @@ func (t *contributedTotal) of(s *scope, d *document) (bson.RawValue, error) {
 	}
 	value, err := encodeValue(v, d.meter)
 	if err == nil {
-		value, err = t.kind.admit(value)
+		value, err = t.Kind.Admit(value)
 	}
 	if err != nil {
 		return bson.RawValue{}, fmt.Errorf("%s: %s: %w", &o, t.value.source, err)
 	}
 	return value, nil
-}
-
-// admit returns a value in the form in which a total takes it.
-func (k totalKind) admit(v bson.RawValue) (bson.RawValue, error) {
-	switch k {
-	case totalSum:
-		n, ok := numberOf(v)
-		switch {
-		case !ok:
-			return v, fmt.Errorf("the value is %s, not a number", typeName(v))
-		case n.kind == integerNumber:
-			return integerValue(n.i), nil
-		case n.kind == doubleNumber && n.f == math.Trunc(n.f) && math.Abs(n.f) < 1<<53:
-			return integerValue(int64(n.f)), nil
-		case n.magnitude() != 0:
-			return v, fmt.Errorf("%v cannot be added: leave it out with where", n.magnitude())
-		case n.kind == doubleNumber:
-			return v, errors.New("a sum of doubles with a fraction, or from 2^53 on, depends on the order in which they are added: convert the value with decimal(), or add whole numbers of a smaller unit")
-		}
-		return v, nil
-	case totalMin, totalMax:
-		if n, ok := numberOf(v); ok && math.IsNaN(n.magnitude()) {
-			return v, errors.New("NaN has no order: leave it out with where")
-		}
-		if _, err := compareValues(v, v); err != nil {
-			return v, fmt.Errorf("%s has no order", typeName(v))
-		}
-		return v, nil
-	case totalSet:
-		values := []bson.RawValue{v}
-		if v.Type == bson.TypeArray {
-			values = slices.DeleteFunc(valuesOf(v), func(v bson.RawValue) bool { return v.Type == bson.TypeNull })
-		}
-		slices.SortFunc(values, compareCanonical)
-		return arrayOf(bson.RawValue{}, slices.CompactFunc(values, sameBytes)), nil
-	}
-	return v, nil
-}
-
-// valuesOf returns the elements of an array.
-func valuesOf(array bson.RawValue) (values []bson.RawValue) {
-	for _, v := range readFields(array.Value).all() {
-		values = append(values, v)
-	}
-	return values
 }

@@ -1,4 +1,5 @@
-// Package projection folds events into changes of read models.
+// Package projection is the language of projections: it compiles declarations, and folds events
+// by them into changes of read models. Package fold has the documents that are changed.
 //
 // A projection is a pure function (state, event) → state, declared in YAML with CEL
 // expressions ([Load]) or written in Go ([New]). It knows neither stores nor other events:
@@ -118,11 +119,9 @@
 //	editors       jsonschema
 //	definitions   definition, source
 //	CEL           environment, expression, absent; view, values, opaque, order, encode
-//	functions     function, call; arithmetic, numbers, decimal, equality, membership, reduce, times
-//	limits        meter, cost, bound, size
-//	folds         projection, fold, handler, operation, document, accumulator, trace, errors
-//	views         views, viewadvice, viewschema, viewdeclaration; contribution, total,
-//	              viewdocument, viewfold
-//	BSON          fields, number, compare
-//	writes        update, keys
+//	functions     function, call; arithmetic, numbers, equality, membership, reduce, times
+//	limits        meter, cost, bound
+//	folds         projection, fold, handler, operation, state, equalvalues, accumulator, trace,
+//	              errors; the documents are those of package fold
+//	views         views, viewadvice, viewschema, viewdeclaration, contribution
 package projection

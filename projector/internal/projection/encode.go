@@ -3,7 +3,6 @@ package projection
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -12,6 +11,8 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // maxDepth bounds how deep a value nests inside its document. MongoDB documents a limit of
@@ -30,7 +31,7 @@ const maxDepth = 90
 //
 // Documents, arrays and values of other BSON types from the event or the state are copied
 // byte for byte. Durations, types and functions cannot be encoded, nor can a value that is
-// larger than [maxState].
+// larger than [fold.MaxState].
 func encodeValue(v ref.Val, m *meter) (bson.RawValue, error) {
 	return encoder{m}.value(v)
 }
@@ -60,8 +61,8 @@ func (e encoder) value(v ref.Val) (bson.RawValue, error) {
 		return raw, checkDepth(raw, 0)
 	}
 	t, data, err := e.appendCharged(nil, v, 0)
-	if err == nil && len(data) > maxState {
-		err = errOutgrown
+	if err == nil && len(data) > fold.MaxState {
+		err = fold.ErrOutgrown
 	}
 	return bson.RawValue{Type: t, Value: data}, err
 }
@@ -75,7 +76,7 @@ func rawOf(v ref.Val) (bson.RawValue, bool) {
 		if len(v.more) == 0 {
 			return v.raw, true
 		}
-		return arrayOf(v.raw, v.more), true
+		return fold.ArrayOf(v.raw, v.more), true
 	case opaque:
 		return v.raw, true
 	}
@@ -93,7 +94,7 @@ func checkDepth(v bson.RawValue, depth int) error {
 	if depth >= maxDepth {
 		return errTooDeep
 	}
-	for _, member := range readFields(v.Value).all() {
+	for _, member := range fold.ReadFields(v.Value).All() {
 		if err := checkDepth(member, depth+1); err != nil {
 			return err
 		}
@@ -170,7 +171,7 @@ func (e encoder) appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, erro
 			return dst, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return finishDocument(dst, start), nil
+	return fold.FinishDocument(dst, start), nil
 }
 
 func (e encoder) appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
@@ -178,19 +179,19 @@ func (e encoder) appendList(dst []byte, l traits.Lister, depth int) ([]byte, err
 	i := 0
 	for it := l.Iterator(); it.HasNext() == types.True; i++ {
 		var err error
-		if dst, err = e.appendMember(dst, it.Next(), depth, func(dst []byte) []byte { return appendIndex(dst, i) }); err != nil {
+		if dst, err = e.appendMember(dst, it.Next(), depth, func(dst []byte) []byte { return fold.AppendIndex(dst, i) }); err != nil {
 			return dst, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
-	return finishDocument(dst, start), nil
+	return fold.FinishDocument(dst, start), nil
 }
 
 // appendMember appends an element of a document: its type, which is known only after the
 // value is encoded, its name and its value.
 func (e encoder) appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
 	at := len(dst)
-	if at > maxState {
-		return dst, errOutgrown
+	if at > fold.MaxState {
+		return dst, fold.ErrOutgrown
 	}
 	dst = name(append(dst, 0))
 	e.charge(v)
@@ -202,5 +203,3 @@ func (e encoder) appendMember(dst []byte, v ref.Val, depth int, name func([]byte
 	dst[at] = byte(t)
 	return dst, nil
 }
-
-func appendIndex(dst []byte, i int) []byte { return strconv.AppendInt(dst, int64(i), 10) }

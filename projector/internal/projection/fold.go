@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -44,12 +45,12 @@ const Unbounded = math.MaxInt
 // large.
 func (f *Fold) stop(ctx context.Context, room int, ev *Event, size int) bool {
 	f.events += len(ev.Document) + len(ev.Payload.Value)
-	f.Grown = size - len(f.document.loaded) - f.events
+	f.Grown = size - len(f.document.Loaded) - f.events
 	return f.Grown > room || ctx.Err() != nil
 }
 
 // State returns the own fields of the document after the fold; nil if there is none.
-func (f *Fold) State() State { return f.document.state() }
+func (f *Fold) State() State { return f.document.State() }
 
 // Fold folds events, in order, into a stored document with the engine's fields; nil if
 // there is none. It stops before the first event that fails.
@@ -97,19 +98,19 @@ func (p *Projection) foldInto(ctx context.Context, d *document, events []*Event,
 func (f *Fold) Conclude() {
 	d := f.document
 	switch {
-	case d.loaded != nil && d.exists:
-		f.Kind, f.Update = model.Update, d.update()
-	case d.loaded != nil:
+	case d.Loaded != nil && d.Exists:
+		f.Kind, f.Update = model.Update, d.Update()
+	case d.Loaded != nil:
 		f.Kind = model.Delete
-	case d.exists:
-		f.Kind, f.Document = model.Create, d.state()
-	case d.created:
+	case d.Exists:
+		f.Kind, f.Document = model.Create, d.State()
+	case d.Created:
 		f.Kind = model.Erase
 	default:
 		f.Kind = model.MoveWatermark
 	}
 	if f.view {
-		f.Document, f.Update = d.sorted(), nil
+		f.Document, f.Update = d.Sorted(), nil
 	}
 }
 
@@ -127,7 +128,7 @@ func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*Event,
 			return reason, err
 		}
 		f.Applied = append(f.Applied, what == outcomeApplied)
-		if f.stop(ctx, room, ev, f.document.touchedSize()) {
+		if f.stop(ctx, room, ev, f.document.TouchedSize()) {
 			break
 		}
 	}
@@ -135,7 +136,7 @@ func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*Event,
 }
 
 func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*Event, room int) (Reason, error) {
-	before := f.document.state()
+	before := f.document.State()
 	state := before
 	var err error
 	for _, ev := range events {
@@ -148,7 +149,7 @@ func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*Event, roo
 			break
 		}
 		if next != nil && state == nil {
-			f.document.created = true
+			f.document.Created = true
 		}
 		f.Applied = append(f.Applied, true)
 		state = next
@@ -157,9 +158,9 @@ func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*Event, roo
 		}
 	}
 	if !same(before, state) {
-		f.document.replace(state)
+		f.document.Replace(state)
 	}
-	if errors.Is(err, errOutgrown) || errors.Is(err, errTooDeep) {
+	if errors.Is(err, fold.ErrOutgrown) || errors.Is(err, errTooDeep) {
 		return ReasonRejected, err
 	}
 	return ReasonFunction, err
@@ -217,7 +218,7 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 	defer panicked(&err)
 	before := state
 	if p.view != nil && state != nil {
-		state = ownFields(state)
+		state = fold.OwnFields(state)
 	}
 	given := *ev // a function that changes a field changes no watermark and no other projection
 	next, err = returned(func() (State, error) { return from.apply(state, &given) })
@@ -233,20 +234,20 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 		}
 		return nil, nil
 	}
-	if len(next) > maxState {
-		return nil, errOutgrown
+	if len(next) > fold.MaxState {
+		return nil, fold.ErrOutgrown
 	}
 	if err := next.Validate(); err != nil {
 		return nil, fmt.Errorf("the state is not a BSON document: %w", err)
 	}
-	for name, value := range readFields(next).all() {
-		if err := updatable(string(name)); err != nil {
+	for name, value := range fold.ReadFields(next).All() {
+		if err := fold.Updatable(string(name)); err != nil {
 			return nil, err
 		}
 		if err := checkDepth(value, 0); err != nil {
 			return nil, fmt.Errorf("the field %s of the state: %w", name, err)
 		}
-		if p.view != nil && p.view.takes(from, string(name)) {
+		if p.view != nil && p.view.Takes(string(name), from.contribution.fields) {
 			return nil, fmt.Errorf("the field %s of the part belongs to Penstock, or is one of the document's own: use another name", name)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // function is what this package adds to a function of CEL or of its own.
@@ -60,10 +62,10 @@ var functionTable = func() map[string]function {
 		}},
 		"total":       {check: func(a []ref.Val) []error { return []error{checkText(a, 0, checkLength)} }},
 		"duration":    {check: checkDuration},
-		"math.round":  {check: func(a []ref.Val) []error { return []error{nil, nil, checkText(a, 2, checkRounding)} }},
-		"math.divide": {check: func(a []ref.Val) []error { return []error{nil, nil, nil, checkText(a, 3, checkRounding)} }},
+		"math.round":  {check: func(a []ref.Val) []error { return []error{nil, nil, checkText(a, 2, fold.CheckRounding)} }},
+		"math.divide": {check: func(a []ref.Val) []error { return []error{nil, nil, nil, checkText(a, 3, fold.CheckRounding)} }},
 		"decimal": {check: func(a []ref.Val) []error {
-			return []error{checkText(a, 0, func(text string) error { _, err := parseDecimal(text); return err })}
+			return []error{checkText(a, 0, func(text string) error { _, err := fold.ParseDecimal(text); return err })}
 		}},
 	}
 	for _, name := range []string{"sets.contains", "sets.equivalent", "sets.intersects", "hasAll", "hasAny", "hasOnly", "hasExactly"} {

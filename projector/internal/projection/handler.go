@@ -9,6 +9,8 @@ import (
 
 	"cel.dev/cel-go/common/types"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // handler is a rule of a declared projection for one event type.
@@ -66,7 +68,7 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 				panic(r)
 			}
 			if changing {
-				d.undo()
+				d.Undo()
 			}
 			what, reason, err = outcomeIgnored, ReasonExpression, limit.error
 			if s.doing != nil {
@@ -94,7 +96,7 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 		return outcomeIgnored, ReasonExpression, err
 	}
 	if h.delete {
-		d.clear()
+		d.Clear()
 		return outcomeApplied, "", nil
 	}
 	values, err := h.evaluate(s, m)
@@ -103,16 +105,16 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 		paths, err = h.resolve(s)
 	}
 	switch {
-	case errors.Is(err, errOutgrown):
+	case errors.Is(err, fold.ErrOutgrown):
 		return outcomeIgnored, ReasonRejected, err
 	case err != nil:
 		return outcomeIgnored, ReasonExpression, err
 	}
-	d.save()
+	d.Save()
 	changing = true
 	for i := range h.operations {
 		o := &h.operations[i]
-		if o.value != nil && !present(values[i]) {
+		if o.value != nil && !fold.Present(values[i]) {
 			continue
 		}
 		s.doing = o
@@ -124,27 +126,27 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 			continue
 		}
 		if err := o.apply(d, path, values[i]); err != nil {
-			d.undo()
+			d.Undo()
 			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
 		}
 	}
 	if err := from.refresh(s, d); err != nil {
-		d.undo()
-		if errors.Is(err, errOutgrown) {
+		d.Undo()
+		if errors.Is(err, fold.ErrOutgrown) {
 			return outcomeIgnored, ReasonRejected, err
 		}
 		return outcomeIgnored, ReasonExpression, err
 	}
-	if d.outgrown() {
-		d.undo()
-		return outcomeIgnored, ReasonRejected, errOutgrown
+	if d.Outgrown() {
+		d.Undo()
+		return outcomeIgnored, ReasonRejected, fold.ErrOutgrown
 	}
 	return outcomeApplied, "", nil
 }
 
 // refresh computes what depends on the document alone, after an event has changed it.
 func (from *source) refresh(s *scope, d *document) error {
-	if !d.exists {
+	if !d.Exists {
 		return nil
 	}
 	if err := from.compute.refresh(s, d); err != nil || from.contribution == nil {

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // listForm says how push keeps a list.
@@ -73,19 +74,19 @@ func (f *listForm) arrange(array bson.RawValue, m *meter) (bson.RawValue, error)
 	for i, e := range all {
 		elements[i] = e.element
 	}
-	return arrayOf(bson.RawValue{}, elements), nil
+	return fold.ArrayOf(bson.RawValue{}, elements), nil
 }
 
-// compareRanks compares as [compareValues] does. An absent value and null are the least.
+// compareRanks compares as [fold.CompareValues] does. An absent value and null are the least.
 func compareRanks(a, b bson.RawValue, m *meter) (int, error) {
-	some, other := present(a) && a.Type != bson.TypeNull, present(b) && b.Type != bson.TypeNull
+	some, other := fold.Present(a) && a.Type != bson.TypeNull, fold.Present(b) && b.Type != bson.TypeNull
 	switch {
 	case some && other:
 		m.compared(len(a.Value), len(b.Value))
-		x, _ := numberOf(a)
-		y, _ := numberOf(b)
+		x, _ := fold.NumberOf(a)
+		y, _ := fold.NumberOf(b)
 		m.spend(comparisonWork(x, y), 0)
-		return compareValues(a, b)
+		return fold.CompareValues(a, b)
 	case some:
 		return 1, nil
 	case other:
@@ -146,7 +147,7 @@ func (p place) sorting(node *yaml.Node) (by string, direction int) {
 		by, at = node.Content[0].Value, node.Content[1]
 	}
 	switch {
-	case node.Kind == yaml.MappingNode && updatable(by) != nil:
+	case node.Kind == yaml.MappingNode && fold.Updatable(by) != nil:
 	case at.Value == "1":
 		return by, 1
 	case at.Value == "-1":

@@ -11,6 +11,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // The limits of one event in one projection. They hold for all expressions and operators of
@@ -131,9 +133,9 @@ func (m *meter) end() {
 
 // lookup finds a field in a document.
 func (m *meter) lookup(doc []byte, name string) (bson.RawValue, bool) {
-	r := readFields(doc)
+	r := fold.ReadFields(doc)
 	for work := 0; ; {
-		key, value, ok := r.next()
+		key, value, ok := r.Next()
 		work += passing(key, value)
 		if !ok || string(key) == name {
 			m.spend(work, 0)
@@ -145,7 +147,7 @@ func (m *meter) lookup(doc []byte, name string) (bson.RawValue, bool) {
 // count counts the elements of a document or array.
 func (m *meter) count(doc []byte) int {
 	n, work := 0, 0
-	for name, value := range readFields(doc).all() {
+	for name, value := range fold.ReadFields(doc).All() {
 		n++
 		work += passing(name, value)
 	}
@@ -153,17 +155,17 @@ func (m *meter) count(doc []byte) int {
 	return n
 }
 
-// meteredFields is a [fieldReader] that charges each element.
+// meteredFields is a [fold.FieldReader] that charges each element.
 type meteredFields struct {
-	fieldReader
+	fold.FieldReader
 	meter *meter
 }
 
 // fields reads a document at the expense of the meter.
-func (m *meter) fields(doc []byte) meteredFields { return meteredFields{readFields(doc), m} }
+func (m *meter) fields(doc []byte) meteredFields { return meteredFields{fold.ReadFields(doc), m} }
 
 func (r *meteredFields) next() (name []byte, value bson.RawValue, ok bool) {
-	if name, value, ok = r.fieldReader.next(); ok {
+	if name, value, ok = r.Next(); ok {
 		r.meter.spend(passing(name, value), 0)
 	}
 	return name, value, ok
@@ -183,16 +185,7 @@ func (r meteredFields) all() iter.Seq2[[]byte, bson.RawValue] {
 
 // passing is the work to read past one element.
 func passing(name []byte, v bson.RawValue) int {
-	return fieldWork + scannedBytes(len(name), v)/bytesPerWork
-}
-
-// scannedBytes is how many bytes are read to find the end of an element. Names, and the two
-// texts of a regular expression, have no length in BSON.
-func scannedBytes(name int, v bson.RawValue) int {
-	if v.Type == bson.TypeRegex {
-		return name + len(v.Value)
-	}
-	return name
+	return fieldWork + fold.ScannedBytes(len(name), v)/bytesPerWork
 }
 
 // hashed charges a lookup of a key in a map of Go.
@@ -202,19 +195,19 @@ func (m *meter) hashed(key ref.Val) { m.spend(textSize(key)/bytesPerWork, 0) }
 func (m *meter) compared(a, b int) { m.spend(min(a, b)/bytesPerWork, 0) }
 
 // compareNumbers charges the comparison of two numbers, and compares them.
-func (m *meter) compareNumbers(a, b number) int {
+func (m *meter) compareNumbers(a, b fold.Number) int {
 	m.spend(comparisonWork(a, b), 0)
-	return compareNumbers(a, b)
+	return fold.CompareNumbers(a, b)
 }
 
 // comparisonWork is the work to compare two numbers if one is a decimal: the exact fraction of
 // a small double has up to a thousand digits.
-func comparisonWork(a, b number) int {
+func comparisonWork(a, b fold.Number) int {
 	const perBit = 16
-	if a.kind != decimalNumber && b.kind != decimalNumber {
+	if a.Kind != fold.DecimalNumber && b.Kind != fold.DecimalNumber {
 		return 0
 	}
-	_, exponent := math.Frexp(a.f + b.f) // one of them is 0
+	_, exponent := math.Frexp(a.Double + b.Double) // one of them is 0
 	return decimalWork + max(exponent, -exponent)*perBit
 }
 
@@ -231,3 +224,28 @@ func meterOf(frame *interpreter.ExecutionFrame) *meter {
 // FoldTime bounds the folding of a round, with the wait for large events of others. It is well
 // below the 10 s of a call, so that the round can still write.
 const FoldTime = 4 * time.Second
+
+// finder looks up fields in a document. If they are looked up in the document's order, one
+// pass over the document is enough.
+type finder struct {
+	doc   []byte
+	rest  fold.FieldReader
+	meter *meter
+}
+
+func (f *finder) find(name string) (bson.RawValue, bool) {
+	key, value, ok := f.rest.Next()
+	work := passing(key, value)
+	if !ok || string(key) != name {
+		f.rest = fold.ReadFields(f.doc)
+		for {
+			key, value, ok = f.rest.Next()
+			work += passing(key, value)
+			if !ok || string(key) == name {
+				break
+			}
+		}
+	}
+	f.meter.spend(work, 0)
+	return value, ok
+}

@@ -140,10 +140,10 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		}
 		half := newDocument(nil)
 		p.foldInto(t.Context(), half, history[:events/2], nil, Unbounded)
-		rest := newDocument(half.state())
+		rest := newDocument(half.State())
 		p.foldInto(t.Context(), rest, history[events/2:], nil, Unbounded)
 		spent := map[meter]bool{}
-		for _, d := range []*document{folded, newDocument(folded.state()), rest} {
+		for _, d := range []*document{folded, newDocument(folded.State()), rest} {
 			s := &scope{event: view(events+1, "Last")}
 			s.state.f, d.meter = d, &s.event.meter
 			if _, err := p.sources[0].on["Last"][0].evaluate(s, d.meter); err != nil {

@@ -6,22 +6,21 @@ import (
 	"maps"
 	"math"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
-	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // decimalFunctions compute the functions of CEL with one number for a Decimal128.
 var decimalFunctions = map[string]func(a ref.Val) ref.Val{
 	"math.abs": func(a ref.Val) ref.Val {
-		if !isNaN(a) && compareNumbers(numberIn(a), number{}) < 0 {
+		if !isNaN(a) && fold.CompareNumbers(numberIn(a), fold.Number{}) < 0 {
 			return negateValue(a)
 		}
 		return a
@@ -30,28 +29,28 @@ var decimalFunctions = map[string]func(a ref.Val) ref.Val{
 		if isNaN(a) {
 			return types.WrapErr(errNaNOrder)
 		}
-		return types.Int(compareNumbers(numberIn(a), number{}))
+		return types.Int(fold.CompareNumbers(numberIn(a), fold.Number{}))
 	},
-	"math.ceil":     toWhole(ceiling),
-	"math.floor":    toWhole(floor),
-	"math.round":    toWhole(halfUp),
-	"math.trunc":    toWhole(down),
-	"math.isNaN":    whether(func(n number) bool { return n.d.IsNaN() }),
-	"math.isInf":    whether(func(n number) bool { return n.d.IsInf() != 0 }),
-	"math.isFinite": whether(func(n number) bool { return !n.d.IsNaN() && n.d.IsInf() == 0 }),
+	"math.ceil":     toWhole(fold.Ceiling),
+	"math.floor":    toWhole(fold.Floor),
+	"math.round":    toWhole(fold.HalfUp),
+	"math.trunc":    toWhole(fold.Down),
+	"math.isNaN":    whether(func(n fold.Number) bool { return n.Decimal128.IsNaN() }),
+	"math.isInf":    whether(func(n fold.Number) bool { return n.Decimal128.IsInf() != 0 }),
+	"math.isFinite": whether(func(n fold.Number) bool { return !n.Decimal128.IsNaN() && n.Decimal128.IsInf() == 0 }),
 }
 
 // toWhole rounds a finite Decimal128 to a whole number.
 func toWhole(rounding string) func(ref.Val) ref.Val {
 	return func(a ref.Val) ref.Val {
-		if x, ok := numberIn(a).finite(); ok && x.exponent < 0 {
-			return computed(x.rounded(0, rounding).round())
+		if x, ok := numberIn(a).Finite(); ok && x.Exponent < 0 {
+			return computed(x.Rounded(0, rounding).Round())
 		}
 		return a
 	}
 }
 
-func whether(holds func(number) bool) func(ref.Val) ref.Val {
+func whether(holds func(fold.Number) bool) func(ref.Val) ref.Val {
 	return func(a ref.Val) ref.Val { return types.Bool(holds(numberIn(a))) }
 }
 
@@ -71,7 +70,7 @@ func extremeOf(function string, sign int, a []ref.Val) ref.Val {
 			return noOverload(function, a...)
 		case isNaN(v):
 			return types.WrapErr(errNaNOrder)
-		case best == nil || compareNumbers(numberIn(v), numberIn(best)) == sign:
+		case best == nil || fold.CompareNumbers(numberIn(v), numberIn(best)) == sign:
 			best = v
 		}
 	}
@@ -97,7 +96,7 @@ func sortList(list, by ref.Val) ref.Val {
 	}
 	type element struct {
 		key    ref.Val
-		number number
+		number fold.Number
 		value  ref.Val
 	}
 	values, keys := elementsOf(l), elementsOf(k)
@@ -115,7 +114,7 @@ func sortList(list, by ref.Val) ref.Val {
 	}
 	slices.SortStableFunc(elements, func(a, b element) int {
 		if isNumber(a.key) {
-			return compareNumbers(a.number, b.number)
+			return fold.CompareNumbers(a.number, b.number)
 		}
 		c, _ := a.key.(traits.Comparer).Compare(b.key).(types.Int)
 		return int(c)
@@ -181,62 +180,6 @@ func numberFunctions() []cel.EnvOption {
 		cel.Function("sum", cel.MemberOverload("penstock_sum", []*cel.Type{dyn}, dyn, cel.UnaryBinding(sumOf))))
 }
 
-// The roundings of math.round and math.divide.
-const (
-	// halfUp rounds to the nearest, and away from zero if two are equally near.
-	halfUp = "half-up"
-	// halfEven rounds to the nearest, and to the even one if two are equally near.
-	halfEven = "half-even"
-	// up rounds away from zero, down towards zero.
-	up   = "up"
-	down = "down"
-	// ceiling rounds towards positive infinity, floor towards negative infinity.
-	ceiling = "ceiling"
-	floor   = "floor"
-)
-
-var roundings = []string{halfUp, halfEven, up, down, ceiling, floor}
-
-// divideRounded divides n by a positive number.
-func divideRounded(n, by *big.Int, rounding string) *big.Int {
-	quotient, rest := new(big.Int).QuoRem(n, by, new(big.Int))
-	if rest.Sign() == 0 {
-		return quotient
-	}
-	c := rest.Abs(rest).Lsh(rest, 1).Cmp(by)
-	away := false
-	switch rounding {
-	case halfUp:
-		away = c >= 0
-	case halfEven:
-		away = c > 0 || c == 0 && quotient.Bit(0) == 1
-	case up:
-		away = true
-	case ceiling:
-		away = n.Sign() > 0
-	case floor:
-		away = n.Sign() < 0
-	}
-	if away {
-		quotient.Add(quotient, big.NewInt(int64(n.Sign())))
-	}
-	return quotient
-}
-
-// rounded rounds to a number of digits after the point; a negative number rounds to tens,
-// hundreds and so on.
-func (x exact) rounded(places int, rounding string) exact {
-	dropped := -places - x.exponent
-	if dropped <= 0 {
-		return x.lowered(-places)
-	}
-	if n := digits(x.coefficient); dropped > n+1 {
-		// Only the sign matters. 10^dropped could have thousands of digits.
-		x, dropped = exact{coefficient: big.NewInt(int64(x.coefficient.Sign()))}, 2
-	}
-	return exact{coefficient: divideRounded(x.coefficient, tenTo(dropped), rounding), exponent: -places}
-}
-
 // maxPlaces bounds the places of math.round and math.divide.
 const maxPlaces = 400
 
@@ -246,22 +189,13 @@ func options(arguments []ref.Val) (places int, rounding string, err error) {
 	if n < -maxPlaces || n > maxPlaces {
 		return 0, "", fmt.Errorf("%d places are not between -%d and %d", n, maxPlaces, maxPlaces)
 	}
-	rounding = halfUp
+	rounding = fold.HalfUp
 	if len(arguments) > 1 {
 		text, _ := arguments[1].(types.String)
-		rounding, err = string(text), checkRounding(string(text))
+		rounding, err = string(text), fold.CheckRounding(string(text))
 	}
 	return int(n), rounding, err
 }
-
-func checkRounding(name string) error {
-	if !slices.Contains(roundings, name) {
-		return fmt.Errorf("there is no rounding %.20q: name one of %s", name, strings.Join(roundings, ", "))
-	}
-	return nil
-}
-
-var errDigits = errors.New("the rounded number has more than the 34 digits of a Decimal128: round to fewer places")
 
 // roundTo rounds a number to places. The result has the number's type.
 func roundTo(v ref.Val, arguments []ref.Val) ref.Val {
@@ -270,45 +204,29 @@ func roundTo(v ref.Val, arguments []ref.Val) ref.Val {
 		return types.WrapErr(err)
 	}
 	n := numberIn(v)
-	x, ok := n.decimal()
-	if !ok || n.kind != decimalNumber && places >= -x.exponent {
+	x, ok := n.Decimal()
+	if !ok || n.Kind != fold.DecimalNumber && places >= -x.Exponent {
 		return v // there is nothing to round
 	}
-	if n.kind == decimalNumber {
-		return computed(x.quantized(places, rounding))
+	if n.Kind == fold.DecimalNumber {
+		return computed(x.Quantized(places, rounding))
 	}
-	x = x.rounded(places, rounding)
-	if n.kind == integerNumber {
-		if i := x.lowered(0).coefficient; i.IsInt64() {
+	x = x.Rounded(places, rounding)
+	if n.Kind == fold.IntegerNumber {
+		if i := x.Lowered(0).Coefficient; i.IsInt64() {
 			return types.Int(i.Int64())
 		}
-		return types.WrapErr(errTooLarge)
+		return types.WrapErr(fold.ErrTooLarge)
 	}
-	f, err := strconv.ParseFloat(x.coefficient.String()+"e"+strconv.Itoa(x.exponent), 64)
+	f, err := strconv.ParseFloat(x.Coefficient.String()+"e"+strconv.Itoa(x.Exponent), 64)
 	if err != nil {
 		return types.WrapErr(err)
 	}
 	return types.Double(f)
 }
 
-// quantized returns the Decimal128 with exactly so many digits after the point.
-func (x exact) quantized(places int, rounding string) (bson.Decimal128, error) {
-	if x.coefficient.Sign() != 0 && x.length()+places > decimalDigits {
-		return bson.Decimal128{}, errDigits
-	}
-	x = x.rounded(places, rounding)
-	if x.exponent > 0 && x.coefficient.Sign() != 0 && x.length() <= decimalDigits {
-		x = x.lowered(0)
-	}
-	if digits(x.coefficient) > decimalDigits {
-		return bson.Decimal128{}, errDigits
-	}
-	return x.round()
-}
-
 var (
-	errDivisionByZero = errors.New("division by zero")
-	errNotFinite      = errors.New("NaN and infinities cannot be divided to a number of places")
+	errNotFinite = errors.New("NaN and infinities cannot be divided to a number of places")
 )
 
 // divideTo divides two numbers exactly and rounds once.
@@ -320,85 +238,30 @@ func divideTo(a, b ref.Val, arguments []ref.Val) ref.Val {
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	x, xFinite := numberIn(a).decimal()
-	y, yFinite := numberIn(b).decimal()
+	x, xFinite := numberIn(a).Decimal()
+	y, yFinite := numberIn(b).Decimal()
 	switch {
 	case !xFinite || !yFinite:
 		return types.WrapErr(errNotFinite)
-	case y.coefficient.Sign() == 0:
-		return types.WrapErr(errDivisionByZero)
-	case x.coefficient.Sign() != 0 && x.length()-y.length()+1+places > decimalDigits+1:
-		return types.WrapErr(errDigits)
+	case y.Coefficient.Sign() == 0:
+		return types.WrapErr(fold.ErrDivisionByZero)
+	case x.Coefficient.Sign() != 0 && x.Length()-y.Length()+1+places > fold.DecimalDigits+1:
+		return types.WrapErr(fold.ErrDigits)
 	}
-	quotient := x.over(y, max(0, x.exponent-y.exponent+places+2))
-	return computed(quotient.quantized(places, rounding))
+	quotient := x.Over(y, max(0, x.Exponent-y.Exponent+places+2))
+	return computed(quotient.Quantized(places, rounding))
 }
-
-// over divides by y, which is not zero. The quotient has more places than shift after the
-// first digit of x. If the quotient is not exact, its last digit is 1, so that it is rounded
-// like the exact one.
-func (x exact) over(y exact, shift int) exact {
-	n := new(big.Int).Mul(x.coefficient, tenTo(shift))
-	quotient, rest := n.QuoRem(n, y.coefficient, new(big.Int))
-	exponent := x.exponent - y.exponent - shift
-	if rest.Sign() != 0 {
-		sign := int64(x.coefficient.Sign() * y.coefficient.Sign())
-		quotient.Mul(quotient, big.NewInt(10)).Add(quotient, big.NewInt(sign))
-		exponent--
-	}
-	return exact{coefficient: quotient, exponent: exponent}
-}
-
-// divideDecimals divides with 34 digits. An exact quotient has as few zeros at its end as the
-// operands.
-func divideDecimals(a, b number) (bson.Decimal128, error) {
-	y, finite := b.decimal()
-	if finite && y.coefficient.Sign() == 0 {
-		return bson.Decimal128{}, errDivisionByZero
-	}
-	return computeDecimals(a, b, func(x, y exact) exact {
-		shift := max(0, decimalDigits+2+digits(y.coefficient)-digits(x.coefficient))
-		quotient, least := x.over(y, shift), x.exponent-y.exponent
-		if quotient.coefficient.Sign() == 0 {
-			quotient.exponent = least
-		}
-		for quotient.exponent < least {
-			shorter, rest := new(big.Int).QuoRem(quotient.coefficient, big.NewInt(10), new(big.Int))
-			if rest.Sign() != 0 {
-				break
-			}
-			quotient = exact{shorter, quotient.exponent + 1}
-		}
-		return quotient
-	}, func(x, y float64) float64 { return x / y })
-}
-
-// maxDecimalText bounds the text of a number, which may have zeros at both ends.
-const maxDecimalText = 200
-
-var decimalText = regexp.MustCompile(`^([+-]?)(\d+)(?:\.(\d*))?(?:[eE]([+-]?\d{1,5}))?$`)
 
 // decimalFrom converts a number or a text to a Decimal128 of 34 digits.
 func decimalFrom(v ref.Val) ref.Val {
 	if text, ok := v.(types.String); ok {
-		return computed(parseDecimal(string(text)))
+		return computed(fold.ParseDecimal(string(text)))
 	}
 	n := numberIn(v)
-	if x, ok := n.decimal(); ok {
-		return computed(x.round())
+	if x, ok := n.Decimal(); ok {
+		return computed(x.Round())
 	}
-	return computed(specialDecimal(n.magnitude()))
-}
-
-func parseDecimal(text string) (bson.Decimal128, error) {
-	if len(text) <= maxDecimalText {
-		if m := decimalText.FindStringSubmatch(text); m != nil {
-			c, _ := new(big.Int).SetString(m[1]+m[2]+m[3], 10)
-			exponent, _ := strconv.Atoi(m[4])
-			return exact{coefficient: c, exponent: exponent - len(m[3])}.round()
-		}
-	}
-	return bson.Decimal128{}, fmt.Errorf("%.40q is not a decimal number: write decimal('12.50')", text)
+	return computed(fold.SpecialDecimal(n.Magnitude()))
 }
 
 // sumOf adds the numbers of a list. The result does not depend on their order: the sum is
@@ -408,13 +271,13 @@ func sumOf(v ref.Val) ref.Val {
 	if !ok {
 		return noOverload("sum", v)
 	}
-	kind, special := integerNumber, 0.0
+	kind, special := fold.IntegerNumber, 0.0
 	values := elementsOf(l)
 	for i, v := range values {
 		switch v := v.(type) {
 		case types.Int, types.Uint:
 		case types.Double:
-			kind = max(kind, doubleNumber)
+			kind = max(kind, fold.DoubleNumber)
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 				special += float64(v)
 			}
@@ -422,52 +285,52 @@ func sumOf(v ref.Val) ref.Val {
 			if !isDecimal(v) {
 				return types.NewErr("sum adds numbers, and element %d of the list is %s: leave such elements out, as in list.filter(e, e != null).sum()", i, plainType(v.Type().TypeName()))
 			}
-			kind = decimalNumber
-			special += numberIn(v).magnitude()
+			kind = fold.DecimalNumber
+			special += numberIn(v).Magnitude()
 		}
 	}
 	switch {
-	case kind == doubleNumber:
+	case kind == fold.DoubleNumber:
 		return types.Double(sumDoubles(values, special))
 	case special != 0:
-		return computed(specialDecimal(special))
+		return computed(fold.SpecialDecimal(special))
 	}
 	sum := sumExactly(values)
-	if kind == decimalNumber {
-		return computed(sum.round())
+	if kind == fold.DecimalNumber {
+		return computed(sum.Round())
 	}
-	if !sum.coefficient.IsInt64() {
-		return types.WrapErr(errTooLarge)
+	if !sum.Coefficient.IsInt64() {
+		return types.WrapErr(fold.ErrTooLarge)
 	}
-	return types.Int(sum.coefficient.Int64())
+	return types.Int(sum.Coefficient.Int64())
 }
 
 // sumExactly adds finite numbers. It adds those with the same exponent first, because numbers
 // with thousands of digits are slow.
-func sumExactly(values []ref.Val) exact {
+func sumExactly(values []ref.Val) fold.Exact {
 	sums := map[int]*big.Int{}
 	for _, v := range values {
-		var x exact
+		var x fold.Exact
 		if u, ok := v.(types.Uint); ok {
-			x.coefficient = new(big.Int).SetUint64(uint64(u))
+			x.Coefficient = new(big.Int).SetUint64(uint64(u))
 		} else {
-			x, _ = numberIn(v).decimal()
+			x, _ = numberIn(v).Decimal()
 		}
-		if sum := sums[x.exponent]; sum != nil {
-			sum.Add(sum, x.coefficient)
+		if sum := sums[x.Exponent]; sum != nil {
+			sum.Add(sum, x.Coefficient)
 		} else {
-			sums[x.exponent] = new(big.Int).Set(x.coefficient)
+			sums[x.Exponent] = new(big.Int).Set(x.Coefficient)
 		}
 	}
 	exponents := slices.Sorted(maps.Keys(sums))
 	slices.Reverse(exponents)
-	total := exact{coefficient: new(big.Int)}
+	total := fold.Exact{Coefficient: new(big.Int)}
 	for i, exponent := range exponents {
 		if i == 0 {
-			total.exponent = exponent
+			total.Exponent = exponent
 		}
-		total = total.lowered(exponent)
-		total.coefficient.Add(total.coefficient, sums[exponent])
+		total = total.Lowered(exponent)
+		total.Coefficient.Add(total.Coefficient, sums[exponent])
 	}
 	return total
 }
@@ -500,16 +363,16 @@ func sumDoubles(values []ref.Val, special float64) float64 {
 }
 
 // decimalToInt drops the fraction.
-func decimalToInt(n number) ref.Val {
+func decimalToInt(n fold.Number) ref.Val {
 	const intDigits = 19
-	x, ok := n.finite()
-	if ok && x.coefficient.Sign() != 0 && x.length() <= intDigits {
-		x = x.rounded(0, down)
-	} else if ok && x.coefficient.Sign() == 0 {
-		x.exponent = 0
+	x, ok := n.Finite()
+	if ok && x.Coefficient.Sign() != 0 && x.Length() <= intDigits {
+		x = x.Rounded(0, fold.Down)
+	} else if ok && x.Coefficient.Sign() == 0 {
+		x.Exponent = 0
 	}
-	if !ok || x.exponent != 0 || !x.coefficient.IsInt64() {
-		return types.NewErr("%s is not in the range of an int", n.d)
+	if !ok || x.Exponent != 0 || !x.Coefficient.IsInt64() {
+		return types.NewErr("%s is not in the range of an int", n.Decimal128)
 	}
-	return types.Int(x.coefficient.Int64())
+	return types.Int(x.Coefficient.Int64())
 }

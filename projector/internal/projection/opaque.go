@@ -10,6 +10,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // The types of values for which CEL has no type. Expressions pass them on unchanged.
@@ -50,7 +52,7 @@ func (o opaque) Type() ref.Type {
 func (o opaque) Equal(other ref.Val) ref.Val {
 	if o.raw.Type == bson.TypeDecimal128 && isNumber(other) {
 		n := numberIn(o)
-		return types.Bool(!isNaN(o) && compareNumbers(n, numberIn(other)) == 0)
+		return types.Bool(!isNaN(o) && fold.CompareNumbers(n, numberIn(other)) == 0)
 	}
 	p, ok := other.(opaque)
 	return types.Bool(ok && o.raw.Type == p.raw.Type && bytes.Equal(o.raw.Value, p.raw.Value))

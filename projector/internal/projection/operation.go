@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // operator is a word of the vocabulary that changes fields.
@@ -76,39 +78,39 @@ func (o *operation) canonical() string {
 // apply carries the operation out on d, at the path for the event.
 func (o *operation) apply(d *document, path fieldPath, v bson.RawValue) error {
 	if o.op == opUnset || o.op == opPull {
-		if !d.exists || !d.reaches(path) {
+		if !d.Exists || !d.reaches(path) {
 			return nil
 		}
 	}
-	field := d.touch(path[0].name)
+	field := d.Touch(path[0].name)
 	if o.op == opPush && len(path) == 1 && o.form == nil {
 		return d.push(field, v)
 	}
-	before := field.whole()
+	before := field.Whole()
 	next, err := path.step(before, func(old bson.RawValue) (bson.RawValue, error) { return o.change(old, v, d.meter) }, d.meter)
 	if err != nil {
 		return err
 	}
-	if !sameBytes(before, next) {
-		field.replace(next)
+	if !fold.SameBytes(before, next) {
+		field.Replace(next)
 	}
-	if present(next) {
-		d.create()
+	if fold.Present(next) {
+		d.Create()
 	}
 	return nil
 }
 
 // push appends to a top-level array without copying it.
-func (d *document) push(field *touched, v bson.RawValue) error {
+func (d *document) push(field *fold.Touched, v bson.RawValue) error {
 	switch {
-	case !present(field.value):
-		field.value = bson.RawValue{Type: bson.TypeArray, Value: emptyDocument}
-	case field.value.Type != bson.TypeArray:
-		return errNotArray(field.value)
+	case !fold.Present(field.Value):
+		field.Value = bson.RawValue{Type: bson.TypeArray, Value: fold.EmptyDocument}
+	case field.Value.Type != bson.TypeArray:
+		return errNotArray(field.Value)
 	}
-	field.pushed = append(field.pushed, v)
-	field.pushedSize += elementOverhead + len(v.Value)
-	d.create()
+	field.Pushed = append(field.Pushed, v)
+	field.PushedSize += fold.ElementOverhead + len(v.Value)
+	d.Create()
 	return nil
 }
 
@@ -116,10 +118,10 @@ func (d *document) push(field *touched, v bson.RawValue) error {
 // document. It does not look into arrays.
 func (d *document) reaches(p fieldPath) bool {
 	var v bson.RawValue
-	if i := d.indexTouched(p[0].name); i >= 0 {
-		v = d.touched[i].value
+	if i := d.IndexTouched(p[0].name); i >= 0 {
+		v = d.Touched[i].Value
 	} else {
-		v, _ = lookup(d.base, p[0].name)
+		v, _ = fold.Lookup(d.Base, p[0].name)
 	}
 	for _, s := range p[1:] {
 		if s.element {
@@ -128,9 +130,9 @@ func (d *document) reaches(p fieldPath) bool {
 		if v.Type != bson.TypeEmbeddedDocument {
 			return false
 		}
-		v, _ = lookup(v.Value, s.name)
+		v, _ = fold.Lookup(v.Value, s.name)
 	}
-	return present(v)
+	return fold.Present(v)
 }
 
 // change returns the value after the operator, given the one before.
@@ -141,12 +143,12 @@ func (o *operation) change(old, v bson.RawValue, m *meter) (bson.RawValue, error
 	case opUnset:
 		return bson.RawValue{}, nil
 	case opInc:
-		return add(old, v)
+		return fold.AddNumbers(old, v)
 	case opPush:
-		if present(old) && old.Type != bson.TypeArray {
+		if fold.Present(old) && old.Type != bson.TypeArray {
 			return old, errNotArray(old)
 		}
-		next := arrayOf(old, []bson.RawValue{v})
+		next := fold.ArrayOf(old, []bson.RawValue{v})
 		if o.form != nil {
 			return o.form.arrange(next, m)
 		}
@@ -162,11 +164,11 @@ func (o *operation) change(old, v bson.RawValue, m *meter) (bson.RawValue, error
 }
 
 func errNotArray(v bson.RawValue) error {
-	return fmt.Errorf("the field is %s, not an array", typeName(v))
+	return fmt.Errorf("the field is %s, not an array", fold.TypeName(v))
 }
 
 func pull(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
-	if !present(old) {
+	if !fold.Present(old) {
 		return old, nil
 	}
 	if old.Type != bson.TypeArray {
@@ -183,12 +185,12 @@ func pull(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 	if len(kept) == total {
 		return old, nil
 	}
-	return arrayOf(bson.RawValue{}, kept), nil
+	return fold.ArrayOf(bson.RawValue{}, kept), nil
 }
 
 func addToSet(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
-	if !present(old) {
-		return arrayOf(old, []bson.RawValue{v}), nil
+	if !fold.Present(old) {
+		return fold.ArrayOf(old, []bson.RawValue{v}), nil
 	}
 	if old.Type != bson.TypeArray {
 		return old, errNotArray(old)
@@ -198,17 +200,17 @@ func addToSet(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 			return old, nil
 		}
 	}
-	return arrayOf(old, []bson.RawValue{v}), nil
+	return fold.ArrayOf(old, []bson.RawValue{v}), nil
 }
 
 func extreme(op operator, old, v bson.RawValue) (bson.RawValue, error) {
-	if !present(old) {
-		if _, err := compareValues(v, v); err != nil {
-			return old, fmt.Errorf("%s has no order", typeName(v))
+	if !fold.Present(old) {
+		if _, err := fold.CompareValues(v, v); err != nil {
+			return old, fmt.Errorf("%s has no order", fold.TypeName(v))
 		}
 		return v, nil
 	}
-	c, err := compareValues(v, old)
+	c, err := fold.CompareValues(v, old)
 	if err != nil {
 		return old, err
 	}

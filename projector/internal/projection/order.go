@@ -13,6 +13,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // A map that an expression has made is a map of Go, which has a random order. Whatever
@@ -105,7 +107,7 @@ func compareKeys(a, b ref.Val) int {
 	case alsoOK:
 		return 1
 	case isNumber(a) && isNumber(b):
-		if c := compareNumbers(numberIn(a), numberIn(b)); c != 0 {
+		if c := fold.CompareNumbers(numberIn(a), numberIn(b)); c != 0 {
 			return c
 		}
 	case a == types.False && b == types.True:

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -242,7 +243,7 @@ func (s *pathStep) take(v ref.Val, m *meter) (err error) {
 		}
 		switch s.id.Type {
 		case bson.TypeNull, bson.TypeEmbeddedDocument, bson.TypeArray:
-			return fmt.Errorf("the id of an element is %s: an id is a text, a number or another single value", typeName(s.id))
+			return fmt.Errorf("the id of an element is %s: an id is a text, a number or another single value", fold.TypeName(s.id))
 		}
 		return nil
 	}
@@ -286,15 +287,15 @@ var errNoDocument = errors.New("no document")
 // rewrite applies do at p inside a document and returns the new document. It creates
 // missing documents on the path, unless they would stay empty. An absent document is nil.
 func (p fieldPath) rewrite(doc []byte, do change, m *meter) ([]byte, error) {
-	old, _ := lookup(doc, p[0].name)
+	old, _ := fold.Lookup(doc, p[0].name)
 	next, err := p.step(old, do, m)
 	if err != nil {
 		return nil, err
 	}
-	if !present(old) && !present(next) {
+	if !fold.Present(old) && !fold.Present(next) {
 		return doc, nil
 	}
-	return replaceField(doc, p[0].name, next), nil
+	return fold.ReplaceField(doc, p[0].name, next), nil
 }
 
 // step applies do to the value of the first name of p, or inside it.
@@ -305,8 +306,8 @@ func (p fieldPath) step(old bson.RawValue, do change, m *meter) (bson.RawValue, 
 	if p[1].element {
 		return p[1:].elements(old, do, m)
 	}
-	if present(old) && old.Type != bson.TypeEmbeddedDocument {
-		return old, fmt.Errorf("%s is %s: %w", p[0].name, typeName(old), errNoDocument)
+	if fold.Present(old) && old.Type != bson.TypeEmbeddedDocument {
+		return old, fmt.Errorf("%s is %s: %w", p[0].name, fold.TypeName(old), errNoDocument)
 	}
 	inner, err := p[1:].rewrite(old.Value, do, m)
 	if err != nil || inner == nil {
@@ -318,7 +319,7 @@ func (p fieldPath) step(old bson.RawValue, do change, m *meter) (bson.RawValue, 
 // elements applies do to each element of an array with the id of p's first step, or inside
 // it. If there is none, it appends one.
 func (p fieldPath) elements(array bson.RawValue, do change, m *meter) (bson.RawValue, error) {
-	if present(array) && array.Type != bson.TypeArray {
+	if fold.Present(array) && array.Type != bson.TypeArray {
 		return array, errNotArray(array)
 	}
 	var all []bson.RawValue
@@ -330,25 +331,25 @@ func (p fieldPath) elements(array bson.RawValue, do change, m *meter) (bson.RawV
 			if err != nil {
 				return array, err
 			}
-			changed = changed || !sameBytes(element, next)
+			changed = changed || !fold.SameBytes(element, next)
 			element = next
 		}
-		if present(element) {
+		if fold.Present(element) {
 			m.spend(0, elementMemory)
 			all = append(all, element)
 		}
 	}
 	if !found {
 		added, err := p.element(bson.RawValue{}, do, m)
-		if err != nil || !present(added) {
+		if err != nil || !fold.Present(added) {
 			return array, err
 		}
-		return arrayOf(array, []bson.RawValue{added}), nil
+		return fold.ArrayOf(array, []bson.RawValue{added}), nil
 	}
 	if !changed {
 		return array, nil
 	}
-	return arrayOf(bson.RawValue{}, all), nil
+	return fold.ArrayOf(bson.RawValue{}, all), nil
 }
 
 // selects reports whether an element has the id.
@@ -363,44 +364,20 @@ func (s *pathStep) selects(element bson.RawValue, m *meter) bool {
 // element applies do to an element, or inside it, and sees to its id.
 func (p fieldPath) element(old bson.RawValue, do change, m *meter) (bson.RawValue, error) {
 	next, err := p.step(old, do, m)
-	if err != nil || !present(next) {
+	if err != nil || !fold.Present(next) {
 		return next, err
 	}
 	m.spend(len(next.Value)/bytesPerWork, len(next.Value))
 	switch {
 	case next.Type != bson.TypeEmbeddedDocument:
-		return old, fmt.Errorf("the value is %s, and an element with the field %s is an object", typeName(next), p[0].name)
+		return old, fmt.Errorf("the value is %s, and an element with the field %s is an object", fold.TypeName(next), p[0].name)
 	case p[0].selects(next, m):
 		return next, nil
 	}
-	if id, ok := lookup(next.Value, p[0].name); ok {
+	if id, ok := fold.Lookup(next.Value, p[0].name); ok {
 		return old, fmt.Errorf("the value has another %s than the path: %s", p[0].name, Show(id))
 	}
 	start, dst := bsoncore.AppendDocumentStart(nil)
-	dst = append(appendField(dst, p[0].name, p[0].id), next.Value[4:len(next.Value)-1]...)
-	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: finishDocument(dst, start)}, nil
-}
-
-// replaceField returns a copy of doc in which the field has the value v, at its old place
-// or at the end. If v is absent, the field is removed.
-func replaceField(doc []byte, name string, v bson.RawValue) []byte {
-	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(doc)+len(name)+len(v.Value)+len(emptyDocument)+2))
-	done := false
-	for key, value := range readFields(doc).all() {
-		if string(key) == name {
-			if present(v) {
-				dst = appendField(dst, name, v)
-			}
-			done = true
-			continue
-		}
-		dst = append(dst, byte(value.Type))
-		dst = append(dst, key...)
-		dst = append(dst, 0)
-		dst = append(dst, value.Value...)
-	}
-	if !done && present(v) {
-		dst = appendField(dst, name, v)
-	}
-	return finishDocument(dst, start)
+	dst = append(fold.AppendField(dst, p[0].name, p[0].id), next.Value[4:len(next.Value)-1]...)
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: fold.FinishDocument(dst, start)}, nil
 }

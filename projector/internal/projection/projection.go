@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -82,7 +83,7 @@ type Projection struct {
 	// sources is one, unless the projection is a view.
 	sources []source
 	// view is nil unless the projection is a view.
-	view    *view
+	view    *fold.View
 	upcasts upcasts
 
 	definition string

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // Evaluation is the evaluation of one expression of a handler.
@@ -146,7 +147,7 @@ func showResult(v ref.Val) string {
 
 // Show returns a value as relaxed Extended JSON, cut after 1 kB; empty for an absent one.
 func Show(v bson.RawValue) string {
-	if !present(v) {
+	if !fold.Present(v) {
 		return ""
 	}
 	const prefix, suffix = `{"v":`, `}`

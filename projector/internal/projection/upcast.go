@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // upcast turns an event of an earlier version into one of a later version. The rules see only
@@ -82,7 +83,7 @@ func (u *upcast) apply(s *scope) error {
 		if v != nil {
 			payload, err := encodeValue(v, &s.event.meter)
 			if err == nil && payload.Type != bson.TypeEmbeddedDocument {
-				err = fmt.Errorf("the result is %s, and a payload is a document", typeName(payload))
+				err = fmt.Errorf("the result is %s, and a payload is a document", fold.TypeName(payload))
 			}
 			if err != nil {
 				return fmt.Errorf("payload: %s: %w", u.payload.source, err)

@@ -12,6 +12,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // celValue converts a BSON value to a CEL value. Texts, documents and arrays are read in
@@ -283,7 +285,7 @@ func (a *arrayValue) count() int {
 func (a *arrayValue) bytes() int {
 	size := len(a.raw.Value)
 	if len(a.more) > 0 {
-		n := countFields(a.raw.Value)
+		n := fold.CountFields(a.raw.Value)
 		for i, v := range a.more {
 			size += 2 + len(strconv.Itoa(n+i)) + len(v.Value)
 		}

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // The variables of expressions. All except event and state are also fields of event.
@@ -91,8 +92,8 @@ func (v *Event) resolve(name string) (ref.Val, bool) {
 }
 
 func (v *Event) valueOrEmpty(value bson.RawValue) ref.Val {
-	if !present(value) {
-		return newDocumentValue(emptyDocument, &v.meter)
+	if !fold.Present(value) {
+		return newDocumentValue(fold.EmptyDocument, &v.meter)
 	}
 	return celValue(value, &v.meter)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // adviseOnSource reports what works in a source of a view but is most likely a mistake.
@@ -26,11 +27,11 @@ func (r *viewReader) adviseOnSource(s *source, keys map[string]entry, totals []d
 	element := c.key.reads(varElement)
 	for _, t := range totals {
 		element = element || t.reads(varElement)
-		if slices.ContainsFunc(r.totals, func(o declaredTotal) bool { return o.name == t.name }) {
+		if slices.ContainsFunc(r.totals, func(o declaredTotal) bool { return o.Name == t.Name }) {
 			continue // another source may set the fields
 		}
 		for _, name := range slices.Concat(t.value.unset(fields), t.where.unset(fields)) {
-			r.in("totals "+t.name).advise(t.node, "no rule of %s sets %s%s, so it is null in each part and adds nothing", s.aggregateType, name, similar.Meant(name, fields))
+			r.in("totals "+t.Name).advise(t.node, "no rule of %s sets %s%s, so it is null in each part and adds nothing", s.aggregateType, name, similar.Meant(name, fields))
 		}
 	}
 	switch e := keys["each"]; {
@@ -52,11 +53,11 @@ func (r *viewReader) adviseOnView() {
 		}
 	}
 	for _, t := range r.totals {
-		at := r.in("totals " + t.name)
+		at := r.in("totals " + t.Name)
 		for _, name := range slices.Concat(t.value.unset(fields), t.where.unset(fields)) {
 			at.advise(t.node, "no rule of the view sets %s%s, so it is null in each part and adds nothing", name, similar.Meant(name, fields))
 		}
-		if t.kind == totalCount && t.where == nil && len(kept) > 0 && len(r.view.sources) > len(kept) {
+		if t.Kind == fold.TotalCount && t.where == nil && len(kept) > 0 && len(r.view.sources) > len(kept) {
 			at.advise(t.node, "it counts the parts of all sources, those of %s too: write it into the source whose parts it counts", strings.Join(kept, ", "))
 		}
 	}
@@ -92,17 +93,17 @@ func (p *Projection) Form() []string {
 		switch {
 		case s.contribution.fields:
 			shown = "its fields are the document's own"
-			if !p.view.alone {
+			if !p.view.Alone {
 				shown += "; when they change, all parts of the document are read"
 			}
 		case s.contribution.as != "":
-			shown = fmt.Sprintf("it is in the document's %s; the document has at most %d aggregates in it and %d MiB", s.contribution.as, maxEmbedded, maxEmbeddedBytes>>20)
+			shown = fmt.Sprintf("it is in the document's %s; the document has at most %d aggregates in it and %d MiB", s.contribution.as, fold.MaxEmbedded, fold.MaxEmbeddedBytes>>20)
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s: %s", what, s.aggregateType, shown))
 	}
 	cheap, dear := "", ""
-	for _, t := range p.view.totals {
-		if t.kind == totalSum || t.kind == totalCount {
+	for _, t := range p.view.Totals {
+		if t.Kind == fold.TotalSum || t.Kind == fold.TotalCount {
 			cheap += ", " + t.String()
 		} else {
 			dear += ", " + t.String()

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -50,15 +51,15 @@ type Contribution struct {
 
 // NewView makes a view of Go functions.
 func NewView(d ViewDeclaration) (*Projection, error) {
-	p := &Projection{name: d.Name, collection: d.Collection, view: &view{}}
+	p := &Projection{name: d.Name, collection: d.Collection, view: &fold.View{}}
 	problems := []error{checkName(d.Name), checkCollection(d.Collection), checkVersion(d.Version)}
 	for _, name := range sortedKeys(d.Totals) {
-		t := total{name: name, kind: totalKind(d.Totals[name])}
-		if !slices.Contains(totalKinds, t.kind) {
-			problems = append(problems, fmt.Errorf("the total %s is %q, not one of sum, count, min, max and set", name, t.kind))
+		t := fold.Total{Name: name, Kind: fold.TotalKind(d.Totals[name])}
+		if !slices.Contains(fold.TotalKinds, t.Kind) {
+			problems = append(problems, fmt.Errorf("the total %s is %q, not one of sum, count, min, max and set", name, t.Kind))
 		}
 		problems = append(problems, documentField(name))
-		p.view.totals = append(p.view.totals, t)
+		p.view.Totals = append(p.view.Totals, t)
 	}
 	if len(d.Sources) == 0 {
 		problems = append(problems, errors.New("it has no sources"))
@@ -74,13 +75,13 @@ func NewView(d ViewDeclaration) (*Projection, error) {
 			problems = append(problems, errors.New("the function Contribute of a source is nil"))
 		case s.As != "" && s.Fields:
 			problems = append(problems, errors.New("a source has As or Fields, not both"))
-		case p.view.hasTotal(s.As):
+		case p.view.HasTotal(s.As):
 			problems = append(problems, fmt.Errorf("%s holds parts, so no total can have the name", s.As))
 		}
 		if s.As != "" {
 			problems = append(problems, documentField(s.As))
-			if !slices.Contains(p.view.as, s.As) {
-				p.view.as = append(p.view.as, s.As)
+			if !slices.Contains(p.view.As, s.As) {
+				p.view.As = append(p.view.As, s.As)
 			}
 		}
 		p.sources = append(p.sources, source{
@@ -88,7 +89,7 @@ func NewView(d ViewDeclaration) (*Projection, error) {
 		})
 		from = append(from, map[string]any{"aggregateType": s.AggregateType, "as": s.As, "fields": s.Fields})
 	}
-	slices.Sort(p.view.as)
+	slices.Sort(p.view.As)
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("declare view %q: %w", d.Name, err)
 	}
@@ -124,45 +125,45 @@ func (p *Projection) contributed(from *source, part State) (State, error) {
 		}
 		at, next, err := from.contribution.begin(dst, i, c.Key, element)
 		if err == nil {
-			next, err = p.view.appendTotals(next, c.Totals)
+			next, err = appendTotals(next, p.view, c.Totals)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("contribute to document %s: %w", c.Key, err)
 		}
-		dst = finishDocument(next, at)
+		dst = fold.FinishDocument(next, at)
 	}
-	documents := bson.RawValue{Type: bson.TypeArray, Value: finishDocument(dst, start)}
-	return replaceField(part, model.FieldDocuments, documents), nil
+	documents := bson.RawValue{Type: bson.TypeArray, Value: fold.FinishDocument(dst, start)}
+	return fold.ReplaceField(part, model.FieldDocuments, documents), nil
 }
 
 // appendTotals appends what a contribution of a view in Go adds to the totals.
-func (v *view) appendTotals(dst []byte, totals map[string]any) ([]byte, error) {
+func appendTotals(dst []byte, v *fold.View, totals map[string]any) ([]byte, error) {
 	for name := range totals {
-		if !v.hasTotal(name) {
+		if !v.HasTotal(name) {
 			return dst, fmt.Errorf("the view has no total %s", name)
 		}
 	}
-	start, dst := bsoncore.AppendDocumentElementStart(dst, contributedTotals)
-	for _, t := range v.totals {
-		given, ok := totals[t.name]
+	start, dst := bsoncore.AppendDocumentElementStart(dst, fold.ContributedTotals)
+	for _, t := range v.Totals {
+		given, ok := totals[t.Name]
 		if !ok || given == nil {
 			continue
 		}
-		value := integerValue(1)
-		if t.kind != totalCount {
+		value := fold.IntegerValue(1)
+		if t.Kind != fold.TotalCount {
 			var err error
 			if value, err = rawValue(given); err == nil {
-				value, err = t.kind.admit(value)
+				value, err = t.Kind.Admit(value)
 			}
 			if err != nil {
-				return dst, fmt.Errorf("total %s: %w", t.name, err)
+				return dst, fmt.Errorf("total %s: %w", t.Name, err)
 			}
 		} else if given != true {
-			return dst, fmt.Errorf("total %s is a count: it takes true, not %v", t.name, given)
+			return dst, fmt.Errorf("total %s is a count: it takes true, not %v", t.Name, given)
 		}
-		dst = appendField(dst, t.name, value)
+		dst = fold.AppendField(dst, t.Name, value)
 	}
-	return finishDocument(dst, start), nil
+	return fold.FinishDocument(dst, start), nil
 }
 
 func rawValue(v any) (bson.RawValue, error) {

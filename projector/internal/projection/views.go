@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -65,7 +66,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 		return
 	}
 	before := len(p.problems)
-	r := &viewReader{view: &Projection{view: &view{}}, named: map[string]*yaml.Node{}}
+	r := &viewReader{view: &Projection{view: &fold.View{}}, named: map[string]*yaml.Node{}}
 	r.place = p.identity(node, keys, r.view)
 	if e, ok := keys["totals"]; ok {
 		r.totals = r.in("totals").totals(e.value)
@@ -129,19 +130,19 @@ func (r *viewReader) source(node *yaml.Node) {
 	totals := slices.Clone(r.totals)
 	if e, ok := keys["totals"]; ok {
 		for _, t := range r.in("totals").totals(e.value) {
-			if slices.ContainsFunc(r.totals, func(o declaredTotal) bool { return o.name == t.name }) {
-				r.in("totals "+t.name).problem(t.node, "the total is declared for all sources already, below the totals of the view")
+			if slices.ContainsFunc(r.totals, func(o declaredTotal) bool { return o.Name == t.Name }) {
+				r.in("totals "+t.Name).problem(t.node, "the total is declared for all sources already, below the totals of the view")
 			}
 			totals = append(totals, t)
 		}
 	}
-	slices.SortFunc(totals, func(a, b declaredTotal) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(totals, func(a, b declaredTotal) int { return strings.Compare(a.Name, b.Name) })
 	for _, t := range totals {
 		if !hasEach && t.reads(varElement) {
-			r.in("totals "+t.name).problem(t.node, "the total uses element, and %s has no each: declare the total in the sources that have each", s.aggregateType)
+			r.in("totals "+t.Name).problem(t.node, "the total uses element, and %s has no each: declare the total in the sources that have each", s.aggregateType)
 		}
 		c.totals = append(c.totals, t.contributedTotal)
-		r.named[t.name] = t.node
+		r.named[t.Name] = t.node
 	}
 	if e, ok := keys["on"]; ok {
 		r.handlers(e.value, &s)
@@ -207,33 +208,33 @@ func (p place) totals(node *yaml.Node) (found []declaredTotal) {
 
 // total reads one total.
 func (p place) total(e entry) (declaredTotal, bool) {
-	t := declaredTotal{contributedTotal: contributedTotal{total: total{name: e.key}}, node: e.node}
+	t := declaredTotal{contributedTotal: contributedTotal{Total: fold.Total{Name: e.key}}, node: e.node}
 	before := len(p.problems)
 	keys, ok := p.keys(e.value, "a total", totalKeys)
 	if !ok {
 		return t, false
 	}
-	for _, kind := range totalKinds {
+	for _, kind := range fold.TotalKinds {
 		e, ok := keys[string(kind)]
 		switch {
 		case !ok:
 			continue
-		case t.kind != "":
-			p.problem(e.node, "a total is one of sum, count, min, max and set, not %s and %s", t.kind, kind)
+		case t.Kind != "":
+			p.problem(e.node, "a total is one of sum, count, min, max and set, not %s and %s", t.Kind, kind)
 			continue
 		}
-		t.kind = kind
+		t.Kind = kind
 		switch {
-		case kind == totalSum:
+		case kind == fold.TotalSum:
 			t.value = p.ofPart(e.value, numberValue, true)
-			t.decimals = t.value.callsDecimal()
-		case kind != totalCount:
+			t.Decimals = t.value.callsDecimal()
+		case kind != fold.TotalCount:
 			t.value = p.ofPart(e.value, anyValue, true)
 		case e.value.Tag != "!!bool" || e.value.Value != "true":
 			p.problem(e.value, "count counts each part once and takes true; a condition stands in where, such as {count: true, where: part.status == 'open'}")
 		}
 	}
-	if t.kind == "" && len(p.problems) == before {
+	if t.Kind == "" && len(p.problems) == before {
 		p.problem(e.node, "the total does not say what it is: write one of sum, count, min, max and set, such as {sum: part.totalCents}")
 	}
 	if e, ok := keys["where"]; ok {
@@ -295,7 +296,7 @@ func documentField(name string) error {
 	case strings.ContainsAny(name, specialInPaths):
 		return fmt.Errorf("field %q has one of %s in its name", name, specialInPaths)
 	}
-	return updatable(name)
+	return fold.Updatable(name)
 }
 
 func notEmpty(s string) error {
@@ -310,25 +311,25 @@ func (r *viewReader) checkFields() {
 	v := r.view.view
 	for i := range r.view.sources {
 		c := r.view.sources[i].contribution
-		if c.as != "" && !slices.Contains(v.as, c.as) {
-			v.as = append(v.as, c.as)
+		if c.as != "" && !slices.Contains(v.As, c.as) {
+			v.As = append(v.As, c.as)
 		}
 		for _, t := range c.totals {
-			if i := slices.IndexFunc(v.totals, func(o total) bool { return o.name == t.name }); i < 0 {
-				v.totals = append(v.totals, t.total)
-			} else if kind := v.totals[i].kind; kind != "" && t.kind != "" && kind != t.kind {
-				r.problem(r.named[t.name], "the total %s is %s of one source and %s of another", t.name, v.totals[i].kind, t.kind)
+			if i := slices.IndexFunc(v.Totals, func(o fold.Total) bool { return o.Name == t.Name }); i < 0 {
+				v.Totals = append(v.Totals, t.Total)
+			} else if kind := v.Totals[i].Kind; kind != "" && t.Kind != "" && kind != t.Kind {
+				r.problem(r.named[t.Name], "the total %s is %s of one source and %s of another", t.Name, v.Totals[i].Kind, t.Kind)
 			} else {
-				v.totals[i].decimals = v.totals[i].decimals && t.decimals
+				v.Totals[i].Decimals = v.Totals[i].Decimals && t.Decimals
 			}
 		}
 	}
-	v.alone = givesFieldsAlone(r.view.sources)
-	slices.Sort(v.as)
-	slices.SortFunc(v.totals, func(a, b total) int { return strings.Compare(a.name, b.name) })
-	for _, t := range v.totals {
-		if slices.Contains(v.as, t.name) {
-			r.problem(r.named[t.name], "%s holds parts, so no total can have the name", t.name)
+	v.Alone = givesFieldsAlone(r.view.sources)
+	slices.Sort(v.As)
+	slices.SortFunc(v.Totals, func(a, b fold.Total) int { return strings.Compare(a.Name, b.Name) })
+	for _, t := range v.Totals {
+		if slices.Contains(v.As, t.Name) {
+			r.problem(r.named[t.Name], "%s holds parts, so no total can have the name", t.Name)
 		}
 	}
 	for i := range r.view.sources {
@@ -337,7 +338,7 @@ func (r *viewReader) checkFields() {
 			switch {
 			case name == model.FieldDocuments:
 				r.problem(r.nodes[i], "the field %s of a part belongs to Penstock, which lists there the documents to which the part contributes: use another name", name)
-			case s.contribution.fields && v.ownField(name):
+			case s.contribution.fields && v.OwnField(name):
 				r.problem(r.nodes[i], "the field %s of %s is also one of the document's own: use another name, or leave out keep", name, s.aggregateType)
 			}
 		}
@@ -400,14 +401,14 @@ func (c *contribution) describe(described map[string]any) error {
 	}
 	totals := map[string]any{}
 	for _, t := range c.totals {
-		one := map[string]any{string(t.kind): true}
+		one := map[string]any{string(t.Kind): true}
 		if t.value != nil {
-			one[string(t.kind)] = d.source(t.value)
+			one[string(t.Kind)] = d.source(t.value)
 		}
 		if t.where != nil {
 			one["where"] = d.source(t.where)
 		}
-		totals[t.name] = one
+		totals[t.Name] = one
 	}
 	described["totals"] = totals
 	return nil

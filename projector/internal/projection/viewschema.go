@@ -1,5 +1,7 @@
 package projection
 
+import "github.com/penstock-cdc/penstock/projector/internal/fold"
+
 // viewHelp describes each key of a view.
 var viewHelp = map[string]string{
 	"name":       "Names the view in its watermarks, metrics and parked list. Never change it.",
@@ -23,12 +25,12 @@ var viewSourceHelp = map[string]string{
 
 // totalHelp describes each key of a total.
 var totalHelp = map[string]string{
-	string(totalSum):   "Adds up whole numbers or Decimal128s.",
-	string(totalCount): "true counts the parts, or the elements of each.",
-	string(totalMin):   "The least value. When a part with it goes, all parts of the document are read.",
-	string(totalMax):   "The greatest value. When a part with it goes, all parts of the document are read.",
-	string(totalSet):   "The different values, sorted; a list counts with its elements. When a value goes, all parts of the document are read.",
-	"where":            "An expression of type bool over part and element: only parts for which it is true count.",
+	string(fold.TotalSum):   "Adds up whole numbers or Decimal128s.",
+	string(fold.TotalCount): "true counts the parts, or the elements of each.",
+	string(fold.TotalMin):   "The least value. When a part with it goes, all parts of the document are read.",
+	string(fold.TotalMax):   "The greatest value. When a part with it goes, all parts of the document are read.",
+	string(fold.TotalSet):   "The different values, sorted; a list counts with its elements. When a value goes, all parts of the document are read.",
+	"where":                 "An expression of type bool over part and element: only parts for which it is true count.",
 }
 
 func viewSchema() object {
@@ -57,11 +59,11 @@ func viewSourceSchema() object {
 func totalSchema() object {
 	schemas := map[string]object{"where": refTo("expression")}
 	var one []object
-	for _, kind := range totalKinds {
+	for _, kind := range fold.TotalKinds {
 		schemas[string(kind)] = refTo("expression")
 		one = append(one, object{"required": []string{string(kind)}})
 	}
-	schemas[string(totalCount)] = object{"const": true}
+	schemas[string(fold.TotalCount)] = object{"const": true}
 	return object{
 		"type": "object", "additionalProperties": false, "oneOf": one,
 		"properties": properties(totalKeys, totalHelp, schemas),

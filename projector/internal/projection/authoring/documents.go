@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -32,7 +33,7 @@ const (
 // Documents lists the documents of a view that change with a part, in the order of their keys.
 // A document that has the part in it also has its changed fields.
 func Documents(before, after projection.State) (changes []DocumentChange) {
-	was, is := projection.Contributions(before), projection.Contributions(after)
+	was, is := fold.Contributions(before), fold.Contributions(after)
 	keys := maps.Clone(was)
 	maps.Copy(keys, is)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -64,7 +65,7 @@ func Explain(a *projection.Accumulator, ev *event.Event) Step {
 		s.Outcome, s.Created, s.Deleted = Applied, before == nil && after != nil, before != nil && after == nil
 		if a.View() {
 			s.Documents = Documents(before, after)
-			before, after = projection.WithoutDocuments(before), projection.WithoutDocuments(after)
+			before, after = fold.WithoutDocuments(before), fold.WithoutDocuments(after)
 		}
 		if !s.Deleted {
 			s.Changes, s.More = Changes(before, after)

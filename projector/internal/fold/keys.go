@@ -1,4 +1,4 @@
-package projection
+package fold
 
 import (
 	"bytes"
@@ -40,39 +40,39 @@ func changedKeys(set, unset []byte, name string, old, next bson.RawValue) (_, _ 
 // collect compares both documents in one pass. It returns false if the whole field must be
 // written.
 func (c *keyChanges) collect() bool {
-	after := readFields(c.next.Value)
-	key, value, more := after.next()
-	for oldKey, oldValue := range readFields(c.old.Value).all() {
+	after := ReadFields(c.next.Value)
+	key, value, more := after.Next()
+	for oldKey, oldValue := range ReadFields(c.old.Value).All() {
 		if !more || !bytes.Equal(key, oldKey) {
-			if _, moved := lookup(c.next.Value, string(oldKey)); moved || !c.change(oldKey, bson.RawValue{}) {
+			if _, moved := Lookup(c.next.Value, string(oldKey)); moved || !c.change(oldKey, bson.RawValue{}) {
 				return false
 			}
 			continue
 		}
-		if !sameBytes(oldValue, value) && !c.change(key, value) {
+		if !SameBytes(oldValue, value) && !c.change(key, value) {
 			return false
 		}
-		key, value, more = after.next()
+		key, value, more = after.Next()
 	}
 	if !more {
 		return true
 	}
-	if _, moved := lookup(c.old.Value, string(key)); moved || !c.change(key, value) {
+	if _, moved := Lookup(c.old.Value, string(key)); moved || !c.change(key, value) {
 		return false
 	}
-	_, _, more = after.next()
+	_, _, more = after.Next()
 	return !more
 }
 
 // change adds the new value of a key; an absent value removes the key. It returns false if
 // the whole field must be written.
 func (c *keyChanges) change(key []byte, value bson.RawValue) bool {
-	if c.count++; c.count > maxKeys || updatable(string(key)) != nil || repeated(c.old.Value, key) || repeated(c.next.Value, key) {
+	if c.count++; c.count > maxKeys || Updatable(string(key)) != nil || repeated(c.old.Value, key) || repeated(c.next.Value, key) {
 		return false
 	}
 	path := c.name + "." + string(key)
-	if present(value) {
-		c.set = appendField(c.set, path, value)
+	if Present(value) {
+		c.set = AppendField(c.set, path, value)
 	} else {
 		c.unset = appendUnset(c.unset, path)
 	}
@@ -82,7 +82,7 @@ func (c *keyChanges) change(key []byte, value bson.RawValue) bool {
 // repeated reports whether a key occurs more than once in a document.
 func repeated(document, key []byte) bool {
 	count := 0
-	for name := range readFields(document).all() {
+	for name := range ReadFields(document).All() {
 		if bytes.Equal(name, key) {
 			count++
 		}

@@ -1,11 +1,9 @@
 package projection
 
 import (
-	"bytes"
-	"cmp"
-	"fmt"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // equalValues reports whether pull and addToSet treat two values as equal. Numbers are
@@ -15,11 +13,11 @@ import (
 func equalValues(a, b bson.RawValue, m *meter) bool {
 	m.spend(fieldWork, 0)
 	m.compared(len(a.Value), len(b.Value))
-	if sameBytes(a, b) {
+	if fold.SameBytes(a, b) {
 		return true
 	}
-	if n, ok := numberOf(a); ok {
-		other, ok := numberOf(b)
+	if n, ok := fold.NumberOf(a); ok {
+		other, ok := fold.NumberOf(b)
 		return ok && m.compareNumbers(n, other) == 0
 	}
 	if a.Type != b.Type {
@@ -60,50 +58,4 @@ func equalArrays(a, b []byte, m *meter) bool {
 			return false
 		}
 	}
-}
-
-// compareValues orders two values for min and max: numbers by value whatever their type
-// (NaN is the lowest, as in BSON), strings by their bytes, dates by time, false before
-// true. All other pairs are an error.
-func compareValues(a, b bson.RawValue) (int, error) {
-	if n, ok := numberOf(a); ok {
-		if m, ok := numberOf(b); ok {
-			return compareNumbers(n, m), nil
-		}
-	}
-	if a.Type == b.Type {
-		switch a.Type {
-		case bson.TypeString:
-			const length = 4
-			return bytes.Compare(a.Value[length:], b.Value[length:]), nil // without copies
-		case bson.TypeDateTime:
-			return cmp.Compare(a.DateTime(), b.DateTime()), nil
-		case bson.TypeBoolean:
-			return bytes.Compare(a.Value, b.Value), nil
-		}
-	}
-	return 0, fmt.Errorf("%s and %s have no order", typeName(a), typeName(b))
-}
-
-// typeName names the type of a value as MongoDB's $type does.
-func typeName(v bson.RawValue) string {
-	switch v.Type {
-	case bson.TypeInt32:
-		return "int"
-	case bson.TypeInt64:
-		return "long"
-	case bson.TypeEmbeddedDocument:
-		return "object"
-	case bson.TypeBoolean:
-		return "bool"
-	case bson.TypeDateTime:
-		return "date"
-	case bson.TypeObjectID:
-		return "objectId"
-	case bson.TypeBinary:
-		return "binData"
-	case bson.TypeDecimal128:
-		return "decimal"
-	}
-	return v.Type.String()
 }

@@ -1,9 +1,10 @@
-package projection
+package fold
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,38 +14,38 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// view makes the documents of a view from its parts. A document has, in this order, the number
+// View makes the documents of a view from its parts. A document has, in this order, the number
 // of its parts, the fields of parts with keep: fields, the fields that hold parts under their
 // aggregates' ids, and the totals:
 //
 //	{parts: 3, name: "Ann", orders: {"o-1": {...}, "o-2": {...}}, count: 2, openCents: 500}
 //
 // Fields, ids and totals are sorted, so the same parts always give the same bytes.
-type view struct {
-	// as and totals are sorted by name.
-	as     []string
-	totals []total
-	// alone says that only the part of the aggregate whose id is the key gives fields.
-	alone bool
+type View struct {
+	// As and totals are sorted by name.
+	As     []string
+	Totals []Total
+	// Alone says that only the part of the aggregate whose id is the key gives fields.
+	Alone bool
 }
 
-var _ model.View = (*view)(nil)
+var _ model.View = (*View)(nil)
 
 // Limits of a view document. Larger ones would slow down every write of a part, because the
 // whole document is written with it.
 const (
-	maxEmbedded      = 1000
-	maxEmbeddedBytes = 4 << 20
+	MaxEmbedded      = 1000
+	MaxEmbeddedBytes = 4 << 20
 )
 
 // errTooManyParts says that a document exceeds these limits.
-var errTooManyParts = fmt.Errorf("the document would have more than %d parts in it, or more than %d bytes: leave out as, so that it has only the totals", maxEmbedded, maxEmbeddedBytes)
+var errTooManyParts = fmt.Errorf("the document would have more than %d parts in it, or more than %d bytes: leave out as, so that it has only the totals", MaxEmbedded, MaxEmbeddedBytes)
 
 // errIncremental says that a document cannot be computed from the changes of its parts alone.
 var errIncremental = errors.New("all parts are needed")
 
 // Keys implements [model.View].
-func (v *view) Keys(part bson.Raw) []string {
+func (v *View) Keys(part bson.Raw) []string {
 	var keys []string
 	listed := map[string]bool{}
 	for _, c := range contributionsOf(part, "") {
@@ -56,7 +57,7 @@ func (v *view) Keys(part bson.Raw) []string {
 }
 
 // Split implements [model.View].
-func (v *view) Split(part bson.Raw) map[string]bson.Raw {
+func (v *View) Split(part bson.Raw) map[string]bson.Raw {
 	type share struct {
 		contributions []bson.RawValue
 		// own says that the document has the part's own fields.
@@ -77,17 +78,17 @@ func (v *view) Split(part bson.Raw) map[string]bson.Raw {
 			split[key] = part
 			break
 		}
-		own := emptyDocument
+		own := EmptyDocument
 		if s.own {
 			own = part
 		}
-		split[key] = replaceField(own, model.FieldDocuments, arrayOf(bson.RawValue{}, s.contributions))
+		split[key] = ReplaceField(own, model.FieldDocuments, ArrayOf(bson.RawValue{}, s.contributions))
 	}
 	return split
 }
 
 // Merge implements [model.View].
-func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) (bson.Raw, bool, error) {
+func (v *View) Merge(key string, document bson.Raw, changes []model.PartChange) (bson.Raw, bool, error) {
 	d, err := v.read(document)
 	if err == nil {
 		for _, c := range changes {
@@ -104,19 +105,27 @@ func (v *view) Merge(key string, document bson.Raw, changes []model.PartChange) 
 }
 
 // Fullness implements [model.View].
-func (v *view) Fullness(document bson.Raw) float64 {
+func (v *View) Fullness(document bson.Raw) float64 {
 	n, size := 0, 0
-	for name, value := range readFields(document).all() {
+	for name, value := range ReadFields(document).All() {
 		switch field := string(name); {
-		case v.hasTotal(field):
+		case v.HasTotal(field):
 			continue
-		case slices.Contains(v.as, field):
-			n += countFields(value.Value)
+		case slices.Contains(v.As, field):
+			n += CountFields(value.Value)
 		}
 		size += len(name) + len(value.Value)
 	}
-	return max(float64(n)/maxEmbedded, float64(size)/maxEmbeddedBytes)
+	return max(float64(n)/MaxEmbedded, float64(size)/MaxEmbeddedBytes)
 }
+
+// The fields of an element of model.FieldDocuments, besides model.FieldKey.
+const (
+	ContributedAs      = "as"
+	ContributedFields  = "fields"
+	ContributedElement = "element"
+	ContributedTotals  = "totals"
+)
 
 // contributed is one element of model.FieldDocuments.
 type contributed struct {
@@ -128,28 +137,28 @@ type contributed struct {
 }
 
 // whole reports whether the document has the part, not an element of it.
-func (c *contributed) whole() bool { return !present(c.element) && (c.fields || c.as != "") }
+func (c *contributed) whole() bool { return !Present(c.element) && (c.fields || c.as != "") }
 
 // contributionsOf returns what a part contributes to a document; to all if key is empty.
 func contributionsOf(part bson.Raw, key string) (found []contributed) {
-	documents, _ := lookup(part, model.FieldDocuments)
+	documents, _ := Lookup(part, model.FieldDocuments)
 contributions:
-	for _, v := range readFields(documents.Value).all() {
+	for _, v := range ReadFields(documents.Value).All() {
 		c := contributed{raw: v}
-		for name, value := range readFields(v.Value).all() {
+		for name, value := range ReadFields(v.Value).All() {
 			switch string(name) {
 			case model.FieldKey:
 				if key != "" && !isText(value, key) {
 					continue contributions
 				}
 				c.key, _ = value.StringValueOK()
-			case contributedAs:
+			case ContributedAs:
 				c.as, _ = value.StringValueOK()
-			case contributedFields:
+			case ContributedFields:
 				c.fields = true
-			case contributedElement:
+			case ContributedElement:
 				c.element = value
-			case contributedTotals:
+			case ContributedTotals:
 				c.totals = value.Value
 			}
 		}
@@ -180,38 +189,38 @@ func held(part bson.Raw, key string) heldPart {
 	for _, c := range h.contributions {
 		whole := c.element
 		if c.whole() {
-			whole = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: ownFields(part)}
+			whole = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: OwnFields(part)}
 		}
 		switch {
 		case c.fields && h.fields == nil:
 			h.fields = whole.Value
 		case c.as == "":
-		case present(c.element):
+		case Present(c.element):
 			h.as, elements = c.as, append(elements, whole)
 		default:
 			h.as, h.value = c.as, whole
 		}
 	}
 	if elements != nil {
-		h.value = arrayOf(bson.RawValue{}, elements)
+		h.value = ArrayOf(bson.RawValue{}, elements)
 	}
 	return h
 }
 
-// ownFields returns a part without the list of its documents.
-func ownFields(part bson.Raw) []byte {
+// OwnFields returns a part without the list of its documents.
+func OwnFields(part bson.Raw) []byte {
 	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(part)))
-	for name, value := range readFields(part).all() {
+	for name, value := range ReadFields(part).All() {
 		if string(name) != model.FieldDocuments {
-			dst = appendField(dst, string(name), value)
+			dst = AppendField(dst, string(name), value)
 		}
 	}
-	return finishDocument(dst, start)
+	return FinishDocument(dst, start)
 }
 
 // viewDocument is a document of a view in its components.
 type viewDocument struct {
-	view  *view
+	view  *View
 	parts int64
 	// fields are elements of BSON, and taken the names of those that were added.
 	fields []byte
@@ -228,54 +237,56 @@ type embeddedPart struct {
 }
 
 // read takes a document apart. nil is a document without parts.
-func (v *view) read(document bson.Raw) (*viewDocument, error) {
+func (v *View) read(document bson.Raw) (*viewDocument, error) {
 	d := &viewDocument{view: v, embedded: map[string][]embeddedPart{}, totals: map[string]bson.RawValue{}}
-	for name, value := range readFields(document).all() {
+	for name, value := range ReadFields(document).All() {
 		switch field := string(name); {
 		case field == model.FieldParts:
 			d.parts, _ = value.AsInt64OK()
-		case slices.Contains(v.as, field):
+		case slices.Contains(v.As, field):
 			if value.Type != bson.TypeEmbeddedDocument {
 				return d, errIncremental // somebody has changed it
 			}
-			for id, part := range readFields(value.Value).all() {
+			for id, part := range ReadFields(value.Value).All() {
 				d.embedded[field] = append(d.embedded[field], embeddedPart{string(id), part})
 			}
-		case v.hasTotal(field):
+		case v.HasTotal(field):
 			d.totals[field] = value
 		default:
-			d.fields = appendField(d.fields, field, value)
+			d.fields = AppendField(d.fields, field, value)
 		}
 	}
 	return d, nil
 }
 
-// ownField reports whether a document has a field of this name that no part gives.
-func (v *view) ownField(name string) bool {
-	return name == model.FieldParts || slices.Contains(v.as, name) || v.hasTotal(name)
+// OwnField reports whether a document has a field of this name that no part gives.
+func (v *View) OwnField(name string) bool {
+	return name == model.FieldParts || slices.Contains(v.As, name) || v.HasTotal(name)
 }
 
-// takes reports whether a part of a source must not have a field of this name.
-func (v *view) takes(from *source, name string) bool {
-	return name == model.FieldDocuments || from.contribution.fields && v.ownField(name)
+// Takes reports whether a part must not have a field of this name. givesFields says that the
+// part's fields are those of the document.
+func (v *View) Takes(name string, givesFields bool) bool {
+	return name == model.FieldDocuments || givesFields && v.OwnField(name)
 }
 
-// checkGiven refuses an element whose fields a document cannot have as its own.
-func (v *view) checkGiven(element []byte) error {
-	for name := range readFields(element).all() {
+// CheckGiven refuses an element whose fields a document cannot have as its own.
+func (v *View) CheckGiven(element []byte) error {
+	for name := range ReadFields(element).All() {
 		field := string(name)
-		if v.ownField(field) || model.EngineOwned(field) {
+		if v.OwnField(field) || model.EngineOwned(field) {
 			return fmt.Errorf("its field %s is also one of the document's own: give each elements without it, such as state.lines.map(l, {'sku': l.sku})", field)
 		}
-		if err := updatable(field); err != nil {
+		if err := Updatable(field); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *view) hasTotal(name string) bool {
-	return slices.ContainsFunc(v.totals, func(t total) bool { return t.name == name })
+// HasTotal reports whether the view has a total of this name.
+func (v *View) HasTotal(name string) bool {
+	return slices.ContainsFunc(v.Totals, func(t Total) bool { return t.Name == name })
 }
 
 // change replaces what a part contributes.
@@ -285,7 +296,7 @@ func (d *viewDocument) change(aggregateID string, before, after heldPart) error 
 	case bytes.Equal(before.fields, after.fields):
 	case d.fields == nil && before.fields == nil:
 		d.addFields(after.fields)
-	case d.view.alone:
+	case d.view.Alone:
 		d.fields, d.taken = nil, nil
 		d.addFields(after.fields)
 	default:
@@ -301,7 +312,7 @@ func (d *viewDocument) change(aggregateID string, before, after heldPart) error 
 			return err
 		}
 	}
-	for _, t := range d.view.totals {
+	for _, t := range d.view.Totals {
 		removed, added := before.values(t), after.values(t)
 		if err := d.changeTotal(t, removed, added); err != nil {
 			return err
@@ -310,22 +321,22 @@ func (d *viewDocument) change(aggregateID string, before, after heldPart) error 
 	return nil
 }
 
-func (d *viewDocument) changeTotal(t total, removed, added []bson.RawValue) error {
-	if slices.EqualFunc(removed, added, sameBytes) {
+func (d *viewDocument) changeTotal(t Total, removed, added []bson.RawValue) error {
+	if slices.EqualFunc(removed, added, SameBytes) {
 		return nil
 	}
-	next, err := t.change(d.totals[t.name], removed, added)
+	next, err := t.change(d.totals[t.Name], removed, added)
 	if err != nil {
-		return fmt.Errorf("total %s: %w", t.name, err)
+		return fmt.Errorf("total %s: %w", t.Name, err)
 	}
-	d.totals[t.name] = next
+	d.totals[t.Name] = next
 	return nil
 }
 
 // addFields adds the fields of a part. If several parts have a field, that of the first one
 // counts.
 func (d *viewDocument) addFields(fields []byte) {
-	for name, value := range readFields(fields).all() {
+	for name, value := range ReadFields(fields).All() {
 		if d.taken[string(name)] {
 			continue
 		}
@@ -333,7 +344,7 @@ func (d *viewDocument) addFields(fields []byte) {
 			d.taken = map[string]bool{}
 		}
 		d.taken[string(name)] = true
-		d.fields = appendField(d.fields, string(name), value)
+		d.fields = AppendField(d.fields, string(name), value)
 	}
 }
 
@@ -345,11 +356,11 @@ func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) err
 	parts := d.embedded[field]
 	i, found := slices.BinarySearchFunc(parts, aggregateID, func(p embeddedPart, id string) int { return strings.Compare(p.aggregateID, id) })
 	switch {
-	case found && present(value):
+	case found && Present(value):
 		parts[i].value = value
 	case found:
 		parts = slices.Delete(parts, i, i+1)
-	case present(value):
+	case Present(value):
 		parts = slices.Insert(parts, i, embeddedPart{aggregateID, value})
 	}
 	d.embedded[field] = parts
@@ -357,12 +368,12 @@ func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) err
 }
 
 // values returns what the part adds to a total.
-func (h *heldPart) values(t total) (found []bson.RawValue) {
+func (h *heldPart) values(t Total) (found []bson.RawValue) {
 	for i := range h.contributions {
-		v, ok := lookup(h.contributions[i].totals, t.name)
+		v, ok := Lookup(h.contributions[i].totals, t.Name)
 		switch {
-		case ok && t.kind == totalSet:
-			found = append(found, valuesOf(v)...)
+		case ok && t.Kind == TotalSet:
+			found = append(found, ValuesOf(v)...)
 		case ok:
 			found = append(found, v)
 		}
@@ -376,76 +387,76 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 		return nil, err
 	}
 	n, size := 0, len(d.fields)
-	for _, field := range d.view.as {
+	for _, field := range d.view.As {
 		n += len(d.embedded[field])
 		for _, p := range d.embedded[field] {
 			size += len(p.aggregateID) + len(p.value.Value)
 		}
 	}
-	if n > maxEmbedded || size > maxEmbeddedBytes {
+	if n > MaxEmbedded || size > MaxEmbeddedBytes {
 		return nil, errTooManyParts
 	}
 	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, size+size/8))
 	dst = bsoncore.AppendInt64Element(dst, model.FieldParts, d.parts)
 	dst = append(dst, d.fields...)
-	for _, field := range d.view.as {
+	for _, field := range d.view.As {
 		inner, next := bsoncore.AppendDocumentElementStart(dst, field)
 		for _, p := range d.embedded[field] {
-			next = appendField(next, p.aggregateID, p.value)
+			next = AppendField(next, p.aggregateID, p.value)
 		}
-		dst = finishDocument(next, inner)
+		dst = FinishDocument(next, inner)
 	}
-	if len(dst) > maxEmbeddedBytes {
+	if len(dst) > MaxEmbeddedBytes {
 		return nil, errTooManyParts
 	}
-	for _, t := range d.view.totals {
-		value := d.totals[t.name]
-		if !present(value) {
-			switch t.kind {
-			case totalSum, totalCount:
-				value = integerValue(0)
-			case totalSet:
-				value = bson.RawValue{Type: bson.TypeArray, Value: emptyDocument}
+	for _, t := range d.view.Totals {
+		value := d.totals[t.Name]
+		if !Present(value) {
+			switch t.Kind {
+			case TotalSum, TotalCount:
+				value = IntegerValue(0)
+			case TotalSet:
+				value = bson.RawValue{Type: bson.TypeArray, Value: EmptyDocument}
 			default:
 				continue
 			}
 		}
-		dst = appendField(dst, t.name, value)
+		dst = AppendField(dst, t.Name, value)
 	}
-	return finishDocument(dst, start), nil
+	return FinishDocument(dst, start), nil
 }
 
 // Contributions returns what a part adds to the totals of each document, by the document's key.
 // A total to which several elements add has their values in an array.
-func Contributions(part State) map[string]State {
+func Contributions(part bson.Raw) map[string]bson.Raw {
 	all := map[string]map[string][]bson.RawValue{}
 	for _, c := range contributionsOf(part, "") {
 		if all[c.key] == nil {
 			all[c.key] = map[string][]bson.RawValue{}
 		}
-		for name, value := range readFields(c.totals).all() {
+		for name, value := range ReadFields(c.totals).All() {
 			all[c.key][string(name)] = append(all[c.key][string(name)], value)
 		}
 	}
-	found := make(map[string]State, len(all))
+	found := make(map[string]bson.Raw, len(all))
 	for key, totals := range all {
 		start, dst := bsoncore.AppendDocumentStart(nil)
-		for _, name := range sortedKeys(totals) {
+		for _, name := range slices.Sorted(maps.Keys(totals)) {
 			value := totals[name][0]
 			if len(totals[name]) > 1 {
-				value = arrayOf(bson.RawValue{}, totals[name])
+				value = ArrayOf(bson.RawValue{}, totals[name])
 			}
-			dst = appendField(dst, name, value)
+			dst = AppendField(dst, name, value)
 		}
-		found[key] = finishDocument(dst, start)
+		found[key] = FinishDocument(dst, start)
 	}
 	return found
 }
 
 // WithoutDocuments returns a part without the list of its documents; nil for no part.
-func WithoutDocuments(part State) State {
+func WithoutDocuments(part bson.Raw) bson.Raw {
 	if part == nil {
 		return nil
 	}
-	return ownFields(part)
+	return OwnFields(part)
 }

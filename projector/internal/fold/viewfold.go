@@ -1,4 +1,4 @@
-package projection
+package fold
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 )
 
 // Begin implements [model.View].
-func (v *view) Begin(key string) model.ViewFold {
+func (v *View) Begin(key string) model.ViewFold {
 	d, _ := v.read(nil)
 	return &viewFold{viewDocument: d, key: key, given: map[string]givenField{}, sums: map[string]*exactSum{}, sets: map[string]map[string]bool{}}
 }
@@ -50,27 +50,27 @@ func (f *viewFold) Add(p model.Part) error {
 		if err := f.embed(h.as, p.AggregateID, h.value); err != nil {
 			return err
 		}
-		if n := len(f.embedded[h.as]); n > maxEmbedded {
+		if n := len(f.embedded[h.as]); n > MaxEmbedded {
 			return errTooManyParts
 		}
 	}
-	for _, t := range f.view.totals {
+	for _, t := range f.view.Totals {
 		added := h.values(t)
-		if t.kind == totalSum || t.kind == totalCount {
-			if f.sums[t.name] == nil {
-				f.sums[t.name] = newExactSum()
+		if t.Kind == TotalSum || t.Kind == TotalCount {
+			if f.sums[t.Name] == nil {
+				f.sums[t.Name] = newExactSum()
 			}
-			if err := f.sums[t.name].add(added); err != nil {
-				return fmt.Errorf("total %s: %w", t.name, err)
+			if err := f.sums[t.Name].add(added); err != nil {
+				return fmt.Errorf("total %s: %w", t.Name, err)
 			}
 			continue
 		}
-		if t.kind == totalSet {
+		if t.Kind == TotalSet {
 			for _, v := range added {
-				if f.sets[t.name] == nil {
-					f.sets[t.name] = map[string]bool{}
+				if f.sets[t.Name] == nil {
+					f.sets[t.Name] = map[string]bool{}
 				}
-				f.sets[t.name][string([]byte{byte(v.Type)})+string(v.Value)] = true
+				f.sets[t.Name][string([]byte{byte(v.Type)})+string(v.Value)] = true
 			}
 			continue
 		}
@@ -85,7 +85,7 @@ func (f *viewFold) Add(p model.Part) error {
 // does not grow with the parts.
 func (f *viewFold) give(aggregateID string, fields []byte) {
 	at := 0
-	for name, value := range readFields(fields).all() {
+	for name, value := range ReadFields(fields).All() {
 		if g, given := f.given[string(name)]; !given || aggregateID < g.aggregateID {
 			value.Value = bytes.Clone(value.Value) // not the whole part
 			f.given[string(name)] = givenField{aggregateID, at, value}
@@ -99,7 +99,7 @@ func (f *viewFold) Document() (bson.Raw, error) {
 	for _, name := range slices.SortedFunc(maps.Keys(f.given), func(a, b string) int {
 		return cmp.Or(strings.Compare(f.given[a].aggregateID, f.given[b].aggregateID), cmp.Compare(f.given[a].at, f.given[b].at))
 	}) {
-		f.fields = appendField(f.fields, name, f.given[name].value)
+		f.fields = AppendField(f.fields, name, f.given[name].value)
 	}
 	for name, sum := range f.sums {
 		value, err := sum.value()
@@ -113,8 +113,8 @@ func (f *viewFold) Document() (bson.Raw, error) {
 		for v := range set {
 			values = append(values, bson.RawValue{Type: bson.Type(v[0]), Value: []byte(v[1:])})
 		}
-		slices.SortFunc(values, compareCanonical)
-		f.totals[name] = arrayOf(bson.RawValue{}, values)
+		slices.SortFunc(values, CompareCanonical)
+		f.totals[name] = ArrayOf(bson.RawValue{}, values)
 	}
 	return f.encode(nil)
 }
