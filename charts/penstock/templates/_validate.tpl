@@ -14,6 +14,7 @@ ends with the remedy. All problems are reported together.
 {{- $problems = printf "%s\n%s" $problems "tracing.endpoint is not set: set it to the URL of the collector, such as http://collector.observability:4318\n" }}
 {{- end }}
 {{- $problems = printf "%s%s%s%s%s" $problems (include "penstock.problems.fields" .) (include "penstock.problems.names" .) (include "penstock.problems.labels" .) (include "penstock.problems.metrics" .) }}
+{{- $problems = printf "%s%s" $problems (include "penstock.problems.ports" .) }}
 {{- if .Values.publisher.enabled }}
 {{- $problems = printf "%s%s%s" $problems (include "penstock.problems.pods" (dict "root" . "component" "publisher")) (include "penstock.problems.publisher" .) }}
 {{- end }}
@@ -100,6 +101,8 @@ projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use ano
 {{- range $names | uniq }}
 {{- if has . $set }}
 {{ $component }}.extraEnv sets {{ . }}, which the chart sets: use the chart's value for it
+{{ else if and (hasSuffix "_FILE" .) (has (trimSuffix "_FILE" .) $set) }}
+{{ $component }}.extraEnv sets {{ . }}, and the chart sets {{ trimSuffix "_FILE" . }}: a service takes only one of them, so use the chart's value
 {{ end }}
 {{- end }}
 {{- $repeated := list }}
@@ -178,6 +181,9 @@ metrics.prometheusRule.alertLabels sets {{ $name }}, which the chart sets: choos
 {{- define "penstock.problems.publisher" -}}
 {{- $own := .Values.publisher }}
 {{- $lease := $own.lease }}
+{{- if and (include "penstock.electsByLease" .) $own.rbac.create (not $own.serviceAccount.create) (not $own.serviceAccount.name) }}
+publisher.serviceAccount.name is not set and publisher.serviceAccount.create is false, so every pod of the namespace that has no account of its own would get the right to the Lease: name an account, or set create to true
+{{ end }}
 {{- if and (eq $own.election.kind "none") (gt (int64 $own.replicas) 1) }}
 publisher.election.kind is none, and publisher.replicas is {{ int64 $own.replicas }}: run one pod only, or choose an election
 {{ end }}
@@ -188,6 +194,17 @@ publisher.lease.renewDeadlineSeconds is not less than publisher.lease.durationSe
 {{- if le (mul 10 (int64 $lease.renewDeadlineSeconds)) (mul 12 (int64 $lease.retryPeriodSeconds)) }}
 publisher.lease.renewDeadlineSeconds is not more than 1.2 times publisher.lease.retryPeriodSeconds, so the leader would have only one attempt to renew: raise it, or lower the retry period
 {{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.ports" -}}
+{{- range $peer := list "dns" "https" "serviceBus" "mongodb" "apiServer" "tracing" }}
+{{- range (index $.Values.networkPolicy $peer).ports }}
+{{- $ends := splitList "-" (kindIs "string" . | ternary . (int64 . | toString)) }}
+{{- if or (gt (int64 (first $ends)) (int64 (last $ends))) (gt (int64 (last $ends)) 65535) }}
+networkPolicy.{{ $peer }}.ports has {{ . }}, which is no range of ports: write the lower port first, and use at most 65535
+{{ end }}
+{{- end }}
 {{- end }}
 {{- end }}
 
