@@ -244,12 +244,6 @@ test-images: images ## Test the images: what they hold, that a second build equa
 fmt: $(BIN)/golangci-lint ## Format the code
 	@for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
 
-.PHONY: recording
-recording: build ## Record the demo as docs/demo.svg
-	@{ $(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector || touch $(BIN)/failed; } | \
-		go run ./integration/cmd/recording >$(BIN)/demo.svg
-	@! rm $(BIN)/failed 2>/dev/null && mv $(BIN)/demo.svg docs/demo.svg
-
 .PHONY: metrics-page
 metrics-page: ## Write docs/metrics.md anew, from the code
 	@go run ./integration/cmd/metricspage >docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
