@@ -79,91 +79,89 @@ func (s *scenario) count(aggregate string) string {
 }
 
 // TestParkedAggregatesAreRetriedAndDiscarded checks that an operator can list parked
-// aggregates, retry them without a next event, and discard them without loss, in both kinds
-// of sequence.
+// aggregates, retry them without a next event, and discard them without loss.
 func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
-	scenesInParallel(t)
-	for _, sequence := range []string{"strict", "increasing"} {
-		runScene(t, sequence, func(t *testing.T) {
-			t.Helper()
-			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence)
-			s.start(1, 1)
-			for _, id := range []string{"a", "b", "c"} {
-				s.insert(counted(id, 1, one), counted(id, 2, bson.D{}), counted(id, 3, one))
-			}
-			listed := func(args ...string) int { return len(s.projectorList(append([]string{"parked", "list"}, args...)...)) }
-			s.await("three aggregates parked and their later events acknowledged", func() bool {
-				return s.parked(bson.E{Key: "reason", Value: "expression"}, bson.E{Key: "head", Value: 3}) == 3
-			})
+	scene(t, parkedAggregatesAreRetriedAndDiscarded)
+}
 
-			if n := listed("--projection=counts", "--reason=expression"); n != 3 {
-				t.Errorf("%d listed, want 3", n)
-			}
-			if n := listed("--limit=2"); n != 2 {
-				t.Errorf("%d listed, want 2", n)
-			}
-			if n := listed("--older-than=1h") + listed("--reason=missing") + listed("--aggregate=z"); n != 0 {
-				t.Errorf("%d listed by flags that match nothing", n)
-			}
-			if _, stderr := s.projectorCommand(1, "parked", "list", "--projection=orders"); !strings.Contains(stderr, `no projection "orders": the catalog has counts`) {
-				t.Errorf("an unknown projection: %s", stderr)
-			}
-			if stdout, _ := s.projectorCommand(0, "parked", "list"); !strings.Contains(stdout, "PROJECTION") || strings.Count(stdout, "expression") != 3 {
-				t.Errorf("the table is\n%s", stdout)
-			}
-			if stdout, _ := s.projectorCommand(0, "parked", "show", "counts", "a"); !strings.Contains(stdout, "no such key: n") || !strings.Contains(stdout, "a/2") {
-				t.Errorf("shown\n%s", stdout)
-			}
-			s.projectorCommand(1, "parked", "show", "counts", "z")
+func parkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
+	t.Helper()
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	s.start(1, 1)
+	for _, id := range []string{"a", "b", "c"} {
+		s.insert(counted(id, 1, one), counted(id, 2, bson.D{}), counted(id, 3, one))
+	}
+	listed := func(args ...string) int { return len(s.projectorList(append([]string{"parked", "list"}, args...)...)) }
+	s.await("three aggregates parked and their later events acknowledged", func() bool {
+		return s.parked(bson.E{Key: "reason", Value: "expression"}, bson.E{Key: "head", Value: 3}) == 3
+	})
 
-			// Nothing changes without --yes, or if the event fails again.
-			if _, stderr := s.projectorCommand(1, "parked", "retry"); !strings.Contains(stderr, "retry 3 parked aggregates (3 in counts by reason expression)") || !strings.Contains(stderr, "repeat it with --yes") {
-				t.Errorf("without --yes: %s", stderr)
-			}
-			if stdout, _ := s.projectorCommand(1, "parked", "retry", "--aggregate=a", "--yes", "--wait=1m"); !strings.HasPrefix(stdout, "0 resumed, 1 parked again, 0 pending\n") {
-				t.Errorf("a retry of an event that fails: %s", stdout)
-			}
+	if n := listed("--projection=counts", "--reason=expression"); n != 3 {
+		t.Errorf("%d listed, want 3", n)
+	}
+	if n := listed("--limit=2"); n != 2 {
+		t.Errorf("%d listed, want 2", n)
+	}
+	if n := listed("--older-than=1h") + listed("--reason=missing") + listed("--aggregate=z"); n != 0 {
+		t.Errorf("%d listed by flags that match nothing", n)
+	}
+	if _, stderr := s.projectorCommand(1, "parked", "list", "--projection=orders"); !strings.Contains(stderr, `no projection "orders": the catalog has counts`) {
+		t.Errorf("an unknown projection: %s", stderr)
+	}
+	if stdout, _ := s.projectorCommand(0, "parked", "list"); !strings.Contains(stdout, "PROJECTION") || strings.Count(stdout, "expression") != 3 {
+		t.Errorf("the table is\n%s", stdout)
+	}
+	if stdout, _ := s.projectorCommand(0, "parked", "show", "counts", "a"); !strings.Contains(stdout, "no such key: n") || !strings.Contains(stdout, "a/2") {
+		t.Errorf("shown\n%s", stdout)
+	}
+	s.projectorCommand(1, "parked", "show", "counts", "z")
 
-			s.projectorCommand(2, "parked", "discard", "--aggregate=b", "--yes")
-			s.projectorCommand(0, "parked", "discard", "--aggregate=b", "--yes", "--why=test data")
-			if listed() != 2 || listed("--discarded") != 1 {
-				t.Errorf("%d parked and %d discarded, want 2 and 1", listed(), listed("--discarded"))
-			}
-			s.insert(counted("b", 4, one), counted("c", 4, one))
-			s.await("the later events acknowledged", func() bool { return s.parked(bson.E{Key: "head", Value: 4}) == 2 })
+	// Nothing changes without --yes, or if the event fails again.
+	if _, stderr := s.projectorCommand(1, "parked", "retry"); !strings.Contains(stderr, "retry 3 parked aggregates (3 in counts by reason expression)") || !strings.Contains(stderr, "repeat it with --yes") {
+		t.Errorf("without --yes: %s", stderr)
+	}
+	if stdout, _ := s.projectorCommand(1, "parked", "retry", "--aggregate=a", "--yes", "--wait=1m"); !strings.HasPrefix(stdout, "0 resumed, 1 parked again, 0 pending\n") {
+		t.Errorf("a retry of an event that fails: %s", stdout)
+	}
 
-			// Correct the events, so that the projections can apply them. No other event
-			// follows.
-			if _, err := s.events.UpdateMany(t.Context(), bson.D{{Key: "eventId", Value: 2}}, bson.D{{Key: "$set", Value: bson.D{{Key: "payload", Value: one}}}}); err != nil {
-				t.Fatal(err)
-			}
-			if stdout, _ := s.projectorCommand(0, "parked", "retry", "--yes", "--why=corrected"); stdout != "2 resumed, 0 parked again, 0 pending\n" {
-				t.Errorf("retry: %s", stdout)
-			}
-			for id, want := range map[string]string{"a": "n=3 after event 3", "b": "n=1 after event 1", "c": "n=4 after event 4"} {
-				if got := s.count(id); got != want {
-					t.Errorf("%s: %s, want %s", id, got, want)
-				}
-			}
-			s.projectorCommand(1, "parked", "retry", "--yes")
-			s.projectorCommand(0, "parked", "retry", "--discarded", "--yes")
-			if got := s.count("b"); got != "n=4 after event 4" {
-				t.Errorf("b: %s: events of a discarded aggregate are lost", got)
-			}
+	s.projectorCommand(2, "parked", "discard", "--aggregate=b", "--yes")
+	s.projectorCommand(0, "parked", "discard", "--aggregate=b", "--yes", "--why=test data")
+	if listed() != 2 || listed("--discarded") != 1 {
+		t.Errorf("%d parked and %d discarded, want 2 and 1", listed(), listed("--discarded"))
+	}
+	s.insert(counted("b", 4, one), counted("c", 4, one))
+	s.await("the later events acknowledged", func() bool { return s.parked(bson.E{Key: "head", Value: 4}) == 2 })
 
-			if n := len(s.projectorList("audit", "--limit=1")); n != 1 {
-				t.Errorf("%d changes listed, want 1", n)
-			}
-			var changes []string
-			for _, e := range s.projectorList("audit") {
-				changes = append(changes, fmt.Sprint(strings.Split(e["who"].(string), "@")[0], " ", e["command"], " ", e["outcome"], " ", e["why"], " ", e["counts"]))
-			}
-			if got, want := strings.Join(changes, "\n"), `ada parked retry done <nil> map[retried:1]
+	// Correct the events, so that the projections can apply them. No other event
+	// follows.
+	if _, err := s.events.UpdateMany(t.Context(), bson.D{{Key: "eventId", Value: 2}}, bson.D{{Key: "$set", Value: bson.D{{Key: "payload", Value: one}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, _ := s.projectorCommand(0, "parked", "retry", "--yes", "--why=corrected"); stdout != "2 resumed, 0 parked again, 0 pending\n" {
+		t.Errorf("retry: %s", stdout)
+	}
+	for id, want := range map[string]string{"a": "n=3 after event 3", "b": "n=1 after event 1", "c": "n=4 after event 4"} {
+		if got := s.count(id); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+	s.projectorCommand(1, "parked", "retry", "--yes")
+	s.projectorCommand(0, "parked", "retry", "--discarded", "--yes")
+	if got := s.count("b"); got != "n=4 after event 4" {
+		t.Errorf("b: %s: events of a discarded aggregate are lost", got)
+	}
+
+	if n := len(s.projectorList("audit", "--limit=1")); n != 1 {
+		t.Errorf("%d changes listed, want 1", n)
+	}
+	var changes []string
+	for _, e := range s.projectorList("audit") {
+		changes = append(changes, fmt.Sprint(strings.Split(e["who"].(string), "@")[0], " ", e["command"], " ", e["outcome"], " ", e["why"], " ", e["counts"]))
+	}
+	if got, want := strings.Join(changes, "\n"), `ada parked retry done <nil> map[retried:1]
 ada parked retry done corrected map[retried:2]
 ada parked discard done test data map[discarded:1]
 ada parked retry done <nil> map[retried:1]`; got != want {
-				t.Errorf("the audit has\n%s\nwant\n%s", got, want)
-			}
-		})
+		t.Errorf("the audit has\n%s\nwant\n%s", got, want)
 	}
 }

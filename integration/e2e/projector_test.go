@@ -56,21 +56,6 @@ func (s *scenario) loseLocks() {
 	}
 }
 
-// If event ids only increase, a later event does not show that one is missing. A late or
-// repeated event must not be mistaken for an applied one. The SDK's receiver can deliver a
-// successor first, so each receiver has its own run.
-func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
-	scenesInParallel(t)
-	for _, receiver := range []string{"amqp", "sdk"} {
-		runScene(t, receiver, func(t *testing.T) {
-			t.Helper()
-			s := newScenarioOn(t, shop.WithViews(events/4, 17), harness.TopicOptions{}, "PENSTOCK_SEQUENCE=increasing", "PENSTOCK_RECEIVER="+receiver)
-			s.loseLocks()
-			s.invariants()
-		})
-	}
-}
-
 // A projector that is killed while it builds a generation, and starts again on its host,
 // continues at once: it knows that its predecessor is dead. Without that, the ranges and the
 // registration of the predecessor would last for half a minute.

@@ -65,11 +65,6 @@ type Plan struct {
 	// minute. Without it, what live events leave wrong stays wrong, and no fault needs it or
 	// heals.
 	Reconcile bool
-	// Increasing says that the projectors believe that ids only increase: a missing event is
-	// no gap to them, and only reconciliation finds it.
-	Increasing bool
-	// Holes says that aggregates leave out ids. It needs Increasing.
-	Holes bool
 	// Seats says which processes share a run directory. From it, a process that starts knows
 	// that its predecessor is dead.
 	Seats  string
@@ -144,9 +139,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, increasing %v, holes %v, seats %s, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, seats %s, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
-		p.Reconcile, p.Increasing, p.Holes, p.Seats, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
+		p.Reconcile, p.Seats, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -211,7 +206,6 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	if p.Reconcile {
 		// Only reconciliation finds the last event of an aggregate that the broker has set aside.
 		p.Deliveries = pick[uint32](rand.New(rand.NewPCG(seed, 0x64656c6976657279)), 0, 0, 2, 3)
-		p.Increasing = rand.New(rand.NewPCG(seed, 0x696e63726561736e)).IntN(4) == 0
 	}
 	p.Wallets = rand.New(rand.NewPCG(seed, 0x77616c6c657473)).IntN(2) == 0
 	if r := rand.New(rand.NewPCG(seed, 0x636f7272656374)); p.Poison+p.Unreadable > 0 && r.IntN(2) == 0 {
@@ -234,13 +228,12 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), Kind: republication, Way: r.IntN(16)})
 		}
 	}
-	if r := rand.New(rand.NewPCG(seed, 0x6c617465)); !p.Increasing && r.IntN(4) == 0 {
+	if r := rand.New(rand.NewPCG(seed, 0x6c617465)); r.IntN(4) == 0 {
 		p.Late = 1 + r.IntN(3)
 	}
 	p.Split = rand.New(rand.NewPCG(seed, 0x73706c6974)).IntN(4) == 0
 	p.Sharded = rand.New(rand.NewPCG(seed, 0x73686172646564)).IntN(6) == 0
 	p.Moves = rand.New(rand.NewPCG(seed, 0x6d6f766573)).IntN(3) == 0
-	p.Holes = p.Increasing && rand.New(rand.NewPCG(seed, 0x686f6c6573)).IntN(2) == 0
 	p.Seats = pick(rand.New(rand.NewPCG(seed, 0x7365617473)), noSeats, noSeats, ownSeats, ownSeats, sharedSeats)
 	p.Beside = neighbour(p)
 	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {

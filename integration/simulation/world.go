@@ -224,9 +224,6 @@ func (w *World) environ(version int) []string {
 	if p.Reconcile {
 		env = append(env, "PENSTOCK_RECONCILE=1m")
 	}
-	if p.Increasing {
-		env = append(env, "PENSTOCK_SEQUENCE=increasing")
-	}
 	if p.Slots > 0 {
 		env = append(env, fmt.Sprintf("PENSTOCK_SESSIONS=%d", p.Slots), "PENSTOCK_CONNECTIONS=1")
 	}

@@ -18,8 +18,6 @@ import (
 type writer struct {
 	world  *World
 	random *rand.Rand
-	// holes draws how many ids an aggregate leaves out.
-	holes *rand.Rand
 	// prefix begins the ids of the aggregates that only this writer writes.
 	prefix string
 	// next is the next event id of each aggregate, and open says whether it is open.
@@ -46,7 +44,7 @@ type commit struct {
 
 func newWriter(w *World, number int) *writer {
 	return &writer{
-		world: w, random: rand.New(rand.NewPCG(w.plan.Seed, 0x777269746572+uint64(number))), holes: rand.New(rand.NewPCG(w.plan.Seed, 0x686f6c6573+uint64(number))),
+		world: w, random: rand.New(rand.NewPCG(w.plan.Seed, 0x777269746572+uint64(number))),
 		prefix: string(rune('a' + number)), next: make(map[string]int64), open: make(map[string]bool),
 	}
 }
@@ -143,9 +141,6 @@ func (w *writer) writeLate(ctx context.Context) {
 // event makes the next event of an aggregate.
 func (w *writer) event(id, kind string) (any, commit) {
 	w.next[id]++
-	if w.world.plan.Holes {
-		w.next[id] += w.holes.Int64N(3)
-	}
 	document := bson.D{
 		{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: w.aggregateType(id)}, {Key: "eventId", Value: w.next[id]},
 		{Key: "eventType", Value: w.eventType(id, kind)}, {Key: "timestamp", Value: time.Now()},

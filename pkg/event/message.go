@@ -88,16 +88,3 @@ func (m *Message) PutProperties(p map[string]any) {
 		p[PropertyClaimCheck] = true
 	}
 }
-
-// Sequence says what a store guarantees about its event ids.
-type Sequence string
-
-// The sequences, by the names that configuration uses.
-const (
-	// SequenceStrict: the events of an aggregate are numbered 1, 2, 3, … A missing number
-	// is a gap.
-	SequenceStrict Sequence = "strict"
-	// SequenceIncreasing: the ids of an aggregate only increase. A missing number means
-	// nothing.
-	SequenceIncreasing Sequence = "increasing"
-)

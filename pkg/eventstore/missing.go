@@ -20,35 +20,14 @@ const missingBytes = 16 << 20
 // stops after about 16 MiB. It also stops before an event that breaks the contract, which
 // it logs, because such an event cannot be projected. An empty result means that the first
 // event is absent or breaks the contract.
-func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
-	events, _, err := r.some(ctx, ev, from, to, limit, func(err error, found event.Event) bool {
-		r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
-			Msg("event in the event store breaks the contract; its aggregate cannot continue")
-		return false
-	}, options.Find().SetLimit(int64(limit)))
-	return events, err
-}
-
-// Readable is Missing for aggregates whose event ids only increase. It skips events that
-// break the contract and counts them in broken. An empty result means that the store has no
-// readable event in the range.
-func (r *Reader) Readable(ctx context.Context, ev *event.Event, from, to int64, limit int) (events []*event.Event, broken int, err error) {
-	return r.some(ctx, ev, from, to, limit, func(err error, found event.Event) bool {
-		r.logger.Debug().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
-			Msg("event in the event store breaks the contract; skipped")
-		return true
-	}, options.Find().SetBatchSize(int32(min(limit, batchSize))))
-}
-
-// some reads events of one aggregate, in order, up to limit or about missingBytes. pass
-// reports whether to continue after an event that breaks the contract.
-func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limit int, pass func(error, event.Event) bool, opts *options.FindOptionsBuilder) (events []*event.Event, broken int, err error) {
+func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) (events []*event.Event, err error) {
+	opts := options.Find().SetLimit(int64(limit))
 	if r.collated.Load() {
 		opts.SetLimit(0) // The limit would count events of other aggregates.
 	}
 	cursor, err := r.events.Find(ctx, r.between(ev.RawAggregateID, from, to), opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}))
 	if err != nil {
-		return nil, 0, r.wrap(err, ev, from, to)
+		return nil, r.wrap(err, ev, from, to)
 	}
 	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	for size := 0; size < missingBytes && len(events) < limit && cursor.Next(ctx); {
@@ -57,19 +36,17 @@ func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limi
 			continue // A collation of the collection matches other aggregates, too.
 		}
 		if err != nil {
-			broken++
-			if !pass(err, found) {
-				break
-			}
-			continue
+			r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
+				Msg("event in the event store breaks the contract; its aggregate cannot continue")
+			break
 		}
 		size += len(found.Document)
 		events = append(events, &found)
 	}
 	if err := cursor.Err(); err != nil {
-		return nil, 0, r.wrap(err, ev, from, to)
+		return nil, r.wrap(err, ev, from, to)
 	}
-	return events, broken, nil
+	return events, nil
 }
 
 // Whole reads the event with the keys of ev. It fails with [ErrNotFound] if the store

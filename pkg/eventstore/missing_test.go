@@ -66,22 +66,6 @@ func TestMissingStopsBeforeAnEventThatBreaksTheContract(t *testing.T) {
 	}
 }
 
-// Events that break the contract count neither as events nor towards the limit. An empty
-// result means that no readable event follows.
-func TestReadableSkipsEventsThatBreakTheContract(t *testing.T) {
-	t.Parallel()
-	broken := func(id int) bson.D { return bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}} }
-	_, collection := newServer(t, reply("firstBatch", 0, broken(1), broken(2), stored("a", 3), broken(4), stored("a", 5), stored("a", 6)), reply("firstBatch", 0, broken(7)))
-	r := newReader(t, collection)
-	events, passed, err := r.Readable(t.Context(), read(t, stored("a", 9)), 1, 9, 2)
-	if err != nil || len(events) != 2 || events[0].EventID != 3 || events[1].EventID != 5 || passed != 3 {
-		t.Errorf("read %v, skipped %d, %v", events, passed, err)
-	}
-	if events, passed, err := r.Readable(t.Context(), read(t, stored("a", 9)), 7, 9, 2); err != nil || len(events) > 0 || passed != 1 {
-		t.Errorf("read %v, skipped %d, %v", events, passed, err)
-	}
-}
-
 func TestMissingIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	var documents []any

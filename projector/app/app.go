@@ -284,10 +284,9 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	eng, err := engine.New(engine.Options{
 		Store:      tracedReadModels{readModels{loader, writer}, p.tracer},
 		Parking:    parked,
-		Repairer:   newRepairer(event.Sequence(c.Projections.Sequence), events, p.registry),
+		Repairer:   events,
 		Reachable:  s.PingReadModels,
 		Trusted:    registry.Trusted,
-		Sequence:   event.Sequence(c.Projections.Sequence),
 		Registerer: p.registry,
 		Log:        p.logger,
 	})
@@ -295,10 +294,9 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, nil, err
 	}
 	handler := &handler{
-		engine: eng, events: events, log: p.logger,
-		large:   semaphore.NewWeighted(maxRead),
-		session: sessionEngine(eng, &c),
-		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
+		engine: eng.Session(c.Projections.KeepBytes), events: events, log: p.logger,
+		large:  semaphore.NewWeighted(maxRead),
+		tracer: p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections))
 	resumer := resume.New(resume.Options{Claims: parked, Engine: eng, Registerer: p.registry, Logger: p.logger})
@@ -319,7 +317,6 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		Dial:          operate.Dial(c.ServiceBus, namespace, p.logger),
 		Handler:       handler,
 		Reader:        reader,
-		Sequence:      event.Sequence(c.Projections.Sequence),
 		Slots:         c.Slots(),
 		Connections:   c.Connections(),
 		BatchSize:     c.Projections.BatchSize,

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -35,10 +34,7 @@ type storedEvents interface {
 // handler passes drained events to the engine.
 type handler struct {
 	engine processor
-	// session returns the engine for the events of one session, which keeps some of what it
-	// has written ([sessionEngine]); if it is nil, engine serves all sessions.
-	session func() processor
-	events  storedEvents
+	events storedEvents
 	// large has the bytes for events that are read from the event store; nil bounds none.
 	large *semaphore.Weighted
 	log   zerolog.Logger
@@ -49,41 +45,6 @@ type handler struct {
 	tracer *tracing.Processor
 	// live records that live events are handled, so that the process's jobs yield to them.
 	live refold.Activity
-}
-
-var _ drain.Holder = (*handler)(nil)
-
-// Hold returns a handler whose engine keeps what it has written for the session's next
-// events.
-func (h *handler) Hold() drain.Handler {
-	if h.session == nil {
-		return h
-	}
-	return held{h, h.session()}
-}
-
-// sessionEngine returns the engine for each session of the topic. In a strict sequence, all
-// sessions share the kept states: an event shows whether a kept state is its predecessor. In an
-// increasing sequence it does not. Another process may have had the session meanwhile, and a
-// write that starts from a stale state costs as much as a load. So each session there keeps its
-// own states, and drops them at its end.
-func sessionEngine(eng *engine.Engine, c *config.Config) func() processor {
-	if event.Sequence(c.Projections.Sequence) == event.SequenceStrict {
-		shared := eng.Session(c.Projections.KeepBytes)
-		return func() processor { return shared }
-	}
-	return func() processor { return eng.Session(c.Projections.KeepBytes / c.Slots()) }
-}
-
-// held is the handler of one session's events.
-type held struct {
-	*handler
-	engine processor
-}
-
-// Handle is Handle with the session's engine.
-func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
-	return h.handle(ctx, h.engine, batch, attempt)
 }
 
 // maxClaimBytes bounds the bytes of the events that one call reads from the event store; the
@@ -107,10 +68,6 @@ type unread struct {
 // claim check cannot be redeemed, Handle holds back the later events of its aggregate:
 // projecting them would skip that event.
 func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
-	return h.handle(ctx, h.engine, batch, attempt)
-}
-
-func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
 	h.live.Begin()
 	defer h.live.End()
 	ctx, cancel := mongox.WithoutDeadline(ctx)
@@ -155,7 +112,7 @@ func (h *handler) handle(ctx context.Context, e processor, batch []*drain.Delive
 		places = append(places, i)
 	}
 	if len(events) > 0 {
-		decided, err := e.Process(ctx, events, attempt)
+		decided, err := h.engine.Process(ctx, events, attempt)
 		h.place(ctx, verdicts, places, decided, err)
 	}
 	for _, c := range unredeemed {

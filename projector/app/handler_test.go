@@ -19,7 +19,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -114,20 +113,6 @@ func TestVerdicts(t *testing.T) {
 	}
 	if eng.attempt != model.Repair {
 		t.Error("the engine was not asked to repair")
-	}
-}
-
-// TestSessionsShareKeptStatesInAStrictSequence checks that a state is kept beyond its session
-// only if the next event shows that the state is the last one.
-func TestSessionsShareKeptStatesInAStrictSequence(t *testing.T) {
-	t.Parallel()
-	for sequence, shared := range map[event.Sequence]bool{event.SequenceStrict: true, event.SequenceIncreasing: false} {
-		c := config.Config{}
-		c.Projections.Sequence = string(sequence)
-		session := sessionEngine(&engine.Engine{}, &c)
-		if got := session() == session(); got != shared {
-			t.Errorf("%s: two sessions share their kept states: %t, want %t", sequence, got, shared)
-		}
 	}
 }
 

@@ -78,7 +78,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	t.Helper()
 	p := &Projector{projections: projections, logger: zerolog.Nop(), registry: obs.NewRegistry()}
 	p.config.Fields = event.DefaultFields()
-	p.config.Projections.Sequence, p.config.Projections.FailureLimit = string(event.SequenceStrict), 0.2
+	p.config.Projections.FailureLimit = 0.2
 	p.config.History = config.History{OnChange: "rebuild", RefoldRate: new(rate), VerifySample: 1}
 	s := &stores.Stores{ReadModels: c.database, State: c.database, Events: c.database.Collection("events")}
 	name := podName("host")

@@ -8,8 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
@@ -30,7 +28,7 @@ func (p *Projector) reconciler(h *history) *reconcile.Reconciler {
 		Records:  h.records,
 		Sweeps: sweeps{
 			jobs: h.jobs, who: "reconciler on " + h.pod, grace: min(sweepGrace, interval),
-			content: reconcilesContent(p.config),
+			content: p.config.History.ReconcileContent,
 			entries: h.follower.Projections,
 		},
 		Registerer: p.registry,
@@ -47,17 +45,10 @@ type sweeps struct {
 	who string
 	// grace is how long an aggregate may be behind.
 	grace time.Duration
-	// content is the result of reconcilesContent.
+	// content says that the verification worker does new sweeps: it compares the content of the
+	// read models and repairs it. The sweep worker only compares their watermarks with the last
+	// events.
 	content bool
-}
-
-// reconcilesContent reports whether the verification worker does new sweeps: it compares the
-// content of the read models and repairs it. The sweep worker only compares their watermarks
-// with the last events. Without holes in the event ids, a watermark tells which events a
-// read model has. With ids that only increase, an event below the watermark may have been
-// skipped, which only its missing effect shows.
-func reconcilesContent(c config.Config) bool {
-	return c.History.ReconcileContent || event.Sequence(c.Projections.Sequence) == event.SequenceIncreasing
 }
 
 var _ reconcile.Sweeps = sweeps{}

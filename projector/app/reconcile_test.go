@@ -8,8 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -60,23 +58,18 @@ func TestNewSweepSupersedesOlderSweepsOfItsProjection(t *testing.T) {
 	}
 }
 
-// If ids only increase, only the fold shows skipped events, so the sweep is a verification
-// that repairs. With ids without holes it is one on request.
+// A sweep is a verification that repairs on request.
 func TestSweepOfContentRepairs(t *testing.T) {
 	t.Parallel()
 	jobs := job.NewStore(server.Database(t), job.Options{})
 	for id, test := range map[string]struct {
-		sequence event.Sequence
-		content  bool
-		want     verify.Params
+		content bool
+		want    verify.Params
 	}{
-		"strict":     {event.SequenceStrict, false, verify.Params{GraceMillis: 30_000}},
-		"content":    {event.SequenceStrict, true, verify.Params{GraceMillis: 30_000, Repair: true}},
-		"increasing": {event.SequenceIncreasing, false, verify.Params{GraceMillis: 30_000, Repair: true}},
+		"watermarks": {false, verify.Params{GraceMillis: 30_000}},
+		"content":    {true, verify.Params{GraceMillis: 30_000, Repair: true}},
 	} {
-		var c config.Config
-		c.Projections.Sequence, c.History.ReconcileContent = string(test.sequence), test.content
-		s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second, content: reconcilesContent(c)}
+		s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second, content: test.content}
 		if err := s.Start(t.Context(), id, reconcile.Projection{Name: id, Generation: 1}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -26,7 +25,6 @@ func (p *Projector) workers(s *stores.Stores, eng *engine.Engine, store readMode
 		Engine:       eng,
 		Reachable:    s.PingReadModels,
 		Pace:         pace,
-		Sequence:     event.Sequence(c.Projections.Sequence),
 		FailureLimit: c.Projections.FailureLimit,
 		Registerer:   p.registry,
 		Logger:       p.logger,

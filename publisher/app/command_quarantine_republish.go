@@ -112,7 +112,7 @@ func (c *quarantineRepublishCommand) report(e *environment, r republished) error
 	case err != nil:
 		return err
 	case r.Published > 0 && !c.JSON():
-		fmt.Fprintln(e.stderr, "later events of these aggregates may be on the topic already: with PENSTOCK_SEQUENCE=strict the projector restores the order; with increasing, run \"projector verify --repair\" to correct the read models")
+		fmt.Fprintln(e.stderr, "later events of these aggregates may be on the topic already; the projector restores their order")
 	}
 	if len(r.Staying) > 0 {
 		return cli.ErrFindings

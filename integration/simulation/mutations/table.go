@@ -221,8 +221,8 @@ var Table = []Mutation{
 	{
 		Name: "a missing event is skipped",
 		File: "projector/internal/engine/process.go",
-		Old:  "case strict && ev.EventID != v+1, u.single",
-		New:  "case strict && ev.EventID > v+2, u.single",
+		Old:  "case ev.EventID != v+1, u.single",
+		New:  "case ev.EventID > v+2, u.single",
 	},
 	{
 		Name: "an update does not compare the watermark",

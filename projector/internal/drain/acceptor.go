@@ -134,12 +134,8 @@ func (a *Acceptor) slot(stop, hard context.Context, index int) {
 // drain drains an accepted session, and reports its end to the limiter.
 func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbeat Heartbeat) {
 	o := &a.options
-	handler := o.Handler
-	if holder, ok := handler.(Holder); ok {
-		handler = holder.Hold()
-	}
 	s := &session{
-		options: o, handler: handler, accepted: accepted, accepts: a.accepts, turns: a.turns, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, reading: &a.reading,
+		options: o, handler: o.Handler, accepted: accepted, accepts: a.accepts, turns: a.turns, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, reading: &a.reading,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, a.budget),
 		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),

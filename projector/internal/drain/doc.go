@@ -112,9 +112,7 @@
 //     the SDK releases messages that arrive until the next call. The broker then delivers
 //     the successor first (receiver.go, newReleaserFunc). So the pump requests only as many
 //     messages as the inbox has room for, and while credit is left it does not pause between
-//     calls. If the SDK releases a message nevertheless, the Handler sees a gap. In an
-//     increasing sequence a gap cannot be detected, so the pump requests one message at a
-//     time, which leaves no credit behind.
+//     calls. If the SDK releases a message nevertheless, the Handler sees a gap.
 //   - (0, nil) before the context ends means a dead link, and the next call would silently
 //     attach the same session again.
 //   - A settlement may report success after the lock was lost, and after an error the SDK

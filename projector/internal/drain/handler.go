@@ -23,13 +23,5 @@ type Handler interface {
 	Handle(ctx context.Context, batch []*Delivery, attempt model.Attempt) []model.Verdict
 }
 
-// Holder is a [Handler] with state for each session.
-type Holder interface {
-	Handler
-	// Hold returns the handler for the events of one session. Draining drops it after its
-	// last call has returned.
-	Hold() Handler
-}
-
 // ReasonInvalidMessageFormat is the dead-letter reason of a message that is not an event.
 const ReasonInvalidMessageFormat = "InvalidMessageFormat"

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // lanes order the deliveries of a session by aggregate. Only one goroutine uses them.
@@ -30,10 +28,6 @@ type lanes struct {
 	// forgotten counts forgotten deliveries. If there are any, the session must be released
 	// at some time.
 	forgotten int
-	// closed holds, in an increasing sequence, the event from which on an aggregate's
-	// events are forgotten. After one event is forgotten, all later ones must be, because a
-	// missing event could not be detected.
-	closed map[string]int64
 	// several says that the session has had events of several aggregates. latest is the one that
 	// came last.
 	several bool
@@ -50,19 +44,12 @@ func newLanes(o *Options, f *failures) *lanes {
 		maxInTrouble: load{2 * o.BatchSize, bytes / 2},
 		byKey:        make(map[string]*lane),
 	}
-	if o.Sequence == event.SequenceIncreasing {
-		s.closed = make(map[string]int64)
-	}
 	return s
 }
 
 // add adds a delivery.
 func (s *lanes) add(d *Delivery, now time.Time) {
 	key := d.Event.AggregateID
-	if from, closed := s.closed[key]; closed && d.Event.EventID >= from {
-		s.forgotten++
-		return
-	}
 	l := s.byKey[key]
 	if l == nil {
 		l = &lane{key: key}
@@ -145,9 +132,6 @@ func (s *lanes) forget(l *lane) bool {
 		return false
 	default:
 		weight = weigh(d)
-		if s.closed != nil {
-			s.closed[l.key] = d.Event.EventID
-		}
 		l.deliveries[last] = nil
 		l.deliveries = l.deliveries[:last]
 	}

@@ -45,8 +45,6 @@ type readModels struct {
 	// deaf makes it write after its context has ended, like a write that is
 	// already in flight.
 	deaf bool
-	// increasing is set if event ids only increase, so that a missing id is not a gap.
-	increasing bool
 }
 
 func newReadModels(latency time.Duration) *readModels {
@@ -103,8 +101,6 @@ func (m *readModels) apply(key string, id int64, attempt model.Attempt) model.Ve
 	switch v := m.watermark[key]; {
 	case m.parked[key], id <= v:
 		return model.Verdict{Outcome: model.Done}
-	case m.increasing:
-		return m.project(key, id, id)
 	case id > v+1 && (attempt == model.Hold || m.store[key] < id-1 || m.lost[key] > v && m.lost[key] < id):
 		if attempt == model.GiveUp {
 			return m.giveUp(key, id, "missing")

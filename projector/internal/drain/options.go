@@ -14,15 +14,10 @@ import (
 type Options struct {
 	// Dial makes a connection. Required.
 	Dial func() (Connection, error)
-	// Handler applies the events. Required. It may be a [Holder].
+	// Handler applies the events. Required.
 	Handler Handler
 	// Reader reads the events in messages. Required.
 	Reader *event.Reader
-	// Sequence says what the handler can assume about event ids. In a strict sequence, the
-	// default, it detects a missing event. In an increasing sequence it cannot, so it must
-	// get each event after its predecessor: a receiver that does not keep the order is then
-	// asked for one message at a time, which costs a round trip each.
-	Sequence event.Sequence
 	// Slots is how many sessions are drained concurrently; 128 by default.
 	Slots int
 	// Connections is the number of AMQP connections that the slots share; 4 by default. The
@@ -115,7 +110,6 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	o.Sequence = cmp.Or(o.Sequence, event.SequenceStrict)
 	o.Slots = cmp.Or(o.Slots, 128)
 	o.Connections = min(cmp.Or(o.Connections, 4), o.Slots)
 	o.BatchSize = cmp.Or(o.BatchSize, 256)

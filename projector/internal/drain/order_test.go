@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -32,7 +31,7 @@ type chaos struct {
 	lock, rtt, latency time.Duration
 	// trickle is the longest time between two messages; 0 if all are sent at the start.
 	trickle, moment, again time.Duration
-	deaf, increasing       bool
+	deaf                   bool
 	// direct is set if the receivers are those of package sessions.
 	direct bool
 	poison bool
@@ -65,7 +64,6 @@ func drawChaos(t *rapid.T) chaos {
 		moment:     ms("moment", 0, 2),
 		again:      ms("again", 0, 20),
 		deaf:       rapid.Bool().Draw(t, "deaf"),
-		increasing: rapid.Bool().Draw(t, "increasing"),
 		poison:     rapid.Bool().Draw(t, "poison"),
 		direct:     rapid.Bool().Draw(t, "direct"),
 	}
@@ -80,10 +78,7 @@ func (c chaos) run(t *testing.T) error {
 	broker := newFakeBroker(c.rtt, c.lock)
 	broker.moment, broker.again, broker.direct = c.moment, c.again, c.direct
 	m := newReadModels(c.latency)
-	m.deaf, m.increasing = c.deaf, c.increasing
-	if c.increasing {
-		c.missing, c.holes = 0, false // If ids only increase, a missing event is not detected.
-	}
+	m.deaf = c.deaf
 	var mu sync.Mutex
 	side := rand.New(rand.NewPCG(c.seed, 2))
 	chance := func(n int) bool {
@@ -158,9 +153,6 @@ func (c chaos) run(t *testing.T) error {
 		running = append(running, start(t, broker, m, func(o *drain.Options) {
 			o.Slots, o.BatchSize, o.BufferBytes, o.SessionTenure = c.slots, c.batch, c.buffer, 5*time.Second
 			o.ParkAfter = 3 * time.Second
-			if c.increasing {
-				o.Sequence = event.SequenceIncreasing
-			}
 		}))
 	}
 	var sending sync.WaitGroup
@@ -234,8 +226,7 @@ func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attem
 }
 
 // Events behind a gap that exceed a session's bound come again after its release.
-// Meanwhile no later event of the aggregate overtakes them, even if the handler would not
-// detect it.
+// Meanwhile no later event of the aggregate overtakes them.
 func TestLaterEventsDoNotOvertakeReleasedEvents(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
@@ -243,12 +234,11 @@ func TestLaterEventsDoNotOvertakeReleasedEvents(t *testing.T) {
 		const held, events = 4, 20
 		broker.lockFor = 30 * time.Second
 		m := newReadModels(time.Millisecond)
-		m.increasing = true
 		h := &withholding{readModels: m}
 		h.lacks.Store("hot", true)
 		h.lacks.Store("other", true)
 		s := start(t, broker, m, func(o *drain.Options) {
-			o.Handler, o.Slots, o.BatchSize, o.Sequence = h, 1, held, event.SequenceIncreasing
+			o.Handler, o.Slots, o.BatchSize = h, 1, held
 		})
 		// The other aggregate keeps the session from ending.
 		broker.send("bucket", "other", 1)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
@@ -98,9 +97,6 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 	s.workers.Do(func() {
 		defer close(pumped)
 		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, max: s.options.BatchSize}
-		if s.options.Sequence == event.SequenceIncreasing && !s.accepted.InOrder {
-			p.max = 1 // so no credit is left
-		}
 		if err := p.run(receive); err != nil {
 			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
 		}

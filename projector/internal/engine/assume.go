@@ -49,17 +49,15 @@ func (t *track) assume(ctx context.Context, u *unit) bool {
 	state, kept := t.session.take(u)
 	next := u.aggregate.events[0].EventID
 	switch {
-	case u.blind(t.strict):
-		return false
-	case kept && next > state.Watermark && (!t.strict || next == state.Watermark+1):
+	case kept && next == state.Watermark+1:
 		u.assumes = assumesKept
-	case !kept && t.strict && next == 1 && !u.target.Building && t.newcomers.expected():
+	case !kept && next == 1 && !u.target.Building && t.newcomers.expected():
 		u.assumes = assumesNew
 	default:
 		return false
 	}
 	u.stored(&state)
-	u.plan(t.strict)
+	u.plan()
 	admitted := t.foldRun(ctx, u)
 	// Only these writes are guarded by more than the watermark. A failure must be judged on
 	// the stored state. A Delete is guarded only by the watermark, and a moved side

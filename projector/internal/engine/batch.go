@@ -93,10 +93,6 @@ type unit struct {
 	foreign *model.Foreign
 	// missing are events from the event store that are still to be folded.
 	missing []*projection.Event
-	// read is the last event up to which the event store was read, for a unit whose
-	// watermark does not show which events it lacks. after is the watermark after which the
-	// events that were read begin.
-	read, after int64
 	// run are the events being folded, and fold is the result.
 	run  []*projection.Event
 	fold projection.Fold

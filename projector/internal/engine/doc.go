@@ -11,7 +11,7 @@
 //
 //	n <= v      duplicate: nothing to do
 //	n == v+1    apply
-//	n >  v+1    gap (strict sequence only): held, or repaired from the event store
+//	n >  v+1    gap: held, or repaired from the event store
 //
 // Every write is guarded by the watermark that its fold started from. If another writer was
 // faster, the write is stale, and the events are folded again from the new state. Because a
@@ -65,10 +65,10 @@
 // holds a session, the session's aggregates have no other regular writer, so:
 //
 //   - A document that was just written is kept, within PENSTOCK_KEEP_BYTES, and the next
-//     events are folded into it without a load. In a strict sequence it is kept beyond the end
-//     of the session: the next event shows whether another process has written meanwhile.
-//   - In a strict sequence, an aggregate is assumed to be new if its event 1 arrives. If
-//     one was not new, the next 256 are loaded.
+//     events are folded into it without a load. It is kept beyond the end of the
+//     session: the next event shows whether another process has written meanwhile.
+//   - An aggregate is assumed to be new if its event 1 arrives. If one was not new, the
+//     next 256 are loaded.
 //
 // Both are only assumptions. They lead only to an exact Update, or to a Create of a unit
 // without any watermark, and the store refuses both if the assumption is wrong. Then, and

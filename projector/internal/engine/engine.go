@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +24,6 @@ type Options struct {
 	Parking Parking
 	// Repairer may be nil: gaps then stay until the missing events arrive.
 	Repairer Repairer
-	// Sequence defaults to strict.
-	Sequence event.Sequence
 	// Reachable reports whether the read models' store can be reached; nil means always. If
 	// it cannot be reached, [model.GiveUp] parks nothing as unavailable, because every unit
 	// would be parked.
@@ -51,7 +48,6 @@ type Engine struct {
 	store     Store
 	parking   Parking
 	repairer  Repairer
-	strict    bool
 	reachable func(context.Context) error
 	trusted   func() error
 	metrics   *metrics
@@ -73,10 +69,6 @@ func New(o Options) (*Engine, error) {
 	if o.Store == nil || o.Parking == nil {
 		problems = append(problems, errors.New("store and parking are required"))
 	}
-	sequence := cmp.Or(o.Sequence, event.SequenceStrict)
-	if sequence != event.SequenceStrict && sequence != event.SequenceIncreasing {
-		problems = append(problems, fmt.Errorf("unknown sequence %q", o.Sequence))
-	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("make projection engine: %w", errors.Join(problems...))
 	}
@@ -84,7 +76,6 @@ func New(o Options) (*Engine, error) {
 		store:     o.Store,
 		parking:   o.Parking,
 		repairer:  o.Repairer,
-		strict:    sequence == event.SequenceStrict,
 		metrics:   newMetrics(o.Registerer),
 		reachable: o.Reachable,
 		trusted:   o.Trusted,

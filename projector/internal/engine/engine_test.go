@@ -257,18 +257,6 @@ func TestPoisonFromTheEventStore(t *testing.T) {
 	b.expect(t, "things", "one", 4, `{"last":4}`)
 }
 
-func TestIncreasingSequence(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Sequence = event.SequenceIncreasing })
-	b.process(t, events(t, "one", "10 Add", "20 Bad", "30 Add"), model.Hold, "done/done/done")
-	b.process(t, events(t, "one", "40 Add", "10 Add"), model.Hold, "done/done")
-	b.expect(t, "counts", "one", 10, `{"ids":[10],"n":1}`)
-	b.expect(t, "things", "one", 40, `{"last":40}`)
-	if b.parking.heads[unitOf("counts", "one")] != 40 {
-		t.Errorf("head %d", b.parking.heads[unitOf("counts", "one")])
-	}
-}
-
 // TestRejectedEventOfABatchIsFound checks that in a batch that MongoDB rejects, the engine
 // finds the failing event and applies those before it.
 func TestRejectedEventOfABatchIsFound(t *testing.T) {
@@ -427,7 +415,6 @@ func TestNewEngine(t *testing.T) {
 		"deferring":  {Targets: []engine.Target{deferring}, Store: newMemory(), Parking: newFakeParking()},
 		"projection": {Targets: []engine.Target{{}}, Store: newMemory(), Parking: newFakeParking()},
 		"store":      {Targets: engine.Live([]*projection.Projection{p}), Parking: newFakeParking()},
-		"sequence":   {Targets: engine.Live([]*projection.Projection{p}), Store: newMemory(), Parking: newFakeParking(), Sequence: "odd"},
 	} {
 		if _, err := engine.New(o); err == nil {
 			t.Errorf("%s: taken", name)

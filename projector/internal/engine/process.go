@@ -24,9 +24,6 @@ const (
 // run processes every unit as far as one attempt allows.
 func (b *batch) run(ctx context.Context) error {
 	active := b.units
-	if !b.strict {
-		active = b.skipParked(ctx, active)
-	}
 	for len(active) > 0 && ctx.Err() == nil {
 		active = b.repair(ctx, b.project(ctx, active))
 	}
@@ -180,7 +177,7 @@ func (u *unit) settleUpToWatermark() {
 }
 
 // plan chooses the events to fold next: those that follow the watermark.
-func (u *unit) plan(strict bool) {
+func (u *unit) plan() {
 	u.run = u.run[:0]
 	v := u.watermark
 	for _, events := range [2][]*projection.Event{u.missing, u.aggregate.events[len(u.settled):]} {
@@ -188,7 +185,7 @@ func (u *unit) plan(strict bool) {
 			switch {
 			case ev.EventID <= v:
 				continue
-			case strict && ev.EventID != v+1, u.single && len(u.run) == 1, u.blind(strict) && ev.EventID > u.read:
+			case ev.EventID != v+1, u.single && len(u.run) == 1:
 				return
 			}
 			u.run = append(u.run, ev)

@@ -35,9 +35,9 @@ type pageKey struct {
 	from, to  int64
 }
 
-// missing returns a page of the events of the unit's aggregate with ids from..to. In a
-// strict sequence the page ends before the first hole. The error is errRepairFull if the
-// page has not been read yet and the round has read maxRepairBytes.
+// missing returns a page of the events of the unit's aggregate with ids from..to.
+// The page ends before the first hole. The error is errRepairFull if the page has not been
+// read yet and the round has read maxRepairBytes.
 func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*projection.Event, error) {
 	key := pageKey{u.aggregate, from, to}
 	if page, ok := p.pages[key]; ok {
@@ -60,10 +60,7 @@ func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64
 	for _, ev := range events {
 		p.bytes += len(ev.Document)
 	}
-	if b.strict {
-		events = inOrder(events, from)
-	}
-	page := viewsOf(events)
+	page := viewsOf(inOrder(events, from))
 	if p.pages == nil {
 		p.pages = make(map[pageKey][]*projection.Event)
 	}
@@ -79,7 +76,7 @@ func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 	for _, u := range b.skipParked(ctx, units) {
 		var filled bool
 		switch {
-		case u.target.Building, u.unread(b.strict):
+		case u.target.Building:
 			filled = b.fillBuilding(ctx, &read, u)
 		default:
 			filled = b.fillGap(ctx, &read, u)

@@ -104,7 +104,6 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 		return b.stopped(ctx, u, s, cause)
 	}
 	u.aggregate = &aggregate{id: s.AggregateID, events: viewsOf(events), units: []*unit{u}}
-	u.read, u.after = u.aggregate.last(), u.watermark
 	b.aggregates = []*aggregate{u.aggregate}
 	b.project(ctx, b.units)
 	if u.conflicting() && (s.Final || s.Parks) && ctx.Err() == nil {
@@ -171,8 +170,8 @@ func (b *batch) look(ctx context.Context, u *unit) model.State {
 	return state
 }
 
-// readHistory reads a page of an aggregate's events, beginning with an id. In a strict
-// sequence the page ends before the first hole.
+// readHistory reads a page of an aggregate's events, beginning with an id. The page
+// ends before the first hole.
 func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64) ([]*event.Event, *projection.Error) {
 	cause := &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: from, Reason: projection.ReasonUnavailable}
 	if b.repairer == nil {
@@ -186,9 +185,6 @@ func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64)
 	if err != nil {
 		cause.Err = err
 		return nil, cause
-	}
-	if !b.strict {
-		return events, nil
 	}
 	leading := inOrder(events, from)
 	switch {

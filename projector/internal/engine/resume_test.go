@@ -109,17 +109,6 @@ func TestResumeParksAtAPoisonEvent(t *testing.T) {
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 }
 
-// TestResumeSkipsMissingIDsIfIDsOnlyIncrease checks that missing ids are no gap if ids only
-// increase, and that the unit's marker delays nothing.
-func TestResumeSkipsMissingIDsIfIDsOnlyIncrease(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Sequence = event.SequenceIncreasing })
-	b.history.events = events(t, "one", "10 Add", "20 Add", "40 Add")
-	b.parking.parked[unitOf("counts", "one")] = &projection.Error{EventID: 10, Reason: projection.ReasonUnavailable}
-	b.resume(t, suspended(40), 40, "")
-	b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
-}
-
 // TestHistoryThatDoesNotBeginAtOneWaits checks that a unit without a read model skips no
 // event, and continues when the event store has event 1.
 func TestHistoryThatDoesNotBeginAtOneWaits(t *testing.T) {
@@ -224,40 +213,6 @@ func TestResumeParksNothingForAPromotion(t *testing.T) {
 				b.resume(t, s, 2, "")
 				b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 			})
-		})
-	}
-}
-
-// TestResumeFoldsNothingOntoALostWatermark checks that a page of events is not folded onto a
-// read model that lacks the events before the page. Between the two reads of Resume, a repair
-// sets the document aside, or somebody deletes it. If ids only increase, the ids do not show
-// what is missing.
-func TestResumeFoldsNothingOntoALostWatermark(t *testing.T) {
-	t.Parallel()
-	for name, foreign := range map[string]*model.Foreign{
-		"set aside": {Watermark: 20},
-		"deleted":   nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, twoProjections, func(o *engine.Options) { o.Sequence = event.SequenceIncreasing })
-			b.history.events = events(t, "one", "10 Add", "20 Add", "40 Add")
-			b.stored(20, `{"ids":[10,20],"n":2}`)
-			b.onLoad = func(call int) error {
-				if call == 2 {
-					u := unitOf("counts", "one")
-					delete(b.documents, u)
-					delete(b.marks, u)
-					b.foreign = foreign
-				}
-				return nil
-			}
-			b.resume(t, suspended(40), 0, projection.ReasonUnavailable)
-			if len(b.writes) > 0 {
-				t.Errorf("wrote %v", b.writes)
-			}
-			b.resume(t, suspended(40), 40, "")
-			b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
 		})
 	}
 }

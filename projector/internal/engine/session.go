@@ -15,10 +15,9 @@ import (
 // stored. The Session keeps it, and folds the next events into it without a load. It also
 // assumes that an aggregate has no read model if its first event arrives.
 //
-// In a strict sequence, one Session can serve all sessions of the process, one after the other
-// and at the same time. If another process has written a read model since, the next event is
-// not the successor of the kept state, and the unit is loaded. In an increasing sequence only
-// the write shows that, so each session of the topic needs a Session of its own.
+// One Session serves all sessions of the process, one after the other and at the same time. If
+// another process has written a read model since, the next event is not the successor of the
+// kept state, and the unit is loaded.
 //
 // Both assumptions can be wrong. Every write of such a state is guarded by more than its
 // watermark: an Update also by the time of the document's last change

@@ -23,7 +23,7 @@ type Store interface {
 // the list allows it.
 type Parking interface {
 	// Parked returns the position of each unit. The engine calls it only if necessary:
-	// for units with a gap and, in an increasing sequence, for all units.
+	// for units with a gap.
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	// Park parks units durably. Parking a unit twice for the same reason at the same
 	// event changes nothing.
@@ -38,7 +38,6 @@ type Parking interface {
 type Repairer interface {
 	// Missing reads events from ≤ eventId ≤ to of the aggregate of ev, in order: at most
 	// limit, possibly fewer than there are. An empty result means that the store has no
-	// more of them, or in a strict sequence that it cannot read the first of them. In an
-	// increasing sequence it skips events that it cannot read.
+	// more of them, or that it cannot read the first of them.
 	Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error)
 }

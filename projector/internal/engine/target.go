@@ -19,8 +19,7 @@ type Target struct {
 	Collection string
 	// Building says that readers do not see the generation. An event that can never be
 	// applied to it parks the aggregate only in this generation, and the event's message is
-	// not dead-lettered for that. In an increasing sequence its watermark does not show
-	// which events it lacks, so they are read from the event store.
+	// not dead-lettered for that.
 	Building bool
 	// Defers says that events that cannot be applied immediately may be left to the job
 	// that builds the generation; only with Building. Such an event is Done for the target.

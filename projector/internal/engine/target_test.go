@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -165,89 +164,6 @@ func TestPoisonInABuildingGenerationParksOnlyThere(t *testing.T) {
 	if b.parking.heads[building] != 4 {
 		t.Errorf("the head is %d", b.parking.heads[building])
 	}
-}
-
-// TestBuildingGenerationOfIncreasingIDsReadsTheStore checks that a building generation,
-// and a unit that a stale writer has changed, get missing events that their watermark
-// does not reveal.
-func TestBuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
-	t.Parallel()
-	increasing := func(o *engine.Options) { o.Sequence = event.SequenceIncreasing }
-	stored := []string{"3 Add", "8 Add", "12 Other", "20 Add"}
-	t.Run("building", func(t *testing.T) {
-		t.Parallel()
-		b := newRebuild(t, false, increasing)
-		b.history.events = events(t, "one", stored...)
-		b.marks[live], b.documents[live] = 12, bsontest.FromJSON(`{"n":2}`)
-		b.process(t, events(t, "one", "12 Other", "20 Add"), model.Hold, "done/done")
-		b.expectMarks(t, 20, 20)
-		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
-			t.Errorf("built %s", got)
-		}
-	})
-	t.Run("many pages", func(t *testing.T) {
-		t.Parallel()
-		for _, defers := range []bool{true, false} {
-			b := newRebuild(t, defers, increasing)
-			for i := range 1200 {
-				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(3*i+3, " Add"))...)
-			}
-			b.marks[live], b.documents[live] = 3597, bsontest.FromJSON(`{"n":2}`)
-			b.process(t, events(t, "one", "3600 Add"), model.Hold, "done")
-			want, length := int64(3600), 1200
-			if defers {
-				want, length = 0, 0
-			}
-			b.expectMarks(t, 3600, want)
-			if ids, _ := b.documents[building].Lookup("ids").ArrayOK(); len(elementsOf(t, ids)) != length {
-				t.Errorf("built %d elements, want %d", len(elementsOf(t, ids)), length)
-			}
-		}
-	})
-	t.Run("set aside after the read", func(t *testing.T) {
-		t.Parallel()
-		b := newRebuild(t, false, increasing)
-		b.history.events = events(t, "one", stored...)
-		b.marks[live], b.documents[live] = 12, bsontest.FromJSON(`{"n":2}`)
-		b.marks[building], b.documents[building] = 12, bsontest.FromJSON(`{"ids":[3,8]}`)
-		b.onLoad = func(int) error {
-			if b.history.asked == 1 {
-				delete(b.marks, building)
-				delete(b.documents, building)
-			}
-			return nil
-		}
-		if results, err := b.Process(t.Context(), events(t, "one", "20 Add"), model.Hold); err == nil || verdicts(results) != "retry" {
-			t.Errorf("got %s, %v", verdicts(results), err)
-		}
-		b.expectMarks(t, 20, 0)
-		b.process(t, events(t, "one", "20 Add"), model.Hold, "done")
-		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
-			t.Errorf("built %s", got)
-		}
-	})
-	t.Run("after a stale writer", func(t *testing.T) {
-		t.Parallel()
-		b := newRebuild(t, false, increasing, func(o *engine.Options) { o.Targets = o.Targets[:1] })
-		b.history.events = events(t, "one", stored...)
-		b.foreign = &model.Foreign{Generation: 1, Watermark: 12}
-		b.process(t, events(t, "one", "20 Add"), model.Hold, "done")
-		if got := projectiontest.JSON(t, b.documents[live]); got != `{"n":3}` {
-			t.Errorf("folded %s", got)
-		}
-	})
-}
-
-func elementsOf(t *testing.T, array bson.RawArray) []bson.RawValue {
-	t.Helper()
-	if array == nil {
-		return nil
-	}
-	values, err := array.Values()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return values
 }
 
 // TestPauseWaitsForRunningWrites checks that Pause returns when no write is in flight,

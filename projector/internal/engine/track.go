@@ -106,19 +106,8 @@ func (t *track) foldAll(ctx context.Context, units []*unit, loaded []model.State
 		default:
 			u.stored(state)
 		}
-		if !t.strict && u.watermark < u.after {
-			// A repair has set the document aside since the event store was read. Here the
-			// ids do not show that the events in between are missing.
-			u.trouble, u.contended, u.document = errMoved, true, nil
-			continue
-		}
 		u.settleUpToWatermark()
-		if u.unread(t.strict) && !u.finished() {
-			t.gapped = append(t.gapped, u)
-			u.document = nil
-			continue
-		}
-		u.plan(t.strict)
+		u.plan()
 		if !u.finished() && len(u.run) > 0 {
 			switch admitted := t.foldRun(round, u); {
 			case !admitted:
@@ -158,12 +147,6 @@ func (t *track) written(u *unit, result model.Written) {
 		t.remember(u, result)
 		failed, stopped := u.fold.Err, u.fold.Err == nil && u.fold.Folded < len(u.run)
 		u.settleRun()
-		if u.read > 0 {
-			// The fold has read the batch's own events from the event store, so they are
-			// settled too.
-			u.attempted = max(u.attempted, u.watermark)
-			u.settleUpToWatermark()
-		}
 		u.stale, t.progress = 0, true
 		switch {
 		case failed != nil:

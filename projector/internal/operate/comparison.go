@@ -125,10 +125,10 @@ type versus struct {
 	before, after *replay
 }
 
-func (c *comparison) begin(strict bool) versus {
-	v := versus{comparison: c, after: newReplay(c.after, strict)}
+func (c *comparison) begin() versus {
+	v := versus{comparison: c, after: newReplay(c.after)}
 	if c.before != nil {
-		v.before = newReplay(c.before, strict)
+		v.before = newReplay(c.before)
 	}
 	return v
 }

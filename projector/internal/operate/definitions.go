@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -186,8 +185,7 @@ func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify
 	return verify.NewWorker(verify.Options{
 		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.ReadModels), Parking: parked,
 		Listing: verify.NewDatabase(s.ReadModels), Views: readmodel.NewViewDocuments(s.ReadModels), Findings: findings,
-		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
-		Begin:  pace.Begin, Logger: logger,
+		Begin: pace.Begin, Logger: logger,
 		Target: d.target, Current: d.current, Succeeded: d.succeeded,
 	}), nil
 }

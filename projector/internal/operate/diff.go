@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -109,8 +108,8 @@ func (c *diffCommand) run(ctx context.Context, e *Environment) error {
 // fold folds the sample, and estimates what a rollout reads.
 func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stored, d *difference) error {
 	sample := sampler{
-		comparisons: d.Projections, strict: event.Sequence(e.Config.Projections.Sequence) == event.SequenceStrict,
-		max: c.Sample, open: map[string][]versus{},
+		comparisons: d.Projections,
+		max:         c.Sample, open: map[string][]versus{},
 	}
 	var total int64
 	var err error

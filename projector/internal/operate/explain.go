@@ -111,7 +111,7 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 	}
 	explainers := make([]*explainer, len(projections))
 	for i, p := range projections {
-		explainers[i] = newExplainer(c, p, event.Sequence(e.Config.Projections.Sequence) == event.SequenceStrict)
+		explainers[i] = newExplainer(c, p)
 	}
 	var read int64
 	partial := false
@@ -176,8 +176,8 @@ type explainer struct {
 	keep, next int
 }
 
-func newExplainer(c *explainCommand, p foldable, strict bool) *explainer {
-	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection, strict), keep: cmp.Or(c.First, c.Last, defaultExplained)}
+func newExplainer(c *explainCommand, p foldable) *explainer {
+	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection), keep: cmp.Or(c.First, c.Last, defaultExplained)}
 }
 
 func (x *explainer) add(ev *event.Event, broken error) {

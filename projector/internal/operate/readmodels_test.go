@@ -134,7 +134,7 @@ func TestVerifyRepairsNothingInAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	wrong, state := server.Database(t), server.Database(t)
 	var c config.Config
-	c.Fields, c.Projections.Sequence = event.DefaultFields(), string(event.SequenceStrict)
+	c.Fields = event.DefaultFields()
 	c.MongoDB.EventsDatabase, c.MongoDB.EventsCollection = "shop", "events"
 	visitsEntry(t, state, c.Pipeline().String())
 	if _, err := state.Collection("events").InsertOne(t.Context(), came("a", 1, 1)); err != nil {

@@ -10,11 +10,9 @@ import (
 )
 
 // replay folds the history of one aggregate into one projection, from its first event and
-// by the rules of a rebuild, and writes nothing. In a strict sequence it stops before a
-// missing event.
+// by the rules of a rebuild, and writes nothing. It stops before a missing event.
 type replay struct {
 	projection *projection.Projection
-	strict     bool
 	fold       *projection.Accumulator
 	// events counts all events, waiting those after the aggregate was parked.
 	events, waiting int64
@@ -25,8 +23,8 @@ type replay struct {
 	unreadable error
 }
 
-func newReplay(p *projection.Projection, strict bool) *replay {
-	return &replay{projection: p, strict: strict, fold: p.Begin(nil, 0)}
+func newReplay(p *projection.Projection) *replay {
+	return &replay{projection: p, fold: p.Begin(nil, 0)}
 }
 
 // concerned reports whether an event of the aggregate concerns the projection.
@@ -78,7 +76,7 @@ func (r *replay) admit(ev *event.Event, err error) authoring.Outcome {
 	case r.parked != nil:
 		r.waiting++
 		return waits
-	case r.strict && ev.EventID > last+1 && r.projection.Concerns(ev):
+	case ev.EventID > last+1 && r.projection.Concerns(ev):
 		r.parked = r.gap(ev, last)
 		r.waiting++
 		return waits

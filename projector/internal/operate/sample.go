@@ -16,7 +16,6 @@ const sampleRanges = 64
 // sampler folds the whole histories of a sample of aggregates by several definitions.
 type sampler struct {
 	comparisons []*comparison
-	strict      bool
 	// max bounds the aggregates of the sample.
 	max int
 	// open are the aggregates whose events are being folded.
@@ -38,7 +37,7 @@ func (s *sampler) takes(ev *event.Event) bool {
 	var folds []versus
 	for _, c := range s.comparisons {
 		if c.folds() {
-			folds = append(folds, c.begin(s.strict))
+			folds = append(folds, c.begin())
 		}
 	}
 	s.open[ev.AggregateID] = folds

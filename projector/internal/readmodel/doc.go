@@ -57,9 +57,7 @@
 // So a document of an older generation counts as absent for a unit that loads it
 // (State.Foreign), and the unit continues from its side watermark. Its next write replaces
 // exactly that document, guarded by the document's generation and watermark, in one step.
-// Two steps, a removal and an insert, would leave a moment in which another writer finds
-// neither document nor watermark, and in an increasing sequence that writer would apply its
-// event to nothing. A write that leaves no document raises the side watermark first and
+// A write that leaves no document raises the side watermark first and
 // then removes the foreign document. If the process ends in between, or if a unit has no
 // next write, the document stays until a sweep removes it ([Repairer.RemoveForeign]).
 //

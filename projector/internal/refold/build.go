@@ -166,7 +166,7 @@ func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order c
 			if h == nil {
 				h = newHistory(b.target, ev)
 			}
-			h.add(ev, b.target, b.strict)
+			h.add(ev, b.target)
 		}
 		if h != nil {
 			h.foldWaiting()

@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -33,10 +32,10 @@ func newWorkers(t *testing.T, w *fakeStores, set ...func(*Options)) *Workers {
 }
 
 // build builds one range with all events.
-func build1(t *testing.T, w *fakeStores, set ...func(*Options)) map[string]int64 {
+func build1(t *testing.T, w *fakeStores) map[string]int64 {
 	t.Helper()
 	s := &saver{saves: -1}
-	if err := newWorkers(t, w, set...).build(t.Context(), testJob, span{}, s); err != nil {
+	if err := newWorkers(t, w).build(t.Context(), testJob, span{}, s); err != nil {
 		t.Fatal(err)
 	}
 	return s.r.counts
@@ -135,17 +134,6 @@ func TestBuildContinuesAHistoryThatBeginsInTheReadModel(t *testing.T) {
 	w.models["a"], w.watermarks["a"] = "1,2,", 2
 	build1(t, w)
 	if w.models["a"] != "1,2,3,4,5," || len(w.parked) != 0 {
-		t.Errorf("model %q, parked %v", w.models["a"], w.parked)
-	}
-}
-
-func TestBuildOfAnIncreasingSequenceAcceptsHoles(t *testing.T) {
-	t.Parallel()
-	events := historyOf("a", 9)
-	w := newFakeStores(events[2], events[4], events[8])
-	w.strict = false
-	build1(t, w, func(o *Options) { o.Sequence = event.SequenceIncreasing })
-	if w.models["a"] != "3,5,9," || len(w.parked) != 0 {
 		t.Errorf("model %q, parked %v", w.models["a"], w.parked)
 	}
 }

@@ -47,9 +47,7 @@
 // event 1 is not folded, unless the read model already has the events before it: the
 // aggregate is parked with the reason history, and resumes when event 1 is there. An event
 // that breaks the contract is a hole in its aggregate's history. The aggregate is parked as
-// missing before the hole, as by the live stream. In an increasing sequence ids may begin
-// anywhere and have holes. Then such an event is skipped, because the stream does not deliver
-// it either.
+// missing before the hole, as by the live stream.
 //
 // # An aggregate in trouble
 //

@@ -81,13 +81,12 @@ type fakeStores struct {
 	rejected map[string]bool
 	// unreadable are the aggregates whose documents make every request for them fail.
 	unreadable map[string]bool
-	strict     bool
 }
 
 func newFakeStores(events ...stored) *fakeStores {
 	w := &fakeStores{
 		events: events, models: map[string]string{}, watermarks: map[string]int64{}, parked: map[string]model.Marker{}, foreign: map[string]model.Foreign{},
-		page: 3, reader: eventtest.Reader(), rejected: map[string]bool{}, strict: true, hook: func() error { return nil },
+		page: 3, reader: eventtest.Reader(), rejected: map[string]bool{}, hook: func() error { return nil },
 	}
 	p, err := projection.New(projection.Declaration{Name: "orders", Collection: "orders", AggregateType: aggregateType, Apply: w.apply})
 	if err != nil {
@@ -401,9 +400,7 @@ func (w *fakeStores) Resume(_ context.Context, s engine.Suspended) (engine.Resum
 			continue
 		}
 		switch {
-		case e.broken && !w.strict:
-			continue
-		case w.strict && e.id != v+1 || e.broken:
+		case e.id != v+1 || e.broken:
 			return engine.Resumed{Watermark: v, Cause: stop(v+1, projection.ReasonMissing)}, nil
 		case e.kind == typePoison:
 			failed := stop(e.id, projection.ReasonExpression)
@@ -453,7 +450,7 @@ func (w *fakeStores) expected(aggregate string) (fold string, parkedAt int64) {
 		}
 		switch {
 		case parkedAt > 0:
-		case w.strict && e.id != v+1:
+		case e.id != v+1:
 			parkedAt = v + 1
 		case e.kind == typePoison:
 			parkedAt = e.id

@@ -19,7 +19,7 @@ func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) 
 	if h.parkedAt > 0 {
 		return w.precede(ctx, h)
 	}
-	if w.strict && h.watermark < h.first-1 && h.hole == 1 {
+	if h.watermark < h.first-1 && h.hole == 1 {
 		err := w.Parking.Park(ctx, []model.Marker{{
 			Unit: h.unit, RawAggregateID: h.raw, Reason: string(projection.ReasonHistory),
 			Error:   fmt.Sprintf("the history in the event store begins at event %d; the read model has the events up to %d", h.first, h.watermark),

@@ -23,7 +23,7 @@ type history struct {
 	first, last int64
 	events      int64
 	bytes       int
-	// hole is the first missing event in a strict sequence; 0 if there is none. The events
+	// hole is the first missing event; 0 if there is none. The events
 	// after it are not folded.
 	hole int64
 	// failed says that the event after the folded ones cannot be folded.
@@ -46,14 +46,14 @@ func newHistory(target *engine.Target, ev *event.Event) *history {
 }
 
 // add adds the next event.
-func (h *history) add(ev *event.Event, target *engine.Target, strict bool) {
+func (h *history) add(ev *event.Event, target *engine.Target) {
 	h.events++
 	h.bytes += len(ev.Document)
 	h.concerned = h.concerned || target.Projection.Concerns(ev)
 	if ev.EventID <= h.last {
 		return
 	}
-	if strict && h.hole == 0 && ev.EventID != h.last+1 {
+	if h.hole == 0 && ev.EventID != h.last+1 {
 		h.hole = h.last + 1
 	}
 	if h.first == 0 {

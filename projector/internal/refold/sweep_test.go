@@ -60,28 +60,25 @@ func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
 // one that the read model has passed does not count.
 func TestSweepFoldsUpToTheEventThatIsParked(t *testing.T) {
 	t.Parallel()
-	for _, increasing := range []bool{false, true} {
-		gap := historyOf("gap", 2)
-		gap[1].id = 7
-		w := newFakeStores(slices.Concat(historyOf("behind", 6), historyOf("lost", 4), historyOf("passed", 4), historyOf("resumes", 6), gap)...)
-		w.strict = !increasing
-		w.models["behind"], w.watermarks["behind"] = "1,", 1
-		w.parked["behind"] = model.Marker{EventID: 5, Reason: "expression"}
-		w.parked["lost"] = model.Marker{EventID: 3, Reason: "expression"}
-		w.models["passed"], w.watermarks["passed"] = "1,2,3,", 3
-		w.parked["passed"] = model.Marker{EventID: 2, Reason: "expression"}
-		w.models["resumes"], w.watermarks["resumes"] = "1,", 1
-		w.parked["resumes"] = model.Marker{EventID: 5, Reason: "missing", Resumes: true}
-		w.models["gap"], w.watermarks["gap"] = "1,", 1
-		w.parked["gap"] = model.Marker{EventID: 7, Reason: "expression"}
-		for _, healed := range []int64{3, 0} {
-			c := sweepAll(t, w, testJob)
-			if c[CountBehind] != healed || w.models["behind"] != "1,2,3,4," || w.models["lost"] != "1,2," || w.models["passed"] != "1,2,3,4," || w.models["resumes"] != "1," || w.models["gap"] != "1," {
-				t.Errorf("increasing %v: counts %v, models %v", increasing, c, w.models)
-			}
-			if len(w.parked) != 5 || w.parked["behind"].EventID != 5 || w.parked["gap"].EventID != 7 {
-				t.Errorf("increasing %v: parked %v", increasing, w.parked)
-			}
+	gap := historyOf("gap", 2)
+	gap[1].id = 7
+	w := newFakeStores(slices.Concat(historyOf("behind", 6), historyOf("lost", 4), historyOf("passed", 4), historyOf("resumes", 6), gap)...)
+	w.models["behind"], w.watermarks["behind"] = "1,", 1
+	w.parked["behind"] = model.Marker{EventID: 5, Reason: "expression"}
+	w.parked["lost"] = model.Marker{EventID: 3, Reason: "expression"}
+	w.models["passed"], w.watermarks["passed"] = "1,2,3,", 3
+	w.parked["passed"] = model.Marker{EventID: 2, Reason: "expression"}
+	w.models["resumes"], w.watermarks["resumes"] = "1,", 1
+	w.parked["resumes"] = model.Marker{EventID: 5, Reason: "missing", Resumes: true}
+	w.models["gap"], w.watermarks["gap"] = "1,", 1
+	w.parked["gap"] = model.Marker{EventID: 7, Reason: "expression"}
+	for _, healed := range []int64{3, 0} {
+		c := sweepAll(t, w, testJob)
+		if c[CountBehind] != healed || w.models["behind"] != "1,2,3,4," || w.models["lost"] != "1,2," || w.models["passed"] != "1,2,3,4," || w.models["resumes"] != "1," || w.models["gap"] != "1," {
+			t.Errorf("counts %v, models %v", c, w.models)
+		}
+		if len(w.parked) != 5 || w.parked["behind"].EventID != 5 || w.parked["gap"].EventID != 7 {
+			t.Errorf("parked %v", w.parked)
 		}
 	}
 }

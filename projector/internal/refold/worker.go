@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -48,8 +47,6 @@ type Options struct {
 	Reachable func(ctx context.Context) error
 	// Pace bounds the rate of all workers of the process; nil for no bound.
 	Pace *Pace
-	// Sequence defaults to strict.
-	Sequence event.Sequence
 	// Ranges is how many ranges a plan has at most; default 64.
 	Ranges int
 	// FailureLimit is the share of a range's aggregates that may fail before the work
@@ -66,7 +63,6 @@ type Options struct {
 // concurrent use.
 type Workers struct {
 	Options
-	strict  bool
 	metrics *metrics
 	// groupHistories and groupBytes bound a group.
 	groupHistories, groupBytes int
@@ -84,7 +80,7 @@ func New(o Options) (*Workers, error) {
 		o.Pace = NewPace(PaceOptions{})
 	}
 	return &Workers{
-		Options: o, strict: cmp.Or(o.Sequence, event.SequenceStrict) == event.SequenceStrict, metrics: newMetrics(o.Registerer),
+		Options: o, metrics: newMetrics(o.Registerer),
 		groupHistories: groupHistories, groupBytes: groupBytes,
 	}, nil
 }

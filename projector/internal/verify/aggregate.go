@@ -74,7 +74,7 @@ func (w *Worker) look(ctx context.Context, t *engine.Target, a *aggregate) (find
 		if err != nil {
 			return nil, nil, err
 		}
-		j := newJudge(t, a.id, w.options.Strict, state, before.EventID)
+		j := newJudge(t, a.id, state, before.EventID)
 		err = w.readFrom(ctx, a, 1, j.add)
 		if err == nil {
 			finding, late = j.verdict()

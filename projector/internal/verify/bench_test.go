@@ -72,7 +72,7 @@ func BenchmarkVerify(b *testing.B) {
 	u := model.Unit{Projection: "p", Collection: "things"}
 	worker := verify.NewWorker(verify.Options{
 		Events: reader, Store: store, Repairer: readmodel.NewRepairer(db), Parking: notParked{},
-		Listing: verify.NewDatabase(db), Findings: verify.NewFindingStore(db), Strict: true,
+		Listing: verify.NewDatabase(db), Findings: verify.NewFindingStore(db),
 		Target: func(context.Context, string, int64) (engine.Target, error) {
 			return engine.Target{Projection: p, Collection: u.Collection}, nil
 		},

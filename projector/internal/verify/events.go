@@ -211,7 +211,7 @@ func (p *pass) judgeAll(histories []history, states []model.State, part *part) (
 		if err := unavailable(&state); err != nil {
 			return nil, nil, fmt.Errorf("load %s: %w", h.id, err)
 		}
-		j := newJudge(p.target, h.id, p.options.Strict, state, 0)
+		j := newJudge(p.target, h.id, state, 0)
 		j.add(h.events)
 		// If a writer has folded newer events since these events were read, the watermark
 		// is beyond the last of them. That looks like a finding here, and confirm checks

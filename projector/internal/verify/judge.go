@@ -17,7 +17,6 @@ import (
 type judge struct {
 	target *engine.Target
 	unit   model.Unit
-	strict bool
 	state  model.State
 	// fold folds the events up to the watermark; nil if the watermark is 0. failed is the
 	// error that stopped it.
@@ -30,15 +29,15 @@ type judge struct {
 	last, head, due int64
 	// reached is the last event up to the watermark.
 	reached int64
-	// hole is the first event id that is missing in a strict sequence; 0 if none is.
+	// hole is the first event id that is missing; 0 if none is.
 	hole int64
 	// whole folds all events, or those before parkedAt, if there is no document, to detect a
 	// missing one.
 	whole *projection.Accumulator
 }
 
-func newJudge(t *engine.Target, aggregateID string, strict bool, state model.State, parkedAt int64) *judge {
-	j := &judge{target: t, unit: t.Unit(aggregateID), strict: strict, state: state, parkedAt: parkedAt}
+func newJudge(t *engine.Target, aggregateID string, state model.State, parkedAt int64) *judge {
+	j := &judge{target: t, unit: t.Unit(aggregateID), state: state, parkedAt: parkedAt}
 	if state.Watermark > 0 {
 		j.fold = t.Projection.Begin(nil, state.Watermark)
 	}
@@ -54,7 +53,7 @@ func (j *judge) add(events []*event.Event) {
 		if ev.EventID <= j.last {
 			continue
 		}
-		if j.strict && j.hole == 0 && ev.EventID != j.last+1 {
+		if j.hole == 0 && ev.EventID != j.last+1 {
 			j.hole = j.last + 1
 		}
 		j.last = ev.EventID
@@ -91,7 +90,7 @@ func (j *judge) verdict() (finding, late *Finding) {
 	case j.head == 0 && j.state.Document != nil:
 		return j.finding(Extra, "none of the aggregate's events concerns the projection"), nil
 	case w > 0 && j.hole > 0 && j.hole <= w && j.hole <= j.last:
-		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which the read model has; with PENSTOCK_SEQUENCE=increasing that is no gap", j.hole)), nil
+		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which the read model has", j.hole)), nil
 	case w > 0 && w > j.last:
 		return j.finding(Extra, fmt.Sprintf("the watermark is beyond the last event in the store, %d", j.last)), nil
 	case w > 0 && j.reached != w:

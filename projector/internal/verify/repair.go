@@ -142,7 +142,7 @@ func (w *Worker) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, f
 			return
 		}
 		for i, ev := range events {
-			if w.options.Strict && ev.EventID != next {
+			if ev.EventID != next {
 				failed = fmt.Errorf("the event store lacks event %d", next)
 				events = events[:i]
 				break
@@ -165,9 +165,7 @@ func (w *Worker) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, f
 	return fold, nil
 }
 
-// park parks an aggregate at the event that cannot be folded. The repair takes the read model
-// back before that event, and live events of an increasing sequence would be applied to it as
-// if nothing were missing.
+// park parks an aggregate at the event that cannot be folded.
 func (w *Worker) park(ctx context.Context, u model.Unit, raw bson.RawValue, f *Finding, failed error) error {
 	cause, poison := errors.AsType[*projection.Error](failed)
 	if !poison {

@@ -31,7 +31,6 @@ type simulation struct {
 	tb         testing.TB
 	reader     *event.Reader
 	projection *projection.Projection
-	strict     bool
 	// happens runs before each answer.
 	happens func()
 	// store holds the events of each aggregate, and models its document or side
@@ -72,10 +71,10 @@ type stored struct {
 	hasSide  bool
 }
 
-func newSimulation(tb testing.TB, definition string, strict bool) *simulation {
+func newSimulation(tb testing.TB, definition string) *simulation {
 	tb.Helper()
 	return &simulation{
-		tb: tb, reader: eventtest.Reader(), projection: projectiontest.One(tb, definition), strict: strict, happens: func() {},
+		tb: tb, reader: eventtest.Reader(), projection: projectiontest.One(tb, definition), happens: func() {},
 		store: map[string][]*event.Event{}, models: map[string]*stored{}, parked: map[string]model.Position{}, time: time.Unix(1e9, 0),
 	}
 }
@@ -86,13 +85,13 @@ func (w *simulation) step() {
 }
 
 // append adds an event to the store.
-func (w *simulation) append(id, kind, aggregateType string, n int, gap int64) {
+func (w *simulation) append(id, kind, aggregateType string, n int) {
 	last := int64(0)
 	if events := w.store[id]; len(events) > 0 {
 		last = events[len(events)-1].EventID
 	}
 	document := bsontest.Raw(bson.D{
-		{Key: "aggregateId", Value: id}, {Key: "eventId", Value: last + 1 + gap}, {Key: "eventType", Value: kind}, {Key: "aggregateType", Value: aggregateType},
+		{Key: "aggregateId", Value: id}, {Key: "eventId", Value: last + 1}, {Key: "eventType", Value: kind}, {Key: "aggregateType", Value: aggregateType},
 		{Key: "payload", Value: bson.D{{Key: "n", Value: n}, {Key: "text", Value: fmt.Sprint(n)}}},
 	})
 	ev, err := w.Read(document)
@@ -253,7 +252,7 @@ func (w *simulation) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
 // worker returns a worker that verifies the simulation. While it waits, live writers finish.
 func (w *simulation) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
-		Events: cmp.Or(w.from, verify.Events(w)), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Begin: w.limit, Ranges: 3,
+		Events: cmp.Or(w.from, verify.Events(w)), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Begin: w.limit, Ranges: 3,
 		Target: func(context.Context, string, int64) (engine.Target, error) {
 			if !w.replaced.IsZero() && w.time.After(w.replaced) {
 				return engine.Target{}, job.Permanent(errors.New("the projection has no generation 1 any more"))

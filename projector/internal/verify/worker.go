@@ -85,7 +85,7 @@ type Findings interface {
 	Put(ctx context.Context, f Finding) error
 }
 
-// Options configure a [Worker]. All but Current, Succeeded, Strict, Begin, Ranges and Logger are
+// Options configure a [Worker]. All but Current, Succeeded, Begin, Ranges and Logger are
 // required.
 type Options struct {
 	Events   Events
@@ -104,8 +104,6 @@ type Options struct {
 	// Succeeded reports whether a generation that is being built can replace a live one at any
 	// time. Then the live one is not repaired. nil means never.
 	Succeeded func(ctx context.Context, projection string, live int64) (bool, error)
-	// Strict is set if the event ids of an aggregate are 1, 2, 3, … without a gap.
-	Strict bool
 	// Begin is called after events were read, with their number: after each batch, and after
 	// each aggregate that was read again to confirm a finding or to repair. It waits as long
 	// as the rate limit and live events demand. end is called before the next wait, perhaps

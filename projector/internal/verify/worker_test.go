@@ -61,11 +61,7 @@ func (w *simulation) live(rt *rapid.T, falsified map[string]bool) func() {
 			id := fmt.Sprint(rapid.IntRange(0, 7).Draw(rt, "id"))
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
 			case 0, 1, 2:
-				gap := int64(0)
-				if !w.strict {
-					gap = int64(rapid.IntRange(0, 2).Draw(rt, "gap"))
-				}
-				w.append(id, rapid.SampledFrom(kinds).Draw(rt, "kind"), rapid.SampledFrom([]string{"A", "A", "B"}).Draw(rt, "type"), rapid.IntRange(0, 3).Draw(rt, "n"), gap)
+				w.append(id, rapid.SampledFrom(kinds).Draw(rt, "kind"), rapid.SampledFrom([]string{"A", "A", "B"}).Draw(rt, "type"), rapid.IntRange(0, 3).Draw(rt, "n"))
 			case 3, 4, 5:
 				if write, ok := w.beginLive(id, rapid.IntRange(1, 3).Draw(rt, "most")); ok {
 					w.writing = append(w.writing, write)
@@ -106,15 +102,13 @@ func (w *simulation) catchUp(id string) {
 	w.parked[id] = position
 }
 
-func eachDefinition(t *testing.T, test func(t *testing.T, definition string, strict bool)) {
+func eachDefinition(t *testing.T, test func(t *testing.T, definition string)) {
 	t.Helper()
 	for name, definition := range definitions {
-		for _, strict := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, strict=%t", name, strict), func(t *testing.T) {
-				t.Parallel()
-				test(t, definition, strict)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, definition)
+		})
 	}
 }
 
@@ -122,10 +116,10 @@ func eachDefinition(t *testing.T, test func(t *testing.T, definition string, str
 // steps of a verification. In every order, only parked aggregates are reported.
 func TestVerificationFindsNothingInCorrectReadModels(t *testing.T) {
 	t.Parallel()
-	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
+	eachDefinition(t, func(t *testing.T, definition string) {
 		t.Helper()
 		rapid.Check(t, func(rt *rapid.T) {
-			w := newSimulation(t, definition, strict)
+			w := newSimulation(t, definition)
 			live := w.live(rt, nil)
 			for range rapid.IntRange(0, 30).Draw(rt, "before") {
 				live()
@@ -147,10 +141,10 @@ func TestVerificationFindsNothingInCorrectReadModels(t *testing.T) {
 
 func history(t *testing.T, n int) *simulation {
 	t.Helper()
-	w := newSimulation(t, definitions["keeps its documents"], true)
+	w := newSimulation(t, definitions["keeps its documents"])
 	for i := range n {
 		for range 3 {
-			w.append(fmt.Sprintf("%03d", i), "Add", "A", i, 0)
+			w.append(fmt.Sprintf("%03d", i), "Add", "A", i)
 		}
 	}
 	w.settle()
@@ -159,9 +153,9 @@ func history(t *testing.T, n int) *simulation {
 
 func TestDifferencesNameFieldsAndTypes(t *testing.T) {
 	t.Parallel()
-	w := newSimulation(t, definitions["keeps its documents"], true)
-	w.append("a", "Set", "A", 1, 0)
-	w.append("a", "Add", "A", 2, 0)
+	w := newSimulation(t, definitions["keeps its documents"])
+	w.append("a", "Set", "A", 1)
+	w.append("a", "Add", "A", 2)
 	w.settle()
 	w.change("a", func(d bson.D) bson.D {
 		d = set(d, "deep", bson.D{{Key: "text", Value: "2"}, {Key: "more", Value: true}})
@@ -263,7 +257,7 @@ func TestParkedAggregateIsReportedWithoutBeingAFinding(t *testing.T) {
 	t.Parallel()
 	w := history(t, 2)
 	for _, id := range []string{"000", "001"} {
-		w.append(id, "Set", "A", 4, 0)
+		w.append(id, "Set", "A", 4)
 		w.parked[id] = model.Position{EventID: 4}
 	}
 	w.change("001", func(d bson.D) bson.D { return set(d, "n", int64(-1)) }, "")
@@ -294,8 +288,8 @@ func TestParkedReadModelMustHaveTheEventsBeforeTheParkedOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := history(t, 1)
-			w.append("000", "Set", "A", 4, 0)
-			w.append("000", "Set", "A", 5, 0)
+			w.append("000", "Set", "A", 4)
+			w.append("000", "Set", "A", 5)
 			w.parked["000"] = model.Position{EventID: test.at}
 			test.do(w, "000")
 			found, counts := w.verifyStill()
@@ -327,9 +321,9 @@ func TestRepairParksWhatItTakesBack(t *testing.T) {
 		repaired bool
 		n        int64
 	}{{"Add Bad Add", 2, true, 2}, {"Bad Add Other", 1, false, 4}} {
-		w := newSimulation(t, definition, false)
+		w := newSimulation(t, definition)
 		for _, kind := range strings.Fields(test.kinds) {
-			w.append("a", kind, "A", 2, 0)
+			w.append("a", kind, "A", 2)
 		}
 		w.of("a").document, w.still = documentOf("a", 3, 1, bsontest.Raw(bson.D{{Key: "n", Value: int64(4)}})), true
 		found, _ := w.verify(verify.Params{Repair: true})
@@ -401,13 +395,13 @@ func TestFindingsEndWithTheGeneration(t *testing.T) {
 func TestNothingIsRepairedBesideAGenerationThatCanReplaceIt(t *testing.T) {
 	t.Parallel()
 	for _, succeeded := range []bool{true, false} {
-		w := newSimulation(t, definitions["keeps its documents"], true)
+		w := newSimulation(t, definitions["keeps its documents"])
 		for range 2 {
-			w.append("1", "Set", "A", 1, 0)
+			w.append("1", "Set", "A", 1)
 		}
 		w.still = true
 		worker := verify.NewWorker(verify.Options{
-			Events: w, Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: true,
+			Events: w, Store: w, Repairer: w, Parking: w, Listing: w, Findings: w,
 			Target: func(context.Context, string, int64) (engine.Target, error) {
 				return engine.Target{Projection: w.projection, Collection: "things"}, nil
 			},
@@ -453,7 +447,7 @@ func TestLateAggregateIsAFindingOnlyAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]int{9 * time.Second: 0, 11 * time.Second: 1} {
 		w := history(t, 3)
-		w.append("001", "Set", "A", 4, 0)
+		w.append("001", "Set", "A", 4)
 		w.still = true
 		start := w.time
 		w.happens = func() {
@@ -531,7 +525,7 @@ func TestRangeThatIsDoneTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	wrong := history(t, 3)
 	wrong.change("001", func(d bson.D) bson.D { return set(d, "n", "wrong") }, "")
-	odd := newSimulation(t, definitions["keeps its documents"], true)
+	odd := newSimulation(t, definitions["keeps its documents"])
 	odd.odd = []string{"42"}
 	for name, test := range map[string]struct {
 		w      *simulation
@@ -656,7 +650,7 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 		t.Errorf("waited for %d events with a repair, want 42; found %+v", waited, found)
 	}
 	// An aggregate that is behind is looked at twice, and then repaired.
-	w.append("007", "Add", "A", 1, 0)
+	w.append("007", "Add", "A", 1)
 	waited = 0
 	if found, _ := w.verify(verify.Params{Aggregate: "007", Repair: true, GraceMillis: 1}); !found["007"].Repaired || waited < 2*4+3*4-3 {
 		t.Errorf("waited for %d events of an aggregate that was behind, want at least 17; found %+v", waited, found)
@@ -702,11 +696,11 @@ func TestBatchIsJudgedBetweenBeginAndEnd(t *testing.T) {
 // batch, between two others.
 func TestLongHistoryIsReadPageByPage(t *testing.T) {
 	t.Parallel()
-	w := newSimulation(t, definitions["keeps its documents"], true)
+	w := newSimulation(t, definitions["keeps its documents"])
 	w.page = 512
 	for id, events := range map[string]int{"a": 3, "b": 4200, "c": 3} {
 		for range events {
-			w.append(id, "Set", "A", events, 0)
+			w.append(id, "Set", "A", events)
 		}
 	}
 	w.settle()

@@ -156,7 +156,7 @@ func ExplainPipeline(err error) error {
 	}
 	drain := ""
 	if slices.ContainsFunc(other.Differences, func(d checkpoint.Difference) bool { return d.Field == checkpoint.SessionModeField }) {
-		drain = "; but first pause publishing with the recorded session mode until every subscription is empty, because an event that waits in its former session can arrive after later ones: with PENSTOCK_SEQUENCE=increasing, read models then lack it until the next sweep"
+		drain = "; but first stop publishing with the recorded session mode until every subscription is empty, because an event that waits in its former session can arrive after later ones"
 	}
 	return fmt.Errorf("%w; to use another checkpoint, which starts at PENSTOCK_START, set another stream name (PENSTOCK_STREAM); to take this checkpoint over instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_CHECKPOINT=%s: publishing continues at its position, or with a scan if the event store differs%s", err, other.Adoption, drain)
 }
