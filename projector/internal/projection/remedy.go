@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -302,8 +303,22 @@ func noOverload(operator string, operands ...ref.Val) ref.Val {
 // checked returns the result of an operator, or its error with the remedy if the types of the
 // operands are wrong.
 func checked(operator string, a, b, result ref.Val) ref.Val {
-	if err, ok := result.(*types.Err); ok && err.String() == "no such overload" {
+	err, ok := result.(*types.Err)
+	if !ok {
+		return result
+	}
+	_, time := a.(types.Timestamp)
+	_, other := b.(types.Timestamp)
+	switch text := err.String(); {
+	case text == "no such overload":
 		return noOverload(operator, a, b)
+	case !strings.Contains(text, "overflow"):
+	case time && other:
+		return types.WrapErr(errTooFarApart)
+	case time || other:
+		return types.WrapErr(errTimeRange)
 	}
 	return result
 }
+
+var errTooFarApart = errors.New("the times are more than 290 years apart, which is the longest duration: compare the times, or leave out a time that stands for none, such as 0001-01-01")
