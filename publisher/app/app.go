@@ -31,7 +31,6 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -217,8 +216,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	}
 	// Check the field names before the index: with a wrong name, the remedy for a missing
 	// index would name the wrong field.
-	sample := s.readable(c)
-	if err := checkReadable(ctx, sample, p.logger); err != nil {
+	if err := checkReadable(ctx, s.sample(c), p.logger); err != nil {
 		return nil, fmt.Errorf("event store %s: %w", c.MongoDB.Events(), err)
 	}
 	history, err := eventstore.NewReader(s.events, c.Fields, p.logger)
@@ -261,9 +259,6 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 			Logger: p.logger, Registerer: p.registry,
 		}),
 		CheckLock: checkLock(c, s.state),
-		Known:     sample.Known,
-		Whole:     sample.Whole,
-		Refused:   quarantine.NewRecords(s.state, c.Stream.Name).Refused,
 	})
 	if err != nil {
 		return nil, err
@@ -313,12 +308,9 @@ func (p *Publisher) open() (*stores, error) {
 	return s, nil
 }
 
-// readable checks whether events can be read with the configured field names.
-func (s *stores) readable(c config.Config) readable.Check {
-	return readable.Check{
-		Events: s.events, Fields: c.Fields, Share: c.Stream.Unreadable,
-		Known: quarantine.NewRecords(s.state, c.Stream.Name).Known,
-	}
+// sample reads the newest events with the configured field names.
+func (s *stores) sample(c config.Config) term.Sample {
+	return term.Sample{Events: s.events, Fields: c.Fields, Known: quarantine.NewRecords(s.state, c.Stream.Name).Known}
 }
 
 // ping is the readiness check of the event store and the state. The elector reports whether

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -69,11 +68,11 @@ func (k check) events(ctx context.Context) {
 // sample checks a sample of events against the contract.
 func (k check) sample(ctx context.Context) {
 	const what = "event store, events"
-	counts, err := k.stores.readable(k.config).Ends(ctx)
+	counts, err := k.stores.sample(k.config).Read(ctx)
 	err = mongox.Explain(ctx, err)
 	problem, remedy, found := noPayload(counts, k.config.Fields)
 	switch {
-	case errors.Is(err, readable.ErrUnreadable):
+	case errors.Is(err, term.ErrUnreadable):
 		k.Fail(what, err.Error(), "set PENSTOCK_FIELD_* to the names that the documents have, or correct the writer")
 	case err != nil:
 		k.Refused(what, err, "grant the user read on database "+k.stores.events.Database().Name())
@@ -81,8 +80,6 @@ func (k check) sample(ctx context.Context) {
 		k.Warn(what, fmt.Sprintf("%d of a sample of %d break the contract", counts.Unreadable, counts.Readable+counts.Unreadable), "correct the writer; \"publisher quarantine list\" shows those that the publisher has met")
 	case found:
 		k.Warn(what, problem, remedy)
-	case readable.Limit{Share: k.config.Stream.Unreadable}.Off():
-		k.OK(what, "not read, because PENSTOCK_UNREADABLE_LIMIT is 1")
 	case counts.Readable == 0:
 		k.OK(what, "the store has no event yet outside the quarantine")
 	default:

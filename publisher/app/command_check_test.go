@@ -44,15 +44,13 @@ func TestCheckSaysWhatTheSampleHas(t *testing.T) {
 	for name, test := range map[string]struct {
 		events  bson.A
 		payload string
-		limit   float64
 		want    string
 	}{
-		"empty store":           {nil, "payload", 0.5, "ok       event store, events: the store has no event yet"},
-		"unreadable event":      {bson.A{stored, stored[:1]}, "payload", 0.5, "warning  event store, events: 1 of a sample of 2 break the contract"},
-		"one event":             {bson.A{stored}, "payload", 0.5, "ok       event store, events: a sample of 1 keeps the contract"},
-		"wrong field":           {bson.A{stored}, "paylod", 0.5, `warning  event store, events: no event of a sample of 1 has a payload in the field "paylod"`},
-		"one event has no data": {bson.A{stored, stored[:3]}, "payload", 0.5, "ok       event store, events: a sample of 2 keeps the contract"},
-		"switched off":          {bson.A{stored}, "payload", 1, "ok       event store, events: not read, because PENSTOCK_UNREADABLE_LIMIT is 1"},
+		"empty store":           {nil, "payload", "ok       event store, events: the store has no event yet"},
+		"unreadable event":      {bson.A{stored, stored[:1]}, "payload", "warning  event store, events: 1 of a sample of 2 break the contract"},
+		"one event":             {bson.A{stored}, "payload", "ok       event store, events: a sample of 1 keeps the contract"},
+		"wrong field":           {bson.A{stored}, "paylod", `warning  event store, events: no event of a sample of 1 has a payload in the field "paylod"`},
+		"one event has no data": {bson.A{stored, stored[:3]}, "payload", "ok       event store, events: a sample of 2 keeps the contract"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +62,7 @@ func TestCheckSaysWhatTheSampleHas(t *testing.T) {
 				}
 			}
 			c := config.Config{Fields: event.DefaultFields()}
-			c.Fields.Payload, c.Stream.Name, c.Stream.Unreadable = test.payload, "events", test.limit
+			c.Fields.Payload, c.Stream.Name = test.payload, "events"
 			var r preflight.Report
 			check{Report: &r, config: c, stores: s}.sample(t.Context())
 			var out bytes.Buffer

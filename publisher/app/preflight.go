@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
@@ -72,7 +71,7 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 
 // noPayload says that the readable events of a sample have no payload. Events need none, so
 // nothing else shows a wrong name of its field.
-func noPayload(counts readable.Counts, fields event.Fields) (problem, remedy string, found bool) {
+func noPayload(counts term.Counts, fields event.Fields) (problem, remedy string, found bool) {
 	return fmt.Sprintf("no event of a sample of %d has a payload in the field %q", counts.Readable, fields.Payload),
 		"set PENSTOCK_FIELD_PAYLOAD to the field that has it, unless the events have none",
 		counts.Readable > 0 && counts.Payloads == 0
@@ -80,15 +79,15 @@ func noPayload(counts readable.Counts, fields event.Fields) (problem, remedy str
 
 // checkReadable reads a sample of the event store with the configured field names. If
 // the sample cannot be read, the publisher starts anyway.
-func checkReadable(ctx context.Context, check readable.Check, logger zerolog.Logger) error {
+func checkReadable(ctx context.Context, sample term.Sample, logger zerolog.Logger) error {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	counts, err := check.Ends(ctx)
+	counts, err := sample.Read(ctx)
 	err = mongox.Explain(ctx, err)
-	if problem, remedy, found := noPayload(counts, check.Fields); err == nil && found {
+	if problem, remedy, found := noPayload(counts, sample.Fields); err == nil && found {
 		logger.Warn().Str("remedy", remedy).Msg(problem)
 	}
-	if err == nil || errors.Is(err, readable.ErrUnreadable) {
+	if err == nil || errors.Is(err, term.ErrUnreadable) {
 		return err
 	}
 	logger.Warn().Err(err).Msg("sample of the event store not read; field names not checked")

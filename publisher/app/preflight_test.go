@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
 var ok = bson.D{{Key: "ok", Value: 1}}
@@ -147,43 +147,35 @@ func TestBatchingIsResolvedOnce(t *testing.T) {
 	}
 }
 
-// The running process accepted events that a sample at the start must not refuse. They are
-// in the quarantine, so they are known.
+// A publisher that restarts has put the newest events into the quarantine, so they are known.
 func TestStartAcceptsWhatIsQuarantined(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	database := server.Database(t)
 	s := &stores{events: database.Collection("events"), state: database}
 	c := config.Config{Fields: event.DefaultFields()}
-	c.Stream.Name, c.Stream.Unreadable = "events", 0.5
-	check := func() error { return checkReadable(ctx, s.readable(c), zerolog.Nop()) }
+	c.Stream.Name = "events"
+	check := func() error { return checkReadable(ctx, s.sample(c), zerolog.Nop()) }
 	var entries []quarantine.Entry
 	for i := range 100 {
 		document := bson.D{{Key: "_id", Value: i}, {Key: "aggregateId", Value: fmt.Sprint("a", i)}, {Key: "eventType", Value: "T"}}
-		if i < 30 {
-			document = append(document, bson.E{Key: "eventId", Value: 1})
-		} else {
-			entries = append(entries, quarantine.Entry{DocumentID: bsontest.Raw(document).Lookup("_id"), Reason: event.ReasonMissingEventID})
-		}
+		entries = append(entries, quarantine.Entry{DocumentID: bsontest.Raw(document).Lookup("_id"), Reason: event.ReasonMissingEventID})
 		if _, err := s.events.InsertOne(ctx, document); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := check(); !errors.Is(err, readable.ErrUnreadable) || !strings.Contains(err.Error(), "70 of 100") {
-		t.Errorf("70 new unreadable events: %v", err)
+	if err := check(); !errors.Is(err, term.ErrUnreadable) || !strings.Contains(err.Error(), "all 100 of them") {
+		t.Errorf("100 new unreadable events: %v", err)
 	}
-	if err := quarantine.NewStore(s.state.Collection(quarantine.CollectionName), "events", quarantine.Options{}).Put(ctx, 1, entries[5:]...); err != nil {
+	if err := quarantine.NewStore(s.state.Collection(quarantine.CollectionName), "events", quarantine.Options{}).Put(ctx, 1, entries...); err != nil {
 		t.Fatal(err)
 	}
 	if err := check(); err != nil {
-		t.Errorf("5 new ones, 65 that are in the quarantine: %v", err)
-	}
-	if err := s.readable(c).Whole(ctx); err != nil {
-		t.Errorf("the whole store: %v", err)
+		t.Errorf("all are in the quarantine: %v", err)
 	}
 	// Another stream has its own quarantine.
 	c.Stream.Name = "other"
-	if err := s.readable(c).Whole(ctx); !errors.Is(err, readable.ErrUnreadable) {
+	if err := check(); !errors.Is(err, term.ErrUnreadable) {
 		t.Errorf("another stream: %v", err)
 	}
 }

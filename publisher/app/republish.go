@@ -11,16 +11,13 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
-	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// refusedAfter is how long the topic may refuse everything before a command ends. It is
-// longer than the minute after which a refused event counts as the reason, if no other
-// event is left to compare it with.
+// refusedAfter is how long the topic may refuse a command before the command ends.
 const refusedAfter = 2 * time.Minute
 
 // republisher publishes events for a command, beside the leader. It can only repeat an
@@ -74,8 +71,7 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 		MaxInflightEvents: c.Publish.MaxInflightEvents,
 		MaxInflightBytes:  c.Publish.MaxInflightBytes,
 		MaxAttempts:       c.Refusals.MaxAttempts,
-		Breaker:           breaker.New(c.Refusals.Limit()),
-		EndIfRefused:      true,
+		Final:             true,
 		Availability: publish.NewAvailability(publish.AvailabilityOptions{
 			FatalAfter: refusedAfter,
 			Explain:    func(err error) error { return publish.Explain(err, c.ServiceBus) },

@@ -76,54 +76,24 @@ func republish(ctx context.Context, t *testing.T, topic pickyTopic, c config.Ref
 	return sent, failed, err
 }
 
-// The setting that the error of a command names must have an effect on the command.
-func TestRepublisherKeepsToTheQuarantineShare(t *testing.T) {
+// The topic has accepted the other events, or none: a command reports the refused events.
+func TestRepublisherReportsRefusedEvents(t *testing.T) {
 	t.Parallel()
-	const events, every, refusals = 240, 8, 15
-	topic := pickyTopic{}
-	for n := range refusals { // the topic accepts others after the last of them
-		topic.refused = append(topic.refused, fmt.Sprintf("a%03d", n*every))
-	}
-	for share, ends := range map[float64]bool{0.05: true, 1: false} {
-		t.Run(fmt.Sprint(share), func(t *testing.T) {
+	for name, test := range map[string]struct {
+		refused []string
+		events  uint64
+	}{"the last": {[]string{"a009"}, 10}, "all": {[]string{"a000", "a001", "a002"}, 3}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				sent, failed, err := republish(t.Context(), t, topic, config.Refusals{QuarantineShare: share, MaxAttempts: 5}, thirty, events)
-				switch {
-				case ends && (!errors.Is(err, publish.ErrRefusals) || !strings.Contains(err.Error(), "PENSTOCK_QUARANTINE_SHARE") || failed != 10):
-					t.Errorf("after %d refusals it ended with %v", failed, err)
-				case !ends && (err != nil || sent != events-refusals || failed != refusals):
-					t.Errorf("%d events sent and %d refused: %v", sent, failed, err)
+				began := time.Now()
+				sent, failed, err := republish(t.Context(), t, pickyTopic{refused: test.refused}, config.Refusals{MaxAttempts: 5}, thirty, test.events)
+				if took := time.Since(began); err != nil || sent != int64(test.events)-int64(len(test.refused)) || failed != len(test.refused) || took > time.Minute {
+					t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, took, err)
 				}
 			})
 		})
 	}
-}
-
-// The topic has accepted the other events, so the refused one is at fault and not the
-// topic, although nothing is left to compare it with.
-func TestRepublisherReportsARefusedLastEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		sent, failed, err := republish(t.Context(), t, pickyTopic{refused: []string{"a009"}}, config.Refusals{QuarantineShare: 0.05, MaxAttempts: 5}, thirty, 10)
-		if took := time.Since(began); err != nil || sent != 9 || failed != 1 || took > 2*time.Minute {
-			t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, took, err)
-		}
-	})
-}
-
-// If the topic refuses every event, the command ends with its reason.
-func TestRepublisherEndsIfTheTopicAcceptsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		topic := pickyTopic{refused: []string{"a000", "a001", "a002"}}
-		sent, failed, err := republish(t.Context(), t, topic, config.Refusals{QuarantineShare: 0.05, MaxAttempts: 5}, thirty, 3)
-		if took := time.Since(began); !errors.Is(err, publish.ErrRefusals) || !strings.Contains(err.Error(), "not allowed") || sent != 0 || failed != 0 || took > 3*time.Minute {
-			t.Errorf("%d events sent and %d refused in %v: %v", sent, failed, took, err)
-		}
-	})
 }
 
 // A time span can hold later events of an aggregate whose earlier ones are not published yet.

@@ -118,7 +118,6 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_START" $own.stream.start)
   (list "PENSTOCK_PREFETCH_BYTES" $own.stream.prefetchBytes)
   (list "PENSTOCK_STREAM_SILENCE" $own.stream.silence)
-  (list "PENSTOCK_UNREADABLE_LIMIT" $own.stream.unreadableLimit)
   (list "PENSTOCK_ADOPT_CHECKPOINT" $own.stream.adoptCheckpoint)
   (list "PENSTOCK_ENCODING" $own.publish.encoding)
   (list "PENSTOCK_SESSION_MODE" $own.publish.sessionMode)
@@ -131,7 +130,6 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_MAX_INFLIGHT_BYTES" $own.publish.maxInflightBytes)
   (list "PENSTOCK_CHECKPOINT_INTERVAL" $own.publish.checkpointInterval)
   (list "PENSTOCK_MAX_SEND_ATTEMPTS" $own.publish.maxSendAttempts)
-  (list "PENSTOCK_QUARANTINE_SHARE" $own.publish.quarantineShare)
   (list "PENSTOCK_FATAL_AFTER" $own.publish.fatalAfter)
   (list "PENSTOCK_ELECTION" $election)
 ) }}

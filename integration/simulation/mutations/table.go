@@ -86,14 +86,6 @@ var Table = []Mutation{
 		Test:  "publisher/internal/term TestAStartPointIsSavedBeforeTheFirstEvent",
 	},
 	{
-		Name:  "a term forgets how many events the topic has refused before it",
-		File:  "publisher/internal/term/term.go",
-		Old:   "for range refused {",
-		New:   "for range refused - refused {",
-		Blind: "no history has a topic that refuses for good",
-		Test:  "publisher/internal/term TestRestartsDoNotFillTheQuarantine",
-	},
-	{
 		Name: "the checkpoint is not confirmed by a majority",
 		File: "pkg/mongox/durable.go",
 		Old:  "SetWriteConcern(writeconcern.Majority()).",

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
@@ -48,7 +47,6 @@ type Stream struct {
 	Adopt         string        `name:"adopt-checkpoint" env:"PENSTOCK_ADOPT_CHECKPOINT" placeholder:"CODE" help:"Code to take over the checkpoint of another pipeline. The publisher prints it when it refuses to start. It is valid only for the change from that pipeline to this one. Unset the variable after the start, because the code stays valid for the same change."`
 	Start         string        `name:"start" env:"PENSTOCK_START" default:"beginning" placeholder:"WHERE" help:"Where to start when there is no checkpoint yet: beginning (everything in the event store, then new events), now, or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, or is lost later, the event store is scanned, and events whose timestamp is before the start are left out."`
 	PrefetchBytes int64         `name:"prefetch-bytes" env:"PENSTOCK_PREFETCH_BYTES" default:"16777216" help:"Bytes of events that are read ahead of publishing."`
-	Unreadable    float64       `name:"unreadable-limit" env:"PENSTOCK_UNREADABLE_LIMIT" default:"0.5" placeholder:"SHARE" help:"Share of events that may be unreadable: in a sample of the store at the start, later in the last 100 events, and in a scan in a random sample of the whole store. Events that are in the quarantine already do not count. If more are, the publisher stops and logs the reason before the checkpoint passes them. 1 switches the check off, for a store that really holds such events."`
 	Silence       time.Duration `name:"stream-silence" env:"PENSTOCK_STREAM_SILENCE" default:"1m" help:"How long a stream that has caught up may make no progress, or MongoDB may leave pings unanswered while it catches up, before the stream is reopened. After twice that, /livez fails. It must exceed 10s, because an idle replica set writes to its oplog every 10s."`
 }
 
@@ -69,9 +67,8 @@ type Publish struct {
 // Refusals says what to do with events that the topic does not accept, and how long a
 // server may refuse the publisher itself.
 type Refusals struct {
-	MaxAttempts     int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. Only explicit refusals count: an event that fails in another way waits, and the later events of its session key with it."`
-	QuarantineShare float64       `name:"quarantine-share" env:"PENSTOCK_QUARANTINE_SHARE" default:"0.05" help:"Largest share of the last 1000 events that may go to the quarantine because the topic refuses them. Beyond it such events wait, and the later events of their session keys with them, until the topic accepts them: then a setting is wrong and not the events. 10 events are allowed, and events of the last hour count after a restart. Unreadable events do not count here: PENSTOCK_UNREADABLE_LIMIT is their limit."`
-	FatalAfter      time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, saves of the checkpoint refused) before the process ends. A standby that has compared its pipeline with the checkpoint counts as one that has worked. Until then it retries and is not ready. A publisher that is refused at its start ends immediately."`
+	MaxAttempts int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. Only explicit refusals count: an event that fails in another way waits, and the later events of its session key with it."`
+	FatalAfter  time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, saves of the checkpoint refused) before the process ends. A standby that has compared its pipeline with the checkpoint counts as one that has worked. Until then it retries and is not ready. A publisher that is refused at its start ends immediately."`
 }
 
 // Election says how the leader is chosen.
@@ -108,12 +105,6 @@ func (p Publish) Sessions() (event.SessionKeys, error) {
 // Encoder makes the encoder of the terms, and of the commands that publish.
 func (p Publish) Encoder(sessions event.SessionKeys) *event.Encoder {
 	return event.NewEncoder(event.Encoding(p.Encoding), sessions).WithSource(p.CloudEvents)
-}
-
-// Limit bounds the events that the topic may refuse, for the terms and for the commands that
-// publish. Beyond it a setting is wrong, and not the events.
-func (r Refusals) Limit() breaker.Limit {
-	return breaker.Limit{Window: 1000, Share: r.QuarantineShare, Minimum: 10}
 }
 
 // LeaseName returns the name of the lease. The default differs between two pipelines even

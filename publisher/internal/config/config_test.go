@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 	if c.Election.Kind != config.ElectionKubernetes || !strings.HasPrefix(c.LeaseName(), "penstock-publisher-events-") || c.Election.Host() == "" {
 		t.Errorf("election %+v", c.Election)
 	}
-	if c.Stream.Unreadable != 0.5 || c.Stream.Silence != time.Minute || c.Publish.MaxInflightEvents != 8192 || !c.Publish.ClaimCheck || c.Process.AdminAddress != ":8080" {
+	if c.Stream.Silence != time.Minute || c.Publish.MaxInflightEvents != 8192 || !c.Publish.ClaimCheck || c.Process.AdminAddress != ":8080" {
 		t.Errorf("defaults are %+v", c)
 	}
 	if start, err := c.Stream.StartPoint(); err != nil || start != (config.StartPoint{}) || start.String() != "beginning" {
@@ -72,7 +72,6 @@ func TestEveryProblemIsReported(t *testing.T) {
 			"PENSTOCK_START":                "soon",
 			"PENSTOCK_ADOPT_CHECKPOINT":     "yes",
 			"PENSTOCK_PREFETCH_BYTES":       "12",
-			"PENSTOCK_UNREADABLE_LIMIT":     "1.5",
 			"PENSTOCK_STREAM_SILENCE":       "5s",
 			"PENSTOCK_ENCODING":             "xml",
 			"PENSTOCK_SESSION_MODE":         "bucket",
@@ -84,7 +83,6 @@ func TestEveryProblemIsReported(t *testing.T) {
 			"PENSTOCK_MAX_INFLIGHT_BYTES":   "1",
 			"PENSTOCK_CHECKPOINT_INTERVAL":  "1h",
 			"PENSTOCK_MAX_SEND_ATTEMPTS":    "1",
-			"PENSTOCK_QUARANTINE_SHARE":     "5",
 			"PENSTOCK_FATAL_AFTER":          "-1s",
 			"PENSTOCK_LEASE_NAME":           "Not_DNS",
 			"PENSTOCK_LEASE_DURATION":       "1500ms",
@@ -94,9 +92,9 @@ func TestEveryProblemIsReported(t *testing.T) {
 			"PENSTOCK_DRAIN_TIMEOUT":        "1ms",
 		}, nil, []string{
 			"PENSTOCK_ENCODING", "PENSTOCK_BATCHING", "MONGODB_URI", "AZURE_SERVICEBUS_NAMESPACE", "AZURE_SERVICEBUS_TOPIC_NAME",
-			"PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STREAM", "PENSTOCK_ADOPT_CHECKPOINT", "PENSTOCK_START", "PENSTOCK_PREFETCH_BYTES", "PENSTOCK_UNREADABLE_LIMIT", "PENSTOCK_STREAM_SILENCE",
+			"PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STREAM", "PENSTOCK_ADOPT_CHECKPOINT", "PENSTOCK_START", "PENSTOCK_PREFETCH_BYTES", "PENSTOCK_STREAM_SILENCE",
 			"PENSTOCK_SESSION_BUCKETS", "PENSTOCK_CLOUDEVENTS_SOURCE", "PENSTOCK_CONNECTIONS", "PENSTOCK_MAX_INFLIGHT_EVENTS", "PENSTOCK_MAX_INFLIGHT_BYTES",
-			"PENSTOCK_CHECKPOINT_INTERVAL", "PENSTOCK_MAX_SEND_ATTEMPTS", "PENSTOCK_QUARANTINE_SHARE", "PENSTOCK_FATAL_AFTER", "PENSTOCK_LEASE_NAME", "PENSTOCK_LEASE_DURATION", "PENSTOCK_LEASE_RENEW_DEADLINE",
+			"PENSTOCK_CHECKPOINT_INTERVAL", "PENSTOCK_MAX_SEND_ATTEMPTS", "PENSTOCK_FATAL_AFTER", "PENSTOCK_LEASE_NAME", "PENSTOCK_LEASE_DURATION", "PENSTOCK_LEASE_RENEW_DEADLINE",
 			"PENSTOCK_LEASE_RETRY_PERIOD", "PENSTOCK_ADMIN_ADDRESS", "PENSTOCK_DRAIN_TIMEOUT",
 		}},
 	} {

@@ -56,7 +56,6 @@ func (s Stream) validate() error {
 	_, err := s.StartPoint()
 	p = append(p, err)
 	p.Require(s.PrefetchBytes >= 64<<10, "PENSTOCK_PREFETCH_BYTES is %d: use at least 65536", s.PrefetchBytes)
-	p.Require(s.Unreadable > 0 && s.Unreadable <= 1, "PENSTOCK_UNREADABLE_LIMIT is %v: use more than 0, such as 0.5, and at most 1, which switches the check off", s.Unreadable)
 	p.Require(s.Silence > oplogNoop, "PENSTOCK_STREAM_SILENCE is %v, though an idle replica set moves only every %v: use more, such as 1m", s.Silence, oplogNoop)
 	return errors.Join(p...)
 }
@@ -81,7 +80,6 @@ func (s Publish) validate() error {
 func (r Refusals) validate() error {
 	var p cli.Problems
 	p.Require(r.MaxAttempts >= 2 && r.MaxAttempts <= 1000, "PENSTOCK_MAX_SEND_ATTEMPTS is %d: use 2 to 1000", r.MaxAttempts)
-	p.Require(r.QuarantineShare >= 0 && r.QuarantineShare <= 1, "PENSTOCK_QUARANTINE_SHARE is %v: use 0 to 1, such as 0.05 for 5 %%", r.QuarantineShare)
 	p.Require(r.FatalAfter >= 0 && r.FatalAfter <= 24*time.Hour, "PENSTOCK_FATAL_AFTER is %v: use 0s (end at once) to 24h", r.FatalAfter)
 	return errors.Join(p...)
 }

@@ -43,10 +43,9 @@ type Availability struct {
 	lasting atomic.Bool // some of the refusals or failures last
 
 	mu sync.Mutex
-	// connecting are the refusals since the last connection was opened. sending are those
-	// since the last send was accepted. everything are the refusals of events since the
-	// topic last accepted one, although connections are open.
-	connecting, sending, everything streak
+	// connecting are the refusals since the last connection was opened, and sending those
+	// since the last send was accepted.
+	connecting, sending streak
 	// unconnected are the failed attempts to connect since a connection was last open, and
 	// unsent the failed sends since the topic last accepted one.
 	unconnected, unsent streak
@@ -72,7 +71,7 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 		o.Explain = func(err error) error { return err }
 	}
 	return &Availability{options: o, gauge: obs.Gauge(o.Registerer, "penstock_publisher_topic_refused",
-		"1 while the topic refuses this publisher, or every event, for a reason that can need an operator, such as missing rights. The publisher retries. If its rights or the topic are missing, it ends after PENSTOCK_FATAL_AFTER.")}
+		"1 while the topic refuses this publisher for a reason that can need an operator, such as missing rights. The publisher retries, and ends after PENSTOCK_FATAL_AFTER.")}
 }
 
 // Connected says that a connection to the topic has been opened, with the right to
@@ -84,7 +83,7 @@ func (a *Availability) Connected() {
 
 // Accepted says that the topic has accepted a send.
 func (a *Availability) Accepted() {
-	a.accepts(&a.sending, &a.everything, &a.unconnected, &a.unsent)
+	a.accepts(&a.sending, &a.unconnected, &a.unsent)
 }
 
 // ConnectFailed notes an attempt to connect that failed while no connection was open.
@@ -94,13 +93,10 @@ func (a *Availability) ConnectFailed(err error) { a.fails(&a.unconnected, err) }
 // because of its events.
 func (a *Availability) SendFailed(err error) { a.fails(&a.unsent, err) }
 
-// NoneWaits says that no refused event waits: each is in the quarantine.
-func (a *Availability) NoneWaits() { a.end(&a.everything) }
-
 // TermEnded says that this process no longer publishes, so it no longer knows whether the
-// topic works, or accepts events.
+// topic works.
 func (a *Availability) TermEnded() {
-	a.end(&a.everything, &a.unconnected, &a.unsent)
+	a.end(&a.unconnected, &a.unsent)
 }
 
 // Failing returns since when no connection could be opened or, if one is open, no send was
@@ -131,13 +127,6 @@ func (a *Availability) Refused(err error) error { return a.refuse(&a.sending, er
 // ConnectRefused is [Availability.Refused] for an attempt to connect.
 func (a *Availability) ConnectRefused(err error) error { return a.refuse(&a.connecting, err) }
 
-// EverythingRefused notes that the topic has refused an event with [FaultRefused] and has
-// accepted none since the last such refusal. The error is that of [Availability.Refused],
-// and wraps [ErrRefusals]: it is for a caller that cannot wait for a correction.
-func (a *Availability) EverythingRefused(err error) error {
-	return a.refuse(&a.everything, fmt.Errorf("%w: the topic accepts none: %w", ErrRefusals, err))
-}
-
 // Err is nil unless the topic refuses the process at present. Then it says why, and what to
 // do. It is a readiness check.
 func (a *Availability) Err() error {
@@ -152,7 +141,7 @@ func (a *Availability) Err() error {
 // refused returns the refusals that last, of the first kind that has some; nil if there are
 // none. The caller holds the mutex.
 func (a *Availability) refused() *streak {
-	for _, s := range []*streak{&a.connecting, &a.sending, &a.everything} {
+	for _, s := range []*streak{&a.connecting, &a.sending} {
 		if !s.since.IsZero() {
 			return s
 		}
@@ -168,11 +157,7 @@ func (a *Availability) refuse(s *streak, err error) error {
 	defer a.mu.Unlock()
 	if a.refused() == nil {
 		a.gauge.Set(1)
-		logged := a.options.Logger.Error().Err(a.options.Explain(err))
-		if s != &a.everything {
-			logged.Stringer("endsAfter", a.options.FatalAfter)
-		}
-		logged.Msg("topic refuses this publisher; retrying")
+		a.options.Logger.Error().Err(a.options.Explain(err)).Stringer("endsAfter", a.options.FatalAfter).Msg("topic refuses this publisher; retrying")
 	}
 	a.lasting.Store(true)
 	s.add(err)

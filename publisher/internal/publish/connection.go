@@ -24,16 +24,15 @@ func newBackoff() backoff.Backoff {
 // connection is one open sender.
 type connection struct {
 	sender Sender
-	id     uint64
 	slot   int
 	broken chan struct{} // closed by the first error that shows a broken connection
 	idle   chan struct{} // closed when it is broken and the last send has returned
 
 	// Guarded by connections.mu.
-	sends    int
-	isBroken bool
-	served   uint64 // sends that were accepted
-	failures int    // in a row, of batches that had not failed before
+	sends     int
+	isBroken  bool
+	hasServed bool // it has accepted a send
+	failures  int  // in a row, of batches that had not failed before
 }
 
 // maxFailures is how many consecutive failures replace a connection. Only batches that had
@@ -48,11 +47,9 @@ type connections struct {
 	metrics  *Metrics
 	activity *activity
 
-	exclusive chan struct{} // has a token while a send that must be alone is in flight
-
 	mu     sync.Mutex
 	slots  []*connection // nil if there is none at the moment
-	ids    uint64
+	large  bool          // a large message is in flight, on the last slot
 	failed int           // attempts to open one, of all slots, since the last that succeeded
 	opened chan struct{} // closed, and made anew, when one opens
 	group  sync.WaitGroup
@@ -60,12 +57,11 @@ type connections struct {
 
 func newConnections(options Options, activity *activity) *connections {
 	return &connections{
-		options:   options,
-		metrics:   options.Metrics,
-		activity:  activity,
-		slots:     make([]*connection, options.Connections),
-		opened:    make(chan struct{}),
-		exclusive: make(chan struct{}, 1),
+		options:  options,
+		metrics:  options.Metrics,
+		activity: activity,
+		slots:    make([]*connection, options.Connections),
+		opened:   make(chan struct{}),
 	}
 }
 
@@ -92,12 +88,13 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 			select {
 			case <-conn.broken:
 			case <-expired(conn.sender):
-				c.replace(conn.id, errExpired)
+				c.replace(conn, errExpired)
 			case <-ctx.Done():
 			}
 			c.group.Go(func() { c.retire(ctx, conn) })
-			if c.hasServed(conn) {
-				retry.Reset()
+			// The lanes whose sends cost connections back off by themselves.
+			retry.Reset()
+			if c.served(conn) {
 				continue
 			}
 		}
@@ -159,8 +156,6 @@ func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	conn := &connection{sender: sender, slot: slot, broken: make(chan struct{}), idle: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ids++
-	conn.id = c.ids
 	c.slots[slot] = conn
 	c.failed = 0
 	close(c.opened)
@@ -169,27 +164,28 @@ func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	return conn, nil
 }
 
-// acquire gives the connection with the fewest unanswered sends. It avoids the connection
-// with the id avoid if another one is open, and waits if none is open. A risky send, which
-// may cost a connection, uses the last slot only, and the other sends then avoid that slot.
-// The error is the cause of ctx's end.
-func (c *connections) acquire(ctx context.Context, avoid uint64, risky bool) (*connection, error) {
+// acquire gives the connection with the fewest unanswered sends, and waits if none is open. A
+// large message occupies its link for long, and the SDK keeps its buffer as long as the link.
+// So large messages use the last slot only, and the other sends then avoid that slot. The
+// error is the cause of ctx's end.
+func (c *connections) acquire(ctx context.Context, large bool) (*connection, error) {
 	for {
 		c.mu.Lock()
 		slots := c.slots
-		if last := len(slots) - 1; risky {
+		if last := len(slots) - 1; large {
 			slots = slots[last:]
-		} else if len(c.exclusive) > 0 && slices.ContainsFunc(slots[:last], isOpen) {
+		} else if c.large && slices.ContainsFunc(slots[:last], isOpen) {
 			slots = slots[:last]
 		}
 		var best *connection
 		for _, conn := range slots {
-			if conn != nil && (best == nil || conn.preferred(best, avoid)) {
+			if conn != nil && (best == nil || conn.sends < best.sends) {
 				best = conn
 			}
 		}
 		if best != nil {
 			best.sends++
+			c.large = c.large || large
 			c.mu.Unlock()
 			return best, nil
 		}
@@ -205,36 +201,17 @@ func (c *connections) acquire(ctx context.Context, avoid uint64, risky bool) (*c
 
 func isOpen(conn *connection) bool { return conn != nil }
 
-// enter waits until no other send that must be alone is in flight, and reserves the last
-// slot for this send. Leave ends the reservation. The error is the cause of ctx's end.
-func (c *connections) enter(ctx context.Context) error {
-	select {
-	case c.exclusive <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (c *connections) leave() { <-c.exclusive }
-
-// preferred reports whether a send should use conn rather than other.
-func (conn *connection) preferred(other *connection, avoid uint64) bool {
-	if is, was := conn.id == avoid, other.id == avoid; is != was {
-		return was
-	}
-	return conn.sends < other.sends
-}
-
 // release returns a connection after one send, and replaces it if the send's error says
-// that it is broken. fresh says that the batch had not failed before. The results are the
-// connection's id and how many sends it has served.
-func (c *connections) release(conn *connection, err error, fresh bool) (id, served uint64) {
+// that it is broken. fresh says that the batch had not failed before.
+func (c *connections) release(conn *connection, err error, fresh, large bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn.sends--
+	if large {
+		c.large = false
+	}
 	if err == nil {
-		conn.served++
+		conn.hasServed = true
 		conn.failures = 0
 	} else {
 		fault, broken := faultOf(err)
@@ -248,20 +225,18 @@ func (c *connections) release(conn *connection, err error, fresh bool) (id, serv
 	if conn.isBroken && conn.sends == 0 {
 		close(conn.idle)
 	}
-	return conn.id, conn.served
 }
 
-// replace stops using the connection with that id; keep opens another one.
-func (c *connections) replace(id uint64, reason error) {
+// replace stops using a connection; keep opens another one.
+func (c *connections) replace(conn *connection, reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, conn := range c.slots {
-		if conn != nil && conn.id == id {
-			c.discard(conn, reason)
-			if conn.sends == 0 {
-				close(conn.idle)
-			}
-		}
+	if conn.isBroken {
+		return
+	}
+	c.discard(conn, reason)
+	if conn.sends == 0 {
+		close(conn.idle)
 	}
 }
 
@@ -285,10 +260,10 @@ func (c *connections) discard(conn *connection, reason error) {
 	}
 }
 
-func (c *connections) hasServed(conn *connection) bool {
+func (c *connections) served(conn *connection) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return conn.served > 0
+	return conn.hasServed
 }
 
 // retire closes a connection that is broken or no longer needed.

@@ -67,12 +67,9 @@ type Dispatcher struct {
 	// refusedBatches counts the batches that it refused before.
 	policyProven   bool
 	refusedBatches int
-	// quarantined counts the events that were quarantined because of refusals since the
-	// topic last accepted one.
-	quarantined int
-	closing     bool  // Submit refuses
-	draining    bool  // Drain was called
-	endCause    error // why Run ended, once it has
+	closing        bool  // Submit refuses
+	draining       bool  // Drain was called
+	endCause       error // why Run ended, once it has
 
 	// sends are the batches in flight by slot. limit bounds those of each slot, but only one
 	// large message is in flight.
@@ -366,7 +363,7 @@ func (d *Dispatcher) wake() {
 	}
 }
 
-// nextSlot returns the slot in which a batch may be taken; false if none. Suspects have as many
+// nextSlot returns the slot in which a batch may be taken; false if none. Failing lanes have as many
 // slots as the others, and only those. Large messages have one slot: their bodies and the
 // SDK's copies of them are most of the memory. The caller holds the mutex.
 func (d *Dispatcher) nextSlot() (next slot, ok bool) {

@@ -74,59 +74,27 @@
 //	              already, which repeats messages and loses no order
 //	too large     half the batch; a single event becomes a claim check, or goes to
 //	              the quarantine
-//	refused       half the batch; a single event is sent again after a backoff
+//	refused       half the batch; a single event is sent again after a backoff, and goes to
+//	              the quarantine after MaxAttempts of these
 //	refused batch the policy falls back to smaller batches, for the term
 //	fatal         the same events again; if it lasts, the term ends (see Availability)
 //
 // # Retries
 //
 // A lane whose send failed has a setback until its next event is on the topic or in the
-// quarantine. The isolation of the setback says how its sends are kept apart from others:
+// quarantine. It waits after each failure, the longer the more have failed in a row, and no
+// other lane waits for it. If the topic had accepted nothing since the last failure, the wait
+// ends as soon as the topic accepts any event.
 //
-//	           refused, transient,          a timeout, or a          more connections lost
-//	           or failed three times        second connection lost   than by timeouts
-//	together ────────────────────▶ suspect ────────────────▶ risky ◀───────────────▶ exclusive
-//	sent like                      separate batches          on the last             one such send
-//	all lanes                      and send slots            connection              at a time
+// A lane is sent together with others until it was refused or has failed three times. Then it
+// is sent alone: in batches and send slots apart from the lanes that do not fail. A batch that
+// is refused explicitly, or that fails repeatedly while the topic accepts others, is halved
+// until each event at fault is in a batch of its own.
 //
-// The lane waits after each failure. The wait ends early in two cases:
-//
-//	the topic had accepted nothing since its last failure    the topic accepts any event
-//	its event is held (see Events at fault)                  the topic accepts a held event
-//
-// # Events at fault
-//
-// A batch that fails repeatedly while the topic accepts others is halved until each
-// event at fault is alone. An event at fault goes to the quarantine with the reasons,
-// and its lane continues with the next event. An event is at fault if all of this holds:
-//
-//   - the topic refused it explicitly MaxAttempts times, and between these attempts it
-//     accepted other events: so the topic works;
-//   - the connection served others in between, or a second connection failed in the
-//     same way: so the connection works.
-//
-// Only an explicit refusal is permanent. An event that fails in any other way waits, however
-// long that lasts: [Metrics.Delayed] names its key.
-//
-// If it is the only event that fails and no other event is there to compare it with, it is
-// at fault after a minute of refusals. This time doubles for each further event. If several
-// events are refused and none is accepted, nothing is quarantined: the topic is at fault.
-//
-//	            refused alone                   at fault
-//	(no refusal) ────────────▶ sent again ────────────────────▶ quarantine
-//	                              │  ▲       the Breaker allows it
-//	   at fault, and the Breaker  │  │ its wait has ended
-//	   does not allow it          ▼  │
-//	                              held ── the topic accepts it ──▶ published
-//
-// The Breaker bounds the share of the events that are quarantined. Beyond it an event is held:
-// it waits like one that fails in another way, and is sent again, the less often the more wait.
-// Held events count as quarantined ones, so the share does not become free for them while many
-// wait. When the topic accepts one of them, the lanes of all are ready.
-//
-// A link that ended reports its reason to every later send. So a fault from a broken
-// connection that would keep an event from the topic counts only if other
-// connections report it, too.
+// An event that the topic refuses explicitly MaxAttempts times in a batch of its own, and
+// accepts others between these attempts, goes to the quarantine with the reasons, and its lane
+// continues. Any other failure says nothing about the event: it waits, however long that
+// lasts, and [Metrics.Delayed] names its key.
 //
 // Repeats are harmless. A repeat starts at the first unacknowledged event of its key, so
 // the first occurrences on the topic stay in order even if the broker processes the bytes

@@ -32,12 +32,7 @@ func (w *worker) encode(ctx context.Context) error {
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
 		if e.unpublishable != nil {
-			if i > 0 && w.batch[i-1].lane == e.lane {
-				// It may have to wait, and the older events of its lane need not.
-				w.putBack(i)
-				return nil
-			}
-			if err := w.setLostAside(ctx, i); err != nil {
+			if err := w.quarantine(ctx, i, e.unpublishable); err != nil {
 				return err
 			}
 			continue

@@ -73,7 +73,7 @@ type slot int
 const (
 	slotLarge slot = iota // one large message
 	slotRegular
-	slotSuspect // batches that failed before, or whose answer is late
+	slotAlone // batches that failed before, or whose answer is late
 
 	slots // the number of slots
 )
@@ -110,8 +110,8 @@ type lanes struct {
 	waiting laneHeap
 	// forTopic counts the waiting lanes that failed while the topic accepted nothing else.
 	forTopic int
-	// setbacks counts the lanes with a setback, held those of them whose event is held.
-	setbacks, held int
+	// setbacks counts the lanes with a setback.
+	setbacks int
 	// loads are the lanes whose spilled events must be read. One read has at most loadEvents.
 	loads       []*lane
 	loadEvents  int
@@ -221,24 +221,18 @@ func (l *lanes) putBack(entries []*entry) {
 	}
 }
 
-// remove drops taken events that are settled, and reports whether one of them was held. Unless
-// older events of their lanes are not settled, it ends the setback of their lanes, because the
-// next events have not failed.
-func (l *lanes) remove(entries []*entry, oldest bool) (held bool) {
+// remove drops taken events that are settled. Unless older events of their lanes are not
+// settled, it ends the setback of their lanes, because the next events have not failed.
+func (l *lanes) remove(entries []*entry, oldest bool) {
 	for _, e := range entries {
 		ln := e.lane
-		if s := ln.setback; s != nil && oldest {
+		if ln.setback != nil && oldest {
 			ln.setback = nil
 			l.setbacks--
-			if s.event.held {
-				l.held--
-				held = true
-			}
 		}
 		l.release(e)
 		l.settle(ln)
 	}
-	return held
 }
 
 // release puts an entry into the free list.
@@ -280,8 +274,8 @@ func (l *lanes) offer(ln *lane) {
 		l.load(ln)
 	case ln.head.large:
 		l.ready[slotLarge].push(ln)
-	case s != nil && s.isolation >= suspect:
-		l.ready[slotSuspect].push(ln)
+	case s != nil && s.alone:
+		l.ready[slotAlone].push(ln)
 	default:
 		l.ready[slotRegular].push(ln)
 	}
@@ -305,10 +299,9 @@ func (l *lanes) endWaits(now time.Time) time.Time {
 }
 
 // topicAccepts makes lanes ready that failed while the topic accepted nothing else: it accepts
-// events again, so they need not wait longer. If the topic has accepted an event that was held,
-// the lanes of the others are ready, too.
-func (l *lanes) topicAccepts(held bool) {
-	if l.forTopic == 0 && !held {
+// events again, so they need not wait longer.
+func (l *lanes) topicAccepts() {
+	if l.forTopic == 0 {
 		return
 	}
 	var still laneHeap
@@ -316,12 +309,12 @@ func (l *lanes) topicAccepts(held bool) {
 	l.waiting = nil
 	for _, ln := range was {
 		s := ln.setback
-		if s.topicWorks && (!held || !s.event.held) {
+		if s.topicWorks {
 			still = append(still, ln)
 			continue
 		}
 		if s.last.fault != FaultRefused {
-			s.maxEvents = 0
+			s.maxEvents, s.alone = 0, false
 		}
 		s.until = time.Time{}
 		l.offer(ln)

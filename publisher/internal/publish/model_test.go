@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -141,7 +140,6 @@ func (s scenario) run(t *testing.T) error {
 		o.Batching, o.ClaimCheck = s.batching, s.claimCheck
 		o.Connections, o.MaxSends, o.MaxBatchEvents = s.connections, s.sends, s.batch
 		o.MaxInflightEvents, o.MaxInflightBytes = s.inflight, s.bytes
-		o.Breaker = breaker.New(breaker.Limit{Minimum: s.events})
 		if s.spills {
 			store := &reloads{after: time.Duration(workload.IntN(50)) * time.Millisecond}
 			o.Load, o.MaxSpilledEvents = store.load, 1+workload.IntN(300)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
@@ -107,22 +106,9 @@ type Options struct {
 	// MaxAttempts is how many times the topic may refuse one event explicitly, while it
 	// accepts others, before the event is quarantined. Default 5.
 	MaxAttempts int
-	// Breaker bounds the events that are quarantined because the topic refuses them, or because
-	// [Options.Load] cannot give them. Beyond the bound such an event waits, and its lane with
-	// it, until the topic accepts it, or until enough good events have passed that the Breaker
-	// allows it. If too many wait, it never does. Default one that allows 10, or 5 % of the last
-	// 1000 events.
-	Breaker *breaker.Breaker
-	// Known reports whether an event is in the quarantine since an earlier term. The Breaker does
-	// not count it then, and its key does not wait for it. It is optional.
-	Known func(context.Context, *Item) bool
-	// GoodFrom is the time from which on accepted events count as good for the Breaker. Those that
-	// a term repeats after a restart were counted before.
-	GoodFrom time.Time
-	// EndIfRefused ends Run with [ErrRefusals] if the Breaker does not allow an event, and also
-	// if the topic accepts nothing for as long as Availability allows. It is for commands, for
-	// which nobody corrects the topic.
-	EndIfRefused bool
+	// Final counts the refusals of an event also while the topic accepts no others. It is for
+	// commands, which report the event instead of waiting.
+	Final bool
 	// Availability decides how long a topic may refuse everything. All terms of a process
 	// share one. Default one that ends Run at the first such refusal.
 	Availability *Availability
@@ -152,9 +138,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Beat == nil {
 		o.Beat = func() {}
-	}
-	if o.Breaker == nil {
-		o.Breaker = breaker.New(breaker.Limit{Window: 1000, Share: 0.05, Minimum: 10})
 	}
 	if o.Availability == nil {
 		o.Availability = NewAvailability(AvailabilityOptions{})

@@ -4,18 +4,131 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// The namespace is throttled if more than the share namespaceBusy of about the last
-// busySends answers say so, not counting those to keys that are known to be busy alone.
 const (
+	// splitAfter is how many times a batch fails before it is halved without further
+	// evidence, so that one message that the broker cannot process does not delay the
+	// others.
+	splitAfter = 3
+	// outageRate is the approximate bound for the sends per second of waiting lanes while
+	// the topic accepts nothing.
+	outageRate = 50
+	// maxReasons is how many different refusals of an event are kept for its quarantine.
+	maxReasons = 3
+	// The namespace is throttled if more than the share namespaceBusy of about the last
+	// busySends answers say so, not counting those to keys that are known to be busy alone.
 	namespaceBusy = 1.0 / 4
 	busySends     = 64
 )
 
+// failure is one failed send of a batch.
+type failure struct {
+	fault Fault
+	// broken says that the connection is no longer usable.
+	broken bool
+	err    error
+	at     time.Time
+	// events is the size of the batch. mixed says that a busy batch has several session keys.
+	events int
+	mixed  bool
+	// before and accepted count the sends that the topic had accepted when this send began
+	// and when it failed.
+	before, accepted uint64
+}
+
+// setback summarizes the failed sends of the events at a lane's head: how long the lane
+// waits, in which batches its events may be sent, and how often its first event was refused.
+type setback struct {
+	until time.Time // the end of the lane's wait; zero if it does not wait
+	retry backoff.Backoff
+	// alone says that the events are sent apart from those of lanes that do not fail: in
+	// separate batches and send slots.
+	alone     bool
+	maxEvents int // of a batch; 0: no bound
+
+	failures int       // in a row
+	begun    time.Time // of the first failure
+	last     failure
+	// topicWorks says that the topic accepted other events before the last failure and since
+	// the one before it. So the batch is the reason. Otherwise the topic may be.
+	topicWorks bool
+
+	// refusals counts the explicit refusals of the first event alone while the topic accepted
+	// others, and unconfirmed those while it accepted none. reasons are the different errors.
+	refusals, unconfirmed int
+	reasons               []string
+}
+
+// note adds a failure, and returns how long the lane must wait because of it.
+func (s *setback) note(f *failure) time.Duration {
+	since := f.before
+	if s.failures > 0 {
+		since = s.last.accepted
+	}
+	s.topicWorks = f.accepted > since
+	s.failures++
+	s.last = *f
+	if s.begun.IsZero() {
+		s.begun = f.at
+	}
+	s.alone = s.alone || f.fault == FaultRefused || f.fault == FaultTransient || s.failures >= splitAfter
+	switch {
+	case f.events == 1:
+		s.maxEvents = 1
+		if f.fault == FaultRefused {
+			s.refused(f.err.Error())
+		}
+	case f.fault == FaultRefused || s.failures >= splitAfter || s.topicWorks && s.alone:
+		s.maxEvents = (f.events + 1) / 2
+		s.retry.Reset() // halving the batch is progress
+	}
+	wait := s.retry.Next()
+	if f.fault == FaultBusy && !f.mixed {
+		wait = max(wait, busyWait)
+	}
+	return wait
+}
+
+// refused counts a refusal of the first event alone.
+func (s *setback) refused(reason string) {
+	if s.topicWorks {
+		s.refusals++
+	} else {
+		s.unconfirmed++
+	}
+	if len(s.reasons) < maxReasons && !slices.Contains(s.reasons, reason) {
+		s.reasons = append(s.reasons, reason)
+	}
+}
+
+// explain is the reason for the quarantine.
+func (s *setback) explain(now time.Time) *event.ContractError {
+	return &event.ContractError{
+		Reason: event.ReasonRefused,
+		Detail: fmt.Sprintf("the topic refused the event in %d attempts over %s: %s",
+			s.refusals+s.unconfirmed, now.Sub(s.begun).Round(time.Millisecond), strings.Join(s.reasons, "; ")),
+	}
+}
+
+// setback gives the setback of a lane, a new one if it has none.
+func (l *lanes) setback(ln *lane) *setback {
+	if ln.setback == nil {
+		ln.setback = &setback{retry: newBackoff()}
+		l.setbacks++
+	}
+	return ln.setback
+}
+
 // failed returns the batch to its lanes to wait, in smaller parts if its own events may be
-// the reason. It quarantines an event that is the reason. Its error ends Run.
+// the reason. It quarantines an event that the topic has refused often enough. Its error ends
+// Run.
 func (w *worker) failed(ctx context.Context, f *failure) error {
 	d := w.d
 	switch f.fault {
@@ -38,35 +151,19 @@ func (w *worker) failed(ctx context.Context, f *failure) error {
 	d.mu.Lock()
 	s, until := w.note(f)
 	w.noteRefusedBatch(f)
-	if f.events == 1 && s.event.conclusive(f, d.options.MaxAttempts, d.minRefusal()) {
-		reason := s.event.explain(f.at)
-		err := w.hold(ctx, s, reason)
-		switch {
-		case err == nil:
-			d.quarantined++
-			d.mu.Unlock()
-			return w.quarantine(ctx, 0, reason)
-		case d.options.EndIfRefused:
-			d.mu.Unlock()
-			return err
-		}
-		until = until.Add(spread(d.lanes.held)) // the more wait, the less often each is sent
+	refusals := s.refusals
+	if d.options.Final {
+		refusals += s.unconfirmed
 	}
-	topicRefuses := f.fault == FaultRefused && !s.topicWorks && !s.event.held && s.failures >= splitAfter
-	unsure := f.events == 1 && !s.event.connectionWorks && s.event.refusals() >= d.options.MaxAttempts
+	if f.events == 1 && f.fault == FaultRefused && refusals >= d.options.MaxAttempts {
+		reason := s.explain(f.at)
+		d.mu.Unlock()
+		return w.quarantine(ctx, 0, reason)
+	}
 	failures := s.failures
 	w.wait(until)
 	d.mu.Unlock()
 
-	if topicRefuses {
-		if err := d.options.Availability.EverythingRefused(f.err); err != nil && d.options.EndIfRefused {
-			return fmt.Errorf("publish event %s: %w", message, err)
-		}
-	}
-	if unsure {
-		// No other connection exists to compare with, and nothing else uses this one.
-		d.connections.replace(f.connection, f.err)
-	}
 	if failures == splitAfter {
 		d.retryLog.Warn().Err(f.err).Str("messageId", message).EmbedObject(span).Int("events", f.events).Msg("sending fails repeatedly; retrying")
 	}
@@ -115,7 +212,7 @@ func (w *worker) note(f *failure) (s *setback, until time.Time) {
 	s = w.batch[0].lane.setback
 	if !s.topicWorks {
 		// The topic accepts nothing: the more lanes wait, the less often each of them retries.
-		until = until.Add(spread(len(l.waiting) / len(w.batch)))
+		until = until.Add(time.Duration(len(l.waiting)/len(w.batch)) * time.Second / outageRate)
 	}
 	return s, until
 }
@@ -154,4 +251,22 @@ func (w *worker) putBackLocked(n int) {
 			w.d.unloadReloaded(ln)
 		}
 	}
+}
+
+// quarantine stores the i-th event of the batch in the quarantine and acknowledges it. Its
+// error ends Run.
+func (w *worker) quarantine(ctx context.Context, i int, cause error) error {
+	e := w.batch[i]
+	w.d.activity.store(1)
+	err := w.d.options.Quarantine(e.span.In(ctx), &e.item, cause)
+	w.d.activity.store(-1)
+	if err != nil {
+		return fmt.Errorf("quarantine event %s/%d: %w", e.item.Event.AggregateID, e.item.Event.EventID, err)
+	}
+	e.span.EndWith("quarantined", cause)
+	w.d.metrics.published[resultQuarantined].Inc()
+	oldest := i == 0 || w.batch[i-1].lane != e.lane
+	w.batch = append(w.batch[:i], w.batch[i+1:]...)
+	w.settle([]*entry{e}, false, oldest)
+	return nil
 }

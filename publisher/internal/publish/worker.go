@@ -144,23 +144,9 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	f := &w.failure
 	w.d.mu.Lock()
 	f.before = w.d.accepted
-	avoid, isolation, fresh := uint64(0), together, true
-	if s := w.batch[0].lane.setback; s != nil {
-		avoid, isolation, fresh = s.event.connection, s.isolation, false
-	}
-	if w.slot == slotLarge {
-		// A large message occupies its link for long, and the SDK keeps its buffer as long as
-		// the link. So only one link carries large messages, and the other sends avoid it.
-		isolation = exclusive
-	}
+	fresh, large := w.batch[0].lane.setback == nil, w.slot == slotLarge
 	w.d.mu.Unlock()
-	if isolation == exclusive {
-		if err := w.d.connections.enter(ctx); err != nil {
-			return 0, err
-		}
-		defer w.d.connections.leave()
-	}
-	conn, err := w.d.connections.acquire(ctx, avoid, isolation >= risky)
+	conn, err := w.d.connections.acquire(ctx, large)
 	if err != nil {
 		return 0, err
 	}
@@ -177,7 +163,6 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	span.EndSend(accepted, err)
 	w.d.activity.end(call)
 	took := time.Since(start)
-	f.timedOut = err != nil && (sendCtx.Err() != nil || errors.Is(err, context.DeadlineExceeded))
 	cancel()
 	if !w.slowTimer.Stop() {
 		<-w.slowNoted
@@ -187,7 +172,7 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	if err == nil && (accepted < 1 || accepted > len(w.batch)) {
 		return 0, fmt.Errorf("publish to the topic: sender accepted %d of %d messages", accepted, len(w.batch))
 	}
-	f.connection, f.served = w.d.connections.release(conn, err, fresh)
+	w.d.connections.release(conn, err, fresh, large)
 	if err != nil {
 		f.err, f.at = err, time.Now()
 		f.fault, f.broken = faultOf(err)
@@ -214,9 +199,6 @@ func (w *worker) published(n int) {
 	}
 	w.d.metrics.published[resultClaimCheck].Add(float64(claims))
 	w.d.metrics.published[resultPublished].Add(float64(n - claims))
-	if !time.Now().Before(w.d.options.GoodFrom) {
-		w.d.options.Breaker.Good(n)
-	}
 	w.settle(w.batch[:n], true, true)
 	copy(w.batch, w.batch[n:])
 	w.batch = w.batch[:len(w.batch)-n]
@@ -238,16 +220,12 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 	for _, e := range entries {
 		d.leaveMemory(e)
 	}
-	held := d.lanes.remove(entries, oldest)
-	if !accepted && d.lanes.setbacks == 0 {
-		d.options.Availability.NoneWaits()
-	}
+	d.lanes.remove(entries, oldest)
 	if accepted {
 		d.accepted++
 		d.acceptedAt = time.Now()
 		d.busyShare -= d.busyShare / busySends
-		d.quarantined = 0
-		d.lanes.topicAccepts(held)
+		d.lanes.topicAccepts()
 	}
 	d.notifySpace()
 	d.endDrain()
@@ -269,7 +247,7 @@ func (w *worker) watchSlow() {
 }
 
 // slow marks the lanes of the batch, frees the memory of their events that can be read again,
-// and moves the batch to a slot of the suspects if one is free.
+// and moves the batch to a slot of the lanes that fail if one is free.
 func (w *worker) slow() {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -277,10 +255,10 @@ func (w *worker) slow() {
 		e.lane.slow = true
 		w.d.unloadReloaded(e.lane)
 	}
-	if w.slot == slotRegular && w.d.sends[slotSuspect] < w.d.limit {
-		w.slot = slotSuspect
+	if w.slot == slotRegular && w.d.sends[slotAlone] < w.d.limit {
+		w.slot = slotAlone
 		w.d.sends[slotRegular]--
-		w.d.sends[slotSuspect]++
+		w.d.sends[slotAlone]++
 	}
 	w.d.wake()
 }

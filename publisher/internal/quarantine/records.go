@@ -81,16 +81,6 @@ func (r *Records) Count(ctx context.Context, limit int64) (int64, error) {
 	return r.collection.CountDocuments(ctx, r.all(), options.Count().SetLimit(limit))
 }
 
-// Refused counts, up to limit, the records of events that could be read and were put into the
-// quarantine since that time: the topic refused them, or the event store lost them.
-func (r *Records) Refused(ctx context.Context, since time.Time, limit int64) (int64, error) {
-	n, err := r.collection.CountDocuments(ctx, append(r.all(),
-		bson.E{Key: "reason", Value: bson.D{{Key: "$in", Value: bson.A{event.ReasonRefused, event.ReasonLost}}}},
-		bson.E{Key: "lastSeen", Value: bson.D{{Key: "$gte", Value: since}}},
-	), options.Count().SetLimit(limit))
-	return n, mongox.Explain(ctx, err)
-}
-
 // List returns the records that f chooses, in the order in which they were first seen, and
 // at most limit (up to [MaxRecords]) of them. It omits their events unless whole is true. If
 // records cannot be read, it returns the others with a [mongox.UnreadableError].

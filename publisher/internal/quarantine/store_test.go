@@ -219,36 +219,6 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 	})
 }
 
-func TestRefusedCountsRecentRefusalsOfTheStream(t *testing.T) {
-	t.Parallel()
-	database := server.Database(t)
-	put := func(stream string, from, to int, reason event.Reason) {
-		t.Helper()
-		store := quarantine.NewStore(database.Collection(quarantine.CollectionName), stream, quarantine.Options{})
-		for n := from; n < to; n++ {
-			if err := store.Put(t.Context(), 1, quarantine.Entry{DocumentID: bsontest.Value(n), Reason: reason}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	put("events", 0, 3, event.ReasonRefused)
-	<-time.After(10 * time.Millisecond)
-	began := time.Now()
-	put("events", 2, 7, event.ReasonRefused) // the first of them again
-	put("events", 7, 9, event.ReasonLost)
-	put("events", 9, 12, event.ReasonTooLarge)
-	put("other", 0, 5, event.ReasonRefused)
-	records := quarantine.NewRecords(database, "events")
-	for limit, want := range map[int64]int64{100: 7, 4: 4} {
-		if n, err := records.Refused(t.Context(), began, limit); n != want || err != nil {
-			t.Errorf("up to %d: %d refused, want %d: %v", limit, n, want, err)
-		}
-	}
-	if n, err := records.Count(t.Context(), 100); n != 12 || err != nil {
-		t.Errorf("%d records, want 12: %v", n, err)
-	}
-}
-
 func TestCause(t *testing.T) {
 	t.Parallel()
 	reason, field, detail := quarantine.Cause(&event.ContractError{Reason: event.ReasonWrongType, Field: "eventId", Detail: "string"})

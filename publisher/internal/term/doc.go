@@ -25,9 +25,6 @@
 //	continue
 //	other pipeline      as with a stop, and the process exits with the explanation: the
 //	                    checkpoint, or the lock, records another source or destination
-//	most events         the stream ends, the events in flight are drained, and the process
-//	cannot be read      exits with the explanation; events that are held back are not
-//	                    quarantined
 //	topic refuses       at the start, or after PENSTOCK_FATAL_AFTER: the stream ends, and
 //	                    the process exits with the explanation; refused events only wait
 //	MongoDB refuses     the next term retries; at the start, or after
@@ -75,12 +72,11 @@
 // from its beginning. The stream then starts at the operation time that was noted before
 // the scan.
 //
-// # Events that the topic refuses
+// # Wrong events or a wrong setting
 //
-// The share of events that go to the quarantine as refused or lost is bounded by
-// PENSTOCK_QUARANTINE_SHARE. A new term also counts the events that went there since an hour
-// before the checkpoint. Otherwise each restart would put more events of a topic with a wrong
-// setting there.
+// At the start, [Sample] reads the newest events, and the process ends if none of them can be
+// read: then a field name (PENSTOCK_FIELD_*) or the collection is wrong. Later each unreadable
+// event goes to the quarantine.
 //
 // # While a process waits for a term
 //

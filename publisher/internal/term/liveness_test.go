@@ -31,19 +31,18 @@ func newConfigured(t *testing.T, h *health.Health) *setup {
 	s.runner, err = New(Options{
 		Config: config.Config{
 			Fields: event.DefaultFields(),
-			Stream: config.Stream{Start: "now", PrefetchBytes: 16 << 20, Unreadable: 0.5, Silence: time.Minute},
+			Stream: config.Stream{Start: "now", PrefetchBytes: 16 << 20, Silence: time.Minute},
 			Publish: config.Publish{
 				Encoding: string(event.EncodingBSON), SessionMode: string(event.SessionPerAggregate), ClaimCheck: true,
 				Connections: 4, MaxInflightEvents: 8192, MaxInflightBytes: 64 << 20, CheckpointInterval: time.Second,
 			},
-			Refusals: config.Refusals{MaxAttempts: 5, QuarantineShare: 0.05, FatalAfter: 10 * time.Minute},
+			Refusals: config.Refusals{MaxAttempts: 5, FatalAfter: 10 * time.Minute},
 			Process:  config.Process{DrainTimeout: 20 * time.Second},
 		},
 		Health: h, Registerer: prometheus.NewRegistry(), Logger: zerolog.Nop(),
 		Events: made.options.Events, History: made.options.History, Collection: made.options.Collection,
 		Connect: made.publishing.Connect, Batching: publish.BatchingMixed,
 		Checkpoints: made.options.Checkpoints, Quarantine: made.options.Quarantine,
-		Known: s.known, Whole: s.whole, Refused: s.refused,
 	})
 	if err != nil {
 		t.Fatal(err)

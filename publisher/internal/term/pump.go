@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -30,11 +29,6 @@ type pump struct {
 	// storing records that MongoDB accepts writes of the quarantine.
 	storing *mongox.Access
 	submit  func(ctx context.Context, item publish.Item) error
-	// window decides when unreadable events may go to the quarantine, after known has sorted
-	// out those that are there already. If it trips in a scan, whole decides.
-	window *readable.Window
-	known  readable.Known
-	whole  func(context.Context) error
 	// strangers finds the events whose aggregate's id prints like that of an older one; see
 	// [eventstore.Reader.Strangers].
 	strangers func(context.Context, []bson.Raw) ([]error, error)
@@ -51,22 +45,10 @@ type pump struct {
 	older int
 	// moved reports whether the stream has moved since the last scan.
 	moved bool
-	// ready events go to the quarantine at the end of the batch, unreadable ones when the
-	// window allows it.
-	ready, unreadable pending
-	// failures are the unreadable events of the batch. readable counts the events after the
-	// last of them.
-	failures []unread
-	readable int
-}
-
-// unread is an unreadable event that follows a number of readable ones.
-type unread struct {
-	event    event.Event
-	err      error
-	entry    quarantine.Entry
-	handle   checkpoint.Handle
-	readable int
+	// unreadable are the events of the batch that go to the quarantine at its end, and handles
+	// theirs in the watermark.
+	unreadable []quarantine.Entry
+	handles    []checkpoint.Handle
 }
 
 // stream takes a batch of the change stream.
@@ -221,18 +203,10 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 	if err != nil {
 		return err
 	}
-	if contract, ok := errors.AsType[*event.ContractError](unreadable); ok && contract.Reason == event.ReasonAmbiguousAggregateID {
-		// The event can be read, so it says nothing about the field names.
-		p.readable++
-		p.ready.add(handle, entryOf(&ev, unreadable, p.at.Token))
-		return nil
-	}
 	if unreadable != nil {
-		p.failures = append(p.failures, unread{event: ev, err: unreadable, entry: entryOf(&ev, unreadable, p.at.Token), handle: handle, readable: p.readable})
-		p.readable = 0
+		p.setAside(handle, entryOf(&ev, unreadable, p.at.Token))
 		return nil
 	}
-	p.readable++
 	return p.submit(ctx, publish.Item{Event: ev, Ticket: handle})
 }
 
@@ -242,7 +216,7 @@ func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
 	if err != nil {
 		return err
 	}
-	p.ready.add(handle, quarantine.Entry{
+	p.setAside(handle, quarantine.Entry{
 		DocumentID: documentKey.Lookup("_id"),
 		Reason:     event.ReasonTooLarge,
 		Detail:     "the change exceeded 16 MiB, and the event is no longer in the store",
@@ -251,85 +225,23 @@ func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
 	return nil
 }
 
-// pending are events to be quarantined, oldest first.
-type pending struct {
-	entries []quarantine.Entry
-	handles []checkpoint.Handle
+func (p *pump) setAside(handle checkpoint.Handle, entry quarantine.Entry) {
+	p.unreadable = append(p.unreadable, entry)
+	p.handles = append(p.handles, handle)
 }
 
-func (q *pending) add(handle checkpoint.Handle, entry quarantine.Entry) {
-	q.entries = append(q.entries, entry)
-	q.handles = append(q.handles, handle)
-}
-
-// take removes the n oldest events.
-func (q *pending) take(n int) {
-	kept := copy(q.entries, q.entries[n:])
-	clear(q.entries[kept:])
-	q.entries = q.entries[:kept]
-	q.handles = append(q.handles[:0], q.handles[n:]...)
-}
-
-// settle stores the events that may go to the quarantine, and acknowledges them. If the
-// window trips, settle stores nothing and returns its error.
+// settle stores the unreadable events of the batch in the quarantine, and acknowledges them.
 func (p *pump) settle(ctx context.Context) error {
-	p.count(ctx)
-	released, err := p.window.Decide(time.Now())
-	if err != nil && p.at.Scan.Active() {
-		if err = p.whole(ctx); err == nil {
-			released = p.window.Forgive()
-			p.logger.Warn().Int("events", released).Msg("scan met many unreadable events together; a random sample of the store is readable, so they go to the quarantine")
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if err := p.store(ctx, &p.unreadable, released); err != nil {
-		return err
-	}
-	return p.store(ctx, &p.ready, len(p.ready.entries))
-}
-
-// count counts the events of the batch in the window. Events that are in the quarantine
-// already do not count.
-func (p *pump) count(ctx context.Context) {
-	known := make([]bool, len(p.failures))
-	if len(p.failures) > 0 && !p.window.Off() {
-		ids := make([]bson.RawValue, len(p.failures))
-		for i, f := range p.failures {
-			ids[i] = f.entry.DocumentID
-		}
-		if found, err := p.known(ctx, ids); err == nil {
-			known = found
-		} else {
-			p.logger.Warn().Err(err).Int("events", len(ids)).Msg("unreadable events not looked up in the quarantine; they count as new")
-		}
-	}
-	for i := range p.failures {
-		f := &p.failures[i]
-		p.window.Readable(f.readable)
-		if known[i] {
-			p.ready.add(f.handle, f.entry)
-			continue
-		}
-		p.window.Unreadable(&f.event, f.err, time.Now())
-		p.unreadable.add(f.handle, f.entry)
-	}
-	p.window.Readable(p.readable)
-	clear(p.failures)
-	p.failures, p.readable = p.failures[:0], 0
-}
-
-func (p *pump) store(ctx context.Context, from *pending, n int) error {
-	if n == 0 {
+	if len(p.unreadable) == 0 {
 		return nil
 	}
-	if err := p.quarantine.Put(ctx, p.epoch, from.entries[:n]...); err != nil {
+	if err := p.quarantine.Put(ctx, p.epoch, p.unreadable...); err != nil {
 		return err
 	}
 	p.storing.Works()
-	p.watermark.Ack(from.handles[:n]...)
-	from.take(n)
+	p.watermark.Ack(p.handles...)
+	clear(p.unreadable)
+	p.unreadable, p.handles = p.unreadable[:0], p.handles[:0]
 	return nil
 }
 
@@ -341,15 +253,6 @@ func (p *pump) refused(ctx context.Context, item *publish.Item, cause error) err
 	}
 	p.storing.Works()
 	return nil
-}
-
-// isKnown reports whether an event that the topic refuses has been in the quarantine before.
-func (p *pump) isKnown(ctx context.Context, item *publish.Item) bool {
-	known, err := p.known(ctx, []bson.RawValue{item.Event.Document.Lookup("_id")})
-	if err != nil {
-		p.logger.Debug().Err(err).Msg("quarantine not searched for a refused event; it counts as new")
-	}
-	return err == nil && known[0]
 }
 
 // acked moves the watermark. The tickets of the pump's events are their watermark handles.

@@ -9,13 +9,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -28,7 +26,6 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 		watermark:  checkpoint.NewWatermark(1 << 16),
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
 		storing:    new(mongox.Access),
-		window:     readable.NewWindow(event.DefaultFields(), readable.Limit{Share: 1}),
 		strangers:  historySource{}.Strangers,
 		submit: func(_ context.Context, item publish.Item) error {
 			submit(item)

@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -49,21 +48,11 @@ type Options struct {
 	// CheckLock compares the stream that the lock of the election records; nil if it records
 	// none.
 	CheckLock func(context.Context) error
-
-	// Known finds the events that are in the quarantine already. Whole judges whether the whole
-	// store can be read. Refused counts the refused events that went to the quarantine since a
-	// time, up to a limit.
-	Known   readable.Known
-	Whole   func(context.Context) error
-	Refused func(ctx context.Context, since time.Time, limit int64) (int64, error)
 }
 
 // Runner runs the terms of a process. Make it with [New].
 type Runner struct {
 	options Options
-
-	// unreadable bounds how many events may be unreadable with the configured field names.
-	unreadable readable.Limit
 
 	reader *event.Reader
 	start  config.StartPoint
@@ -125,13 +114,12 @@ func New(o Options) (*Runner, error) {
 		return a
 	}
 	r := &Runner{
-		options:    o,
-		access:     access("mongodb-access"),
-		standby:    access("mongodb-state"),
-		storing:    access("mongodb-quarantine"),
-		unreadable: readable.Limit{Share: c.Stream.Unreadable},
-		reader:     reader,
-		start:      start,
+		options: o,
+		access:  access("mongodb-access"),
+		standby: access("mongodb-state"),
+		storing: access("mongodb-quarantine"),
+		reader:  reader,
+		start:   start,
 		watching: watch.Options{
 			PrefetchBytes: c.Stream.PrefetchBytes,
 			Silence:       c.Stream.Silence,

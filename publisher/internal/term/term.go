@@ -10,14 +10,12 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -53,16 +51,12 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 		watermark:  checkpoint.NewWatermark(r.window),
 		quarantine: r.options.Quarantine,
 		storing:    r.storing,
-		window:     readable.NewWindow(r.options.Config.Fields, r.unreadable),
-		known:      r.options.Known,
-		whole:      r.options.Whole,
 		strangers:  r.options.History.Strangers,
 		logger:     logger,
 	}}
 	options := r.publishing
 	options.Epoch, options.Logger = claim.Epoch, logger
-	options.Acked, options.Quarantine, options.Known = t.pump.acked, t.pump.refused, t.pump.isKnown
-	r.limitRefusals(ctx, &options, from)
+	options.Acked, options.Quarantine = t.pump.acked, t.pump.refused
 	if store, ok := r.options.History.(documents); ok {
 		options.Load = t.pump.reload(store)
 	}
@@ -81,40 +75,6 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 		defer metrics.End()
 	}
 	return UnlessEnded(ctx, t.run(ctx, leading, from))
-}
-
-// recentRefusals is how long before the checkpoint an event must have gone to the quarantine to
-// count in the next term. Events that wait keep the checkpoint where it is, so they keep those
-// that went to the quarantine before them recent.
-const recentRefusals = time.Hour
-
-// repeatTime is for how long a term after many refusals does not count the events that the topic
-// accepts as good ones: most of them are repeated.
-const repeatTime = time.Minute
-
-// limitRefusals limits the refused events that a term from that position on puts into the
-// quarantine. Those of earlier terms count: otherwise each restart would put more events of a
-// topic with a wrong setting there.
-func (r *Runner) limitRefusals(ctx context.Context, options *publish.Options, from checkpoint.Position) {
-	since := time.Now()
-	if at := watch.TimeOf(StreamPosition(from)); !at.IsZero() && at.Before(since) {
-		since = at
-	}
-	ctx, cancel := mongox.Timeout(ctx, askTimeout)
-	defer cancel()
-	limit := int64(r.options.Config.Refusals.Limit().Minimum)
-	refused, err := r.options.Refused(ctx, since.Add(-recentRefusals), limit)
-	if err != nil {
-		refused = limit
-		r.options.Logger.Warn().Err(err).Msg("refused events in the quarantine not counted; they count as many")
-	}
-	if refused == limit {
-		options.GoodFrom = time.Now().Add(repeatTime)
-	}
-	options.Breaker = breaker.New(r.options.Config.Refusals.Limit())
-	for range refused {
-		options.Breaker.Allow(0)
-	}
 }
 
 // UnlessEnded returns err unless ctx has ended and err is not fatal.
@@ -240,7 +200,7 @@ func Fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
+	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, ErrUnreadable} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -26,7 +26,6 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -53,20 +52,16 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 	s.runner = &Runner{
 		options: Options{
 			Config: config.Config{
-				Fields:   event.DefaultFields(),
-				Refusals: config.Refusals{QuarantineShare: 0.05},
-				Process:  config.Process{DrainTimeout: 20 * time.Second},
+				Fields:  event.DefaultFields(),
+				Process: config.Process{DrainTimeout: 20 * time.Second},
 			},
 			Events:      streamSource{s.store},
 			History:     historySource{s.store},
 			Collection:  s.store.identify,
 			Checkpoints: checkpoint.NewStore(s.checkpoint, "events", checkpoint.Options{}),
 			Quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
-			Known:       s.known, Whole: s.whole, Refused: s.refused,
 		},
 		reader: eventtest.Reader(),
-		// The default limits are too large for these small stores and short terms.
-		unreadable: readable.Limit{Events: 20, Hold: time.Second},
 		publishing: publish.Options{
 			Connect: s.topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, event.SessionKeys{}), SessionKey: event.SessionKeys{}.Key,
 			Connections: 2, MaxInflightEvents: 40,
@@ -80,43 +75,6 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		storing:  new(mongox.Access),
 	}
 	return s
-}
-
-// known finds events in the quarantine.
-func (s *setup) known(_ context.Context, ids []bson.RawValue) ([]bool, error) {
-	quarantined, known := s.quarantine.ids(), make([]bool, len(ids))
-	for i, id := range ids {
-		known[i] = quarantined[int(id.AsInt64())]
-	}
-	return known, nil
-}
-
-// refused counts refused events in the quarantine.
-func (s *setup) refused(_ context.Context, since time.Time, limit int64) (int64, error) {
-	records, err := s.quarantine.Documents()
-	n := int64(0)
-	for _, r := range records {
-		if r.Lookup("reason").StringValue() == string(event.ReasonRefused) && !r.Lookup("lastSeen").Time().Before(since.Truncate(time.Millisecond)) {
-			n++
-		}
-	}
-	return min(n, limit), err
-}
-
-// whole judges all events of the store, and not only a sample.
-func (s *setup) whole(context.Context) error {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	bad := 0
-	for _, e := range s.store.log {
-		if _, err := s.runner.reader.Read(e.document); err != nil {
-			bad++
-		}
-	}
-	if 2*bad > len(s.store.log) {
-		return fmt.Errorf("%w: %d of %d in the whole store: missing_event_id in field \"eventNumber\" (PENSTOCK_FIELD_EVENT_ID); the documents have \"eventId\"", readable.ErrUnreadable, bad, len(s.store.log))
-	}
-	return nil
 }
 
 // leading is a running term.
