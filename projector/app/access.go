@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // accessInterval is how often a process checks that MongoDB still accepts it.
@@ -22,7 +22,7 @@ const accessInterval = 10 * time.Second
 // whileAccepted runs do, and ends its context when MongoDB has refused this process for
 // PENSTOCK_FATAL_AFTER: only a restarted process can have new credentials. It returns that
 // refusal, otherwise do's error.
-func (p *Projector) whileAccepted(ctx context.Context, s *stores.Stores, h *health.Health, do func(context.Context) error) error {
+func (p *Projector) whileAccepted(ctx context.Context, s *config.Stores, h *health.Health, do func(context.Context) error) error {
 	access := &mongox.Access{After: p.config.Process.FatalAfter, Service: "projector", Logger: p.logger}
 	h.Ready("mongodb-access", access.Check)
 	accepted, end := context.WithCancelCause(ctx)
@@ -68,9 +68,9 @@ func watchAccess(ctx context.Context, access *mongox.Access, check func(context.
 
 // readOwners reads from the databases of the read models and the state, to find out whether
 // MongoDB accepts this process. A ping would need no right.
-func readOwners(ctx context.Context, s *stores.Stores) error {
+func readOwners(ctx context.Context, s *config.Stores) error {
 	for what, db := range map[string]*mongo.Database{"read models": s.ReadModels, "state": s.State} {
-		reading, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+		reading, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 		err := mongox.Explain(reading, db.Collection(ownership.CollectionName).FindOne(reading, bson.D{{Key: "_id", Value: ""}}).Err())
 		cancel()
 		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {

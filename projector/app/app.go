@@ -38,7 +38,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // stopTimeout bounds the end of the goroutines that serve draining, after draining has
@@ -154,7 +153,7 @@ func (p *Projector) trace(ctx context.Context) (err error) {
 // run opens the stores, waits for them, and drains.
 func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTables) error {
 	var connected atomic.Bool
-	s, err := stores.Open(p.config.MongoDB, p.tracer.Monitor(), p.logger)
+	s, err := config.OpenStores(p.config.MongoDB, p.tracer.Monitor(), p.logger)
 	if err != nil {
 		return err
 	}
@@ -186,7 +185,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 }
 
 // drain drains until ctx ends, or until an error ends it.
-func (p *Projector) drain(ctx context.Context, s *stores.Stores, h *health.Health, tables *stateTables, pod string, connected *atomic.Bool) error {
+func (p *Projector) drain(ctx context.Context, s *config.Stores, h *health.Health, tables *stateTables, pod string, connected *atomic.Bool) error {
 	// The background goroutines serve draining, so they end after it.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -271,7 +270,7 @@ func (p *Projector) subscriptions() []string {
 var errBackgroundEnded = errors.New("the reading and writing of read models has ended")
 
 // compose makes the parts, and starts in group those that run beside draining.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores.Stores, h *health.Health, pod string, connected func()) (*drain.Acceptor, *history, error) {
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *config.Stores, h *health.Health, pod string, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Dead: p.dead, Logger: p.logger})

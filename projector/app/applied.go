@@ -14,20 +14,20 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/httpserver"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // applied provides the data for the answers to GET /applied.
 type applied struct {
 	// entries returns those of the catalog.
 	entries func() map[string]*generation.Entry
-	stores  *stores.Stores
+	stores  *config.Stores
 	parked  *park.Store
 	events  *eventstore.Reader
 }

@@ -7,9 +7,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // dropOf makes read models of the projection visits, retires it, and makes its drop, as a
@@ -31,7 +31,7 @@ func (c *cluster) dropOf() (drop *operate.Drop, e *generation.Entry) {
 // drop makes the drop of the collection visits.
 func (c *cluster) drop(e *generation.Entry) *operate.Drop {
 	c.t.Helper()
-	d, err := operate.NewDrop(c.t.Context(), &stores.Stores{ReadModels: c.database, State: c.database}, c.catalog, e, []string{"visits"})
+	d, err := operate.NewDrop(c.t.Context(), &config.Stores{ReadModels: c.database, State: c.database}, c.catalog, e, []string{"visits"})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -11,10 +11,10 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // TestExclusiveCommandsAreBoundedAndConfirmedByAMajority watches all commands of a rebuild
@@ -38,7 +38,7 @@ func TestExclusiveCommandsAreBoundedAndConfirmedByAMajority(t *testing.T) {
 		}
 	}}
 	c := newCluster(t)
-	s, err := stores.Open(mongox.ReadModelsConfig{Config: mongox.Config{
+	s, err := config.OpenStores(mongox.ReadModelsConfig{Config: mongox.Config{
 		URI: server.URI(), StateDatabase: c.database.Name(), EventsDatabase: c.database.Name(), EventsCollection: "events",
 	}, ReadModelsDatabase: c.database.Name()}, monitor, zerolog.Nop())
 	if err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -67,7 +66,7 @@ func (h *history) parkedKinds() []operate.ParkedKind {
 const away = 5 * time.Second
 
 // newRegistry makes this process's registration.
-func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Registry {
+func (p *Projector) newRegistry(s *config.Stores, pod string) *generation.Registry {
 	own := generation.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Group: p.config.Process.Group, Host: p.host, StartedAt: time.Now()}
 	for _, d := range generation.Declare(p.projections...) {
 		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
@@ -76,7 +75,7 @@ func (p *Projector) newRegistry(s *stores.Stores, pod string) *generation.Regist
 }
 
 // newHistory makes the parts that follow the catalog.
-func (p *Projector) newHistory(s *stores.Stores, pod string, registry *generation.Registry, parked *park.Store, t *targets) *history {
+func (p *Projector) newHistory(s *config.Stores, pod string, registry *generation.Registry, parked *park.Store, t *targets) *history {
 	h := &history{
 		pod: pod, registry: registry, parked: parked,
 		records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), s.ReadModels.Name(), pod),
@@ -124,7 +123,7 @@ func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh 
 
 // startHistory registers this process and sets the engine's targets. It retries after
 // transient errors.
-func (p *Projector) startHistory(ctx context.Context, s *stores.Stores, h *history) error {
+func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *history) error {
 	const what = "compare the projections with the catalog"
 	defer p.startup.begin(what, p.logger)()
 	for {
@@ -157,7 +156,7 @@ func (p *Projector) startHistory(ctx context.Context, s *stores.Stores, h *histo
 }
 
 // coordinator makes the coordinator of rebuilds.
-func (p *Projector) coordinator(s *stores.Stores, h *history, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
+func (p *Projector) coordinator(s *config.Stores, h *history, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
 	return rebuild.New(rebuild.Options{
 		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
 		Jobs: h.jobs, Sample: p.config.History.VerifySample,

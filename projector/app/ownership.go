@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // own makes this pipeline the owner of the names that only one pipeline may use. It fails
@@ -19,7 +19,7 @@ import (
 // An owner is permanent. So if the subscription has no owner yet, the broker must first give
 // sessions of it. Otherwise a misspelt subscription would own the names, and the corrected one
 // would be refused. A later start does not wait for the broker here.
-func (p *Projector) own(ctx context.Context, s *stores.Stores) error {
+func (p *Projector) own(ctx context.Context, s *config.Stores) error {
 	var unowned []ownership.Name
 	if err := p.bind(ctx, s, func(ctx context.Context, places []ownership.Place) (err error) {
 		unowned, err = ownership.Check(ctx, places, p.config.Projections.Adopt)
@@ -39,7 +39,7 @@ func (p *Projector) own(ctx context.Context, s *stores.Stores) error {
 
 // bind calls do with the names of this pipeline, until do succeeds or another pipeline owns
 // one of them.
-func (p *Projector) bind(ctx context.Context, s *stores.Stores, do func(context.Context, []ownership.Place) error) error {
+func (p *Projector) bind(ctx context.Context, s *config.Stores, do func(context.Context, []ownership.Place) error) error {
 	var refusal error
 	err := p.repeat(ctx, "bind the projections to this pipeline", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
 		places, err := operate.Owned(ctx, &p.config, p.projections, s)

@@ -29,7 +29,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // cluster is a database with an event store, in which pods project. A pod is a whole
@@ -80,7 +79,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	p.config.Fields = event.DefaultFields()
 	p.config.Projections.FailureLimit = 0.2
 	p.config.History = config.History{OnChange: "rebuild", RefoldRate: new(rate), VerifySample: 1}
-	s := &stores.Stores{ReadModels: c.database, State: c.database, Events: c.database.Collection("events")}
+	s := &config.Stores{ReadModels: c.database, State: c.database, Events: c.database.Collection("events")}
 	name := podName("host")
 	loader, writer := readmodel.NewLoader(c.database, readmodel.LoaderOptions{}), readmodel.NewWriter(c.database, readmodel.WriterOptions{})
 	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons()})

@@ -9,12 +9,12 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // attemptPause is the pause between two attempts to reach a store.
@@ -22,7 +22,7 @@ const attemptPause = 2 * time.Second
 
 // prepare waits for the stores and makes the collections. It retries after transient
 // errors.
-func (p *Projector) prepare(ctx context.Context, s *stores.Stores) error {
+func (p *Projector) prepare(ctx context.Context, s *config.Stores) error {
 	if err := p.await(ctx, s); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (p *Projector) prepare(ctx context.Context, s *stores.Stores) error {
 // await waits until it reaches the stores and can read the event store. It fails if one of
 // them is no replica set or refuses the credentials. Without this check, a wrong event
 // store would show only at the first gap.
-func (p *Projector) await(ctx context.Context, s *stores.Stores) error {
+func (p *Projector) await(ctx context.Context, s *config.Stores) error {
 	for _, client := range s.Needed {
 		if err := p.awaitOne(ctx, client, func(ctx context.Context) error {
 			return mongox.CheckReplicaSet(ctx, client.Client)
@@ -69,7 +69,7 @@ func (p *Projector) awaitOne(ctx context.Context, client mongox.Client, check fu
 	what := fmt.Sprintf("reach the %s at %s", client.What, client.Store)
 	defer p.startup.begin(what, p.logger)()
 	for {
-		attempt, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+		attempt, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 		err := mongox.Explain(attempt, check(attempt))
 		cancel()
 		switch {
@@ -98,7 +98,7 @@ func (p *Projector) repeat(ctx context.Context, what string, where mongox.Store,
 	what = fmt.Sprintf("%s at %s", what, where)
 	defer p.startup.begin(what, p.logger)()
 	for {
-		attempt, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+		attempt, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 		err := mongox.Explain(attempt, do(attempt))
 		cancel()
 		switch {

@@ -8,13 +8,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // targets adapts the engine, and the parts that must know its targets, to the follower.
@@ -78,7 +78,7 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 			live = append(live, target.Collection)
 		}
 	}
-	attempt, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	attempt, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	err := mongox.Explain(attempt, errors.Join(t.makeCollections(attempt, live), t.record(attempt, all)))
 	cancel()
 	if err != nil {

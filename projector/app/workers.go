@@ -2,19 +2,19 @@ package app
 
 import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
 // workers returns the workers of all kinds of jobs. They share one rate, and yield to the
 // live events that the handler records in live.
-func (p *Projector) workers(s *stores.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
+func (p *Projector) workers(s *config.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
 	c := p.config
 	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.JobRate()), Live: live, Registerer: p.registry})
 	refolding, err := refold.New(refold.Options{

@@ -16,11 +16,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 // connect checks the prerequisites of the projector beyond its configuration, and changes
 // nothing.
 func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
-	s, err := stores.Open(e.Config.MongoDB, nil, e.Logger)
+	s, err := config.OpenStores(e.Config.MongoDB, nil, e.Logger)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
 
 // checkOwners checks that no other pipeline owns the names of this one, which would stop a
 // start.
-func checkOwners(ctx context.Context, r *preflight.Report, s *stores.Stores, e *Environment) {
+func checkOwners(ctx context.Context, r *preflight.Report, s *config.Stores, e *Environment) {
 	const what = "owners"
-	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	places, err := Owned(ctx, &e.Config, e.Projections, s)
 	if err == nil {
@@ -91,9 +91,9 @@ func checkOwners(ctx context.Context, r *preflight.Report, s *stores.Stores, e *
 }
 
 // checkLayout checks that the collections can hold read models.
-func checkLayout(ctx context.Context, r *preflight.Report, s *stores.Stores, e *Environment) {
+func checkLayout(ctx context.Context, r *preflight.Report, s *config.Stores, e *Environment) {
 	const what = "read models, collections"
-	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	err := readmodel.CheckLayout(ctx, s.ReadModels, Collections(e.Projections))
 	if err == nil {
@@ -112,7 +112,7 @@ func checkLayout(ctx context.Context, r *preflight.Report, s *stores.Stores, e *
 }
 
 // checkSearchIndexes names the search indexes that the next rebuild would lose.
-func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *stores.Stores, e *Environment) {
+func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *config.Stores, e *Environment) {
 	const what = "read models, search indexes"
 	for _, collection := range Collections(e.Projections) {
 		names, err := readmodel.SearchIndexes(ctx, s.ReadModels, collection)
@@ -127,9 +127,9 @@ func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *stores.Stor
 
 // checkSessions checks that the server lets a user kill sessions of its own. The session of
 // the check does not exist.
-func checkSessions(ctx context.Context, r *preflight.Report, s *stores.Stores) {
+func checkSessions(ctx context.Context, r *preflight.Report, s *config.Stores) {
 	const what = "read models, transactions"
-	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	err := mongox.Explain(ctx, readmodel.MayKillSessions(ctx, s.ReadModels))
 	switch {
@@ -144,7 +144,7 @@ func checkSessions(ctx context.Context, r *preflight.Report, s *stores.Stores) {
 
 // checkDocuments checks that the collections that no projection uses yet have no documents
 // of others.
-func checkDocuments(ctx context.Context, s *stores.Stores, e *Environment) error {
+func checkDocuments(ctx context.Context, s *config.Stores, e *Environment) error {
 	entries, err := generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), e.Config.Pipeline().String()).List(ctx)
 	if err != nil {
 		return err
@@ -159,8 +159,8 @@ func checkDocuments(ctx context.Context, s *stores.Stores, e *Environment) error
 
 // checkEventStore checks that events can be read through the index, and that they keep the
 // contract.
-func checkEventStore(ctx context.Context, r *preflight.Report, s *stores.Stores, e *Environment) {
-	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+func checkEventStore(ctx context.Context, r *preflight.Report, s *config.Stores, e *Environment) {
+	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	history, err := eventstore.NewReader(s.Events, e.Config.Fields, e.Logger)
 	if err != nil {

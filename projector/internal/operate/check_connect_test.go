@@ -20,9 +20,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
@@ -115,7 +115,7 @@ func TestSubscriptionIsCheckedByAnAccept(t *testing.T) {
 func TestCheckNamesTheOtherOwner(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	s := &stores.Stores{ReadModels: db, State: db}
+	s := &config.Stores{ReadModels: db, State: db}
 	e := &Environment{Projections: projectiontest.All(t, "projections: [{name: users, collection: users, on: {Created: {inc: {n: 1}}}}]")}
 	check := func(subscription, adopt string) (report string, findings bool) {
 		t.Helper()
@@ -173,7 +173,7 @@ func TestCheckWarnsOfAnIndexThatIsNotUnique(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r preflight.Report
-		checkEventStore(t.Context(), &r, &stores.Stores{Events: events}, e)
+		checkEventStore(t.Context(), &r, &config.Stores{Events: events}, e)
 		var out bytes.Buffer
 		if err := r.Print(&out, preflight.Flags{}); err != nil || !strings.Contains(out.String(), test.want) {
 			t.Errorf("%s: %v\n%s", name, err, &out)

@@ -11,15 +11,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // stored is what commands read and change: the databases, and what is in them.
 type stored struct {
-	*stores.Stores
+	*config.Stores
 	environment *Environment
 	catalog     *generation.Catalog
 	parked      *park.Store
@@ -31,7 +31,7 @@ type stored struct {
 // connect opens the databases and checks that MongoDB answers. Unlike the service it fails at
 // once if a database does not answer. The caller closes them.
 func (e *Environment) connect(ctx context.Context) (*stored, error) {
-	s, err := stores.Open(e.Config.MongoDB, nil, e.Logger)
+	s, err := config.OpenStores(e.Config.MongoDB, nil, e.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func namesOf(entries map[string]*generation.Entry, keep func(*generation.Entry) 
 // allEntries reads the catalog. It fails if an entry cannot be read, also one of another event
 // store.
 func (s *stored) allEntries(ctx context.Context) (map[string]*generation.Entry, error) {
-	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	found, err := s.catalog.List(ctx)
 	return found, mongox.Explain(ctx, err)

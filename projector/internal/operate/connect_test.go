@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // A record of the catalog that cannot be read stops the commands only if it belongs to their
@@ -35,7 +34,7 @@ func TestUnreadableEntryOfAnotherEventStoreIsLeftOut(t *testing.T) {
 		e := &Environment{stdout: &shown, stderr: &shown, Logger: zerolog.New(&shown)}
 		e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", collection
 		err = c.runOn(t.Context(), e, &stored{
-			Stores: &stores.Stores{State: db, ReadModels: db}, environment: e,
+			Stores: &config.Stores{State: db, ReadModels: db}, environment: e,
 			catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""), parked: parked,
 		})
 		return shown.String(), err

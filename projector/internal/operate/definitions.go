@@ -20,7 +20,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -35,14 +34,14 @@ type definitions struct {
 }
 
 // newDefinitions makes the definitions of a pod, which works for its own pipeline only.
-func newDefinitions(s *stores.Stores, c config.Config, declared []*projection.Projection) *definitions {
+func newDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
 	own := c.Pipeline().String()
 	return &definitions{mongox.Durable(s.State, generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
 }
 
 // newCommandDefinitions makes the definitions of a command. Its configuration names the
 // event store of the pipeline, but not always the subscription.
-func newCommandDefinitions(s *stores.Stores, c config.Config, declared []*projection.Projection) *definitions {
+func newCommandDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
 	return &definitions{mongox.Durable(s.State, generation.CatalogName), declared, c.Pipeline().SameEvents}
 }
 
@@ -173,11 +172,11 @@ func (d *definitions) succeeded(ctx context.Context, name string, live int64) (b
 
 // NewVerifier makes the worker of the kind verify of a pod, which works for its own pipeline
 // only. declared are the projections of the pod. pace limits the rate.
-func NewVerifier(c config.Config, s *stores.Stores, declared []*projection.Projection, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
+func NewVerifier(c config.Config, s *config.Stores, declared []*projection.Projection, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
 	return newVerifier(c, s, newDefinitions(s, c, declared), store, parked, findings, pace, logger)
 }
 
-func newVerifier(c config.Config, s *stores.Stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
+func newVerifier(c config.Config, s *config.Stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
 	events, err := eventstore.NewReader(s.Events, c.Fields, logger)
 	if err != nil {
 		return nil, err

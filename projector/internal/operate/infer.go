@@ -7,7 +7,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // inferCommand reads a sample of the event store and prints the section events of a file
@@ -38,7 +37,7 @@ func (c *inferCommand) run(ctx context.Context, e *Environment) error {
 
 // infer reads a sample of the event store: that many of its oldest and of its newest events.
 func (e *Environment) infer(ctx context.Context, sample int) (*authoring.Inference, error) {
-	s, err := stores.Open(e.Config.MongoDB, nil, e.Logger)
+	s, err := config.OpenStores(e.Config.MongoDB, nil, e.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // OwnedSubscription is the kind of the name that binds a subscription.
@@ -35,7 +34,7 @@ func fieldsOf(c *config.Config) []ownership.Field {
 // checkFields fails if the projectors of a pipeline read the events by other names of fields than
 // this command. A repair would fold all read models wrongly.
 func (s *stored) checkFields(ctx context.Context, pipeline string) error {
-	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	name := ownership.Name{Kind: ownedFields, Name: pipeline, Owner: fieldsOf(&s.environment.Config)}
 	_, err := ownership.Check(ctx, []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: []ownership.Name{name}}}, "")
@@ -49,7 +48,7 @@ func (s *stored) checkFields(ctx context.Context, pipeline string) error {
 // could collide. A projection's name is part of its watermarks, beside the read models, and of
 // its parked aggregates, in the state. Two pipelines that drain one subscription would each
 // get some of its events, so a subscription belongs to one database of read models.
-func Owned(ctx context.Context, c *config.Config, projections []*projection.Projection, s *stores.Stores) ([]ownership.Place, error) {
+func Owned(ctx context.Context, c *config.Config, projections []*projection.Projection, s *config.Stores) ([]ownership.Place, error) {
 	cluster, err := mongox.ClusterOf(ctx, s.ReadModels.Client())
 	if err != nil {
 		return nil, err

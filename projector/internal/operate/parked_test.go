@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // TestParkedCommandsLeaveOtherEventStoresAlone checks that a command of one pipeline does not
@@ -49,7 +48,7 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 		e.Config.Fields = event.DefaultFields()
 		e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", collection
 		err = c.runOn(t.Context(), e, &stored{
-			Stores: &stores.Stores{State: db, Events: db.Collection(collection)}, environment: e,
+			Stores: &config.Stores{State: db, Events: db.Collection(collection)}, environment: e,
 			catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""), parked: parked,
 		})
 		return shown.String(), err

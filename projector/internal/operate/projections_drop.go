@@ -11,11 +11,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 type projectionsDropCommand struct {
@@ -146,7 +146,7 @@ type Drop struct {
 }
 
 // NewDrop prepares to delete collections of an entry of the catalog.
-func NewDrop(ctx context.Context, s *stores.Stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (*Drop, error) {
+func NewDrop(ctx context.Context, s *config.Stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (*Drop, error) {
 	return newDrop(ctx, &stored{Stores: s, catalog: catalog, parked: park.NewStore(park.In(s.State), park.Options{})}, entry, collections)
 }
 

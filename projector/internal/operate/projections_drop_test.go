@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // A person may take long to confirm a drop. If the projection has become live again under
@@ -22,7 +21,7 @@ import (
 func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	s := &stores.Stores{ReadModels: db, State: db}
+	s := &config.Stores{ReadModels: db, State: db}
 	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
 	by := generation.Author{At: time.Now()}
 	declared := generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}
@@ -112,7 +111,7 @@ func TestDropNamesOnlyWhatIsThere(t *testing.T) {
 	}
 	var out, asked strings.Builder
 	e := &Environment{stdout: &out, stderr: &asked}
-	s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}, environment: e, catalog: catalog, parked: park.NewStore(park.In(db), park.Options{})}
+	s := &stored{Stores: &config.Stores{ReadModels: db, State: db}, environment: e, catalog: catalog, parked: park.NewStore(park.In(db), park.Options{})}
 	c := &projectionsDropCommand{projectionName: projectionName{"visits"}, Change: cli.Change{Yes: true, Why: "test"}}
 	if err := c.runOn(t.Context(), e, s); !errors.Is(err, errOtherReadModels) {
 		t.Errorf("in a database that knows nothing of the projection, the drop ended with %v", err)
@@ -146,7 +145,7 @@ func TestDropDeletesNothingOfAnotherPipeline(t *testing.T) {
 			own(t, db, owners[1], "read model", "visits")
 			entry := &generation.Entry{Name: "visits", Pipeline: ours.String()}
 			catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
-			if _, err := NewDrop(t.Context(), &stores.Stores{ReadModels: db, State: db}, catalog, entry, []string{"visits"}); !errors.Is(err, errOtherReadModels) {
+			if _, err := NewDrop(t.Context(), &config.Stores{ReadModels: db, State: db}, catalog, entry, []string{"visits"}); !errors.Is(err, errOtherReadModels) {
 				t.Errorf("the drop is prepared: %v", err)
 			}
 		})

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -64,7 +64,7 @@ var errOtherReadModels = errors.New("wrong database of read models")
 // ownerOf returns the pipeline that owns a name in the database of the read models, and the one
 // from which that has taken the name over; empty if there is none.
 func (s *stored) ownerOf(ctx context.Context, kind, name string) (owner, former string, err error) {
-	ctx, cancel := mongox.Timeout(ctx, stores.AttemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	now, before, err := ownership.Recorded(ctx, ownership.Owners(s.ReadModels), kind, name)
 	text := func(fields []ownership.Field) string {

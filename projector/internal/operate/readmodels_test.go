@@ -20,7 +20,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // own records a pipeline as the owner of a name, as its projectors do when they start.
@@ -73,7 +72,7 @@ func TestReadModelsOfAnotherDatabaseAreRefused(t *testing.T) {
 			if test.stored != "" {
 				store(t, db, test.stored)
 			}
-			s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}, environment: &Environment{}}
+			s := &stored{Stores: &config.Stores{ReadModels: db, State: db}, environment: &Environment{}}
 			err := s.checkReadModels(t.Context(), visitsEntry(t, db, ours.String()))
 			if errors.Is(err, errOtherReadModels) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
@@ -89,7 +88,7 @@ func TestCommandWithOtherFieldNamesIsRefused(t *testing.T) {
 	db := server.Database(t)
 	var c config.Config
 	c.Fields = event.DefaultFields()
-	s := &stored{Stores: &stores.Stores{ReadModels: db, State: db}, environment: &Environment{Config: c}}
+	s := &stored{Stores: &config.Stores{ReadModels: db, State: db}, environment: &Environment{Config: c}}
 	take := func(c config.Config, adopt string) error {
 		places, err := Owned(t.Context(), &c, nil, s.Stores)
 		if err != nil {
@@ -143,7 +142,7 @@ func TestVerifyRepairsNothingInAnotherDatabase(t *testing.T) {
 	var out bytes.Buffer
 	e := &Environment{Config: c, Logger: zerolog.Nop(), stdout: &out, stderr: &out}
 	s := &stored{
-		Stores: &stores.Stores{ReadModels: wrong, State: state, Events: state.Collection("events")}, environment: e,
+		Stores: &config.Stores{ReadModels: wrong, State: state, Events: state.Collection("events")}, environment: e,
 		catalog: generation.NewCatalog(mongox.Durable(state, generation.CatalogName), ""), parked: park.NewStore(park.In(state), park.Options{}),
 	}
 	command := verifyCommand{Projection: []string{"visits"}, Sample: "100%", Repair: true, Grace: time.Second, Limit: 10, Change: cli.Change{Yes: true}}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 )
 
 // emptyState is a state database in which no projector has ever registered, such as the wrong
@@ -24,7 +24,7 @@ func emptyState(t *testing.T) (*Environment, *stored, *bytes.Buffer) {
 	e := &Environment{Logger: zerolog.Nop(), stdout: &out, stderr: &out}
 	e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", "events"
 	return e, &stored{
-		Stores: &stores.Stores{ReadModels: db, State: db, Events: db.Collection("events")}, environment: e,
+		Stores: &config.Stores{ReadModels: db, State: db, Events: db.Collection("events")}, environment: e,
 		catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""),
 		parked:  park.NewStore(park.In(db), park.Options{}), jobs: job.NewStore(db, job.Options{}),
 	}, &out

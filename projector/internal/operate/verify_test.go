@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/stores"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -27,7 +26,7 @@ import (
 func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	s := &stores.Stores{ReadModels: db, State: db, Events: db.Collection("orders")}
+	s := &config.Stores{ReadModels: db, State: db, Events: db.Collection("orders")}
 	pipeline := func(collection string) config.Config {
 		var c config.Config
 		c.Fields = event.DefaultFields()
@@ -103,7 +102,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s := &stores.Stores{ReadModels: db, State: db}
+			s := &config.Stores{ReadModels: db, State: db}
 			number, err := newCommandDefinitions(s, config.Config{}, projections).live(t.Context(), "visits")
 			if !errors.Is(err, errNotLive) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("generation %d, %v; want an error with %q", number, err, test.want)

@@ -1,5 +1,4 @@
-// Package stores opens the MongoDB databases of a projector or of one of its commands.
-package stores
+package config
 
 import (
 	"context"
@@ -35,9 +34,9 @@ type Stores struct {
 	mongox.Clients
 }
 
-// Open makes the clients. They connect in the background. monitor observes all commands; nil
+// OpenStores makes the clients. They connect in the background. monitor observes all commands; nil
 // for none.
-func Open(c mongox.ReadModelsConfig, monitor *event.CommandMonitor, logger zerolog.Logger) (*Stores, error) {
+func OpenStores(c mongox.ReadModelsConfig, monitor *event.CommandMonitor, logger zerolog.Logger) (*Stores, error) {
 	s := &Stores{Clients: mongox.Clients{Options: mongox.Options{AppName: "penstock-projector", Monitor: monitor, Dialer: c.Dialer, Logger: logger}}}
 	readModels, err := s.For("read models", c.ReadModels())
 	if err != nil {
