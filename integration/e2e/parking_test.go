@@ -106,7 +106,7 @@ func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 	s.SetEnv("PENSTOCK_SESSION_MODE=bucket", "PENSTOCK_SESSION_BUCKETS=2")
 	for a := range aggregates {
 		if _, err := s.models.Collection("large").InsertOne(t.Context(), bson.D{
-			{Key: "_id", Value: fmt.Sprint("large-", a)}, {Key: "lastEventId", Value: int64(1)}, {Key: "lastUpdatedAt", Value: time.Now()},
+			{Key: "_id", Value: fmt.Sprint("large-", a)}, {Key: "lastEventId", Value: int64(1)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "lastUpdatedAt", Value: time.Now()},
 			{Key: "filler", Value: filler}, {Key: "count", Value: int64(0)},
 		}); err != nil {
 			t.Fatal(err)

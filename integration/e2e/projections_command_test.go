@@ -41,10 +41,7 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 		}
 	}
 	side := func(projection string, generation int64) bson.D {
-		id := bson.D{{Key: "projection", Value: projection}, {Key: "aggregateId", Value: "1"}}
-		if generation > 1 {
-			id = append(id, bson.E{Key: "generation", Value: generation})
-		}
+		id := bson.D{{Key: "projection", Value: projection}, {Key: "aggregateId", Value: "1"}, {Key: "generation", Value: generation}}
 		return bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: int64(3)}, {Key: "eventId", Value: int64(3)}}
 	}
 	insert("projections",

@@ -121,10 +121,10 @@ func verifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 	if _, err := ledgers.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "still-04"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ledgers.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "still-03"}, {Key: "lastEventId", Value: int64(4)}, {Key: "n", Value: int64(3)}}); err != nil {
+	if _, err := ledgers.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "still-03"}, {Key: "lastEventId", Value: int64(4)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "n", Value: int64(3)}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ledgers.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "nobody"}, {Key: "lastEventId", Value: int64(4)}, {Key: "n", Value: int64(3)}}); err != nil {
+	if _, err := ledgers.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "nobody"}, {Key: "lastEventId", Value: int64(4)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "n", Value: int64(3)}}); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

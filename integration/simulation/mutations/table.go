@@ -220,7 +220,7 @@ var Table = []Mutation{
 		Name: "an update does not compare the watermark",
 		File: "projector/internal/readmodel/guard.go",
 		Old:  "func updateGuard(o *model.Write) bson.Raw {\n",
-		New:  "func updateGuard(o *model.Write) bson.Raw {\n\tif o.From > 0 {\n\t\treturn build(104).string(fieldID, o.AggregateID).ofGeneration(o.Later()).raw()\n\t}\n",
+		New:  "func updateGuard(o *model.Write) bson.Raw {\n\tif o.From > 0 {\n\t\treturn build(104).string(fieldID, o.AggregateID).int(model.FieldLastGeneration, o.Number()).raw()\n\t}\n",
 	},
 	{
 		Name:  "an update does not compare the generation",

@@ -5,7 +5,6 @@ const (
 	FieldID            = "_id"
 	FieldLastEventID   = "lastEventId"
 	FieldLastUpdatedAt = "lastUpdatedAt"
-	// FieldLastGeneration is absent in documents of the first generation.
 	FieldLastGeneration = "lastGeneration"
 )
 

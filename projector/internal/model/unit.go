@@ -1,7 +1,6 @@
 package model
 
-// FirstGeneration is the first generation of a projection. Its documents, watermarks and
-// markers do not contain the number.
+// FirstGeneration is the least number of a generation.
 const FirstGeneration int64 = 1
 
 // Unit is one aggregate in one generation of a projection. It has a watermark and at most
@@ -23,11 +22,6 @@ type Unit struct {
 	Parts bool
 }
 
-// Later returns the unit's generation, or 0 for the first one, as it is stored: data of
-// the first generation do not contain the number.
-func (u *Unit) Later() int64 {
-	if u.Generation <= FirstGeneration {
-		return 0
-	}
-	return u.Generation
-}
+// Number returns the number of the unit's generation, as documents, watermarks and markers
+// have it.
+func (u *Unit) Number() int64 { return max(u.Generation, FirstGeneration) }

@@ -79,7 +79,7 @@ func TestDeadLetterIsAppliedWhenEveryReadModelHasItsEvent(t *testing.T) {
 	at := func(collection string, watermark int64) {
 		t.Helper()
 		_, err := s.ReadModels.Collection(collection).ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: "x"}},
-			bson.D{{Key: "lastEventId", Value: watermark}}, options.Replace().SetUpsert(true))
+			bson.D{{Key: "lastEventId", Value: watermark}, {Key: "lastGeneration", Value: int64(1)}}, options.Replace().SetUpsert(true))
 		if err != nil {
 			t.Fatal(err)
 		}

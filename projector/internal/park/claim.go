@@ -69,11 +69,7 @@ type resumable struct {
 
 // ofGeneration matches the markers of a generation.
 func ofGeneration(g Served) bson.D {
-	filter := bson.D{{Key: fieldProjection, Value: g.Projection}, {Key: fieldGeneration, Value: nil}}
-	if later := g.later(); later > 0 {
-		filter[1].Value = later
-	}
-	return filter
+	return bson.D{{Key: fieldProjection, Value: g.Projection}, {Key: fieldGeneration, Value: g.number()}}
 }
 
 // Claim claims the marker that has been due for longest, by the server's clock. Until the

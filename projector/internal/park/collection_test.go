@@ -23,11 +23,7 @@ func newCollection(tb testing.TB) *collection {
 
 // of selects the marker of a unit.
 func of(u model.Unit) bson.D {
-	id := bson.D{{Key: "projection", Value: u.Projection}, {Key: "aggregateId", Value: u.AggregateID}}
-	if u.Later() > 0 {
-		id = append(id, bson.E{Key: "generation", Value: u.Later()})
-	}
-	return bson.D{{Key: "_id", Value: id}}
+	return bson.D{{Key: "_id", Value: bson.D{{Key: "projection", Value: u.Projection}, {Key: "aggregateId", Value: u.AggregateID}, {Key: "generation", Value: u.Number()}}}}
 }
 
 // Marker returns the marker of a unit; nil if there is none.

@@ -24,8 +24,7 @@ const (
 // markers are discarded.
 type Group struct {
 	Projection string `bson:"projection"`
-	// Generation is 0 for the first one.
-	Generation int64  `bson:"generation,omitempty"`
+	Generation int64  `bson:"generation"`
 	Reason     string `bson:"reason"`
 	// Discarded is set for the discarded markers.
 	Discarded bool `bson:"discarded"`
@@ -104,7 +103,7 @@ func (s *Store) publish(counts map[Group]int64) {
 	sums, discarded := make(map[[2]string]int64), make(map[string]int64)
 	for _, g := range s.serving() {
 		for _, reason := range s.options.Reasons {
-			group := Group{Projection: g.Projection, Generation: g.later(), Reason: reason}
+			group := Group{Projection: g.Projection, Generation: g.number(), Reason: reason}
 			sums[[2]string{g.Projection, reason}] += counts[group]
 			group.Discarded = true
 			discarded[g.Projection] += counts[group]

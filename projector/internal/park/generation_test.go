@@ -38,7 +38,7 @@ func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 
 		<-time.After(time.Minute)
 		first := claim(t, s)
-		if first.Generation != 0 || first.Head != 3 {
+		if first.Generation != 1 || first.Head != 3 {
 			t.Errorf("claimed %+v", first)
 		}
 		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {

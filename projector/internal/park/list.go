@@ -1,7 +1,6 @@
 package park
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // listTimeout bounds one request for a list. It is long because the request reads the
@@ -105,7 +103,7 @@ type listed struct {
 
 func (m *listed) listed() Listed {
 	l := Listed{
-		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: cmp.Or(m.ID.Generation, model.FirstGeneration),
+		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: m.ID.Generation,
 		Reason: m.Reason, Error: m.Error, EventID: m.EventID, MessageID: m.MessageID, Head: m.Head, ParkedAt: m.ParkedAt,
 		RetryAt: m.RetryAt, Attempts: m.Attempts, Claimed: m.Claim != nil, key: m.ID,
 	}

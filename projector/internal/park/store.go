@@ -29,15 +29,15 @@ func In(db *mongo.Database) *mongo.Collection {
 // again: perhaps the event can be applied now.
 var ErrNotParked = errors.New("the aggregate is not parked")
 
-// key is the _id of a marker. Markers of the first generation do not contain the number.
+// key is the _id of a marker.
 type key struct {
 	Projection  string `bson:"projection"`
 	AggregateID string `bson:"aggregateId"`
-	Generation  int64  `bson:"generation,omitempty"`
+	Generation  int64  `bson:"generation"`
 }
 
 func keyOf(u *model.Unit) key {
-	return key{Projection: u.Projection, AggregateID: u.AggregateID, Generation: u.Later()}
+	return key{Projection: u.Projection, AggregateID: u.AggregateID, Generation: u.Number()}
 }
 
 // The fields of a marker.
@@ -79,10 +79,10 @@ type Served struct {
 	Generation int64
 }
 
-// later is 0 for the first generation, as in a marker's _id.
-func (s Served) later() int64 {
+// number is the number of the generation, as in a marker's _id.
+func (s Served) number() int64 {
 	u := model.Unit{Generation: s.Generation}
-	return u.Later()
+	return u.Number()
 }
 
 // Options refine a [Store].

@@ -276,12 +276,12 @@ func TestUnreadableMarkersAreLeftOut(t *testing.T) {
 	if listed, err := s.List(t.Context(), park.Filter{}, 10); err != nil || len(listed) != 1 || listed[0].AggregateID != "7" {
 		t.Errorf("listed are %v, %v", listed, err)
 	}
-	for _, named := range []string{`{\"projection\": \"zzz\",\"aggregateId\": {\"$numberInt\":\"7\"}} of collection parked`, `\"aggregateId\": \"8\"} of collection parked`} {
+	for _, named := range []string{`{\"projection\": \"zzz\",\"aggregateId\": {\"$numberInt\":\"7\"}} of collection parked`, `\"aggregateId\": \"8\",\"generation\": {\"$numberLong\":\"1\"}} of collection parked`} {
 		if !strings.Contains(log.String(), named) {
 			t.Errorf("the log does not name %s: %s", named, log.String())
 		}
 	}
-	if counts, err := s.Count(t.Context()); err != nil || counts[park.Group{Projection: "users", Reason: "expression"}] != 1 {
+	if counts, err := s.Count(t.Context()); err != nil || counts[park.Group{Projection: "users", Generation: 1, Reason: "expression"}] != 1 {
 		t.Errorf("the counts are %v, %v", counts, err)
 	}
 	if n, err := s.Abandon(t.Context(), []string{"dead"}); n != 0 || err != nil {

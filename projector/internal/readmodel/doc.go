@@ -6,9 +6,8 @@
 // A read model document has the aggregate's id as _id, the id of its last event as
 // lastEventId and the time of its last change as lastUpdatedAt. lastEventId is the
 // watermark. An aggregate without a document has a side watermark in the collection
-// watermarks, under {projection, aggregateId}, with the generation if that is not the
-// first. A side watermark says that there is no document as of that event. If the document
-// exists, the side watermark does not count.
+// watermarks, under {projection, aggregateId, generation}. A side watermark says that there is no
+// document as of that event. If the document exists, the side watermark does not count.
 //
 // # Guards
 //
@@ -35,9 +34,7 @@
 // # Generations
 //
 // The definitions of a projection have generations 1, 2, 3 … A document has its generation
-// in lastGeneration, and a side watermark has it in its _id. The first generation has
-// neither, so that documents from before there were generations belong to it. Its guards
-// match lastGeneration: null.
+// in lastGeneration, and a side watermark has it in its _id.
 //
 // A new generation is built in a shadow collection, and then takes the name of the live
 // one. A pod that does not know that may still write for the old generation. These

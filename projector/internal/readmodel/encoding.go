@@ -18,8 +18,7 @@ const watermarksCollection = "watermarks"
 // The engine's fields, besides those in [model].
 const (
 	fieldID = "_id"
-	// fieldGeneration is the generation in the _id of a side watermark. The first
-	// generation has none.
+	// fieldGeneration is the generation in the _id of a side watermark.
 	fieldGeneration  = "generation"
 	fieldUpdatedAt   = "updatedAt"
 	fieldProjection  = "projection"
@@ -117,27 +116,15 @@ func (b *builder) elements(document []byte) *builder {
 // raw closes the outermost document.
 func (b *builder) raw() bson.Raw { return b.end().dst }
 
-// ofGeneration restricts a filter to documents of one generation; 0 means the first.
-func (b *builder) ofGeneration(later int64) *builder {
-	return b.generation(model.FieldLastGeneration, later)
-}
-
-// generation restricts a filter to those whose field has this generation; 0 means the first.
-func (b *builder) generation(field string, later int64) *builder {
-	if later == 0 {
-		b.dst = bsoncore.AppendNullElement(b.dst, field)
-		return b
-	}
-	return b.int(field, later)
+// null appends a null, which a filter finds in documents without the field, too.
+func (b *builder) null(name string) *builder {
+	b.dst = bsoncore.AppendNullElement(b.dst, name)
+	return b
 }
 
 // sideID appends the _id of a watermark.
 func (b *builder) sideID(name string, u *model.Unit) *builder {
-	b.document(name).string(fieldProjection, u.Projection).string(fieldAggregateID, u.AggregateID)
-	if later := u.Later(); later > 0 {
-		b.int(fieldGeneration, later)
-	}
-	return b.end()
+	return b.document(name).string(fieldProjection, u.Projection).string(fieldAggregateID, u.AggregateID).int(fieldGeneration, u.Number()).end()
 }
 
 // byID matches the documents with these ids.
@@ -171,7 +158,7 @@ func sidesAfter(projection, after string, generation int64) bson.Raw {
 		document("$gt").string(fieldProjection, projection).string(fieldAggregateID, after).document(fieldGeneration).end().end().
 		document("$lt").string(fieldProjection, projection).document(fieldAggregateID).end().end().
 		end()
-	return b.generation(fieldID+"."+fieldGeneration, (&model.Unit{Generation: generation}).Later()).raw()
+	return b.int(fieldID+"."+fieldGeneration, generation).raw()
 }
 
 // idOnly projects nothing but the _id.

@@ -7,7 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -123,13 +122,11 @@ func (w *Writer) removeForeign(ctx context.Context, collection string, operation
 
 // foreignGuard matches exactly that foreign document.
 func foreignGuard(aggregateID string, f model.Foreign) bson.Raw {
+	b := build(len(aggregateID)+80).string(fieldID, aggregateID)
 	if f.Watermark == viewWatermark {
-		b := build(len(aggregateID)+80).string(fieldID, aggregateID)
-		b.dst = bsoncore.AppendNullElement(b.dst, model.FieldLastEventID)
-		return b.ofGeneration((&model.Unit{Generation: f.Generation}).Later()).raw()
+		b.null(model.FieldLastEventID)
+	} else {
+		b.int(model.FieldLastEventID, f.Watermark)
 	}
-	if f.Generation == setAside {
-		return build(len(aggregateID)+80).string(fieldID, aggregateID).int(model.FieldLastEventID, f.Watermark).int(model.FieldLastGeneration, setAside).raw()
-	}
-	return guard(&model.Unit{AggregateID: aggregateID, Generation: f.Generation}, f.Watermark)
+	return b.int(model.FieldLastGeneration, f.Generation).raw()
 }

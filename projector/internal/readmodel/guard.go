@@ -30,23 +30,20 @@ func laterThan(at int64, now time.Time) int64 { return max(now.UnixMilli(), at+1
 
 // guard matches the unit's document with exactly this watermark.
 func guard(u *model.Unit, watermark int64) bson.Raw {
-	return build(len(u.AggregateID)+80).string(fieldID, u.AggregateID).int(model.FieldLastEventID, watermark).ofGeneration(u.Later()).raw()
+	return build(len(u.AggregateID)+80).string(fieldID, u.AggregateID).int(model.FieldLastEventID, watermark).int(model.FieldLastGeneration, u.Number()).raw()
 }
 
 // outdated matches the unit's document with a watermark of at most this value.
 func outdated(u *model.Unit, watermark int64) bson.Raw {
-	return build(len(u.AggregateID)+96).string(fieldID, u.AggregateID).document(model.FieldLastEventID).int("$lte", watermark).end().ofGeneration(u.Later()).raw()
+	return build(len(u.AggregateID)+96).string(fieldID, u.AggregateID).document(model.FieldLastEventID).int("$lte", watermark).end().int(model.FieldLastGeneration, u.Number()).raw()
 }
 
 // newDocument makes a document to insert. The engine's fields come first, so that the
 // server finds them quickly.
 func newDocument(o *model.Write, now time.Time) bson.Raw {
-	b := build(len(o.Document)+len(o.AggregateID)+104).
-		string(fieldID, o.AggregateID).int(model.FieldLastEventID, o.To).millis(model.FieldLastUpdatedAt, stamp(o, now))
-	if later := o.Later(); later > 0 {
-		b.int(model.FieldLastGeneration, later)
-	}
-	return b.elements(o.Document).raw()
+	return build(len(o.Document)+len(o.AggregateID)+104).
+		string(fieldID, o.AggregateID).int(model.FieldLastEventID, o.To).millis(model.FieldLastUpdatedAt, stamp(o, now)).
+		int(model.FieldLastGeneration, o.Number()).elements(o.Document).raw()
 }
 
 // guardedUpdate makes the update of a document. If only the watermark moves, lastUpdatedAt
@@ -80,7 +77,7 @@ func updateGuard(o *model.Write) bson.Raw {
 		return guard(&o.Unit, o.From)
 	}
 	return build(len(o.AggregateID)+104).string(fieldID, o.AggregateID).int(model.FieldLastEventID, o.From).
-		ofGeneration(o.Later()).millis(model.FieldLastUpdatedAt, o.UpdatedAt).raw()
+		int(model.FieldLastGeneration, o.Number()).millis(model.FieldLastUpdatedAt, o.UpdatedAt).raw()
 }
 
 // updatedBy is the lastUpdatedAt of a document after a write that changed it; 0 if that
@@ -121,15 +118,7 @@ func sideFence(o *model.Write, now time.Time) update {
 // errNoGeneration says that a document has an invalid generation.
 var errNoGeneration = errors.New("the document has no valid " + model.FieldLastGeneration + ": it is not a read model of Penstock")
 
-// generation is the generation of a unit, from 1.
-func generation(u *model.Unit) int64 { return max(u.Generation, model.FirstGeneration) }
-
-// generationOf reads the generation of a document, from 1.
+// generationOf reads the generation of a document.
 func generationOf(document bson.Raw) (int64, bool) {
-	v, err := document.LookupErr(model.FieldLastGeneration)
-	if err != nil || v.Type == bson.TypeNull {
-		return model.FirstGeneration, true
-	}
-	n, ok := v.AsInt64OK()
-	return n, ok && n >= setAside
+	return wholeNumber(document, model.FieldLastGeneration)
 }

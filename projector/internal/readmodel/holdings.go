@@ -41,23 +41,15 @@ func Hold(ctx context.Context, db *mongo.Database, projection, collection string
 }
 
 // highest returns the highest generation of the documents that match a filter; 0 if none
-// does. field has the generation, and documents of the first one lack it.
+// does. field has the generation.
 func (m mongoDatabase) highest(ctx context.Context, collection string, filter bson.D, field string) (int64, error) {
 	numbered := append(bson.D{{Key: field, Value: bson.D{{Key: "$type", Value: "number"}}}}, filter...)
 	project := bson.D{{Key: field, Value: 1}}
 	var found bson.Raw
 	err := m.db.Collection(collection).FindOne(ctx, numbered, options.FindOne().SetSort(bson.D{{Key: field, Value: -1}}).SetProjection(project)).Decode(&found)
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = m.db.Collection(collection).FindOne(ctx, filter, options.FindOne().SetProjection(project)).Decode(&found)
-	}
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
 		return 0, nil
-	case err != nil:
-		return 0, err
 	}
-	if n, ok := found.Lookup(strings.Split(field, ".")...).AsInt64OK(); ok {
-		return n, nil
-	}
-	return model.FirstGeneration, nil
+	n, _ := found.Lookup(strings.Split(field, ".")...).AsInt64OK()
+	return n, err
 }

@@ -27,7 +27,6 @@ func TestHoldings(t *testing.T) {
 		want                  Holdings
 	}{
 		"nothing":                      {nil, []any{side("others", later)}, Holdings{}},
-		"first generation":             {[]any{of("a", nil)}, []any{side("p")}, Holdings{Documents: 1, Watermarks: 1}},
 		"several":                      {[]any{of("a", nil), of("b", int64(3)), of("c", int64(2)), of("d", "odd")}, []any{side("p"), side("p", later)}, Holdings{Documents: 3, Watermarks: 4}},
 		"documents that are set aside": {[]any{of("a", int64(0))}, nil, Holdings{}},
 	} {

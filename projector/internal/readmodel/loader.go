@@ -244,7 +244,7 @@ func (l *Loader) read(ctx context.Context, from source, collection string, keys 
 func stateOf(document bson.Raw, u *model.Unit, side int64) model.State {
 	watermark, ok := foreignWatermark(document)
 	generation, numbered := generationOf(document)
-	own := max(u.Generation, model.FirstGeneration)
+	own := u.Number()
 	switch {
 	case !ok || watermark == viewWatermark && generation == own:
 		return model.State{Err: errNoReadModel}

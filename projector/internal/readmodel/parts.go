@@ -48,7 +48,7 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 	results := make([]model.Written, len(operations))
 	generations := make(map[sideKey][]contribution)
 	for i, o := range operations {
-		of := sideKey{projection: o.Projection, later: o.Later()}
+		of := sideKey{projection: o.Projection, generation: o.Number()}
 		generations[of] = append(generations[of], contribution{Write: o, result: &results[i]})
 	}
 	began := time.Now()

@@ -343,7 +343,7 @@ func TestOpenTransactionBlocksOnlyItsOwnDocument(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := db.insert(t.Context(), "sums", []bson.Raw{bsontest.Raw(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "parts", Value: int64(3)},
+	if err := db.insert(t.Context(), "sums", []bson.Raw{bsontest.Raw(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "lastGeneration", Value: int64(1)}, {Key: "parts", Value: int64(3)},
 		{Key: "sum", Value: int64(3)}, {Key: "max", Value: int64(1)}, {Key: "notes", Value: bson.D{{Key: "14", Value: "x"}, {Key: "24", Value: "x"}, {Key: "4", Value: "x"}}}})}); err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func TestForeignDocument(t *testing.T) {
 	}
 	for i, lastEventID := range []string{`5.0`, `{"$numberInt":"5"}`} {
 		k := keyOf(fmt.Sprintf("odd-%d", i))
-		if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `","lastEventId":` + lastEventID + `}`)}); err != nil {
+		if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `","lastGeneration":1,"lastEventId":` + lastEventID + `}`)}); err != nil {
 			t.Fatal(err)
 		}
 		s.expect(t, k, 5, "{}")

@@ -61,7 +61,7 @@ func contributing(u *model.Unit, keys []string) bson.Raw {
 		size += len(key) + 16
 	}
 	b := build(size).document(pathKeys).strings("$in", keys).end().string(fieldID+"."+fieldProjection, u.Projection)
-	return b.generation(fieldID+"."+fieldGeneration, u.Later()).raw()
+	return b.int(fieldID+"."+fieldGeneration, u.Number()).raw()
 }
 
 // contributingUpTo matches those of the records of aggregates up to the given one.

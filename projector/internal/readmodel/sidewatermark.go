@@ -98,18 +98,17 @@ func forget(ctx context.Context, db database, projection string, generation int6
 // sideKey is the _id of a watermark.
 type sideKey struct {
 	projection, aggregateID string
-	// later is the generation; 0 for the first one.
-	later int64
+	generation              int64
 }
 
-func sideKeyOf(u *model.Unit) sideKey { return sideKey{u.Projection, u.AggregateID, u.Later()} }
+func sideKeyOf(u *model.Unit) sideKey { return sideKey{u.Projection, u.AggregateID, u.Number()} }
 
 // sideKeyIn reads the _id of a stored watermark.
 func sideKeyIn(document bson.Raw) (key sideKey) {
 	id, _ := document.Lookup(fieldID).DocumentOK()
 	key.projection, _ = id.Lookup(fieldProjection).StringValueOK()
 	key.aggregateID, _ = id.Lookup(fieldAggregateID).StringValueOK()
-	key.later, _ = id.Lookup(fieldGeneration).AsInt64OK()
+	key.generation, _ = id.Lookup(fieldGeneration).AsInt64OK()
 	return key
 }
 

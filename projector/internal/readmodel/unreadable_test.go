@@ -17,7 +17,7 @@ func TestUnreadableWatermarkConcernsItsUnitOnly(t *testing.T) {
 	db := onMongo(server.Database(t))
 	s, broken, other := newTestStore(t, db), keyOf("broken"), keyOf("other")
 	for aggregate, record := range map[string]string{"broken": `"lastEventId":"two"`, "other": `"lastEventId":3`} {
-		if err := db.insert(t.Context(), watermarksCollection, []bson.Raw{bsontest.FromJSON(`{"_id":{"projection":"` + broken.Projection + `","aggregateId":"` + aggregate + `"},` + record + `}`)}); err != nil {
+		if err := db.insert(t.Context(), watermarksCollection, []bson.Raw{bsontest.FromJSON(`{"_id":{"projection":"` + broken.Projection + `","aggregateId":"` + aggregate + `","generation":1},` + record + `}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -201,7 +201,7 @@ type viewNow struct {
 func readView(ctx context.Context, db database, u model.Unit) (viewNow, error) {
 	now := viewNow{make(map[string]bson.Raw), make(map[string]bson.Raw)}
 	err := db.transaction(ctx, func(ctx context.Context) error {
-		records, err := db.find(ctx, watermarksCollection, build(0).string("_id.projection", u.Projection).generation("_id.generation", u.Later()).raw(), nil, 1000)
+		records, err := db.find(ctx, watermarksCollection, build(0).string("_id.projection", u.Projection).int("_id.generation", u.Number()).raw(), nil, 1000)
 		if err != nil {
 			return err
 		}
@@ -234,11 +234,7 @@ func (now viewNow) check(u model.Unit) error {
 			return err
 		}
 		at := now.documents[key].Lookup(model.FieldLastUpdatedAt)
-		b := build(0).string("_id", key).value("lastUpdatedAt", at)
-		if u.Later() > 0 {
-			b.int("lastGeneration", u.Later())
-		}
-		want[key] = b.elements(own).raw()
+		want[key] = build(0).string("_id", key).value("lastUpdatedAt", at).int("lastGeneration", u.Number()).elements(own).raw()
 	}
 	if !maps.EqualFunc(want, now.documents, func(a, b bson.Raw) bool { return bytes.Equal(a, b) }) {
 		return fmt.Errorf("the documents are %v\nwant %v", now.documents, want)

@@ -113,7 +113,7 @@ func (d *ViewDocuments) Keys(ctx context.Context, u model.Unit, after string, li
 // last is the last of these ids; empty if there are no more. A document belongs to the page of
 // the first part that contributes to it: the parts of one document can be on every page.
 func (d *ViewDocuments) Absent(ctx context.Context, u model.Unit, after string, limit int) (keys []string, last string, err error) {
-	page, err := d.page(ctx, watermarksCollection, sidesAfter(u.Projection, after, generation(&u)), build(48).int(pathKeys, 1).raw(), limit)
+	page, err := d.page(ctx, watermarksCollection, sidesAfter(u.Projection, after, u.Number()), build(48).int(pathKeys, 1).raw(), limit)
 	if err != nil {
 		return nil, "", err
 	}

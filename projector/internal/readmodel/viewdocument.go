@@ -68,12 +68,14 @@ func viewDocumentOf(raw bson.Raw, u *model.Unit) viewDocument {
 	of, ok := generationOf(raw)
 	_, isView := partsOf(raw)
 	_, isReadModel := watermarkOf(raw)
-	switch own := generation(u); {
+	switch own := u.Number(); {
+	case !isView && !isReadModel:
+		d.err = errNoViewDocument
 	case !ok:
 		d.err = errNoGeneration
-	case of > own && (isView || isReadModel):
+	case of > own:
 		d.err = fmt.Errorf("document of %s, of which there is generation %d: %w", u.Projection, of, model.ErrSuperseded)
-	case of < own && (isView || isReadModel):
+	case of < own:
 	case !isView:
 		d.err = errNoViewDocument
 	default:
@@ -322,19 +324,12 @@ func (v *viewTransaction) notPromoted(ctx context.Context) error {
 // document makes the document to store. The engine's fields come first, as in all read
 // models.
 func (v *viewTransaction) document(key string, c *viewChange) bson.Raw {
-	b := build(len(c.next)+len(key)+104).string(fieldID, key).millis(model.FieldLastUpdatedAt, laterThan(updatedAt(c.stored.raw), v.now))
-	if later := v.unit.Later(); later > 0 {
-		b.int(model.FieldLastGeneration, later)
-	}
-	return b.elements(c.next).raw()
+	return build(len(c.next)+len(key)+104).string(fieldID, key).millis(model.FieldLastUpdatedAt, laterThan(updatedAt(c.stored.raw), v.now)).
+		int(model.FieldLastGeneration, v.unit.Number()).elements(c.next).raw()
 }
 
 // asFound matches a document with the generation with which it was found. The snapshot of the
 // transaction guards the rest.
 func asFound(key string, raw bson.Raw) bson.Raw {
-	b := build(len(key)+64).string(fieldID, key)
-	if generation := raw.Lookup(model.FieldLastGeneration); generation.Type != 0 {
-		return b.value(model.FieldLastGeneration, generation).raw()
-	}
-	return b.ofGeneration(0).raw()
+	return build(len(key)+64).string(fieldID, key).value(model.FieldLastGeneration, raw.Lookup(model.FieldLastGeneration)).raw()
 }

@@ -25,10 +25,7 @@ func (d onlyFields) page(ctx context.Context, collection string, filter, project
 
 // side is a side watermark.
 func side(id string, generation, watermark int64) bson.D {
-	key := bson.D{{Key: "projection", Value: "p"}, {Key: "aggregateId", Value: id}}
-	if generation > 1 {
-		key = append(key, bson.E{Key: "generation", Value: generation})
-	}
+	key := bson.D{{Key: "projection", Value: "p"}, {Key: "aggregateId", Value: id}, {Key: "generation", Value: generation}}
 	return bson.D{{Key: "_id", Value: key}, {Key: "lastEventId", Value: watermark}}
 }
 
@@ -37,10 +34,10 @@ func side(id string, generation, watermark int64) bson.D {
 func TestWatermarksEqualThoseOfLoad(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t)
-	put(t, db, "things", bson.D{{Key: "_id", Value: "document"}, {Key: "lastEventId", Value: int64(4)}, {Key: "name", Value: "x"}})
+	put(t, db, "things", bson.D{{Key: "_id", Value: "document"}, {Key: "lastEventId", Value: int64(4)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "name", Value: "x"}})
 	put(t, db, "things", bson.D{{Key: "_id", Value: "second"}, {Key: "lastEventId", Value: int64(6)}, {Key: "lastGeneration", Value: int64(2)}})
 	put(t, db, "things", bson.D{{Key: "_id", Value: "broken"}})
-	put(t, db, "things", bson.D{{Key: "_id", Value: "key"}, {Key: "parts", Value: int64(1)}, {Key: "lastUpdatedAt", Value: time.Now()}})
+	put(t, db, "things", bson.D{{Key: "_id", Value: "key"}, {Key: "parts", Value: int64(1)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "lastUpdatedAt", Value: time.Now()}})
 	for _, s := range []bson.D{
 		side("key", 2, 5), side("deleted", 1, 7), side("deleted", 2, 9), side("document", 2, 3),
 		side("document", 1, 2), // from before the document was created
@@ -69,7 +66,7 @@ func TestWatermarksEqualThoseOfLoad(t *testing.T) {
 		if i%2 == 1 {
 			units[len(units)-1].Collection = "others"
 		}
-		documents[i%2] = append(documents[i%2], bsontest.Raw(bson.D{{Key: "_id", Value: fmt.Sprintf("many-%04d", i)}, {Key: "lastEventId", Value: int64(i + 1)}, {Key: "a", Value: 1}}))
+		documents[i%2] = append(documents[i%2], bsontest.Raw(bson.D{{Key: "_id", Value: fmt.Sprintf("many-%04d", i)}, {Key: "lastEventId", Value: int64(i + 1)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "a", Value: 1}}))
 	}
 	if err := errors.Join(db.insert(t.Context(), "things", documents[0]), db.insert(t.Context(), "others", documents[1])); err != nil {
 		t.Fatal(err)

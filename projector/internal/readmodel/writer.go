@@ -264,7 +264,7 @@ func (w *Writer) update(ctx context.Context, collection string, operations []*mo
 // reached gives the status of a write that matched nothing. If the document has the write's
 // watermark, a writer that folded the same events has written it.
 func reached(o *model.Write, found *found) model.Status {
-	if found != nil && found.generation == generation(&o.Unit) && found.watermark == o.To {
+	if found != nil && found.generation == o.Number() && found.watermark == o.To {
 		return model.Applied
 	}
 	return model.Stale
@@ -371,7 +371,7 @@ func (w *Writer) remove(ctx context.Context, collection string, operations []*mo
 		}
 		removed, _ := w.resolve(ctx, collection, part, deleted, err, func(o *model.Write, found *found) model.Status {
 			// A document of an older generation is not the one that the operation deletes.
-			if found != nil && found.generation >= generation(&o.Unit) {
+			if found != nil && found.generation >= o.Number() {
 				return model.Stale
 			}
 			return model.Applied

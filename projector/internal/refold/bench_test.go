@@ -110,7 +110,7 @@ func (p *parts) copyRange(ctx context.Context, r span) error {
 		for _, document := range page {
 			if document.Lookup("eventId").AsInt64() == 4 {
 				documents = append(documents, bson.D{
-					{Key: "_id", Value: document.Lookup("aggregateId")}, {Key: "lastEventId", Value: int64(4)},
+					{Key: "_id", Value: document.Lookup("aggregateId")}, {Key: "lastEventId", Value: int64(4)}, {Key: "lastGeneration", Value: int64(1)},
 					{Key: "payload", Value: document.Lookup("payload")}, {Key: "metadata", Value: document.Lookup("metadata")},
 				})
 			}

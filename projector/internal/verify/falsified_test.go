@@ -49,13 +49,13 @@ var falsifications = map[string]func(w *simulation, id string) verify.Kind{
 		return w.change(id, func(d bson.D) bson.D { return set(d, "lastEventId", int64(1000)) }, verify.Extra)
 	},
 	"another generation": func(w *simulation, id string) verify.Kind {
-		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(2)}) }, verify.OldGeneration)
+		return w.change(id, ofGeneration(2), verify.OldGeneration)
 	},
 	"a document that was set aside": func(w *simulation, id string) verify.Kind {
 		if w.of(id).side > 0 {
 			return "" // The side watermark says that there is no document.
 		}
-		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(0)}) }, verify.OldGeneration)
+		return w.change(id, ofGeneration(0), verify.OldGeneration)
 	},
 	"no document": func(w *simulation, id string) verify.Kind {
 		s := w.of(id)
@@ -244,4 +244,11 @@ func TestRepairCorrectsEveryReadModelUnderLiveWrites(t *testing.T) {
 			}
 		})
 	})
+}
+
+// ofGeneration gives a document another generation.
+func ofGeneration(generation int64) func(bson.D) bson.D {
+	return func(d bson.D) bson.D {
+		return append(slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "lastGeneration" }), bson.E{Key: "lastGeneration", Value: generation})
+	}
 }

@@ -68,10 +68,7 @@ func (d *Database) Watermarks(ctx context.Context, u model.Unit, after string, l
 		}
 		return id
 	}
-	generation := bson.E{Key: "_id.generation", Value: nil}
-	if later := u.Later(); later > 0 {
-		generation.Value = later
-	}
+	generation := bson.E{Key: "_id.generation", Value: u.Number()}
 	ids, err := d.list(ctx, watermarksCollection, bson.D{
 		{Key: "_id", Value: bson.D{{Key: "$gt", Value: bound(after)}, {Key: "$lt", Value: bound(bson.MaxKey{})}}}, generation,
 	}, limit)

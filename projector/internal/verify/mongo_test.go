@@ -42,9 +42,8 @@ func TestListingGivesEveryAggregateOnce(t *testing.T) {
 		things = append(things, bson.D{{Key: "_id", Value: id}})
 		for _, projection := range []string{"o", "p", "q"} {
 			key := bson.D{{Key: "projection", Value: projection}, {Key: "aggregateId", Value: id}}
-			sides = append(sides, bson.D{{Key: "_id", Value: key}})
-			if i%2 == 0 {
-				sides = append(sides, bson.D{{Key: "_id", Value: append(key, bson.E{Key: "generation", Value: int64(2)})}})
+			for _, generation := range []int64{1, 2}[:1+(i+1)%2] {
+				sides = append(sides, bson.D{{Key: "_id", Value: append(key[:2:2], bson.E{Key: "generation", Value: generation})}})
 			}
 		}
 	}
@@ -141,7 +140,7 @@ views:
 	db := server.Database(t)
 	records := make([]any, 1200)
 	for i := range records {
-		id := bson.D{{Key: "projection", Value: "v"}, {Key: "aggregateId", Value: fmt.Sprintf("%04d", i)}}
+		id := bson.D{{Key: "projection", Value: "v"}, {Key: "aggregateId", Value: fmt.Sprintf("%04d", i)}, {Key: "generation", Value: int64(1)}}
 		part := bson.D{{Key: model.FieldDocuments, Value: bson.A{bson.D{{Key: model.FieldKey, Value: "k"}}}}}
 		records[i] = bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: 1}, {Key: "part", Value: part}}
 	}
@@ -178,14 +177,12 @@ views:
 // TestDocumentThatIsSetAsideMatchesNoWriter checks the writes of a repair on a server.
 func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 	t.Parallel()
-	for _, generation := range []int64{0, 3} {
+	for _, generation := range []int64{1, 3} {
 		db := server.Database(t)
 		things := db.Collection("things")
 		u := model.Unit{Projection: "p", Collection: "things", AggregateID: "a", Generation: generation}
 		document := bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(5)}, {Key: "n", Value: 1}, {Key: "by hand", Value: true}}
-		if generation > 1 {
-			document = append(document, bson.E{Key: "lastGeneration", Value: generation})
-		}
+		document = append(document, bson.E{Key: "lastGeneration", Value: generation})
 		insert(t, things, document)
 		r := readmodel.NewRepairer(db)
 		if ok, err := r.SetAside(t.Context(), u, 4); ok || err != nil {
@@ -199,7 +196,7 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 		}
 		want := bsontest.Raw(bson.D{{Key: "n", Value: 2}})
 		aside := model.Foreign{Generation: 0, Watermark: 5}
-		for _, other := range []model.Foreign{{Generation: 1, Watermark: 5}, {Generation: 0, Watermark: 4}} {
+		for _, other := range []model.Foreign{{Generation: 7, Watermark: 5}, {Generation: 0, Watermark: 4}} {
 			if ok, err := r.Replace(t.Context(), u, other, want, 6); ok || err != nil {
 				t.Errorf("replaced %+v: %v, %v", other, ok, err)
 			}

@@ -116,10 +116,7 @@ func (w *simulation) unit(id string) model.Unit {
 
 // documentOf returns a document in the engine's format.
 func documentOf(id string, watermark, generation int64, own bson.Raw) bson.Raw {
-	document := bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: watermark}, {Key: "lastUpdatedAt", Value: time.Unix(watermark, 0)}}
-	if generation != 1 {
-		document = append(document, bson.E{Key: "lastGeneration", Value: generation})
-	}
+	document := bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: watermark}, {Key: "lastUpdatedAt", Value: time.Unix(watermark, 0)}, {Key: "lastGeneration", Value: generation}}
 	elements, _ := own.Elements()
 	for _, e := range elements {
 		document = append(document, bson.E{Key: e.Key(), Value: e.Value()})

@@ -430,7 +430,7 @@ func TestNothingIsRepairedBesideAGenerationThatCanReplaceIt(t *testing.T) {
 func TestDocumentOfANewerGenerationHasARemedy(t *testing.T) {
 	t.Parallel()
 	w := history(t, 1)
-	if w.change("000", func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(2)}) }, verify.OldGeneration) == "" {
+	if w.change("000", ofGeneration(2), verify.OldGeneration) == "" {
 		t.Fatal("there is no document")
 	}
 	found, _ := w.verify(verify.Params{Repair: true, GraceMillis: 1000})
