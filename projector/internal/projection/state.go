@@ -10,13 +10,13 @@ import (
 
 // document is a read model while events are folded into it, as expressions see it.
 type document struct {
-	*fold.Document
+	fold.Document
 	// meter charges the event that is folded. large are large values of the state before it.
 	meter *meter
 	large children
 }
 
-func newDocument(loaded bson.Raw) *document { return &document{Document: fold.NewDocument(loaded)} }
+func newDocument(loaded bson.Raw) *document { return &document{Document: *fold.NewDocument(loaded)} }
 
 // find returns a field of the state as a CEL value.
 func (d *document) find(name string) (ref.Val, bool) {
