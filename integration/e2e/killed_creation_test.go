@@ -55,7 +55,7 @@ func TestProjectorThatRestartsEndsItsTransactionAtOnce(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
 	s := newDrafts(t)
-	s.env["projector-0"] = []string{"PENSTOCK_RUN_DIRECTORY=" + t.TempDir()}
+	s.env["projector-0"] = []string{"PENSTOCK_IDENTITY=projector-0"}
 	store, killed := s.killInACreation()
 	s.startProjector(0)
 	s.await("the read model of the killed projector", func() bool { return s.opened("second") })

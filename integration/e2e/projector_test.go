@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -56,15 +55,14 @@ func (s *scenario) loseLocks() {
 	}
 }
 
-// A projector that is killed while it builds a generation, and starts again on its host,
-// continues at once: it knows that its predecessor is dead. Without that, the ranges and the
+// A projector that is killed while it builds a generation, and starts again under its identity,
+// continues at once: it knows that its predecessor has ended. Without that, the ranges and the
 // registration of the predecessor would last for half a minute.
 func TestProjectorThatRestartsContinuesItsRebuildAtOnce(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
 	s := newTallies(t, tally("tallies", "tallies", 1))
-	env := []string{"PENSTOCK_RUN_DIRECTORY=" + t.TempDir()}
-	s.env["projector-0"], s.env["projector-1"] = env, env
+	s.env["projector-0"] = []string{"PENSTOCK_IDENTITY=projector-0"}
 	s.start(1, 1)
 	s.store(3)
 	s.complete("tallies", 1)
@@ -100,35 +98,4 @@ func TestProjectorThatRestartsContinuesItsRebuildAtOnce(t *testing.T) {
 	}
 	s.live("tallies", 2)
 	s.complete("tallies", 2)
-
-	// A projector that is stopped lives: another process on its host must not end what it holds.
-	first := projector()
-	if err := first.Signal(sigStop); err != nil {
-		t.Fatal(err)
-	}
-	type registration struct {
-		Pod   string `bson:"_id"`
-		Until time.Time
-	}
-	var before []registration
-	registered := s.state.Collection("projectors")
-	cursor, err := registered.Find(t.Context(), bson.D{{Key: "until", Value: bson.D{{Key: "$gt", Value: time.Now()}}}})
-	if err == nil {
-		err = cursor.All(t.Context(), &before)
-	}
-	if err != nil || len(before) != 1 {
-		t.Fatalf("the registrations that last are %v, want that of the projector that lives: %v", before, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
-	defer cancel()
-	if err := s.startProjector(1).AwaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
-	var after registration
-	if err := registered.FindOne(t.Context(), bson.D{{Key: "_id", Value: before[0].Pod}}).Decode(&after); err != nil || after.Until.Before(before[0].Until) {
-		t.Errorf("the registration of a projector that is stopped ends at %v, not at %v: %v", after.Until, before[0].Until, err)
-	}
-	if err := first.Signal(sigContinue); err != nil {
-		t.Fatal(err)
-	}
 }

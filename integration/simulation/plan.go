@@ -65,25 +65,14 @@ type Plan struct {
 	// minute. Without it, what live events leave wrong stays wrong, and no fault needs it or
 	// heals.
 	Reconcile bool
-	// Seats says which processes share a run directory. From it, a process that starts knows
-	// that its predecessor is dead.
-	Seats  string
+	// Named says that the instances of a process have the same identity, as the containers of a
+	// pod do, so a process that starts continues what its predecessor held.
+	Named  bool
 	Faults []Fault
 	// Beside is a second pipeline with the same servers; nil if there is none. Only the faults
 	// of the first one concern the servers as a whole.
 	Beside *Plan
 }
-
-// The run directories of processes.
-const (
-	// noSeats: a successor waits until what its predecessor held has expired.
-	noSeats = "none"
-	// ownSeats: the instances of a process share one, as those of a container in a pod do.
-	ownSeats = "own"
-	// sharedSeats: all publishers share one, and so do all projectors. Only one process at a
-	// time has the seat.
-	sharedSeats = "shared"
-)
 
 // of returns a fault with the MongoDB that it strikes.
 func (p *Plan) of(f Fault) Fault {
@@ -139,9 +128,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, seats %s, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
-		p.Reconcile, p.Seats, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
+		p.Reconcile, p.Named, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -234,7 +223,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	p.Split = rand.New(rand.NewPCG(seed, 0x73706c6974)).IntN(4) == 0
 	p.Sharded = rand.New(rand.NewPCG(seed, 0x73686172646564)).IntN(6) == 0
 	p.Moves = rand.New(rand.NewPCG(seed, 0x6d6f766573)).IntN(3) == 0
-	p.Seats = pick(rand.New(rand.NewPCG(seed, 0x7365617473)), noSeats, noSeats, ownSeats, ownSeats, sharedSeats)
+	p.Named = rand.New(rand.NewPCG(seed, 0x7365617473)).IntN(5) >= 2
 	p.Beside = neighbour(p)
 	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {
 		kind := pick(r, restoration, stateRestoration)

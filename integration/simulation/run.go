@@ -224,9 +224,6 @@ func (w *World) settle(ctx context.Context) {
 	w.rollout(ctx, kept(w.definition), 0)
 	// A discard ends with its reason.
 	_ = w.command(ctx, virtual.Projector, "parked", "retry", "--discarded", "--wait", "0s", "--yes", "--why", "settle")
-	for _, program := range []virtual.Kind{virtual.Publisher, virtual.Projector} {
-		_ = w.command(ctx, program, "resume", "--yes", "--why", "settle")
-	}
 	if unbuilt {
 		// An aggregate whose event has been corrected may have resumed in the live generation
 		// alone. Readers would see it go back if it stayed parked in the new one.

@@ -236,6 +236,9 @@ func (w *World) environ(version int) []string {
 // environ is the environment of the process.
 func (p *process) environ(version int) []string {
 	env := p.world.environ(version)
+	if p.world.plan.Named {
+		env = append(env, fmt.Sprintf("PENSTOCK_IDENTITY=%s_uid", p.world.named(fmt.Sprintf("%s-%d", p.kind, p.number))))
+	}
 	if p.kind != virtual.Projector || !p.world.plan.Groups {
 		return env
 	}
@@ -249,8 +252,6 @@ type process struct {
 	world  *World
 	kind   virtual.Kind
 	number int
-	// seats is the run directory; nil if there is none.
-	seats *virtual.Seats
 
 	mu        sync.Mutex
 	instances int
@@ -265,18 +266,11 @@ type instance struct {
 	log *logWriter
 }
 
-// newProcesses makes processes with the run directories of the plan.
+// newProcesses makes processes.
 func (w *World) newProcesses(kind virtual.Kind, n int) []*process {
-	shared := new(virtual.Seats)
 	processes := make([]*process, n)
 	for i := range processes {
 		processes[i] = &process{world: w, kind: kind, number: i}
-		switch w.plan.Seats {
-		case ownSeats:
-			processes[i].seats = new(virtual.Seats)
-		case sharedSeats:
-			processes[i].seats = shared
-		}
 	}
 	return processes
 }
@@ -317,7 +311,7 @@ func (w *World) start(p *process) {
 	w.mu.Unlock()
 	log := w.history.logOf(name)
 	w.history.add(name, "starts with definition %d", version)
-	i := &instance{virtual.Start(w.network, virtual.Spec{Kind: p.kind, Name: name, Env: p.environ(version), Stdout: log, Stderr: log, Seats: p.seats}), log}
+	i := &instance{virtual.Start(w.network, virtual.Spec{Kind: p.kind, Name: name, Env: p.environ(version), Stdout: log, Stderr: log}), log}
 	p.running = i
 	w.ending.Go(func() {
 		status := i.Status()

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/seat"
 	projector "github.com/penstock-cdc/penstock/projector/app"
 	publisher "github.com/penstock-cdc/penstock/publisher/app"
 )
@@ -46,8 +45,6 @@ type Spec struct {
 	// Env are the variables, as NAME=value; the last one with a name counts.
 	Env            []string
 	Stdout, Stderr io.Writer
-	// Seats is the run directory of the service; nil means that of its settings.
-	Seats *Seats
 }
 
 // Process is a running service or command.
@@ -86,21 +83,17 @@ func Start(n *Network, spec Spec) *Process {
 
 // run is the main function.
 func (p *Process) run(ctx context.Context, spec Spec) int {
-	var taker seat.Taker
-	if spec.Seats != nil {
-		taker = spec.Seats.of(p)
-	}
 	mongoDB, serviceBus, kubernetes := p.host.Dialer(MongoDB), p.host.Dialer(ServiceBus).Dial, p.host.Dialer(Kubernetes).DialContext
 	return cli.Run(ctx, string(spec.Kind), spec.Env, spec.Stderr, func(environ func(string) (string, bool)) (cli.Program, error) {
 		if spec.Kind == Publisher {
 			return publisher.Parse(spec.Args, environ, spec.Stdout, spec.Stderr, func(o *publisher.Options) {
 				o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial, o.Config.Election.Dial = mongoDB, serviceBus, kubernetes
-				o.Registry, o.Listener, o.Seat = p.registry, p.admin, taker
+				o.Registry, o.Listener = p.registry, p.admin
 			})
 		}
 		return projector.Parse(spec.Args, environ, spec.Stdout, spec.Stderr, func(o *projector.Options) {
 			o.Config.MongoDB.Dialer, o.Config.ServiceBus.Dial = mongoDB, serviceBus
-			o.Registry, o.Listener, o.Seat = p.registry, p.admin, taker
+			o.Registry, o.Listener = p.registry, p.admin
 			if o.Config.Process.QueryAddress != "" {
 				o.QueryListener = p.queries
 			}

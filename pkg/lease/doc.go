@@ -39,7 +39,7 @@
 //
 // # A dead holder
 //
-// A process that knows that a holder is dead (package seat) releases its leases, so that any
+// A process that knows that a holder is dead (it has the identity of its pod) releases its leases, so that any
 // process can take them at once. It must not do so for a holder that may live: not all leases
 // have a fence.
 //

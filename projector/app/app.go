@@ -24,7 +24,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/pkg/seat"
 	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
@@ -52,11 +51,10 @@ type Projector struct {
 	registry    *prometheus.Registry
 	listener    net.Listener
 	queries     net.Listener
-	seat        seat.Taker
 	startup     startup
 	// host is the name of this host. Run sets it.
 	host string
-	// dead are the former processes of this host that are certainly dead. Run sets it.
+	// dead are the former processes of this identity, which have ended. Run sets it.
 	dead []string
 	// tracer is set by Run; nil if tracing is off.
 	tracer *tracing.Tracer
@@ -79,9 +77,6 @@ type Options struct {
 	// QueryListener is used for GET /applied; nil means that Run listens on Config's query
 	// address, if there is one. Run closes the listener.
 	QueryListener net.Listener
-	// Seat proves which former projectors of this host are dead; nil means by Config's run
-	// directory.
-	Seat seat.Taker
 }
 
 // New makes a projector. Only Run opens connections.
@@ -89,10 +84,7 @@ func New(o Options) *Projector {
 	if o.Registry == nil {
 		o.Registry = obs.NewRegistry()
 	}
-	if o.Seat == nil {
-		o.Seat = seat.In(o.Config.Process.RunDirectory)
-	}
-	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener, queries: o.QueryListener, seat: o.Seat}
+	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener, queries: o.QueryListener}
 }
 
 // Run projects until ctx ends. Then it finishes the received events, releases its sessions
@@ -161,7 +153,6 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	defer h.End()
 	h.Ready("mongodb", s.Ping)
 	pod := podName(p.host)
-	p.dead = p.predecessors(pod)
 	reports := health.NewReports(s.State, "projector", p.config.Pipeline().String())
 	stopReporting := poll.Beside(ctx, func(ctx context.Context) { reports.Run(ctx, pod, h, p.logger) })
 	defer stopReporting()
@@ -192,6 +183,7 @@ func (p *Projector) drain(ctx context.Context, s *config.Stores, h *health.Healt
 	group, background := errgroup.WithContext(background)
 	draining, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	p.dead = p.predecessors(ctx, s, pod)
 	acceptor, past, err := p.compose(background, group, s, h, pod, func() { connected.Store(true) })
 	if err != nil {
 		return err

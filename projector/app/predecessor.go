@@ -3,21 +3,31 @@ package app
 import (
 	"context"
 	"fmt"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-// predecessors returns which projectors of this host are dead. Without that, what they held
-// ends by itself.
-func (p *Projector) predecessors(pod string) []string {
-	dead, err := p.seat("projector", pod)
-	if err != nil {
-		p.logger.Warn().Err(err).Msg("former projectors of this host not known: what they held ends by itself (PENSTOCK_RUN_DIRECTORY)")
+// predecessors returns the former processes of this one's identity, by their registrations.
+// They have ended: in Kubernetes, the kubelet starts a container only after the former one.
+// Without that, what they held ends by itself.
+func (p *Projector) predecessors(ctx context.Context, s *config.Stores, pod string) []string {
+	identity := p.config.Process.Identity
+	if identity == "" {
+		return nil
 	}
-	return dead
+	registered := mongox.Durable(s.State, generation.RegistryName)
+	former, err := generation.Former(ctx, registered, p.config.Pipeline().String(), identity, pod)
+	if err != nil {
+		p.logger.Warn().Err(err).Msg("former processes of this pod not known: what they held ends by itself")
+	}
+	return former
 }
 
-// succeed ends what dead projectors of this host hold: their registrations, the coordination of
-// rebuilds, the lease of the reconciler, and their claims of jobs and of parked aggregates. Then
-// any process can continue their work. The writer ends their transactions.
+// succeed ends what former processes of this identity hold: their registrations, the
+// coordination of rebuilds, the lease of the reconciler, and their claims of jobs and of parked
+// aggregates. Then any process can continue their work.
 func (p *Projector) succeed(ctx context.Context, h *history) error {
 	if len(p.dead) == 0 {
 		return nil
@@ -28,12 +38,12 @@ func (p *Projector) succeed(ctx context.Context, h *history) error {
 	} {
 		held, err := abandon(ctx, p.dead)
 		if err != nil {
-			return fmt.Errorf("succeed dead projectors of this host: %w", err)
+			return fmt.Errorf("succeed the former processes of this pod: %w", err)
 		}
 		leases += held
 	}
 	if leases > 0 {
-		p.logger.Info().Strs("dead", p.dead).Int("leases", leases).Msg("leases of dead projectors of this host ended")
+		p.logger.Info().Strs("former", p.dead).Int("leases", leases).Msg("leases of the former processes of this pod ended")
 	}
 	return nil
 }

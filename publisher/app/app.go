@@ -23,7 +23,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/pkg/seat"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
@@ -50,7 +49,6 @@ type Publisher struct {
 	logger   zerolog.Logger
 	registry *prometheus.Registry
 	listener net.Listener
-	seat     seat.Taker
 	// terms collects the terms that the status page shows.
 	terms termLog
 	// state is the database of the state, once it is open.
@@ -74,9 +72,6 @@ type Options struct {
 	// Listener is used by the admin server; nil means that Run listens on Config's admin
 	// address. Run closes the listener.
 	Listener net.Listener
-	// Seat proves which former publishers of this host are dead; nil means by Config's run
-	// directory.
-	Seat seat.Taker
 }
 
 // New makes a publisher. Only Run opens connections.
@@ -84,10 +79,7 @@ func New(o Options) *Publisher {
 	if o.Registry == nil {
 		o.Registry = obs.NewRegistry()
 	}
-	if o.Seat == nil {
-		o.Seat = seat.In(o.Config.Election.RunDirectory)
-	}
-	return &Publisher{config: o.Config, logger: o.Logger, registry: o.Registry, listener: o.Listener, seat: o.Seat}
+	return &Publisher{config: o.Config, logger: o.Logger, registry: o.Registry, listener: o.Listener}
 }
 
 // Run takes part in the election, and publishes while it leads. When ctx ends, Run drains,

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -37,7 +38,7 @@ func leaderConfig(c config.Config) leader.Config {
 func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leader.Elector, func(context.Context), error) {
 	none := func(context.Context) {}
 	timing, election := leaderConfig(p.config), p.config.Election
-	identity := leader.NewIdentity(election.Host())
+	identity := cmp.Or(election.Identity, leader.NewIdentity(election.Host()))
 	options := leader.Options{
 		Logger: p.logger, Registerer: p.registry,
 		NewLeader: p.terms.newLeader, TermEnded: p.terms.termEnded,
@@ -46,12 +47,11 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 		elector, err := leader.NewAlone(identity, timing, options)
 		return elector, none, err
 	}
-	dead := p.predecessors(identity)
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
 		lock := leader.NewMongoLock(leader.Leases(leases), p.config.LeaseName(), p.config.Stream.Name, identity)
-		elector, err := leader.New(leader.Succeed(lock, dead), timing, options)
+		elector, err := leader.New(lock, timing, options)
 		return elector, none, err
 	}
 	config := kubernetesLease(p.config, identity, timing)
@@ -64,18 +64,8 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 	if err != nil {
 		return nil, nil, outsideKubernetes("take part in the election", err)
 	}
-	elector, err := leader.New(leader.Succeed(lock, dead), timing, options)
+	elector, err := leader.New(lock, timing, options)
 	return elector, events.Close, err
-}
-
-// predecessors returns which publishers of this host are dead. Without that, a lease of one of
-// them ends by itself.
-func (p *Publisher) predecessors(identity string) []string {
-	dead, err := p.seat(p.config.LeaseName(), identity)
-	if err != nil {
-		p.logger.Warn().Err(err).Msg("former publishers of this host not known: this one waits for the end of their lease (PENSTOCK_RUN_DIRECTORY)")
-	}
-	return dead
 }
 
 // kubernetesLease returns the settings of the Kubernetes Lease.

@@ -69,6 +69,17 @@ mongodb or serviceBus ("values") and the component. */}}
 {{- if not .withoutSecrets }}
 {{- include "penstock.env.secrets" . }}
 {{- end }}
+# A container that restarts in its pod has the identity of the former one, which has ended.
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_UID
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.uid
+- name: PENSTOCK_IDENTITY
+  value: $(POD_NAME)_$(POD_UID)
 {{- include "penstock.env.plain" (list
   (list "PENSTOCK_EVENTS_DATABASE" $mongodb.events.database)
   (list "PENSTOCK_EVENTS_COLLECTION" $mongodb.events.collection)
@@ -133,17 +144,12 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_FATAL_AFTER" $own.publish.fatalAfter)
   (list "PENSTOCK_ELECTION" $election)
 ) }}
-- name: PENSTOCK_IDENTITY
-  valueFrom:
-    fieldRef:
-      fieldPath: metadata.name
 {{- if ne $election "none" }}
 {{- include "penstock.env.plain" (list
   (list "PENSTOCK_LEASE_NAME" (include "penstock.leaseName" .))
   (list "PENSTOCK_LEASE_DURATION" (printf "%ds" (int64 $own.lease.durationSeconds)))
   (list "PENSTOCK_LEASE_RENEW_DEADLINE" (printf "%ds" (int64 $own.lease.renewDeadlineSeconds)))
   (list "PENSTOCK_LEASE_RETRY_PERIOD" (printf "%ds" (int64 $own.lease.retryPeriodSeconds)))
-  (list "PENSTOCK_RUN_DIRECTORY" "/run/penstock")
 ) }}
 {{- end }}
 {{- if eq $election "kubernetes" }}
@@ -169,7 +175,6 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "AZURE_SERVICEBUS_SUBSCRIPTION_NAME" .Values.serviceBus.subscription)
   (list "PENSTOCK_PROJECTIONS" (ternary "/etc/penstock/projections" "" (ne (include "penstock.hasProjectionFiles" .) "")))
   (list "PENSTOCK_ADOPT_READ_MODELS" $own.projections.adopt)
-  (list "PENSTOCK_RUN_DIRECTORY" "/run/penstock")
   (list "PENSTOCK_GROUP" (printf "%s/%s" .Release.Namespace (include "penstock.fullname" .)))
   (list "PENSTOCK_ON_CHANGE" $own.projections.onChange)
   (list "PENSTOCK_RECONCILE" $own.history.reconcile)

@@ -196,14 +196,6 @@ its sessions.
   configMap:
     name: {{ $projections.existingConfigMap | quote }}
 {{- end }}
-{{- if eq (include "penstock.mountsRun" .) "true" }}
-# It outlives the containers of a pod, so a container that restarts knows that its predecessor
-# is dead. A volume on a disk would keep the cluster autoscaler from removing the node.
-- name: run
-  emptyDir:
-    medium: Memory
-    sizeLimit: 1Mi
-{{- end }}
 {{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
 - name: mongodb-token
   projected:
@@ -239,19 +231,11 @@ volumes:
 {{- end }}
 {{- end }}
 
-{{/* Whether a component leaves its name on the node: only a publisher without an election does not. */}}
-{{- define "penstock.mountsRun" -}}
-{{- or (eq .component "projector") (ne .root.Values.publisher.election.kind "none") }}
-{{- end }}
-
 {{/* The volume mounts that the chart itself gives to a component's containers, as a list. */}}
 {{- define "penstock.ownVolumeMounts" -}}
 {{- $mounts := list }}
 {{- if and (eq .component "projector") (eq (include "penstock.hasProjectionFiles" .root) "true") }}
 {{- $mounts = append $mounts (dict "name" "projections" "mountPath" "/etc/penstock/projections" "readOnly" true) }}
-{{- end }}
-{{- if eq (include "penstock.mountsRun" .) "true" }}
-{{- $mounts = append $mounts (dict "name" "run" "mountPath" "/run/penstock") }}
 {{- end }}
 {{- if and (eq (include "penstock.mountsMongoDBToken" .root) "true") (not .withoutSecrets) }}
 {{- $mounts = append $mounts (dict "name" "mongodb-token" "mountPath" "/var/run/secrets/penstock/mongodb" "readOnly" true) }}

@@ -47,20 +47,13 @@ var Table = []Mutation{
 		Old:  "\t\t\t{Key: \"version\", Value: l.seen.Version},\n\t\t\t{Key: \"holder\", Value: l.seen.Holder},\n",
 		New:  "",
 	},
-	{
-		Name:  "a process that succeeds a dead one takes the lease of one that lives",
-		File:  "publisher/internal/leader/predecessor.go",
-		Old:   "slices.Contains(s.dead, record.HolderIdentity) &&",
-		New:   "!slices.Contains(s.dead, \"\") &&",
-		Found: 25,
-	},
 	// The checkpoint.
 	{
 		Name:  "an ended term saves its checkpoint over that of the next",
 		File:  "publisher/internal/checkpoint/store.go",
 		Blind: "a save must reach MongoDB after the first one of the next term, and in 40 histories none did; the register of the checkpoint would show it",
 		Test:  "publisher/internal/checkpoint TestSaveIsFenced",
-		Old:   "\t\t{Key: \"epoch\", Value: c.Epoch},\n\t\t// Epochs begin at 1 again if an operator deletes the document, but holders are\n\t\t// unique.\n\t\t{Key: \"holder\", Value: c.holder},\n",
+		Old:   "\t\t{Key: \"epoch\", Value: c.Epoch},\n\t\t// Epochs begin at 1 again if an operator deletes the document, but claims are unique.\n\t\t{Key: \"claim\", Value: c.id},\n",
 		New:   "",
 	},
 	{

@@ -213,6 +213,26 @@ func (r *Registry) Leave(ctx context.Context) error {
 	return nil
 }
 
+// Former returns the names of the pods that have registered with a host, except one. They have
+// ended if only one process at a time has that host. A pod is forgotten an hour after its end.
+func Former(ctx context.Context, registry mongox.Collection, pipeline, host, except string) ([]string, error) {
+	found, err := mongox.All[struct {
+		Pod string `bson:"_id"`
+	}](ctx, registry)(registry.Find(ctx, bson.D{
+		{Key: "pipeline", Value: pipeline},
+		{Key: "host", Value: host},
+		{Key: "_id", Value: bson.D{{Key: "$ne", Value: except}}},
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("read the former registrations of this pod: %w", err)
+	}
+	pods := make([]string, len(found))
+	for i, f := range found {
+		pods[i] = f.Pod
+	}
+	return pods, nil
+}
+
 // Abandon ends the registrations of dead pods, so that the others go on without them, and
 // returns how many. A request of a dead pod that is still on its way is like one of a pod that
 // was suspended.

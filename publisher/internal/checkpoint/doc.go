@@ -49,7 +49,7 @@
 // # Fencing
 //
 // [Store.Claim] issues an epoch at the start of a term, by one atomic $inc. Every
-// [Claim.Save] matches on the epoch and its holder. After a later claim it matches nothing
+// [Claim.Save] matches on the epoch and the id of the claim. After a later claim it matches nothing
 // and fails with [ErrFenced]. This also fences a process that was frozen and a request that
 // took minutes, which a lease alone cannot do.
 package checkpoint

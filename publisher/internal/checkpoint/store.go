@@ -41,6 +41,7 @@ func Checkpoints(db *mongo.Database) *mongo.Collection { return mongox.Durable(d
 type document struct {
 	Epoch       int64          `bson:"epoch"`
 	Holder      string         `bson:"holder"`
+	Claim       bson.ObjectID  `bson:"claim"`
 	UpdatedAt   time.Time      `bson:"updatedAt"`
 	Token       bson.Raw       `bson:"token"`
 	ClusterTime bson.Timestamp `bson:"clusterTime"`
@@ -132,6 +133,7 @@ func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt s
 				{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}},
 				{Key: "$set", Value: bson.D{
 					{Key: "holder", Value: holder},
+					{Key: "claim", Value: bson.NewObjectID()},
 					{Key: "revision", Value: int64(0)},
 					{Key: "updatedAt", Value: time.Now()},
 					{Key: "identity", Value: adopted},
@@ -145,7 +147,7 @@ func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt s
 		case err != nil:
 			return nil, fmt.Errorf("claim checkpoint %s: %w", s.stream, err)
 		}
-		return s.claimed(claimed, holder), nil
+		return s.claimed(claimed), nil
 	}
 	return nil, fmt.Errorf("claim checkpoint %s: other processes were faster %d times; check that all publishers of the stream share one lease", s.stream, claimAttempts)
 }
@@ -194,8 +196,8 @@ func (s *Store) judge(found *document, here Identity, adopt string) (Identity, e
 	return adopted, nil
 }
 
-func (s *Store) claimed(found document, holder string) *Claim {
-	claim := &Claim{Epoch: found.Epoch, Position: found.position(), Since: found.Since, store: s, holder: holder}
+func (s *Store) claimed(found document) *Claim {
+	claim := &Claim{Epoch: found.Epoch, Position: found.position(), Since: found.Since, store: s, id: found.Claim}
 	s.metrics.epoch.Set(float64(claim.Epoch))
 	return claim
 }
@@ -212,8 +214,9 @@ type Claim struct {
 	// store.
 	Since bson.Timestamp
 
-	store  *Store
-	holder string
+	store *Store
+	// id is unique, also among the processes that have had the name of the holder.
+	id bson.ObjectID
 	// revision counts the saves.
 	revision atomic.Int64
 }
@@ -230,9 +233,8 @@ func (c *Claim) Save(ctx context.Context, p Position) error {
 	result, err := c.store.checkpoints.UpdateOne(ctx, bson.D{
 		{Key: "_id", Value: c.store.stream},
 		{Key: "epoch", Value: c.Epoch},
-		// Epochs begin at 1 again if an operator deletes the document, but holders are
-		// unique.
-		{Key: "holder", Value: c.holder},
+		// Epochs begin at 1 again if an operator deletes the document, but claims are unique.
+		{Key: "claim", Value: c.id},
 		// A retry of this save must match what its first attempt wrote.
 		{Key: "revision", Value: bson.D{{Key: "$lte", Value: revision}}},
 	}, update)

@@ -79,8 +79,7 @@ type Election struct {
 	LeaseDuration time.Duration `name:"lease-duration" env:"PENSTOCK_LEASE_DURATION" default:"15s" help:"How long after its last renewal another publisher takes over from a dead one. Whole seconds."`
 	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing. At least 1s less than the duration."`
 	RetryPeriod   time.Duration `name:"lease-retry-period" env:"PENSTOCK_LEASE_RETRY_PERIOD" default:"2s" help:"Time between two renewals of the lease. A standby reads it four times as often."`
-	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease; a unique suffix is appended. The default is the host's name."`
-	RunDirectory  string        `name:"run-directory" env:"PENSTOCK_RUN_DIRECTORY" placeholder:"DIRECTORY" help:"Directory on a disk of this host, such as an emptyDir of the pod, where each publisher leaves its name. One that starts there again after a crash publishes at once: it knows that its predecessor is dead, and does not wait for the end of its lease. Empty: it waits. Not on a file system of the network."`
+	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease, which no other process may have while this one runs. A publisher that starts under the name that an earlier one left in the lease continues at once; otherwise it waits for the end of that lease. In Kubernetes it is POD-NAME_POD-UID. The default is the host's name with a random suffix."`
 	// Kubeconfig has client-go's own variable.
 	Kubeconfig string `name:"kubeconfig" env:"KUBECONFIG" placeholder:"FILE" help:"Kubernetes configuration to use outside a pod."`
 	// Dial opens the connections to the API server; nil means TCP. A process in a test has
@@ -121,8 +120,8 @@ func (c *Config) LeaseName() string {
 
 // Host returns the process's name in the lease.
 func (e Election) Host() string {
-	if e.Identity != "" {
-		return e.Identity
+	if host, _, _ := strings.Cut(e.Identity, "_"); host != "" {
+		return host
 	}
 	if host, err := os.Hostname(); err == nil && host != "" {
 		return host

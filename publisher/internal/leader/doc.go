@@ -46,17 +46,14 @@
 //     reached is logged once, with the remedy.
 //   - An elector runs once, so every term has its own.
 //
-// A simulation in virtual time shows that terms never overlap with these corrections, and that
-// they do overlap without them (simulation_test.go).
-//
 // # A process that restarts
 //
-// A process that is restarted on its host need not wait for its own lease. The seat that it takes
-// there proves that its predecessors are dead (package seat), and the lock counts as free while
-// one of them holds it ([Succeed]), unless that one crashed in its first minute as the leader: a
-// process that crashes again and again must leave the lease to a standby. What a dead process has
-// sent can still arrive: a renewal loses the comparison of versions, a save of the checkpoint
-// lacks the epoch, and a message is one that the successor publishes too.
+// In Kubernetes a holder's identity is the name and the UID of its pod. The kubelet starts a
+// container only after the former one has ended, so a process that finds its own identity in
+// the lock takes the lock at once: the elector treats it as its own. What the former process
+// has sent can still arrive: a renewal loses the comparison of versions, a save of the
+// checkpoint lacks the epoch and the id of the claim, and a message is one that the successor
+// publishes too.
 //
 // # Limits of a lease
 //

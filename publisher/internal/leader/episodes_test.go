@@ -35,10 +35,9 @@ func crashes(e *episode, first int) outcome {
 	return e.takenOver(first, func() time.Time { return begun })
 }
 
-// restarts kills the leader and starts it again on the same host. Requests that it has sent
+// restarts kills the leader and starts it again with the same identity. Requests that it has sent
 // may still reach the store.
 func restarts(e *episode, first int) outcome {
-	sleep(time.Minute + e.config.LeaseDuration) // a steady term
 	begun := time.Now()
 	e.crash(first)
 	sleep(e.upTo(time.Second))

@@ -97,17 +97,16 @@ func (e *episode) upTo(longest time.Duration) time.Duration {
 	return time.Duration(e.rng.Int64N(int64(longest) + 1))
 }
 
-// start starts a new candidate. It knows of some processes that they are dead.
+// start starts a new candidate with an identity of its own, or with that of a dead process.
 func (e *episode) start(run campaign, dead ...int) {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	number := len(e.processes)
 	p := &process{identity: leader.NewIdentity("publisher"), link: newLink(e.rng.Uint64(), 500*time.Millisecond), stop: cancel, done: make(chan error, 1)}
 	e.processes = append(e.processes, p)
-	var former []string
 	for _, i := range dead {
-		former = append(former, e.processes[i].identity)
+		p.identity = e.processes[i].identity
 	}
-	lock := leader.Succeed(&memoryLock{store: e.store, link: p.link, identity: p.identity}, former)
+	lock := &memoryLock{store: e.store, link: p.link, identity: p.identity}
 	drain := e.upTo(8 * time.Second)
 	// Just within what is allowed.
 	abort := e.upTo(e.config.AbortTimeout() - time.Millisecond)
