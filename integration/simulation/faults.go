@@ -293,10 +293,10 @@ var faultKinds = map[string]faultKind{
 		set := func(to string) {
 			_ = w.command(ctx, virtual.Publisher, "checkpoint", "set", to, "--yes", "--why", "simulation")
 		}
-		switch f.Way % 4 {
-		case 1:
+		switch way := f.Way % 4; {
+		case way == 1:
 			w.skipping(func() { set("now") })
-		case 3:
+		case way == 3 && !w.replaced.Load():
 			// The command refuses a time that has not passed by the operator's clock.
 			offset := min(0, time.Duration(w.mongo.ahead.Load()))
 			to := time.Now().Add(offset - time.Duration(1+f.Process)*20*time.Second)
@@ -310,7 +310,7 @@ var faultKinds = map[string]faultKind{
 			w.bringBack(ctx)
 		}
 	}},
-	replacement: {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.replaceEvents(ctx, f.Way == 0) }},
+	replacement: {alone: true, run: func(ctx context.Context, w *World, _ Fault) { w.replaceEvents(ctx) }},
 	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		to := time.Now().UTC()
 		from := to.Add(-time.Duration(1+f.Way) * 20 * time.Second)

@@ -16,25 +16,25 @@ import (
 )
 
 // replaceEvents replaces the collection of the event store by a copy with the same documents,
-// as a restore or a move to another server does. Writers wait and no publisher runs meanwhile. If anew
-// is set, the publisher then begins anew, as docs/operations.md says. Otherwise nothing is replaced
-// during a scan, because the publisher cannot keep the order of what it has not scanned.
-func (w *World) replaceEvents(ctx context.Context, anew bool) {
+// as a restore or a move to another server does. Writers wait and no publisher runs meanwhile.
+// The publisher then begins anew, as docs/operations.md says.
+func (w *World) replaceEvents(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	w.turn(false, w.publishers)
 	defer w.turn(true, w.publishers)
-	if anew || w.checkpoint().Recovery == nil {
-		w.writing.Lock()
-		until(ctx, func() error { return w.copyEvents(ctx) })
-		w.writing.Unlock()
-	}
-	if !anew {
-		return
-	}
-	// The command fails for good if there is no checkpoint yet.
-	for range 10 {
+	w.writing.Lock()
+	until(ctx, func() error { return w.copyEvents(ctx) })
+	w.replaced.Store(true)
+	w.writing.Unlock()
+	w.beginAnew(ctx)
+}
+
+// beginAnew sets the checkpoint to the beginning of the collection that has the name of the
+// event store now. There may be no checkpoint yet.
+func (w *World) beginAnew(ctx context.Context) {
+	for withID(w.state("checkpoints"), w.named("events")) != nil {
 		if w.command(ctx, virtual.Publisher, "checkpoint", "set", "beginning", "--yes", "--why", "replaces the events") == nil {
-			break
+			return
 		}
 		wait(ctx, time.Second)
 	}
@@ -183,6 +183,9 @@ func (w *World) restoreState(ctx context.Context, age time.Duration, lost bool) 
 	w.setBack.Add(1)
 	w.halted.Store(false)
 	w.operating.Unlock()
+	if w.replaced.Load() {
+		w.beginAnew(ctx) // the restored checkpoint can belong to the former collection
+	}
 	for _, p := range running {
 		w.start(p)
 	}

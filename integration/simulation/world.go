@@ -86,6 +86,9 @@ type World struct {
 	setBack   atomic.Int64
 	halted    atomic.Bool
 	operating sync.RWMutex
+	// replaced says that the collection of the event store was replaced: a checkpoint of before
+	// is of no use.
+	replaced atomic.Bool
 	// writing is held by the fault that replaces the event store, and shared by those who write
 	// into it.
 	writing sync.RWMutex

@@ -157,8 +157,13 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 		present += ", published up to " + cli.Time(view.At)
 	}
 	what = fmt.Sprintf(what, stream, present) + skipped(read.Position, to)
-	// Moving keeps the collection UUID that the checkpoint records.
-	to.CollectionUUID = ""
+	identifying, cancel := mongox.Timeout(ctx, attemptTimeout)
+	defer cancel()
+	id, err := mongox.IdentifyCollection(identifying, s.events)
+	if err != nil {
+		return mongox.Explain(identifying, err)
+	}
+	to.CollectionUUID = id.UUID
 	err = e.change(ctx, s, flags, what, func(ctx context.Context) (map[string]int64, error) {
 		moving, cancel := mongox.Timeout(ctx, attemptTimeout)
 		defer cancel()

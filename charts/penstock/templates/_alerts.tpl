@@ -157,12 +157,6 @@ cluster: {{ . | quote }}
   annotations:
     summary: The oplog is too short for the scan of the event store.
     description: {{ `The oplog has lost the change stream {{ $value }} times during the running scan. Each loss makes the scan one lap longer, and more than three end the publisher.` | quote }}
-- alert: PenstockPublisherCollectionReplaced
-  expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"}[1h])) > 0 or sum(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"} unless last_over_time(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"}[1d] offset 1h)) > 0
-  labels: {severity: critical}
-  annotations:
-    summary: The events collection was replaced by another.
-    description: The events collection was renamed, dropped or restored. The publisher publishes what the change stream still has of it, and then all of the collection that has its name now.
 - alert: PenstockPublisherRestarts
   expr: max by (pod) (changes(process_start_time_seconds{ {{- $pods -}} }[1h])) > 2
   labels: {severity: warning}

@@ -39,8 +39,8 @@ func (s *Store) Read(ctx context.Context) (*State, error) {
 	}, nil
 }
 
-// Move sets the position of a checkpoint that was read, for holder. A zero position removes
-// it, so that the next term starts as for a new stream. Move claims the next epoch in the
+// Move sets the position of a checkpoint that was read, for holder, and the collection that it
+// belongs to: an empty one means that the next term scans. A zero position removes it, so that the next term starts as for a new stream. Move claims the next epoch in the
 // same step: if a term is running, its next save fails with [ErrFenced], and the next term
 // starts at the position. If a term has claimed the checkpoint since it was read, Move
 // fails with [ErrMoved] and changes nothing.
@@ -58,6 +58,9 @@ func (s *Store) Move(ctx context.Context, read *State, holder string, to Positio
 		unset = append(unset, bson.E{Key: "since", Value: ""})
 	}
 	set = append(set, bson.E{Key: "holder", Value: holder})
+	if read.Identity != nil && to.CollectionUUID == "" {
+		set = append(set, bson.E{Key: "identity.collectionUUID", Value: ""})
+	}
 	err := s.checkpoints.FindOneAndUpdate(ctx,
 		bson.D{{Key: "_id", Value: s.stream}, {Key: "epoch", Value: read.Epoch}},
 		bson.D{

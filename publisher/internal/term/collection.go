@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
-	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
 const (
@@ -22,12 +22,20 @@ const (
 	absenceReport = time.Minute
 )
 
+// ErrReplaced says that the collection that the checkpoint belongs to has lost the name of the
+// event store. Its error says what there was, what there is now, and what to do.
+var ErrReplaced = errors.New("events collection was dropped, renamed or replaced")
+
+// errReread ends a term whose collection has lost its name while events wait outside the
+// memory. The next term reads them from the change stream, and keeps its events in memory.
+var errReread = errors.New("events collection was dropped, renamed or replaced while events wait that are not in memory; reading them from the change stream again")
+
 // resume returns where the term starts: at the checkpoint's position or, if its collection
 // is not known, with a scan of the present collection.
 //
 // The position may belong to a collection that has lost the name since. The change stream
 // still has what was inserted into that collection, and ends where the collection ended. So
-// the term follows the stream from the position; see [term.succeed].
+// the term follows the stream from the position; see [term.finish].
 func (t *term) resume(ctx context.Context, from checkpoint.Position) (checkpoint.Position, error) {
 	t.pump.at = from
 	id, err := t.found(ctx)
@@ -39,90 +47,65 @@ func (t *term) resume(ctx context.Context, from checkpoint.Position) (checkpoint
 	}
 	t.pump.collectionUUID = from.CollectionUUID
 	if from.CollectionUUID != id.UUID {
-		t.logger.Warn().Str("recorded", from.CollectionUUID).Str("found", id.UUID).
-			Msg("events collection replaced since the checkpoint; publishing what the change stream has of the former collection first")
 		if from.Scan.Active() {
-			return t.otherScan(ctx, from)
+			return from, t.replaced(id)
 		}
+		t.logger.Warn().Str("recorded", from.CollectionUUID).Str("found", id.UUID).
+			Msg("events collection replaced since the checkpoint; publishing what the change stream has of the former collection")
 	}
 	return from, nil
 }
 
-// otherScan returns where a term continues whose position is in the scan of a collection that
-// no longer has the name. Without an end in the change stream, the server has moved the
-// collection, as by resharding, and the scan starts over.
-func (t *term) otherScan(ctx context.Context, at checkpoint.Position) (checkpoint.Position, error) {
-	now, err := t.note(ctx)
-	if err != nil {
-		return at, err
-	}
-	ended, err := t.ends(ctx, StreamPosition(at), now)
-	switch {
-	case err != nil:
-		return at, err
-	case ended:
-		return t.abandon(at), nil
-	}
-	return t.begin(ctx, scanReplaced)
-}
-
-// abandon ends the scan of a collection that no longer has the name. It returns the position
-// of the change stream at which everything continues that the stream has.
-func (t *term) abandon(at checkpoint.Position) checkpoint.Position {
-	s := at.Scan
-	t.logger.Error().Stringer("aggregateId", s.AggregateID).Int64("eventId", s.EventID).Time("since", time.Unix(int64(s.OperationTime.T), 0)).
-		Msg("events collection replaced before its scan ended: of the former collection's events that are after this one in its index and older than this time, only those are published that the present collection has; publish the former collection by a publisher with another PENSTOCK_EVENTS_COLLECTION and PENSTOCK_STREAM")
-	from := streamAfter(s)
-	t.pump.mark(from)
-	return from
-}
-
-// succeed continues after the end of the collection that the term has read. If the
-// collection that took the name has ended, too, the change stream has all that is left of it.
-// Otherwise that collection is scanned. The stream that follows the scan starts at the end of
-// the former collection: should the name change hands again before the scan has ended, the
-// stream has what the scan has not read.
-func (t *term) succeed(ctx context.Context, end *watch.ReplacedError) (checkpoint.Position, error) {
-	if at := t.pump.at; at.Scan.Active() {
-		return t.abandon(at), nil
-	}
-	from, err := t.newScan(ctx)
-	if err != nil {
-		return from, err
-	}
-	again, err := t.ends(ctx, end.After, from.Scan.OperationTime)
-	switch {
-	case err != nil:
-		return from, err
-	case again:
-		t.logger.Warn().Msg("events collection was replaced more than once; publishing what was inserted in between")
-		return checkpoint.Position{Token: end.After.Token, ClusterTime: end.After.Time}, nil
-	}
-	t.logger.Warn().Msg("events collection was dropped, renamed or replaced; scanning the collection that now has its name")
-	from.Scan.Lap = &checkpoint.Lap{Token: end.After.Token}
-	return t.start(from, scanReplaced), nil
-}
-
-// ends reports whether a collection with the name ended after the position and before the
-// time. It returns false if the oplog no longer has the position.
-func (t *term) ends(ctx context.Context, after watch.Position, until bson.Timestamp) (bool, error) {
-	options := t.watching
-	options.Logger, options.Metrics = t.logger, nil
-	err := watch.New(t.options.Events, options).Run(ctx, after, func(_ context.Context, batch watch.Batch) error {
-		at := watch.TimeOf(watch.Position{Token: batch.Token})
-		idle := len(batch.Inserts) == 0 && (at.IsZero() || at.Unix() >= int64(until.T))
-		if idle || !batch.Time.Before(until) {
-			return errCaughtUp
+// finish waits until everything that was read of the collection that has ended is on the
+// topic or in the quarantine, so that the last save of the term has the last position of that
+// collection. It then returns [ErrReplaced]: no change stream has the documents that the
+// collection with the name holds now, and only an operator knows whether they are to be
+// published.
+func (t *term) finish(ctx context.Context) error {
+	t.logger.Warn().Msg("events collection was dropped, renamed or replaced; publishing what was read of it")
+	for {
+		if events, _ := t.dispatcher.Inflight(); events == 0 && t.dispatcher.Spilled() == 0 {
+			break
 		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, watch.ErrInvalidated):
-		return true, nil
-	case errors.Is(err, errCaughtUp), errors.Is(err, watch.ErrHistoryLost):
-		return false, nil
+		t.beat()
+		if err := backoff.Wait(ctx, absencePoll); err != nil {
+			return err
+		}
 	}
-	return false, err
+	id, err := t.found(ctx)
+	if err != nil {
+		return err
+	}
+	return t.replaced(id)
+}
+
+// replaced returns [ErrReplaced] for the collection that has the name now.
+func (t *term) replaced(now mongox.CollectionID) error {
+	name := t.identity.Database + "." + t.identity.Collection
+	is := "no collection has its name now"
+	switch {
+	case now.Exists && now.UUID == t.pump.collectionUUID:
+		is = "the same collection has its name again, with what was inserted meanwhile"
+	case now.Exists:
+		is = "collection " + now.UUID + " has its name now"
+	}
+	had := "everything that the change stream had of it is published"
+	if at := t.pump.at; at.Scan.Active() {
+		had = "its scan had not ended: of the events that are after " + at.Scan.AggregateID.String() + " in its index, only those are published that the present collection has; publish the rest by a publisher with another PENSTOCK_EVENTS_COLLECTION and PENSTOCK_STREAM"
+	}
+	return fmt.Errorf("%w: the checkpoint belongs to collection %s of %s, and %s; %s. To begin with the collection that has the name now: publisher checkpoint set beginning --why REASON (it publishes all of it), or: publisher checkpoint set now --why REASON",
+		ErrReplaced, cmp.Or(t.pump.collectionUUID, "(unknown)"), name, is, had)
+}
+
+// stillNamed ends the term if the collection that it reads no longer has the name of the event
+// store: then an event that is not found there is not lost.
+func (t *term) stillNamed(ctx context.Context) error {
+	id, err := t.identify(ctx)
+	if err == nil && id.UUID != t.pump.collectionUUID {
+		err = errReread
+		t.endReading(err)
+	}
+	return err
 }
 
 // begin starts a scan of the collection that now has the name of the event store. If there
@@ -137,9 +120,6 @@ func (t *term) begin(ctx context.Context, reason string) (checkpoint.Position, e
 
 // start starts the scan at that position.
 func (t *term) start(from checkpoint.Position, reason string) checkpoint.Position {
-	if reason == scanHistoryLost && from.CollectionUUID != t.pump.collectionUUID {
-		t.logger.Error().Msg("the collection that the oplog lost is no longer the events collection: of its events after the checkpoint, only those are published that the present collection has")
-	}
 	t.scans.WithLabelValues(reason).Inc()
 	t.pump.collectionUUID = from.CollectionUUID
 	t.pump.mark(from)
@@ -148,7 +128,8 @@ func (t *term) start(from checkpoint.Position, reason string) checkpoint.Positio
 
 // newScan returns the position at which a scan begins. It notes the operation time before
 // it identifies the collection. If another collection takes the name later, the stream that
-// starts after that time shows the change.
+// starts after that time shows the change. If the stream did not begin at the beginning of the
+// event store, the scan leaves out what is older.
 func (t *term) newScan(ctx context.Context) (checkpoint.Position, error) {
 	for {
 		noted, err := t.note(ctx)
@@ -165,7 +146,11 @@ func (t *term) newScan(ctx context.Context) (checkpoint.Position, error) {
 			}
 			continue
 		}
-		return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: noted}, CollectionUUID: id.UUID}, nil
+		from := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: noted}, CollectionUUID: id.UUID}
+		if !t.since.IsZero() {
+			from.Scan.Lap = &checkpoint.Lap{Since: t.since}
+		}
+		return from, nil
 	}
 }
 

@@ -23,6 +23,8 @@
 //	                    the guards of the read models ignore what they have applied
 //	stream cannot       as with a stop, and the process exits with the explanation
 //	continue
+//	collection          everything that was read of it is published first; then as with a
+//	replaced            stop, and the process exits with the command that begins anew
 //	other pipeline      as with a stop, and the process exits with the explanation: the
 //	                    checkpoint, or the lock, records another source or destination
 //	topic refuses       at the start, or after PENSTOCK_FATAL_AFTER: the stream ends, and
@@ -58,15 +60,14 @@
 // A position belongs to one collection, whose UUID the checkpoint records. If that collection
 // was renamed, dropped or replaced, the change stream still has what was inserted into it
 // before, also for a process that was stopped or behind. So the term follows the stream to
-// the invalidate where the collection ended, and publishes all of it. No change stream has the
-// documents that the collection with the name holds now. So the term then scans that
-// collection from its beginning, and saves its UUID together with the scan. The stream after
-// that scan starts at the invalidate. If the name has changed hands more than once, the term
-// follows the stream to the next of these ends first. If no collection has the name, the term
-// waits for one, and penstock_publisher_source_missing is 1.
+// the invalidate where the collection ended, publishes all of it, saves the position, and the
+// process ends with [ErrReplaced]. No change stream has the documents that the collection with
+// the name holds now: an operator begins with it by "publisher checkpoint set". If events
+// wait outside the memory when the collection loses its name, the term ends, and the next one
+// reads them from the change stream and keeps all its events in memory.
 //
-// Two things cannot be read any more: the events that the oplog has lost, and the part of a
-// collection that was not yet scanned when it lost its name. An error in the log says so.
+// Each scan leaves out the events that are older than the start of the stream, if that was
+// now or a time.
 //
 // If the oplog no longer has the changes after the position, the event store is scanned
 // from its beginning. The stream then starts at the operation time that was noted before

@@ -152,6 +152,9 @@ func (s *eventStore) openStream(from watch.Position) (watch.ChangeStream, error)
 		s.oplogFrom = len(s.log) + 1
 	}
 	at := int(from.Time.T) - clusterBase - 1
+	if from.Time.I > 1 {
+		at++
+	}
 	if from.Token != nil {
 		n, err := strconv.ParseInt(from.Token.Lookup("_data").StringValue()[:8], 16, 32)
 		if err != nil {

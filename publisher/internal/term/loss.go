@@ -22,16 +22,17 @@ var errOplogTooShort = errors.New("oplog does not reach back over a scan of the 
 // recover continues after the oplog has lost the changes that follow the position.
 func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
 	at := t.pump.at
+	if id, err := t.found(ctx); err != nil {
+		return at, err
+	} else if id.Exists && id.UUID != t.pump.collectionUUID {
+		return at, fmt.Errorf("%w; the oplog no longer has the former collection's events after the checkpoint: %w", t.replaced(id), cause)
+	}
 	if !at.Scan.Active() && (t.pump.moved || !t.scanned) {
 		t.logger.Warn().Err(cause).Msg("oplog no longer has the changes after the checkpoint; scanning the event store and publishing its events again")
 		t.lost = 0
 		from, err := t.newScan(ctx)
 		if err != nil {
 			return from, err
-		}
-		if !t.since.IsZero() {
-			t.logger.Warn().Time("since", time.Unix(int64(t.since.T), 0)).Msg("the stream did not start at the beginning of the event store; the scan leaves out events whose timestamp is before the start")
-			from.Scan.Lap = &checkpoint.Lap{Since: t.since}
 		}
 		return t.start(from, scanHistoryLost), nil
 	}
@@ -51,8 +52,8 @@ func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (c
 	if err != nil {
 		return from, err
 	}
-	lap := checkpoint.Lap{Losses: t.lost, Since: lapOf(at.Scan).Since}
-	if from.CollectionUUID == at.CollectionUUID && at.Scan.Active() {
+	lap := checkpoint.Lap{Losses: t.lost, Since: t.since}
+	if at.Scan.Active() {
 		from.Scan.AggregateID, from.Scan.EventID = at.Scan.AggregateID, at.Scan.EventID
 		lap.FromAggregateID, lap.FromEventID = at.Scan.AggregateID, at.Scan.EventID
 	}

@@ -10,7 +10,6 @@ import (
 const (
 	scanBeginning   = "beginning"
 	scanHistoryLost = "history_lost"
-	scanReplaced    = "collection_replaced"
 	scanCreated     = "collection_created"
 )
 
@@ -25,8 +24,8 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	return &metrics{
 		scans: obs.CounterVec(registerer, "penstock_publisher_scans_total",
-			"Scans of the event store that have begun, by reason: the first start (beginning), the oplog no longer has the changes after the checkpoint (history_lost), another collection has the name of the event store (collection_replaced), or the collection did not exist before (collection_created).",
-			"reason", scanBeginning, scanHistoryLost, scanReplaced, scanCreated),
+			"Scans of the event store that have begun, by reason: the first start (beginning), the oplog no longer has the changes after the checkpoint (history_lost), or the collection did not exist before (collection_created).",
+			"reason", scanBeginning, scanHistoryLost, scanCreated),
 		missing: obs.Gauge(registerer, "penstock_publisher_source_missing",
 			"1 while the leader waits for the events collection, which does not exist; otherwise 0."),
 		losses: obs.Gauge(registerer, "penstock_publisher_scan_losses",

@@ -31,8 +31,9 @@ type documents interface {
 var _ documents = (*eventstore.Reader)(nil)
 
 // reload returns the function that reads events again for a dispatcher. The pump has read
-// all of them before, so the read must see what the pump has seen.
-func (p *pump) reload(store documents) func(context.Context, []publish.Ref) ([]publish.Loaded, error) {
+// all of them before, so the read must see what the pump has seen. named fails if the
+// collection that the pump reads has lost its name: then an absent event is not lost.
+func (p *pump) reload(store documents, named func(context.Context) error) func(context.Context, []publish.Ref) ([]publish.Loaded, error) {
 	return func(ctx context.Context, refs []publish.Ref) ([]publish.Loaded, error) {
 		keys := make([]eventstore.Key, len(refs))
 		for i, ref := range refs {
@@ -42,6 +43,9 @@ func (p *pump) reload(store documents) func(context.Context, []publish.Ref) ([]p
 		if err == nil && slices.ContainsFunc(found, absent) {
 			if err = backoff.Wait(ctx, absentFor); err == nil {
 				found, err = p.documents(ctx, store, keys)
+			}
+			if err == nil && slices.ContainsFunc(found, absent) {
+				err = named(ctx)
 			}
 		}
 		if err != nil {

@@ -33,7 +33,7 @@ func (k *keyed) Documents(_ context.Context, keys []eventstore.Key, _ bson.Times
 func (k *keyed) reloaded(t *testing.T) publish.Loaded {
 	t.Helper()
 	p := newPump(t, newQuarantined(t), func(publish.Item) {})
-	loaded, err := p.reload(k)(t.Context(), []publish.Ref{{AggregateID: bson.RawValue{Type: bson.TypeString}, EventID: 1}})
+	loaded, err := p.reload(k, func(context.Context) error { return nil })(t.Context(), []publish.Ref{{AggregateID: bson.RawValue{Type: bson.TypeString}, EventID: 1}})
 	if err != nil || len(loaded) != 1 {
 		t.Fatalf("loaded %v: %v", loaded, err)
 	}

@@ -1,18 +1,22 @@
 package term
 
 import (
-	"bytes"
-	"fmt"
+	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
 // checkTerms runs a scenario in virtual time, with random choices and with 1 to limit terms.
@@ -32,12 +36,37 @@ func checkTerms(t *testing.T, stream uint64, limit int, scenario func(t *testing
 	})
 }
 
-// TestNothingIsLostInRotations rotates the collection at random moments: while a term runs,
-// and repeatedly while none does. What was inserted before a rotation is then only in the
-// oplog.
+// replaced reports whether the term ended with the sentence about the replaced collection.
+func replaced(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrReplaced) || !Fatal(err) || !strings.Contains(err.Error(), "publisher checkpoint set beginning --why") {
+		t.Fatalf("the term ended with %v", err)
+	}
+}
+
+// begin moves the checkpoint to the beginning of the present collection, as the command does.
+func (s *setup) begin(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	read, err := s.runner.options.Checkpoints.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, _ := s.store.OperationTime(ctx)
+	id, _ := s.store.identify(ctx)
+	to := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}, CollectionUUID: id.UUID}
+	if err := s.runner.options.Checkpoints.Move(ctx, read, "ada", to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNothingIsLostInRotations rotates the collection at random moments: while a term runs, or
+// while none does. What was inserted before a rotation is then only in the oplog. The
+// publisher publishes it and ends, again after each restart, until an operator lets it begin
+// with the new collection.
 func TestNothingIsLostInRotations(t *testing.T) {
 	t.Parallel()
-	checkTerms(t, 13, 6, rotating)
+	checkTerms(t, 13, 4, rotating)
 }
 
 func rotating(t *testing.T, random *rand.Rand, terms int) error {
@@ -52,105 +81,120 @@ func rotating(t *testing.T, random *rand.Rand, terms int) error {
 		}
 	}
 	insert(random.IntN(30))
-	lead := func(d time.Duration, how func(*leading) func()) error {
-		term := s.lead(t)
-		pass(d)
-		if err := term.end(how(term)); err != nil {
-			return fmt.Errorf("term ended with %w", err)
-		}
-		return nil
-	}
-	stopping := func(term *leading) func() { return term.stop }
-	if err := lead(10*time.Second, stopping); err != nil {
-		return err
-	}
+	s.serve(t, 10*time.Second)
 	for range terms {
-		// A collection that loses its name before its scan has ended cannot be read any more.
-		for range random.IntN(3) {
+		insert(random.IntN(10))
+		if random.IntN(2) == 0 {
+			term := s.lead(t)
+			pass(time.Duration(random.IntN(3000)) * time.Millisecond)
 			insert(random.IntN(10))
-			if s.checkpoint.field("recovery") == nil {
-				s.store.rotate()
-			}
+			s.store.rotate()
+			replaced(t, <-term.result)
+		} else {
+			s.store.rotate()
 		}
 		insert(random.IntN(10))
-		how := stopping
-		if random.IntN(2) == 0 {
-			how = func(term *leading) func() { return term.abort }
-		}
-		if err := lead(time.Duration(random.IntN(3000))*time.Millisecond, how); err != nil {
-			return err
-		}
-	}
-	term := s.lead(t)
-	pass(time.Minute)
-	s.store.rotate()
-	insert(10)
-	pass(time.Minute)
-	if err := term.end(term.stop); err != nil {
-		return fmt.Errorf("last term ended with %w", err)
+		replaced(t, <-s.lead(t).result)
+		s.begin(t)
+		s.serve(t, time.Minute)
 	}
 	return s.topic.check(s.store, s.quarantine)
 }
 
-// TestScanDoesNotEndWithTheNameOfItsCollection renames the collection away while it is scanned:
-// it then reads as empty, and the log must say what is not published.
-func TestScanDoesNotEndWithTheNameOfItsCollection(t *testing.T) {
+// readAgain is a history that reads single events of the present collection.
+type readAgain struct{ historySource }
+
+func (r readAgain) Documents(_ context.Context, keys []eventstore.Key, _ bson.Timestamp) ([]bson.Raw, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := make([]bson.Raw, len(keys))
+	for i, key := range keys {
+		for _, e := range r.log {
+			if e.generation == r.generation && e.aggregate == key.AggregateID.StringValue() && e.number == key.EventID {
+				found[i] = e.document
+			}
+		}
+	}
+	return found, nil
+}
+
+// TestRotationUnderABacklog rotates the collection while events of a slow key are not in
+// memory. They can no longer be read by the collection's name, and must come from the stream.
+func TestRotationUnderABacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
-		var log bytes.Buffer
-		s.runner.options.Logger = zerolog.New(zerolog.SyncWriter(&log))
-		s.fill(20, 20)
-		absent := func(absent bool) {
-			s.store.mu.Lock()
-			defer s.store.mu.Unlock()
-			s.store.absent = absent
-		}
+		s.runner.options.History = readAgain{historySource{s.store}}
+		s.runner.publishing.MaxAttempts, s.runner.window = 1_000_000, 1<<14
+		metrics := publish.NewMetrics(nil)
+		s.runner.publishing.Metrics = metrics
+		s.topic.refuses = func(m *event.Message) bool { return m.AggregateID == "slow" }
+		s.serve(t, time.Second)
 		term := s.lead(t)
-		pass(time.Second)
-		absent(true)
-		s.store.rotate()
-		pass(2 * time.Second)
-		absent(false)
-		pass(time.Minute)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
+		for n := range int64(200) {
+			s.store.insert("slow", n+1, false)
+			s.store.insert("fast", n+1, false)
 		}
-		if strings.Count(log.String(), "events collection replaced before its scan ended") != 1 {
-			t.Errorf("the log is %s", log.String())
+		pass(time.Minute)
+		if metrics.Delayed().Spilled == 0 {
+			t.Fatal("all events are in memory")
+		}
+		s.store.rotate()
+		pass(time.Minute)
+		s.topic.mu.Lock()
+		s.topic.refuses = nil
+		s.topic.mu.Unlock()
+		if err := <-term.result; !errors.Is(err, errReread) || Fatal(err) {
+			t.Fatalf("the term ended with %v", err)
+		}
+		replaced(t, <-s.lead(t).result)
+		s.published(t)
+		if n := len(s.quarantine.ids()); n > 0 {
+			t.Errorf("%d events are in the quarantine", n)
 		}
 	})
 }
 
-// The server replaces the collection of a resharded store without an end in the change
-// stream. The position is still valid then, but a scan starts over.
-func TestCollectionWithAnotherUUIDAndNoEnd(t *testing.T) {
+// TestAScanObeysTheStart has a stream that began at "now", and whose checkpoint is adopted by
+// another deployment: the scan there must not publish what is older than the start.
+func TestAScanObeysTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.store.fill("a", 100, false)
+		s.runner.start = config.StartPoint{Now: true}
+		s.serve(t, time.Second)
+		s.store.fill("b", 5, false)
+		s.serve(t, 10*time.Second)
+		other := s.runner.identity
+		other.Cluster = "replica set rs1"
+		_, err := s.runner.options.Checkpoints.Claim(t.Context(), "test", other, "")
+		refused, ok := errors.AsType[*checkpoint.OtherPipelineError](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		s.runner.identity, s.runner.options.Config.Stream.Adopt = other, refused.Adoption
+		s.serve(t, time.Minute)
+		if s.topic.has("a/1") || !s.topic.has("b/5") {
+			t.Errorf("published: %d events, a/1 %v, b/5 %v", s.topic.count(), s.topic.has("a/1"), s.topic.has("b/5"))
+		}
+	})
+}
+
+// TestScanEndsWithTheNameOfItsCollection renames the collection away while it is scanned: it
+// then reads as empty, and the error must say what is not published.
+func TestScanEndsWithTheNameOfItsCollection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
 		s.fill(20, 20)
-		reshard := func() {
-			s.store.mu.Lock()
-			defer s.store.mu.Unlock()
-			s.store.generation++
-			for i := range s.store.log {
-				s.store.log[i].generation = s.store.generation
-			}
-		}
 		term := s.lead(t)
 		pass(time.Second)
-		s.kill(term)
-		if _, scanning := s.checkpoint.field("recovery").(bson.M); !scanning {
-			t.Fatal("the scan is over")
-		}
-		reshard()
-		s.serve(t, 10*time.Second)
-		reshard()
-		s.store.insert("a000", 21, false)
-		s.serve(t, 10*time.Second)
-		s.published(t)
-		if scans := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanReplaced)); scans != 1 {
-			t.Errorf("%v scans, want one because the first was interrupted", scans)
+		s.store.rotate()
+		err := <-term.result
+		replaced(t, err)
+		if !strings.Contains(err.Error(), "its scan had not ended") {
+			t.Errorf("says %v", err)
 		}
 	})
 }

@@ -59,7 +59,7 @@ func (t *term) scan(ctx context.Context, s checkpoint.Scan) (checkpoint.Position
 				return t.pump.at, err
 			case id.UUID != t.pump.collectionUUID:
 				// A collection that has lost its name reads as empty.
-				return t.otherScan(ctx, t.pump.at)
+				return t.pump.at, t.replaced(id)
 			}
 			s := t.pump.at.Scan
 			if lap := lapOf(s); lap.FromAggregateID.Type != 0 && !lap.Wrapped {

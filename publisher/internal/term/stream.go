@@ -36,12 +36,11 @@ func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 	from, err := t.resume(ctx, from)
 	for err == nil {
 		err = t.follow(ctx, from)
-		var end *watch.ReplacedError
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case errors.As(err, &end):
-			from, err = t.succeed(ctx, end)
+		case errors.Is(err, watch.ErrInvalidated):
+			return t.finish(ctx)
 		case errors.Is(err, watch.ErrHistoryLost):
 			from, err = t.recover(ctx, err)
 		}

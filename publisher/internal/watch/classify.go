@@ -20,8 +20,8 @@ var (
 	// The text has the remedy.
 	ErrRefused = errors.New("change stream is refused")
 	// ErrInvalidated says that the collection was dropped or renamed, or that another
-	// collection took its name. Its error is a [*ReplacedError]. No stream carries all documents
-	// that the collection with that name has now, so it must be scanned.
+	// collection took its name. No stream carries all documents that the collection with that
+	// name has now.
 	ErrInvalidated = errors.New("events collection was dropped, renamed or replaced")
 )
 

@@ -26,8 +26,7 @@
 //
 // Every reopening continues from the last position that was read, never from the present.
 // After a drop or a rename the stream ends instead: if another collection is renamed to the
-// name of the old one, no stream carries the documents that it already has. [ReplacedError]
-// has the position after that. [Classify] gives the class of each error.
+// name of the old one, no stream carries the documents that it already has. [Classify] gives the class of each error.
 //
 // # Catching up
 //

@@ -159,7 +159,7 @@ func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
 // before.
 func (r *reader) take(ctx context.Context, chunk Chunk) error {
 	next := part{capacity: len(chunk.Changes)}
-	var end *ReplacedError
+	var end error
 	for _, raw := range chunk.Changes {
 		c, err := parseChange(raw)
 		if err != nil {
@@ -169,7 +169,7 @@ func (r *reader) take(ctx context.Context, chunk Chunk) error {
 			r.breach(c)
 			r.ended = true
 			if c.operation == opInvalidate {
-				end = &ReplacedError{After: Position{Token: c.token, Time: c.time}}
+				end = ErrInvalidated
 				break
 			}
 			continue
