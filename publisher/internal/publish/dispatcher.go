@@ -29,7 +29,17 @@ type Dispatcher struct {
 	activity    *activity
 	// retryLog logs what fails repeatedly. It samples, because an outage affects every lane.
 	retryLog zerolog.Logger
+	ends
 
+	mu    sync.Mutex // guards the following
+	lanes lanes
+	memory
+	topic
+	pool
+}
+
+// ends are the signals of a dispatcher, and how it ends.
+type ends struct {
 	waits   chan struct{} // a token where a lane's wait ends earlier than any before
 	space   chan struct{} // a token where a blocked Submit may look again
 	closed  chan struct{} // closed by the first Drain or the end of Run
@@ -37,9 +47,14 @@ type Dispatcher struct {
 	ended   chan struct{} // closed when Run ends
 
 	drainOnce sync.Once
+	fail      context.CancelCauseFunc // ends Run with that error
+	closing   bool                    // Submit refuses
+	draining  bool                    // Drain was called
+	endCause  error                   // why Run ended, once it has
+}
 
-	mu            sync.Mutex
-	lanes         lanes
+// memory counts the events that were submitted and are not acknowledged.
+type memory struct {
 	inflight      int
 	inflightBytes int64
 	// reloaded and reloadedBytes measure the events that were read from the event store
@@ -48,17 +63,20 @@ type Dispatcher struct {
 	reloadedBytes int64
 	// spilled counts the events that lanes do not hold in memory.
 	spilled int
-	loaders int // that run
 	// taken counts the events that Submit has taken into memory. scanned is its value when
 	// makeRoom last looked at all lanes.
 	taken, scanned uint64
+	waiting        int // blocked Submits
 	// submitTimer limits how long Submit waits before it drops the events of slow lanes. Only
 	// Submit uses it.
 	submitTimer *time.Timer
-	waiting     int // blocked Submits
-	policy      Batching
-	batchBytes  int64  // size of source documents that is known to fit a batch
-	accepted    uint64 // sends that the topic has accepted
+}
+
+// topic is what the answers of the topic have shown.
+type topic struct {
+	policy     Batching
+	batchBytes int64  // size of source documents that is known to fit a batch
+	accepted   uint64 // sends that the topic has accepted
 	// acceptedAt is the time of the last of them. busyShare is the share of the last answers
 	// that said that the broker is busy.
 	acceptedAt time.Time
@@ -67,53 +85,51 @@ type Dispatcher struct {
 	// refusedBatches counts the batches that it refused before.
 	policyProven   bool
 	refusedBatches int
-	closing        bool  // Submit refuses
-	draining       bool  // Drain was called
-	endCause       error // why Run ended, once it has
+	// bodyLimit is the length of the longest body that is encoded: the topic has refused
+	// longer ones, or they exceed maxBody.
+	bodyLimit atomic.Int64
+}
 
+// pool are the workers and the loaders. Workers start as work demands, up to one for each
+// slot, and end with Run. At most one worker is woken at a time. Before it sends, it wakes the
+// next one, so events that arrive meanwhile join its batch.
+type pool struct {
 	// sends are the batches in flight by slot. limit bounds those of each slot, but only one
 	// large message is in flight.
 	sends [slots]int
 	limit int
 	// bodyBudget bounds the bodies of all batches in flight, except the large one.
 	bodyBudget *semaphore.Weighted
-	// bodyLimit is the length of the longest body that is encoded: the topic has refused
-	// longer ones, or they exceed maxBody.
-	bodyLimit atomic.Int64
 
-	// Workers start as work demands, up to one for each slot, and end with Run. At most one
-	// worker is woken at a time. Before it sends, it wakes the next one, so events that
-	// arrive meanwhile join its batch.
-	work        sync.Cond
-	spawn       func() // starts a worker; nil before and after Run
-	spawnLoader func()
-	stopLoaders context.CancelFunc
-	workers     int
-	idle        int
-	waking      bool
-	group       sync.WaitGroup
-
-	fail context.CancelCauseFunc // ends Run with that error
+	work          sync.Cond
+	spawn         func() // starts a worker; nil before and after Run
+	workers, idle int
+	waking        bool
+	spawnLoader   func()
+	stopLoaders   context.CancelFunc
+	loaders       int // that run
+	group         sync.WaitGroup
 }
 
 // New makes a dispatcher. Run opens the connections.
 func New(options Options) *Dispatcher {
 	options = options.withDefaults()
 	d := &Dispatcher{
-		options:     options,
-		metrics:     options.Metrics,
-		rateLimit:   newRateLimit(options.Metrics, options.Logger),
-		retryLog:    options.Logger.Sample(&zerolog.BurstSampler{Burst: 5, Period: time.Minute}),
-		waits:       make(chan struct{}, 1),
-		space:       make(chan struct{}, 1),
-		closed:      make(chan struct{}),
-		drained:     make(chan struct{}),
-		ended:       make(chan struct{}),
-		lanes:       lanes{byKey: make(map[string]*lane), loadEvents: max(1, options.MaxInflightEvents/loadShare)},
-		submitTimer: time.NewTimer(submitTimeout),
-		policy:      options.Batching,
-		batchBytes:  maxBatchBytes,
-		limit:       options.sends(options.Batching),
+		options:   options,
+		metrics:   options.Metrics,
+		rateLimit: newRateLimit(options.Metrics, options.Logger),
+		retryLog:  options.Logger.Sample(&zerolog.BurstSampler{Burst: 5, Period: time.Minute}),
+		ends: ends{
+			waits:   make(chan struct{}, 1),
+			space:   make(chan struct{}, 1),
+			closed:  make(chan struct{}),
+			drained: make(chan struct{}),
+			ended:   make(chan struct{}),
+		},
+		lanes:  lanes{byKey: make(map[string]*lane), loadEvents: max(1, options.MaxInflightEvents/loadShare)},
+		memory: memory{submitTimer: time.NewTimer(submitTimeout)},
+		topic:  topic{policy: options.Batching, batchBytes: maxBatchBytes},
+		pool:   pool{limit: options.sends(options.Batching)},
 	}
 	d.work.L = &d.mu
 	d.bodyBudget = semaphore.NewWeighted(max(options.MaxInflightBytes, smallestBodyBudget))

@@ -111,8 +111,8 @@ func TestLargeBodiesAreNotHeldTogether(t *testing.T) {
 					t.Errorf("%s is in the quarantine: %v", item.Event.AggregateID, cause)
 					return nil
 				},
-				ClaimCheck:       true,
-				MaxInflightBytes: inflight,
+				ClaimCheck: true,
+				Limits:     publish.Limits{MaxInflightBytes: inflight},
 			})
 			ran := make(chan error, 1)
 			go func() { ran <- d.Run(t.Context()) }()

@@ -71,6 +71,31 @@ type Options struct {
 
 	// Batching is the policy; default and auto: mixed ([Batching.Resolve]).
 	Batching Batching
+	Limits
+	// Closing gives the context that bounds the closing of one connection. Default 5 s.
+	Closing func() (context.Context, context.CancelFunc)
+
+	// Beat is called about every second while the dispatcher makes progress or has nothing
+	// to do. An outage of the broker does not stop the calls, because a restart would not
+	// help. A call to the broker that does not return stops them.
+	Beat func()
+	// Final counts the refusals of an event also while the topic accepts no others. It is for
+	// commands, which report the event instead of waiting.
+	Final bool
+	// Availability decides how long a topic may refuse everything. All terms of a process
+	// share one. Default one that ends Run at the first such refusal.
+	Availability *Availability
+
+	// Tracer makes the spans; nil makes none.
+	Tracer *tracing.Publisher
+	// Metrics are not exported by default. All terms of a process share one set.
+	Metrics *Metrics
+	// Logger is silent by default.
+	Logger zerolog.Logger
+}
+
+// Limits bound what a [Dispatcher] uses. Every zero value means the default named with it.
+type Limits struct {
 	// Connections is how many connections are kept open. Default 4.
 	Connections int
 	// MaxInflightEvents bounds the events between Submit and Acked. They are most of the
@@ -96,29 +121,9 @@ type Options struct {
 	// SendTimeout bounds one send, and one attempt to connect. After it the outcome is
 	// unknown and the connection is replaced. Default 30 s.
 	SendTimeout time.Duration
-	// Closing gives the context that bounds the closing of one connection. Default 5 s.
-	Closing func() (context.Context, context.CancelFunc)
-
-	// Beat is called about every second while the dispatcher makes progress or has nothing
-	// to do. An outage of the broker does not stop the calls, because a restart would not
-	// help. A call to the broker that does not return stops them.
-	Beat func()
 	// MaxAttempts is how many times the topic may refuse one event explicitly, while it
 	// accepts others, before the event is quarantined. Default 5.
 	MaxAttempts int
-	// Final counts the refusals of an event also while the topic accepts no others. It is for
-	// commands, which report the event instead of waiting.
-	Final bool
-	// Availability decides how long a topic may refuse everything. All terms of a process
-	// share one. Default one that ends Run at the first such refusal.
-	Availability *Availability
-
-	// Tracer makes the spans; nil makes none.
-	Tracer *tracing.Publisher
-	// Metrics are not exported by default. All terms of a process share one set.
-	Metrics *Metrics
-	// Logger is silent by default.
-	Logger zerolog.Logger
 }
 
 // withDefaults fills in the defaults.

@@ -64,7 +64,7 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		reader: eventtest.Reader(),
 		publishing: publish.Options{
 			Connect: s.topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, event.SessionKeys{}), SessionKey: event.SessionKeys{}.Key,
-			Connections: 2, MaxInflightEvents: 40,
+			Limits: publish.Limits{Connections: 2, MaxInflightEvents: 40},
 		},
 		watching: watch.Options{PrefetchBytes: 8 << 10},
 		window:   64,
