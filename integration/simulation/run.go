@@ -208,8 +208,8 @@ func (w *World) end() error {
 	return nil
 }
 
-// settle ends every fault: all links are healed, all processes run with the last definition,
-// and nothing is paused.
+// settle ends every fault: all links are healed, and all processes run with the last
+// definition.
 func (w *World) settle(ctx context.Context) {
 	w.history.add("world", "all faults are over")
 	for _, process := range w.processes() {
