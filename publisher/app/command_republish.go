@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
 // republishCommand sends stored events again. The message ids stay the same, so a consumer
@@ -175,13 +175,13 @@ func (c *republishCommand) each(ctx context.Context, e *environment, history *ev
 // eachIn is each for one range. It reads events in the same way as the publisher, so their
 // messages are the same again. If MongoDB ends the cursor, in a failover or because a low
 // rate left it idle for 10 minutes, the scanner continues where it stopped.
-func (c *republishCommand) eachIn(ctx context.Context, o Options, history scan.Source, from, until eventstore.Position, do func(context.Context, event.Event) error) (broken int64, err error) {
+func (c *republishCommand) eachIn(ctx context.Context, o Options, history term.Source, from, until eventstore.Position, do func(context.Context, event.Event) error) (broken int64, err error) {
 	reader, err := event.NewReader(o.Config.Fields)
 	if err != nil {
 		return 0, err
 	}
 	var last event.Event
-	err = scan.New(history, scan.Options{Logger: o.Logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
+	err = term.NewScanner(history, term.ScanOptions{Logger: o.Logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
 		strangers, err := history.Strangers(ctx, documents)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
 func TestRepublishKeepsToItsRate(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRepublishEndsWhileItWaitsForItsRate(t *testing.T) {
 // expiringHistory is an event store in pages of five events, of which every third request for a
 // page finds that MongoDB has ended the cursor.
 type expiringHistory struct {
-	scan.Source
+	term.Source
 	events []bson.Raw // in order
 	reads  *int
 }

@@ -108,7 +108,7 @@ var Table = []Mutation{
 	},
 	{
 		Name: "a scan that is interrupted continues one page later",
-		File: "publisher/internal/scan/scanner.go",
+		File: "publisher/internal/term/scanner.go",
 		Old:  "\t\tmoved = true\n\t\tfor i",
 		New:  "\t\tif !moved {\n\t\t\t_, _ = cursor.Next(ctx)\n\t\t}\n\t\tmoved = true\n\t\tfor i",
 	},

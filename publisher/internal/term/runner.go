@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -37,7 +36,7 @@ type Options struct {
 	// Events and History read the event store. Collection reads which collection has its name
 	// now.
 	Events     watch.Source
-	History    scan.Source
+	History    Source
 	Collection func(context.Context) (mongox.CollectionID, error)
 	// Connect opens a connection to the topic, which takes batches of the policy.
 	Connect  publish.Connect
@@ -58,7 +57,7 @@ type Runner struct {
 	start  config.StartPoint
 
 	watching   watch.Options
-	scanning   scan.Options
+	scanning   ScanOptions
 	publishing publish.Options
 	saving     checkpoint.SaverConfig
 	window     int
@@ -126,7 +125,7 @@ func New(o Options) (*Runner, error) {
 			Beat:          stream.Beat,
 			Metrics:       watch.NewMetrics(o.Registerer),
 		},
-		scanning: scan.Options{PrefetchBytes: c.Stream.PrefetchBytes, Beat: stream.Beat, Metrics: scan.NewMetrics(o.Registerer)},
+		scanning: ScanOptions{PrefetchBytes: c.Stream.PrefetchBytes, Beat: stream.Beat, Metrics: newScanMetrics(o.Registerer)},
 		publishing: publish.Options{
 			Connect:    o.Connect,
 			Encoder:    c.Publish.Encoder(sessions),

@@ -13,22 +13,22 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
-// page is a server's complete reply to a find.
-func page(documents ...any) bson.D {
+// reply is a server's complete reply to a find.
+func reply(documents ...any) bson.D {
 	return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{
 		{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: append(bson.A{}, documents...)},
 	}}}
 }
 
-// stored returns n events with ids from first on. number is the field of the event id.
-func stored(first, n int, number string) []any {
-	var documents []any
+// documents returns n events with ids from first on. number is the field of the event id.
+func documents(first, n int, number string) []any {
+	var all []any
 	for i := first; i < first+n; i++ {
-		documents = append(documents, bson.D{
+		all = append(all, bson.D{
 			{Key: "_id", Value: i}, {Key: "aggregateId", Value: "agg"}, {Key: number, Value: i + 1}, {Key: "eventType", Value: "Happened"},
 		})
 	}
-	return documents
+	return all
 }
 
 // sampled is the sample of the store. The quarantine has the events with a smaller _id.
@@ -53,17 +53,17 @@ func TestSampleOfTheNewestEvents(t *testing.T) {
 		want   string // empty if the store passes
 	}{
 		"empty":                       {nil, 0, ""},
-		"readable":                    {stored(0, 100, "eventId"), 0, ""},
-		"wrong name":                  {stored(0, 100, "number"), 0, "all 100 of them"},
-		"wrong name, few events":      {stored(0, 3, "number"), 0, "all 3 of them"},
-		"two unreadable events":       {stored(0, 2, "number"), 0, ""},
-		"most unreadable":             {append(stored(0, 99, "number"), stored(99, 1, "eventId")...), 0, ""},
-		"all in the quarantine":       {stored(0, 100, "number"), 100, ""},
-		"some in the quarantine only": {stored(0, 100, "number"), 50, "all 50 of them"},
+		"readable":                    {documents(0, 100, "eventId"), 0, ""},
+		"wrong name":                  {documents(0, 100, "number"), 0, "all 100 of them"},
+		"wrong name, few events":      {documents(0, 3, "number"), 0, "all 3 of them"},
+		"two unreadable events":       {documents(0, 2, "number"), 0, ""},
+		"most unreadable":             {append(documents(0, 99, "number"), documents(99, 1, "eventId")...), 0, ""},
+		"all in the quarantine":       {documents(0, 100, "number"), 100, ""},
+		"some in the quarantine only": {documents(0, 100, "number"), 50, "all 50 of them"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := mongoxtest.NewServer(t, page(test.newest...))
+			server := mongoxtest.NewServer(t, reply(test.newest...))
 			_, err := sampled(server, test.known).Read(t.Context())
 			if test.want == "" {
 				if err != nil {

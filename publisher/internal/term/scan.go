@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -112,7 +111,7 @@ func (t *term) readStretch(ctx context.Context) error {
 	options := t.scanning
 	options.Logger = t.logger
 	over := time.Now().Add(cmp.Or(t.stretch, scanStretch))
-	return scan.New(t.options.History, options).Run(ctx, from, until, s.OperationTime, func(ctx context.Context, documents []bson.Raw) error {
+	return NewScanner(t.options.History, options).Run(ctx, from, until, s.OperationTime, func(ctx context.Context, documents []bson.Raw) error {
 		t.access.Works()
 		if err := t.pump.scanned(ctx, documents); err != nil {
 			return err

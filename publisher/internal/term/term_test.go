@@ -26,7 +26,6 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -341,7 +340,7 @@ func TestAClaimThatFailsEndsTheTerm(t *testing.T) {
 func TestFatal(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
-		fmt.Errorf("x: %w", watch.ErrRefused), fmt.Errorf("x: %w", scan.ErrRefused), fmt.Errorf("x: %w", eventstore.ErrIndex), fmt.Errorf("x: %w", eventstore.ErrNoOperationTime), errOplogTooShort,
+		fmt.Errorf("x: %w", watch.ErrRefused), fmt.Errorf("x: %w", ErrScanRefused), fmt.Errorf("x: %w", eventstore.ErrIndex), fmt.Errorf("x: %w", eventstore.ErrNoOperationTime), errOplogTooShort,
 		fmt.Errorf("x: %w", &publish.SendError{Fault: publish.FaultFatal, Err: io.EOF}),
 	} {
 		if !Fatal(err) {

@@ -1,4 +1,4 @@
-package scan
+package term
 
 import (
 	"context"
@@ -21,12 +21,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/prefetch"
 )
 
-// Handler handles the documents of a scan, in order and one call at a time. If it blocks,
+// ScanHandler handles the documents of a scan, in order and one call at a time. If it blocks,
 // reading stops (back-pressure). Its error ends the scan.
-type Handler func(ctx context.Context, documents []bson.Raw) error
+type ScanHandler func(ctx context.Context, documents []bson.Raw) error
 
-// Options configure a scanner. Zero values mean the defaults.
-type Options struct {
+// ScanOptions configure a scanner. Zero values mean the defaults.
+type ScanOptions struct {
 	// PrefetchBytes bounds the pages that are read ahead of the handler. In addition there
 	// are the page that waits for room, and the driver's reply of at most 16 MiB. Default
 	// 16 MiB.
@@ -37,19 +37,19 @@ type Options struct {
 	// Beat is called about every second while the scan is alive.
 	Beat func()
 	// Metrics are not exported by default.
-	Metrics *Metrics
+	Metrics *scanMetrics
 	// Logger is silent by default.
 	Logger zerolog.Logger
 }
 
-// Metrics are the scans' metrics. A process has one set.
-type Metrics struct {
+// scanMetrics are the scans' metrics. A process has one set.
+type scanMetrics struct {
 	read prometheus.Counter
 }
 
-// NewMetrics registers the metrics. With a nil registerer they are not exported.
-func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	return &Metrics{read: obs.Counter(registerer, "penstock_publisher_events_scanned_total",
+// newScanMetrics registers the metrics. With a nil registerer they are not exported.
+func newScanMetrics(registerer prometheus.Registerer) *scanMetrics {
+	return &scanMetrics{read: obs.Counter(registerer, "penstock_publisher_events_scanned_total",
 		"Events read by scanning the event store, at the start from the beginning or in a recovery.")}
 }
 
@@ -62,14 +62,14 @@ const (
 	backoffMax   = 15 * time.Second
 )
 
-// Scanner reads the event store once. Make it with [New].
+// Scanner reads the event store once. Make it with [NewScanner].
 type Scanner struct {
 	source  Source
-	options Options
+	options ScanOptions
 }
 
-// New makes a scanner on source.
-func New(source Source, options Options) *Scanner {
+// NewScanner makes a scanner on source.
+func NewScanner(source Source, options ScanOptions) *Scanner {
 	if options.PrefetchBytes <= 0 {
 		options.PrefetchBytes = 16 << 20
 	}
@@ -80,17 +80,17 @@ func New(source Source, options Options) *Scanner {
 		options.Beat = func() {}
 	}
 	if options.Metrics == nil {
-		options.Metrics = NewMetrics(nil)
+		options.Metrics = newScanMetrics(nil)
 	}
 	return &Scanner{source: source, options: options}
 }
 
 // Run passes every event that was in the store at since to handler, from the position from
 // (included) to until (excluded; zero is the end), and some later events. It returns nil at
-// the end. It fails with [eventstore.ErrIndex], with [ErrRefused], with the handler's
+// the end. It fails with [eventstore.ErrIndex], with [ErrScanRefused], with the handler's
 // error, or with the cause of ctx's end. It retries all other errors. When Run returns, all
 // its goroutines have ended.
-func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler Handler) error {
+func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler ScanHandler) error {
 	pages := prefetch.New[[]bson.Raw](pagesAhead, s.options.PrefetchBytes)
 	var health alive
 	health.answered(time.Now())
@@ -133,10 +133,10 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, eventstore.ErrIndex) || errors.Is(err, ErrRefused):
+		case errors.Is(err, eventstore.ErrIndex) || errors.Is(err, ErrScanRefused):
 			return err
 		}
-		if refused := refusal(err); refused != nil {
+		if refused := scanRefusal(err); refused != nil {
 			return refused
 		}
 		if moved {
@@ -175,7 +175,7 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 		}
 		health.answered(time.Now())
 		s.options.Metrics.read.Add(float64(len(documents)))
-		if err := pages.Put(ctx, documents, sizeOf(documents), func() {}); err != nil {
+		if err := pages.Put(ctx, documents, bytesOf(documents), func() {}); err != nil {
 			return moved, err
 		}
 		moved = true
@@ -188,7 +188,7 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 	}
 }
 
-func sizeOf(documents []bson.Raw) (bytes int64) {
+func bytesOf(documents []bson.Raw) (bytes int64) {
 	for _, document := range documents {
 		bytes += int64(len(document))
 	}
@@ -213,21 +213,42 @@ type alive struct {
 func (a *alive) answered(now time.Time)              { a.last.Store(&now) }
 func (a *alive) silence(now time.Time) time.Duration { return now.Sub(*a.last.Load()) }
 
-// refusal is the error with its remedy if a retry does not help, otherwise nil.
-func refusal(err error) error {
+// scanRefusal is the error with its remedy if a retry does not help, otherwise nil.
+func scanRefusal(err error) error {
 	var command mongo.CommandError
 	if !errors.As(err, &command) || mongox.Transient(err) {
 		return nil
 	}
 	switch command.Code {
 	case mongox.CodeUnauthorized:
-		return fmt.Errorf("%w: %w; grant the user find and listIndexes on the events collection (the role read on its database)", ErrRefused, err)
+		return fmt.Errorf("%w: %w; grant the user find and listIndexes on the events collection (the role read on its database)", ErrScanRefused, err)
 	case mongox.CodeAuthenticationFailed, mongox.CodeAtlasError:
-		return fmt.Errorf("%w: %w; %s", ErrRefused, err, mongox.RemedyCredentials)
+		return fmt.Errorf("%w: %w; %s", ErrScanRefused, err, mongox.RemedyCredentials)
 	case mongox.CodeFailedToParse, mongox.CodeCommandNotFound, mongox.CodeCommandNotSupported, mongox.CodeNotImplemented, mongox.CodeUnknownField:
-		return fmt.Errorf("%w: %w; use MongoDB 6.0 or later; a server that only speaks its protocol may lack find with min and hint", ErrRefused, err)
+		return fmt.Errorf("%w: %w; use MongoDB 6.0 or later; a server that only speaks its protocol may lack find with min and hint", ErrScanRefused, err)
 	case mongox.CodeMajorityNotEnabled:
-		return fmt.Errorf("%w: %w; %s", ErrRefused, err, mongox.RemedyMajority)
+		return fmt.Errorf("%w: %w; %s", ErrScanRefused, err, mongox.RemedyMajority)
 	}
 	return nil
 }
+
+// ErrScanRefused says that the server does not allow the scan. The text has the remedy.
+var ErrScanRefused = errors.New("scan of the event store is refused")
+
+// Source is the event store, as far as scans need it: an [eventstore.Reader]. Only one
+// goroutine may use it.
+type Source interface {
+	// OperationTime gives a cluster time up to which a scan that begins now sees
+	// everything.
+	OperationTime(ctx context.Context) (bson.Timestamp, error)
+	// Open begins to read the events from ≤ position < until; see [eventstore.Reader.Open].
+	Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error)
+	// Compare orders two positions as the index does. known is false if it cannot tell.
+	Compare(a, b eventstore.Position) (order int, known bool)
+	// Strangers finds the events whose aggregate's id prints like that of an older one.
+	Strangers(ctx context.Context, documents []bson.Raw) ([]error, error)
+	// Position is the place of a document in the scan, if it has exactly one.
+	Position(document bson.Raw) (p eventstore.Position, ok bool)
+}
+
+var _ Source = (*eventstore.Reader)(nil)

@@ -1,4 +1,4 @@
-package scan_test
+package term_test
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
 // stored is one event of the model.
@@ -195,7 +195,7 @@ func TestScanReadsAPrefixOfEachAggregateInOrder(t *testing.T) {
 				return
 			}
 			var c collect
-			if err := scan.New(store, scan.Options{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, since, c.handle); err != nil {
+			if err := term.NewScanner(store, term.ScanOptions{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, since, c.handle); err != nil {
 				problem = err
 				return
 			}
@@ -236,7 +236,7 @@ func TestScanContinuesFromAPosition(t *testing.T) {
 		t.Fatal("no position")
 	}
 	var c collect
-	if err := scan.New(store, scan.Options{}).Run(t.Context(), from, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle); err != nil {
+	if err := term.NewScanner(store, term.ScanOptions{}).Run(t.Context(), from, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle); err != nil {
 		t.Fatal(err)
 	}
 	if want := []stored{{"b", 1}, {"b", 2}, {"c", 1}}; !slices.Equal(c.got, want) {
@@ -251,17 +251,17 @@ func TestScanEndsAtPermanentErrors(t *testing.T) {
 		text        string
 	}{
 		"no index":                  {fmt.Errorf("%w: create it", eventstore.ErrIndex), eventstore.ErrIndex, "create it"},
-		"unauthorized":              {mongo.CommandError{Code: 13}, scan.ErrRefused, "grant the user"},
-		"wrong password":            {mongo.CommandError{Code: 18}, scan.ErrRefused, "check the user"},
-		"no min in find":            {mongo.CommandError{Code: 238}, scan.ErrRefused, "use MongoDB 6.0 or later"},
-		"no majority":               {mongo.CommandError{Code: 148}, scan.ErrRefused, "majority"},
+		"unauthorized":              {mongo.CommandError{Code: 13}, term.ErrScanRefused, "grant the user"},
+		"wrong password":            {mongo.CommandError{Code: 18}, term.ErrScanRefused, "check the user"},
+		"no min in find":            {mongo.CommandError{Code: 238}, term.ErrScanRefused, "use MongoDB 6.0 or later"},
+		"no majority":               {mongo.CommandError{Code: 148}, term.ErrScanRefused, "majority"},
 		"collection does not exist": {eventstore.ErrEnd, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := &fakeStore{page: 2, log: []stored{{"a", 1}}, faults: []error{test.fault}}
 			var c collect
-			err := scan.New(store, scan.Options{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle)
+			err := term.NewScanner(store, term.ScanOptions{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle)
 			if !errors.Is(err, test.want) || err != nil && !strings.Contains(err.Error(), test.text) {
 				t.Errorf("ended with %v", err)
 			}
@@ -277,7 +277,7 @@ func TestScanEndsWithItsHandlerAndItsContext(t *testing.T) {
 			store.log = append(store.log, stored{"a", n + 1})
 		}
 		broken := errors.New("no more")
-		err := scan.New(store, scan.Options{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1},
+		err := term.NewScanner(store, term.ScanOptions{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1},
 			func(context.Context, []bson.Raw) error { return broken })
 		if !errors.Is(err, broken) {
 			t.Errorf("ended with %v, want the handler's error", err)
@@ -286,7 +286,7 @@ func TestScanEndsWithItsHandlerAndItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(broken) })
 		var beat atomic.Int64
-		err = scan.New(store, scan.Options{Beat: func() { beat.Add(1) }}).Run(ctx, eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1},
+		err = term.NewScanner(store, term.ScanOptions{Beat: func() { beat.Add(1) }}).Run(ctx, eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1},
 			func(ctx context.Context, _ []bson.Raw) error {
 				<-ctx.Done()
 				return ctx.Err()
@@ -309,7 +309,7 @@ func TestHeartbeatsStopWhenTheServerIsSilent(t *testing.T) {
 		var last atomic.Int64
 		began := time.Now()
 		var c collect
-		err := scan.New(store, scan.Options{Timeout: time.Minute, Beat: func() { last.Store(int64(time.Since(began))) }}).
+		err := term.NewScanner(store, term.ScanOptions{Timeout: time.Minute, Beat: func() { last.Store(int64(time.Since(began))) }}).
 			Run(ctx, eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
@@ -335,7 +335,7 @@ func TestPrefetchIsBoundedInBytes(t *testing.T) {
 		done := make(chan error, 1)
 		handled := 0
 		go func() {
-			done <- scan.New(store, scan.Options{PrefetchBytes: 5 << 19}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{},
+			done <- term.NewScanner(store, term.ScanOptions{PrefetchBytes: 5 << 19}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{},
 				func(_ context.Context, documents []bson.Raw) error {
 					<-proceed
 					handled += len(documents)
@@ -363,7 +363,7 @@ func TestPageLargerThanThePrefetchIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{page: 2, payload: 1 << 20, log: []stored{{"a", 1}, {"a", 2}, {"a", 3}}}
 		handled := 0
-		err := scan.New(store, scan.Options{PrefetchBytes: 1}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{},
+		err := term.NewScanner(store, term.ScanOptions{PrefetchBytes: 1}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{},
 			func(_ context.Context, documents []bson.Raw) error {
 				handled += len(documents)
 				return nil
