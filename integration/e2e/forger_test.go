@@ -45,7 +45,7 @@ func TestForgedEventsAreCorrected(t *testing.T) { scene(t, forgedEventsAreCorrec
 
 func forgedEventsAreCorrected(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s", "PENSTOCK_RECONCILE=10s", "PENSTOCK_RECONCILE_CONTENT=true")
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_RECONCILE=10s", "PENSTOCK_RECONCILE_CONTENT=true")
 	s.start(1, 1)
 	s.insert(counted("a", 1, one), counted("b", 1, one))
 	s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1", "a", "b")

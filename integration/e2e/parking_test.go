@@ -157,7 +157,7 @@ func TestProjectorThatRestartsResumesItsParkedAggregateAtOnce(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
 	s := newDrafts(t)
-	s.env["projector-0"] = []string{"PENSTOCK_IDENTITY=projector-0", "PENSTOCK_GAP_TIMEOUT=1s"}
+	s.env["projector-0"] = []string{"PENSTOCK_IDENTITY=projector-0"}
 	store := capability[writeHolder](s.scenario, "hold writes back")
 	s.start(1, 1)
 	s.event("late", 2, "Counted")

@@ -23,7 +23,7 @@ func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) { scene(t, correctedEve
 
 func correctedEventsLeaveTheQuarantine(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s")
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)
 	broken := func(aggregate string) bson.D {
 		return bson.D{{Key: "_id", Value: "broken-" + aggregate}, {Key: "aggregateId", Value: aggregate}, {Key: "aggregateType", Value: "Counter"}, {Key: "eventId", Value: int64(2)}, {Key: "timestamp", Value: time.Now()}, {Key: "payload", Value: one}}

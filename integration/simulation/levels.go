@@ -17,7 +17,7 @@ var levels = map[virtual.Kind][]string{
 		"penstock_publisher_checkpoint_window_events", "penstock_publisher_delayed_keys", "penstock_publisher_inflight_bytes",
 		"penstock_publisher_inflight_events", "penstock_publisher_spilled_events",
 	},
-	virtual.Projector: {"penstock_projector_aggregates_retrying"},
+	virtual.Projector: {"penstock_projector_sessions_waiting"},
 }
 
 // checkLevels finds the processes that do not run, or hold something although they have

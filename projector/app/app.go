@@ -290,7 +290,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		tracer: p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections))
-	resumer := resume.New(resume.Options{Claims: parked, Engine: eng, Registerer: p.registry, Logger: p.logger})
+	resumer := resume.New(resume.Options{Claims: parked, Soon: parked.Soon(), Engine: eng, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
 		return nil, nil, err
@@ -315,9 +315,6 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		SessionIdle:   c.SessionIdle(),
 		SessionHold:   c.Sessions.Hold,
 		SessionTenure: c.Sessions.Tenure,
-		Hold:          c.Sessions.GapHold,
-		GapTimeout:    c.Sessions.GapTimeout,
-		ParkAfter:     c.Sessions.ParkAfter,
 		DrainTimeout:  c.Process.DrainTimeout,
 		Registerer:    p.registry,
 		Logger:        p.logger,

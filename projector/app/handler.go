@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
@@ -22,8 +23,8 @@ import (
 
 // processor is the part of [engine.Engine] that handling uses.
 type processor interface {
-	Process(ctx context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error)
-	Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]model.Verdict, error)
+	Process(ctx context.Context, events []*event.Event, since time.Time) ([]model.Verdict, error)
+	Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error, since time.Time) ([]model.Verdict, error)
 }
 
 // storedEvents reads the events that messages stand for.
@@ -67,7 +68,7 @@ type unread struct {
 // Handle redeems the claim checks of a batch and passes the events to the engine. If a
 // claim check cannot be redeemed, Handle holds back the later events of its aggregate:
 // projecting them would skip that event.
-func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
+func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since time.Time) []model.Verdict {
 	h.live.Begin()
 	defer h.live.End()
 	ctx, cancel := mongox.WithoutDeadline(ctx)
@@ -112,11 +113,11 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt m
 		places = append(places, i)
 	}
 	if len(events) > 0 {
-		decided, err := h.engine.Process(ctx, events, attempt)
+		decided, err := h.engine.Process(ctx, events, since)
 		h.place(ctx, verdicts, places, decided, err)
 	}
 	for _, c := range unredeemed {
-		h.settle(ctx, c, verdicts, attempt)
+		h.settle(ctx, c, verdicts, since)
 	}
 	return verdicts
 }
@@ -162,22 +163,16 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 }
 
 // settle sets the verdicts of the claim checks that could not be redeemed and of the events
-// after them. On the last attempt it parks the aggregate, unless an earlier event of the
-// aggregate is not finished.
-func (h *handler) settle(ctx context.Context, c *unread, verdicts []model.Verdict, attempt model.Attempt) {
-	finished := c.before < 0 || verdicts[c.before].Outcome.Final()
-	if attempt == model.GiveUp && finished {
-		decided, err := h.engine.Park(ctx, c.events, c.reason, c.err)
-		h.place(ctx, verdicts, c.places, decided, err)
+// after them. It parks the aggregate, unless an earlier event of the aggregate is not finished.
+func (h *handler) settle(ctx context.Context, c *unread, verdicts []model.Verdict, since time.Time) {
+	if c.before >= 0 && verdicts[c.before].Outcome != model.Done {
+		for _, place := range c.places {
+			verdicts[place] = verdicts[c.before]
+		}
 		return
 	}
-	v := model.Verdict{Outcome: model.Retry, Err: c.err}
-	if c.reason == projection.ReasonMissing {
-		v.Outcome, v.Missing = model.Gap, c.events[0].EventID
-	}
-	for _, place := range c.places {
-		verdicts[place] = v
-	}
+	decided, err := h.engine.Park(ctx, c.events, c.reason, c.err, since)
+	h.place(ctx, verdicts, c.places, decided, err)
 }
 
 // place puts the engine's verdicts into their places. err is the reason of a Retry.

@@ -30,13 +30,16 @@ type fakeEngine struct {
 	results map[int64]model.Verdict
 	err     error
 	seen    []*event.Event
-	attempt model.Attempt
+	since   time.Time
 	// parked has the ids of events that were parked unread, by reason.
 	parked map[projection.Reason][]int64
 }
 
-func (e *fakeEngine) Park(_ context.Context, events []*event.Event, reason projection.Reason, _ error) ([]model.Verdict, error) {
+func (e *fakeEngine) Park(_ context.Context, events []*event.Event, reason projection.Reason, err error, since time.Time) ([]model.Verdict, error) {
 	results := make([]model.Verdict, len(events))
+	if reason == projection.ReasonUnavailable && since.IsZero() {
+		return results, err
+	}
 	for i, ev := range events {
 		if e.parked == nil {
 			e.parked = make(map[projection.Reason][]int64)
@@ -47,8 +50,8 @@ func (e *fakeEngine) Park(_ context.Context, events []*event.Event, reason proje
 	return results, nil
 }
 
-func (e *fakeEngine) Process(_ context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
-	e.seen, e.attempt = events, attempt
+func (e *fakeEngine) Process(_ context.Context, events []*event.Event, since time.Time) ([]model.Verdict, error) {
+	e.seen, e.since = events, since
 	results := make([]model.Verdict, len(events))
 	for i, ev := range events {
 		result, ok := e.results[ev.EventID]
@@ -91,28 +94,22 @@ func TestVerdicts(t *testing.T) {
 	eng := &fakeEngine{
 		err: errors.New("no primary"),
 		results: map[int64]model.Verdict{
-			1: {Outcome: model.Done, Answered: true},
+			1: {Outcome: model.Done},
 			2: {Outcome: model.Retry},
-			4: {Outcome: model.Gap, Missing: 2},
 		},
 	}
 	h := &handler{engine: eng, log: zerolog.Nop()}
-	verdicts := h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false), delivery("b", 2, false), delivery("c", 3, false), delivery("d", 4, false)}, model.Repair)
-	want := []model.Outcome{model.Done, model.Retry, model.Done, model.Gap}
+	since := time.Now()
+	verdicts := h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false), delivery("b", 2, false), delivery("c", 3, false), delivery("d", 4, false)}, since)
+	want := []model.Outcome{model.Done, model.Retry, model.Done, model.Done}
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
 		t.Fatalf("outcomes %v, want %v", got, want)
-	}
-	if !verdicts[0].Answered {
-		t.Error("a written event counts as found")
 	}
 	if !errors.Is(verdicts[1].Err, eng.err) {
 		t.Errorf("verdicts %+v", verdicts)
 	}
-	if verdicts[3].Missing != 2 {
-		t.Errorf("the gap lacks event %d, want 2", verdicts[3].Missing)
-	}
-	if eng.attempt != model.Repair {
-		t.Error("the engine was not asked to repair")
+	if eng.since != since {
+		t.Error("the engine does not know since when the events could not be finished")
 	}
 }
 
@@ -133,7 +130,7 @@ func TestWaitForAPromotionIsNotLoggedAsAWarning(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		h := &handler{engine: &fakeEngine{err: test.err, results: map[int64]model.Verdict{1: {}}}, log: zerolog.New(&log)}
-		h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false)}, model.Hold)
+		h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false)}, time.Time{})
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"level":"`+test.want+`"`) {
 			t.Errorf("%s: logged %q, want level %s", name, got, test.want)
 		}
@@ -150,13 +147,10 @@ func TestClaimChecks(t *testing.T) {
 		delivery("b", 12, true), delivery("b", 13, true),
 		delivery("c", 20, false), delivery("c", 21, true),
 	}
-	verdicts := h.Handle(t.Context(), batch, model.Hold)
-	want := []model.Outcome{model.Done, model.Gap, model.Gap, model.Retry, model.Retry, model.Done, model.Done}
+	verdicts := h.Handle(t.Context(), batch, time.Time{})
+	want := []model.Outcome{model.Done, model.Done, model.Done, model.Retry, model.Retry, model.Done, model.Done}
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
-	}
-	if verdicts[1].Missing != 2 || verdicts[2].Missing != 2 {
-		t.Errorf("the events lack %d and %d, want the claim check 2", verdicts[1].Missing, verdicts[2].Missing)
 	}
 	var seen []int64
 	for _, ev := range eng.seen {
@@ -166,14 +160,14 @@ func TestClaimChecks(t *testing.T) {
 		t.Errorf("the engine saw %v", seen)
 	}
 	eng.seen = nil
-	h.Handle(t.Context(), batch[1:3], model.Hold)
+	h.Handle(t.Context(), batch[1:3], time.Time{})
 	if eng.seen != nil {
 		t.Error("the engine was called without events")
 	}
 }
 
-// An aggregate whose claim check cannot be redeemed is parked at that event on the last
-// attempt, unless an earlier event of it is not finished.
+// An aggregate whose claim check cannot be redeemed is parked at that event,
+// unless an earlier event of it is not finished.
 func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary"), 22: eventstore.ErrNotFound}
@@ -184,15 +178,12 @@ func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 		delivery("b", 12, true), delivery("b", 13, true),
 		delivery("c", 21, false), delivery("c", 22, true),
 	}
-	want := []model.Outcome{model.Done, model.Done, model.Done, model.Done, model.Done, model.Retry, model.Gap}
-	if got := outcomes(h.Handle(t.Context(), batch, model.GiveUp)); !slices.Equal(got, want) {
+	want := []model.Outcome{model.Done, model.Done, model.Done, model.Done, model.Done, model.Retry, model.Retry}
+	if got := outcomes(h.Handle(t.Context(), batch, time.Now())); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 	if !slices.Equal(eng.parked[projection.ReasonMissing], []int64{2, 3}) || !slices.Equal(eng.parked[projection.ReasonUnavailable], []int64{12, 13}) {
 		t.Errorf("parked %v", eng.parked)
-	}
-	if eng.attempt != model.GiveUp {
-		t.Error("the engine was not asked to park")
 	}
 }
 
@@ -215,7 +206,7 @@ func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 		delivery("c", 20, false),
 	}
 	want := []model.Outcome{model.Done, model.Done, model.Deferred, model.Deferred, model.Deferred, model.Deferred, model.Done}
-	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, want) {
+	if got := outcomes(h.Handle(t.Context(), batch, time.Time{})); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 	if len(eng.seen) != 3 {
@@ -223,7 +214,7 @@ func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 	}
 	// The deferred events are handled when the batch comes again.
 	want = []model.Outcome{model.Done, model.Done, model.Done, model.Done}
-	if got := outcomes(h.Handle(t.Context(), batch[2:6], model.Hold)); !slices.Equal(got, want) {
+	if got := outcomes(h.Handle(t.Context(), batch[2:6], time.Time{})); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 }
@@ -234,7 +225,7 @@ type sleepingEngine struct {
 	now, max atomic.Int32
 }
 
-func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ model.Attempt) ([]model.Verdict, error) {
+func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ time.Time) ([]model.Verdict, error) {
 	if now := e.now.Add(1); now > e.max.Load() {
 		e.max.Store(now)
 	}
@@ -272,13 +263,13 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 			var sessions sync.WaitGroup
 			for n := range 10 {
 				sessions.Go(func() {
-					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, true)}, model.Hold)
+					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, true)}, time.Time{})
 				})
 			}
 			<-time.After(time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, true)}, model.Hold))
+			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, true)}, time.Time{}))
 			if late := got[0] == model.Retry; late != (test.least < 10) {
 				t.Errorf("a batch with an event of %d bytes ends with %v", test.size, got)
 			}
@@ -301,11 +292,11 @@ func TestBatchWithoutMemoryForAnotherEventDefersIt(t *testing.T) {
 		t.Fatal("the memory is taken")
 	}
 	batch := []*drain.Delivery{delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false)}
-	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, []model.Outcome{model.Done, model.Done, model.Done}) {
+	if got := outcomes(h.Handle(t.Context(), batch, time.Time{})); !slices.Equal(got, []model.Outcome{model.Done, model.Done, model.Done}) {
 		t.Errorf("large events: %v", got)
 	}
 	h.large.TryAcquire(smallRead)
-	if got := outcomes(h.Handle(t.Context(), batch, model.Hold)); !slices.Equal(got, []model.Outcome{model.Done, model.Deferred, model.Deferred}) {
+	if got := outcomes(h.Handle(t.Context(), batch, time.Time{})); !slices.Equal(got, []model.Outcome{model.Done, model.Deferred, model.Deferred}) {
 		t.Errorf("large events without memory: %v", got)
 	}
 }
@@ -317,7 +308,7 @@ type blockingEngine struct {
 	cause error
 }
 
-func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ model.Attempt) ([]model.Verdict, error) {
+func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ time.Time) ([]model.Verdict, error) {
 	_, e.dated = ctx.Deadline()
 	<-ctx.Done()
 	e.cause = context.Cause(ctx)
@@ -334,7 +325,7 @@ func TestCallEndsInTimeWithoutADeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		verdicts := h.Handle(ctx, []*drain.Delivery{delivery("a", 1, false)}, model.Hold)
+		verdicts := h.Handle(ctx, []*drain.Delivery{delivery("a", 1, false)}, time.Time{})
 		if took := time.Since(start); took != time.Second || verdicts[0].Outcome != model.Retry {
 			t.Errorf("after %s %+v", took, verdicts)
 		}

@@ -21,7 +21,7 @@ const (
 	// brokerSilence is how long the broker may fail before the verdict names it. A lost
 	// connection is replaced in less time.
 	brokerSilence = 10 * time.Second
-	// retrySilence is how long aggregates may be retried before the verdict names them.
+	// retrySilence is how long sessions may wait for a store before the verdict names them.
 	retrySilence = 90 * time.Second
 	// buildSilence is how long a build may wait before that is a condition. A rollout is
 	// mostly faster.
@@ -53,14 +53,14 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 		}}
 	}))
 	h.Watch("retrying", health.Lasting(retrySilence, func(context.Context) []health.Condition {
-		n := acceptor.Retrying()
+		n := acceptor.Waiting()
 		if n == 0 {
 			return nil
 		}
 		return []health.Condition{{
 			Name: "retrying", State: health.Degraded,
-			Text:   fmt.Sprintf("events of %s cannot be written or settled, or lack a predecessor, and are retried", cli.Count(int64(n), "aggregate")),
-			Remedy: "The log has the errors. If all pods have this condition, look at MongoDB.",
+			Text:   fmt.Sprintf("%s settle nothing and try their events again, because a store does not answer", cli.Count(int64(n), "session")),
+			Remedy: "The log has the errors. Look at MongoDB.",
 		}}
 	}))
 }

@@ -188,7 +188,7 @@ func (p *clusterPod) deliver(documents []any) {
 		events[i] = &ev
 	}
 	for len(events) > 0 {
-		results, err := p.engine.Process(p.t.Context(), events, model.Repair)
+		results, err := p.engine.Process(p.t.Context(), events, time.Time{})
 		if p.t.Context().Err() != nil {
 			p.t.Fatalf("%d events were not projected: %v", len(events), err)
 		}

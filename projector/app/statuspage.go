@@ -36,7 +36,7 @@ func stages() []statuspage.Stage {
 			{Name: "applied", Unit: statuspage.PerSec, Read: statuspage.Rate("penstock_projector_event_age_seconds")},
 			{Name: "event age p50", Unit: statuspage.Seconds, Read: statuspage.Quantile(0.5, "penstock_projector_event_age_seconds")},
 			{Name: "event age p99", Unit: statuspage.Seconds, Read: statuspage.Quantile(0.99, "penstock_projector_event_age_seconds")},
-			{Name: "aggregates retrying", Read: statuspage.Value("penstock_projector_aggregates_retrying"), Alarm: statuspage.Above(0)},
+			{Name: "sessions waiting for a store", Read: statuspage.Value("penstock_projector_sessions_waiting"), Alarm: statuspage.Above(0)},
 		}},
 		{Name: "Read models", About: "Guarded writes, in groups.", Figures: []statuspage.Figure{
 			{Name: "group commits", Unit: statuspage.PerSec, Read: statuspage.Rate("penstock_projector_write_duration_seconds")},

@@ -36,7 +36,7 @@ func end(events *tracing.Events, batch []*drain.Delivery, verdicts []model.Verdi
 	for i, d := range batch {
 		v := verdicts[i]
 		span := events.Of(d.Event.AggregateID, d.Event.EventID)
-		if v.Outcome == model.Gap || v.Outcome == model.Deferred {
+		if v.Outcome == model.Deferred {
 			// The event waits, which is no error.
 			v.Err = nil
 		}

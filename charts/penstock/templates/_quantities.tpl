@@ -48,9 +48,7 @@ milliseconds, 0 for none, and the remedy.
 {{- $bounds = list
   (list "fatalAfter" $own.fatalAfter 0 86400000 "0s to 24h")
   (list "flushInterval" $own.flushInterval 0.000001 1000 "more than 0s, and at most 1s")
-  (list "sessions.tenure" $own.sessions.tenure 1000 0 "at least 1s")
-  (list "sessions.gapHold" $own.sessions.gapHold 0.000001 0 "more than 0s")
-  (list "sessions.parkAfter" $own.sessions.parkAfter 1000 0 "at least 1s") }}
+  (list "sessions.tenure" $own.sessions.tenure 1000 0 "at least 1s") }}
 {{- end }}
 {{- range $bounds }}
 {{- $milliseconds := include "penstock.milliseconds" (index . 1) }}

@@ -171,22 +171,15 @@ var Table = []Mutation{
 	{
 		Name:  "messages are settled before their events are applied",
 		File:  "projector/internal/drain/call.go",
-		Old:   "c.verdicts = s.handler.Handle(ctx, c.batch, attempts[c.kind])",
-		New:   "s.handler.Handle(ctx, c.batch, attempts[c.kind])\n\t\tc.verdicts = make([]Verdict, len(c.batch))\n\t\tfor i := range c.verdicts {\n\t\t\tc.verdicts[i].Outcome = Done\n\t\t}",
+		Old:   "c.verdicts = s.handler.Handle(ctx, c.batch, since)",
+		New:   "s.handler.Handle(ctx, c.batch, since)\n\t\tc.verdicts = make([]model.Verdict, len(c.batch))\n\t\tfor i := range c.verdicts {\n\t\t\tc.verdicts[i].Outcome = model.Done\n\t\t}",
 		Found: 2,
 	},
 	{
-		Name: "an event that lacks its predecessor is settled",
-		File: "projector/internal/drain/verdicts.go",
-		Old:  "if v.Outcome.Final() {",
-		New:  "if v.Outcome.Final() || v.Outcome == model.Gap {",
-	},
-	{
-		Name:  "an aggregate that waits too long for an event is never parked",
-		File:  "projector/internal/drain/lane.go",
-		Old:   "return givingUp\n\tcase l.hasGap() && now",
-		New:   "return repairing\n\tcase l.hasGap() && now",
-		Seeds: 80,
+		Name: "a message whose event waits for a store is settled",
+		File: "projector/internal/drain/queue.go",
+		Old:  "\t\t\tretried = true\n",
+		New:  "\t\t\td.done, retried = true, true\n\t\t\tdone = append(done, d)\n",
 	},
 	// Folding and writing.
 	{
@@ -291,6 +284,12 @@ var Table = []Mutation{
 		New:   "if h.Passed < 0 {",
 		Blind: "late events come within 20 s, when the next attempt is near; in 100 histories none was late for longer",
 		Test:  "projector/internal/park TestAggregateThatHasPassedItsEventIsDue",
+	},
+	{
+		Name: "an event that lacks its predecessor is acknowledged without a marker",
+		File: "projector/internal/engine/parking.go",
+		Old:  "\t\tcase u.held:\n",
+		New:  "\t\tcase u.held:\n\t\t\tu.settleRest(settledParked)\n\t\tcase false:\n",
 	},
 	{
 		Name: "a poison event is skipped instead of parking its aggregate",

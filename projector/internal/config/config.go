@@ -90,15 +90,10 @@ type Projections struct {
 
 // Sessions has the settings of draining sessions.
 type Sessions struct {
-	Slots      int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"0" help:"Sessions that this process drains at the same time; 0 means 128 with the receiver amqp and 64 with the receiver sdk."`
-	Idle       time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"0" help:"How long a session may have no message before its slot takes another session that waits; at least three round trips to the broker. 0 means 10ms with the receiver amqp and 30ms with the receiver sdk. If no session waits, the slot keeps its session for --session-hold."`
-	Hold       time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes a round trip, or about 15 with the receiver sdk."`
-	Tenure     time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
-	GapHold    time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before the missing events are read from the event store."`
-	GapTimeout time.Duration `name:"gap-timeout" env:"PENSTOCK_GAP_TIMEOUT" default:"10s" help:"How long an event waits if the event store does not have its predecessor either. Then its aggregate is parked with the reason missing, and resumes by itself when the event store has the event."`
-	// GapPatience is the former name of GapTimeout. It is refused instead of ignored.
-	GapPatience string        `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" hidden:""`
-	ParkAfter   time.Duration `name:"park-after" env:"PENSTOCK_PARK_AFTER" default:"1m" help:"How long MongoDB may fail for an aggregate, while it answers other writes, before the aggregate is parked with the reason unavailable. It resumes by itself when MongoDB answers. An outage for all aggregates parks none."`
+	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"0" help:"Sessions that this process drains at the same time; 0 means 128 with the receiver amqp and 64 with the receiver sdk."`
+	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"0" help:"How long a session may have no message before its slot takes another session that waits; at least three round trips to the broker. 0 means 10ms with the receiver amqp and 30ms with the receiver sdk. If no session waits, the slot keeps its session for --session-hold."`
+	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes a round trip, or about 15 with the receiver sdk."`
+	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
 	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"Bytes of messages that all sessions together prefetch. Received messages count with their size; requested messages count with a forecast from the session's last messages. Messages that are being projected or retried take at most as much again. If messages suddenly become much larger, those already requested can exceed the limit once."`
 }
 

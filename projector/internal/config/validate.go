@@ -71,10 +71,6 @@ func (c *Config) validateSessions() error {
 	p.Require(s.Idle >= 0, "PENSTOCK_SESSION_IDLE is %v: use a positive duration, or 0 for the receiver's default", s.Idle)
 	p.Require(s.Hold >= idle, "PENSTOCK_SESSION_HOLD is %v, less than PENSTOCK_SESSION_IDLE (%v): use at least as much", s.Hold, idle)
 	p.Require(s.Tenure >= time.Second, "PENSTOCK_SESSION_TENURE is %v: use at least 1s", s.Tenure)
-	p.Require(s.GapHold > 0, "PENSTOCK_GAP_HOLD is %v: use a positive duration", s.GapHold)
-	p.Require(s.GapTimeout >= s.GapHold, "PENSTOCK_GAP_TIMEOUT is %v, less than PENSTOCK_GAP_HOLD (%v): use more", s.GapTimeout, s.GapHold)
-	p.Require(s.GapPatience == "", "PENSTOCK_GAP_PATIENCE is called PENSTOCK_GAP_TIMEOUT now: rename it")
-	p.Require(s.ParkAfter >= time.Second, "PENSTOCK_PARK_AFTER is %v: use at least 1s", s.ParkAfter)
 	p.Require(s.BufferBytes >= 1<<20, "PENSTOCK_BUFFER_BYTES is %d: use at least 1048576", s.BufferBytes)
 	return errors.Join(p...)
 }

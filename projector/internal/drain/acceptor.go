@@ -28,9 +28,6 @@ type Acceptor struct {
 	pool    *pool
 	budget  *budget
 	metrics *metrics
-	// failures and turns outlive sessions.
-	failures *failures
-	turns    *turns
 	// workers run the goroutines of the sessions.
 	workers *workers.Pool
 	reading reading
@@ -50,15 +47,14 @@ const refusalsOut = 3
 // New makes an acceptor and registers its metrics. It does not connect.
 func New(o Options) *Acceptor {
 	o = o.withDefaults()
-	failures := newFailures(o.ParkAfter)
-	m := newMetrics(o.Registerer, func() float64 { return float64(failures.shown(time.Now())) })
+	m := newMetrics(o.Registerer)
 	m.slots.Set(float64(o.Slots))
 	return &Acceptor{
 		options: o,
 		budget:  newBudget(o.BufferBytes, o.Slots),
 		accepts: newAcceptLimiter(o.Slots),
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
-		metrics: m, failures: failures, turns: newTurns(failures),
+		metrics: m,
 		// A session has a pump, a keeper, mostly one call, and settlements in between.
 		workers: workers.New(4 * o.Slots),
 	}
@@ -135,10 +131,10 @@ func (a *Acceptor) slot(stop, hard context.Context, index int) {
 func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbeat Heartbeat) {
 	o := &a.options
 	s := &session{
-		options: o, handler: o.Handler, accepted: accepted, accepts: a.accepts, turns: a.turns, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, reading: &a.reading,
+		options: o, handler: o.Handler, accepted: accepted, accepts: a.accepts, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, reading: &a.reading,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, a.budget),
-		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),
+		queue: newQueue(), returned: make(chan *call, 1),
 	}
 	a.metrics.sessionsActive.Inc()
 	s.log.Debug().Time("lockedUntil", accepted.LockedUntil).Msg("session accepted")
@@ -146,9 +142,6 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbea
 	s.inbox.close()
 	a.metrics.sessionsActive.Dec()
 	a.metrics.ends.WithLabelValues(string(end)).Inc()
-	if end == endStuck {
-		a.turns.leaves(accepted.SessionID, time.Now())
-	}
 	a.accepts.left(s.madeRoom)
 	s.log.Debug().Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
 }
@@ -176,7 +169,6 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 		a.metrics.accepts.WithLabelValues(acceptedSession).Inc()
 		a.pool.answered(conn)
 		a.accepts.granted(t)
-		a.turns.accepted(accepted.SessionID, time.Now())
 		return accepted, conn, true
 	}
 	a.missed(stop, ctx, t, conn, err)
@@ -221,8 +213,8 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 // nil if it answers.
 func (a *Acceptor) Failing() (since time.Time, err error) { return a.contact.failing() }
 
-// Retrying counts the aggregates whose events could not be finished in the last minute.
-func (a *Acceptor) Retrying() int { return a.failures.shown(time.Now()) }
+// Waiting counts the sessions that wait for a store.
+func (a *Acceptor) Waiting() int { return int(a.metrics.waiting.Load()) }
 
 func (a *Acceptor) tellConnected() {
 	a.contact.answered()

@@ -24,8 +24,8 @@ type Delivery struct {
 	// duplicates are further deliveries of the same event. They are settled like the first.
 	duplicates []*Delivery
 	size       int
-	// called says that a call has it, settled that a call has finished it.
-	called, settled bool
+	// done says that a call has finished it.
+	done bool
 }
 
 // Properties are the application properties of the message.

@@ -7,8 +7,8 @@
 //	    ┌───────────────────────────────────────────────────────────────┐
 //	    ▼                                                               │
 //	slot ──▶ accept ──▶ draining ──▶ finishing ──▶ settling ──▶ released ─┘
-//	 ▲         │           │  no more credit; healthy lanes are finished,
-//	 └ none ───┘           │  lanes in trouble are given back
+//	 ▲         │           │  no more credit; what was received is finished,
+//	 └ none ───┘           │  unless the session waits for a store
 //	   failed              └──▶ lost (lock or link): nothing more is
 //	                            written or settled, the session is closed
 //
@@ -19,56 +19,29 @@
 //	receive, decode    order          complete, dead-letter
 //	                    │  ▲
 //	                    ▼  │ verdicts
-//	                   calls: one of healthy lanes, up to three of lanes in trouble
+//	                   one call of the handler
 //
 // # Order
 //
-// The deliveries of an aggregate form a lane, ascending by eventId. The [Handler] gets a
-// lane's events in that order, and never two batches of a lane at once. It returns a
-// verdict for each event: done, poison (it parked its aggregate), retry, or gap (an earlier
-// event is missing).
+// The deliveries of an aggregate are ascending by eventId (queue.go). The [Handler] gets an
+// aggregate's events in that order, one call after the other. It returns a verdict for each
+// event: done, retry, or deferred (the call had no room).
 //
 // # Trouble
 //
-// A lane that cannot continue waits alone: no slot, call or session waits for it.
+// There is one waiting room for aggregates, the parked list. If the store answers and an
+// aggregate cannot go on, the handler parks it, and its events are done: package resume
+// continues it from the event store. So a session never waits for one of its aggregates.
 //
-//	        done                      store failed            longer than ParkAfter
-//	fresh ◀──────▶ in a call ──▶ retrying ────────────┐      (while the store answers)
-//	  ▲                │          100 ms .. 5 s        ├──▶ giving up ──▶ done: parked
-//	  └── predecessor ─┴──▶ gap ──────▶ repairing ─────┘      longer than GapTimeout
-//	                        Hold       200 ms .. 5 s
+// If the store does not answer, the whole session waits. It settles nothing, and tries the
+// same events again with a backoff, one call at a time, while the keeper renews the lock. The
+// handler is told since when, so that it can tell an outage from an aggregate that cannot
+// go on. At the end of the tenure, and when the process stops, a session that waits leaves its
+// events to the broker: they are not settled, and closing the session counts no delivery.
 //
-// ParkAfter is PENSTOCK_PARK_AFTER, and GapTimeout is PENSTOCK_GAP_TIMEOUT.
-//
-// The consequences are:
-//
-//   - Lanes in trouble have separate calls, beside the calls of healthy lanes. After a
-//     call that hung, its lanes are called again in smaller groups.
-//   - At the end of the tenure, and when the process stops, lanes in trouble are given
-//     back: their messages are not settled, and the session is closed, which counts no
-//     delivery. The process that accepts the session next continues with them.
-//   - A session in which nothing but lanes in trouble is left gives them back as soon as it
-//     has tried them, if the free slots are few and the store takes writes of other
-//     aggregates. So thousands of such sessions take turns, and hold no slot that another
-//     session needs. A lane that will be given up next stays. If a session that has left is
-//     accepted again quickly, no other one waits, and all stay for a while (turns.go).
-//   - A process remembers a failing aggregate beyond the session: in the next session
-//     its time of failure continues, and its events are kept out of the calls of healthy
-//     lanes from the start.
-//   - That time runs only while the store takes writes of other aggregates, or refuses
-//     one because of another document. An outage of the store parks no aggregate,
-//     however long it lasts.
-//   - A gap is identified by the missing event. The event that meets the gap can differ
-//     from session to session, because the SDK can deliver a successor first. The time of
-//     a gap continues until the missing event is applied, over any number of sessions.
-//   - A lane in trouble keeps a bounded number of deliveries. Further ones are
-//     forgotten: they stay locked and come again after the session's release. If nothing
-//     else can be written either, nothing is forgotten, and the broker is held back.
-//
-// A gap inside a session has one of two reasons: the topic never got a message, or the
-// receiver of the SDK has changed the order, see below. In the second case the gap closes
-// within a round trip or two. So a lane with a gap is held for [Options.Hold] first. After
-// that the Handler repairs it from the event store.
+// A message is missing because the topic never got it, or because the receiver of the SDK has
+// changed the order, see below. The handler reads the missing event from the event store in
+// the same call. If its message arrives later, it is a duplicate.
 //
 // # Two receivers
 //

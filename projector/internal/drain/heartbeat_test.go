@@ -42,7 +42,7 @@ func TestHeartbeat(t *testing.T) {
 // stuck is a handler that ignores its context until it is released.
 type stuck struct{ begun, release chan struct{} }
 
-func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ model.Attempt) []model.Verdict {
+func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ time.Time) []model.Verdict {
 	close(h.begun)
 	<-h.release
 	verdicts := make([]model.Verdict, len(batch))

@@ -1,6 +1,8 @@
 package drain
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -31,10 +33,12 @@ type metrics struct {
 	settlements    *prometheus.CounterVec
 	invalid        prometheus.Counter
 	reconnects     prometheus.Counter
+	// waiting counts the sessions that wait for a store.
+	waiting atomic.Int64
 }
 
 // newMetrics registers the metrics with r, if r is not nil.
-func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
+func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		sessionsActive: obs.Gauge(r, "penstock_projector_sessions_active", "Sessions that this process holds."),
 		slots:          obs.Gauge(r, "penstock_projector_session_slots", "Sessions that this process can hold at the same time."),
@@ -42,8 +46,8 @@ func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 			"Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.",
 			"result", acceptedSession, acceptedNone, acceptBusy, acceptFailed),
 		ends: obs.CounterVec(r, "penstock_projector_session_ends_total",
-			"Sessions that were released, by reason: idle, tenure (others have a turn), stuck (all aggregates wait for their next attempts, and others have a turn), overflow (an aggregate that waited had more events than a session holds), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.",
-			"reason", endIdle, endTenure, endStuck, endOverflow, endUnsettled, endLost, endStopped),
+			"Sessions that were released, by reason: idle, tenure (others have a turn), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.",
+			"reason", endIdle, endTenure, endUnsettled, endLost, endStopped),
 		settlements: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_settlements_total",
 			Help: "Attempts to settle a message, by operation (complete or dead_letter) and result: ok, or why the broker did not confirm it.",
@@ -51,8 +55,8 @@ func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 		invalid:    obs.Counter(r, "penstock_projector_invalid_messages_total", "Messages that are not events; they are in the dead-letter queue."),
 		reconnects: obs.Counter(r, "penstock_projector_connections_replaced_total", "Connections to the broker that were closed and replaced by new ones."),
 	}
-	obs.GaugeFunc(r, "penstock_projector_aggregates_retrying",
-		"Aggregates of which this process has tried an event again within the last minute, because a store failed or an event is missing.", failing)
+	obs.GaugeFunc(r, "penstock_projector_sessions_waiting",
+		"Sessions of this process that settle nothing and try their events again, because a store does not answer.", func() float64 { return float64(m.waiting.Load()) })
 	for _, operation := range []string{operationComplete, operationDeadLetter} {
 		for class := sbus.ClassNone; class <= sbus.ClassStopped; class++ {
 			m.settlements.WithLabelValues(operation, resultOf(class))

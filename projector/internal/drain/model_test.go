@@ -29,14 +29,13 @@ type readModels struct {
 	// failing are the aggregates whose writes fail. down makes all writes fail.
 	failing map[string]bool
 	down    bool
-	// conflicts says that writes fail because of other documents, so the store has answered.
-	conflicts bool
+	// answered is when the store last accepted a write.
+	answered time.Time
 	// lost holds, for each aggregate, the event that the event store lacks too.
 	lost map[string]int64
-	// givenUp holds the reason why an aggregate was given up, givenUpAt the time, and
-	// head the last event that was acknowledged for it.
+	// givenUp holds the reason why an aggregate was given up, and head the last event that was
+	// acknowledged for it.
 	givenUp   map[string]string
-	givenUpAt map[string]time.Time
 	head      map[string]int64
 	watermark map[string]int64
 	applied   map[string][]int64
@@ -50,12 +49,12 @@ type readModels struct {
 func newReadModels(latency time.Duration) *readModels {
 	return &readModels{
 		latency: latency, failing: make(map[string]bool),
-		lost: make(map[string]int64), givenUp: make(map[string]string), givenUpAt: make(map[string]time.Time), head: make(map[string]int64), store: make(map[string]int64), poison: make(map[string]int64),
+		lost: make(map[string]int64), givenUp: make(map[string]string), head: make(map[string]int64), store: make(map[string]int64), poison: make(map[string]int64),
 		watermark: make(map[string]int64), applied: make(map[string][]int64), parked: make(map[string]bool),
 	}
 }
 
-func (m *readModels) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
+func (m *readModels) Handle(ctx context.Context, batch []*drain.Delivery, since time.Time) []model.Verdict {
 	m.mu.Lock()
 	from := make(map[string]int64)
 	for i, d := range batch {
@@ -86,26 +85,23 @@ func (m *readModels) Handle(ctx context.Context, batch []*drain.Delivery, attemp
 			verdicts[i] = model.Verdict{Outcome: model.Done}
 		case stale[key] || m.failing[key] || m.down || m.transient != nil && m.transient():
 			stale[key] = true
-			verdicts[i] = model.Verdict{Outcome: model.Retry, Err: errStore, Answered: m.conflicts}
-			if attempt == model.GiveUp && m.failing[key] && !m.down {
+			verdicts[i] = model.Verdict{Outcome: model.Retry, Err: errStore}
+			if m.failing[key] && !m.down && !since.IsZero() && !m.answered.Before(since) {
 				verdicts[i] = m.giveUp(key, id, "unavailable")
 			}
 		default:
-			verdicts[i] = m.apply(key, id, attempt)
+			verdicts[i] = m.apply(key, id)
 		}
 	}
 	return verdicts
 }
 
-func (m *readModels) apply(key string, id int64, attempt model.Attempt) model.Verdict {
+func (m *readModels) apply(key string, id int64) model.Verdict {
 	switch v := m.watermark[key]; {
 	case m.parked[key], id <= v:
 		return model.Verdict{Outcome: model.Done}
-	case id > v+1 && (attempt == model.Hold || m.store[key] < id-1 || m.lost[key] > v && m.lost[key] < id):
-		if attempt == model.GiveUp {
-			return m.giveUp(key, id, "missing")
-		}
-		return model.Verdict{Outcome: model.Gap, Missing: v + 1}
+	case id > v+1 && (m.store[key] < id-1 || m.lost[key] > v && m.lost[key] < id):
+		return m.giveUp(key, id, "missing")
 	default:
 		return m.project(key, v+1, id)
 	}
@@ -121,13 +117,13 @@ func (m *readModels) project(key string, from, id int64) model.Verdict {
 		m.applied[key] = append(m.applied[key], v)
 		m.watermark[key] = v
 	}
-	return model.Verdict{Outcome: model.Done, Answered: true}
+	m.answered = time.Now()
+	return model.Verdict{Outcome: model.Done}
 }
 
 // giveUp parks an aggregate until it is resumed.
 func (m *readModels) giveUp(key string, id int64, reason string) model.Verdict {
 	m.givenUp[key], m.head[key] = reason, max(m.head[key], id)
-	m.givenUpAt[key] = time.Now()
 	return model.Verdict{Outcome: model.Done}
 }
 

@@ -32,7 +32,7 @@ type Options struct {
 	// handled. Messages in memory count with their size. Messages that the broker may still
 	// send count with a forecast from the mean and the variance of the session's last
 	// messages. One message of each session always fits. Lanes hold the same amount again:
-	// messages that are being handled, are retried or wait for a predecessor.
+	// messages that are being handled or wait for a store.
 	//
 	// Credit cannot be withdrawn. At worst every session has requested BatchSize messages
 	// because they were small, and receives as many of the largest size. It requests no
@@ -47,15 +47,6 @@ type Options struct {
 	// SessionTenure is how long a busy session is kept at most; 2 min by default. It gives
 	// a turn to sessions that wait, and to pods that have just started.
 	SessionTenure time.Duration
-	// Hold is how long a delivery waits for its predecessor before the gap is repaired; 250
-	// ms by default.
-	Hold time.Duration
-	// GapTimeout is how long repairing is tried before the aggregate is given up because an
-	// event is missing; 10 s by default.
-	GapTimeout time.Duration
-	// ParkAfter is how long a store may fail for an aggregate, while events of others are
-	// written, before the aggregate is given up; 1 min by default.
-	ParkAfter time.Duration
 	// DrainTimeout bounds how long Run continues after its context has ended; 20 s by
 	// default.
 	DrainTimeout time.Duration
@@ -117,9 +108,6 @@ func (o Options) withDefaults() Options {
 	o.SessionIdle = cmp.Or(o.SessionIdle, 10*time.Millisecond)
 	o.SessionHold = cmp.Or(o.SessionHold, time.Minute)
 	o.SessionTenure = cmp.Or(o.SessionTenure, 2*time.Minute)
-	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
-	o.GapTimeout = cmp.Or(o.GapTimeout, 10*time.Second)
-	o.ParkAfter = cmp.Or(o.ParkAfter, time.Minute)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
 	return o
 }

@@ -1,7 +1,6 @@
 package drain_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // chaos is a random choice of the faults and sizes of a run.
@@ -152,7 +150,6 @@ func (c chaos) run(t *testing.T) error {
 	for range 2 {
 		running = append(running, start(t, broker, m, func(o *drain.Options) {
 			o.Slots, o.BatchSize, o.BufferBytes, o.SessionTenure = c.slots, c.batch, c.buffer, 5*time.Second
-			o.ParkAfter = 3 * time.Second
 		}))
 	}
 	var sending sync.WaitGroup
@@ -203,58 +200,5 @@ func TestAnyInterleavingTakesEffectOnceAndInOrder(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-	})
-}
-
-// withholding is a handler that reports a gap for the aggregates in lacks until the test
-// removes them, like a handler that cannot read an event for a while.
-type withholding struct {
-	*readModels
-	lacks sync.Map
-}
-
-func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attempt model.Attempt) []model.Verdict {
-	var verdicts []model.Verdict
-	for _, d := range batch {
-		if _, lacks := w.lacks.Load(d.Event.AggregateID); lacks {
-			verdicts = append(verdicts, model.Verdict{Outcome: model.Gap, Missing: 1})
-			continue
-		}
-		verdicts = append(verdicts, w.readModels.Handle(ctx, []*drain.Delivery{d}, attempt)...)
-	}
-	return verdicts
-}
-
-// Events behind a gap that exceed a session's bound come again after its release.
-// Meanwhile no later event of the aggregate overtakes them.
-func TestLaterEventsDoNotOvertakeReleasedEvents(t *testing.T) {
-	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
-		t.Helper()
-		const held, events = 4, 20
-		broker.lockFor = 30 * time.Second
-		m := newReadModels(time.Millisecond)
-		h := &withholding{readModels: m}
-		h.lacks.Store("hot", true)
-		h.lacks.Store("other", true)
-		s := start(t, broker, m, func(o *drain.Options) {
-			o.Handler, o.Slots, o.BatchSize = h, 1, held
-		})
-		// The other aggregate keeps the session from ending.
-		broker.send("bucket", "other", 1)
-		for id := range int64(events - 1) {
-			broker.send("bucket", "hot", id+1)
-		}
-		pause(t.Context(), time.Second)
-		h.lacks.Delete("hot")
-		pause(t.Context(), time.Second)
-		broker.send("bucket", "hot", events)
-		pause(t.Context(), time.Second)
-		h.lacks.Delete("other")
-		s.settled(t, time.Minute)
-		if err := m.check(map[string]int64{"hot": events, "other": 1}); err != nil {
-			t.Error(err)
-		}
-		s.end(t)
 	})
 }

@@ -3,7 +3,6 @@ package drain
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -15,11 +14,8 @@ import (
 type ending string
 
 const (
-	endIdle     ending = "idle"
-	endTenure   ending = "tenure"
-	endOverflow ending = "overflow"
-	// endStuck: only lanes in trouble are left, and other sessions wait for a slot.
-	endStuck ending = "stuck"
+	endIdle   ending = "idle"
+	endTenure ending = "tenure"
 	// endUnsettled: some settlements failed, and the release returns those messages.
 	endUnsettled ending = "unsettled"
 	endLost      ending = "lost"
@@ -32,38 +28,37 @@ type session struct {
 	handler   Handler
 	accepted  Accepted
 	accepts   *acceptLimiter
-	turns     *turns
 	heartbeat Heartbeat
 	metrics   *metrics
 	workers   *workers.Pool
 	log       zerolog.Logger
 
 	inbox   *inbox
-	lanes   *lanes
+	queue   *queue
 	settler *settler
 	reading *reading
 	// suspects are messages that are not events, while this process has not read any event.
-	// dropped says that there were more of them, which come again when the session was
-	// released.
 	suspects []*Delivery
-	dropped  bool
-	// running are the calls of the handler that have not returned. Each is sent to
-	// returned, and handling waits for their goroutines.
-	running  []*call
+	// running is the call of the handler that has not returned; nil if there is none. It is
+	// sent to returned.
+	running  *call
 	returned chan *call
-	handling sync.WaitGroup
+	trouble  trouble
+	times
+	// madeRoom says that the session has ended for others.
+	madeRoom bool
+}
 
-	// timer wakes process. It is reused, because process waits after each event.
-	timer   *time.Timer
+// times are the times of a session.
+type times struct {
 	started time.Time
 	// active is when a message last arrived or was handled. ended is when the session was
 	// told to end.
 	active, ended time.Time
-	// flowed is when a call of healthy lanes last returned.
-	flowed time.Time
 	// idle is how long the session may be idle.
-	idle     time.Duration
-	madeRoom bool
+	idle time.Duration
+	// timer wakes process. It is reused, because process waits after each event.
+	timer *time.Timer
 }
 
 // endGrace is how long the calls of a session may continue after its tenure. The broker
@@ -142,10 +137,9 @@ func (s *session) close(pumped, kept <-chan struct{}, closing func(func())) {
 }
 
 // process handles the deliveries from the inbox until the session must end and everything
-// that can be finished is. Then it gives the lanes in trouble back.
+// that can be finished is. Events that wait for a store stay with the broker.
 func (s *session) process(work, stop context.Context, stopReceiving func(), pumped <-chan struct{}) ending {
-	defer s.handling.Wait()
-	defer s.cancelCalls()
+	defer s.endCall()
 	s.timer = time.NewTimer(s.idle)
 	defer s.timer.Stop()
 	var end ending
@@ -160,37 +154,32 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 				stopReceiving()
 			}
 		}
-		s.startCalls(work, now)
+		s.startCall(work, now)
 		if end != "" && s.finished(received, now) {
-			s.giveBack(work)
 			return end
 		}
-		if end != "" && end != endStopped && now.Sub(s.ended) >= endGrace {
-			s.cancelCalls()
+		if s.running != nil && end != "" && end != endStopped && now.Sub(s.ended) >= endGrace {
+			s.running.cancel()
 		}
 		s.await(work, stop, pumped, received, now)
 	}
 	return endLost
 }
 
-// giveBack ends the calls of lanes in trouble. It settles the events that they have
-// finished. The others stay with the broker.
-func (s *session) giveBack(work context.Context) {
-	s.cancelCalls()
-	for len(s.running) > 0 {
-		s.finish(work, <-s.returned)
+// endCall waits until the running call has returned. Its events stay with the broker.
+func (s *session) endCall() {
+	if s.running != nil {
+		s.running.cancel()
+		<-s.returned
+	}
+	if s.trouble.waits() {
+		s.metrics.waiting.Add(-1)
 	}
 }
 
-func (s *session) cancelCalls() {
-	for _, c := range s.running {
-		c.cancel()
-	}
-}
-
-// admit moves deliveries from the inbox into the lanes, as far as there is room.
+// admit moves deliveries from the inbox into the queue, as far as there is room.
 func (s *session) admit(work context.Context, now time.Time) {
-	for _, d := range s.inbox.take(s.lanes.room()) {
+	for _, d := range s.inbox.take(s.room()) {
 		if s.active.Equal(s.started) {
 			// The message took a round trip to arrive, and so will the next one after a
 			// pause for credit.
@@ -198,24 +187,29 @@ func (s *session) admit(work context.Context, now time.Time) {
 		}
 		s.active = now
 		if d.invalid == nil {
-			s.lanes.add(d, now)
+			s.queue.add(d)
 			s.reading.succeeded()
 			continue
 		}
 		s.reading.failed(d.invalid)
 		s.suspects = append(s.suspects, d)
 	}
-	if s.reading.read.Load() {
+	if len(s.suspects) > 0 && s.reading.read.Load() {
 		for _, d := range s.suspects {
 			s.deadLetter(work, d)
 		}
 		s.suspects = nil
 	}
-	if n := len(s.suspects); n > maxSuspects {
-		s.dropped = true
-		clear(s.suspects[maxSuspects:])
-		s.suspects = s.suspects[:maxSuspects]
+}
+
+// room is how much more can be taken from the inbox.
+func (s *session) room() load {
+	room := load{4 * s.options.BatchSize, max(s.options.BufferBytes/s.options.Slots, 1)}
+	room.sub(s.queue.held)
+	for _, d := range s.suspects {
+		room.sub(weigh(d))
 	}
+	return room
 }
 
 // deadLetter dead-letters a message that is not an event.
@@ -229,7 +223,8 @@ func (s *session) deadLetter(work context.Context, d *Delivery) {
 
 // over returns the reason why the session must end; empty if it need not.
 func (s *session) over(stop context.Context, now time.Time) ending {
-	quiet := s.lanes.held.count == 0 && s.inbox.len() == 0
+	// A session that is full of suspects has nothing to do either.
+	quiet := s.queue.held.count == 0 && (s.inbox.len() == 0 || s.room().none())
 	idle, least := now.Sub(s.active), s.idle
 	if len(s.suspects) > 0 {
 		// The broker delivers them again at once, so sessions with suspects take turns.
@@ -238,12 +233,8 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 	switch {
 	case stop.Err() != nil:
 		return endStopped
-	case quiet && (s.lanes.forgotten > 0 || s.dropped && len(s.suspects) == 0):
-		return endOverflow
 	case quiet && s.settler.left.Load():
 		return endUnsettled
-	case s.stuck(now) && s.turns.allowed(now) && s.makesRoom(now):
-		return endStuck
 	case !quiet || idle < least:
 		if now.Sub(s.started) >= s.options.SessionTenure {
 			return endTenure
@@ -261,20 +252,17 @@ func (s *session) makesRoom(now time.Time) bool {
 	return s.madeRoom
 }
 
-// stuck reports whether the session only waits for its next attempts.
-func (s *session) stuck(now time.Time) bool {
-	return len(s.running) == 0 && s.inbox.len() == 0 && len(s.suspects) == 0 && s.lanes.stuck(now) &&
-		now.Sub(s.started) >= stuckLeast && (!s.lanes.several || now.Sub(s.flowed) >= stuckIdle)
-}
-
-// finished reports whether a session that ends has nothing left to do for healthy lanes.
-// received says that the pump has ended. A pump that hangs in the SDK is not waited for:
-// the broker delivers what it still receives again. If lanes in trouble leave no room, the
-// inbox stays full.
+// finished reports whether a session that ends has nothing left to do. received says that the
+// pump has ended. A pump that hangs in the SDK is not waited for: the broker delivers what it
+// still receives again. A session that waits for a store leaves its events to the broker.
 func (s *session) finished(received bool, now time.Time) bool {
-	return (received || now.Sub(s.ended) >= closeTimeout) &&
-		(s.inbox.len() == 0 || s.lanes.room().none()) &&
-		!s.healthy() && !s.lanes.fresh(now)
+	switch {
+	case s.running != nil:
+		return false
+	case s.trouble.waits():
+		return true
+	}
+	return (received || now.Sub(s.ended) >= closeTimeout) && (s.inbox.len() == 0 || s.room().none()) && len(s.queue.order) == 0
 }
 
 // maxIdleCheck bounds the time between two checks whether an idle session must make room.
@@ -285,9 +273,6 @@ const (
 	suspectPause = 200 * time.Millisecond
 	// suspectIdle is how long a session with suspects is at least kept without a message.
 	suspectIdle = time.Second
-	// maxSuspects bounds the suspects of a session. The session goes on reading behind
-	// them, because one event is enough to release them.
-	maxSuspects = 64
 )
 
 // await waits until process has something to do. received says that process knows already
@@ -295,17 +280,17 @@ const (
 func (s *session) await(work, stop context.Context, pumped <-chan struct{}, received bool, now time.Time) {
 	idle := now.Sub(s.active)
 	wait := max(s.idle-idle, min(idle/2, maxIdleCheck))
-	if due, ok := s.lanes.nextDue(); ok {
-		wait = min(wait, due.Sub(now))
-	}
-	if c := s.awaited(now); c != nil && s.lanes.fresh(now) {
-		wait = min(wait, c.begun.Add(slowCall).Sub(now))
+	if s.trouble.waits() {
+		wait = min(wait, max(s.trouble.due.Sub(now), 0))
 	}
 	if len(s.suspects) > 0 {
 		wait = min(wait, suspectPause)
 	}
-	if len(s.running) == 0 {
+	if s.running == nil {
 		s.heartbeat.Beat()
+	} else {
+		// The call's end wakes the session.
+		wait = max(wait, maxIdleCheck)
 	}
 	stopping := stop.Done()
 	switch {

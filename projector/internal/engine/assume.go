@@ -22,7 +22,7 @@ const (
 // assumed folds the units whose state need not be loaded. It returns the units that have a
 // write, and the rest, which must be loaded.
 func (t *track) assumed(ctx context.Context, units []*unit) (writing, rest []*unit) {
-	if t.session == nil || t.attempt != model.Hold {
+	if t.session == nil || !t.since.IsZero() {
 		return nil, units
 	}
 	t.folding.Lock()

@@ -19,7 +19,9 @@ import (
 // batch is one call of [Engine.Process].
 type batch struct {
 	*Engine
-	attempt model.Attempt
+	// since is when the caller could not finish the events for the first time; zero for new
+	// events.
+	since time.Time
 	// session has the states that may be assumed instead of loaded; nil if there are none.
 	session *Session
 	// targets are the engine's targets at the beginning of the call.
@@ -108,9 +110,9 @@ type unit struct {
 	stale, unknown int
 	// trouble is the error that stops the unit in this call.
 	trouble error
-	// contended says that trouble comes from another process that works on the same
-	// aggregate, unparkable that it comes from a promotion or from the parking list.
-	contended, unparkable bool
+	// answered says that the store has answered, so that trouble comes from the unit alone.
+	// unparkable says that it comes from a promotion or from the parking list.
+	answered, unparkable bool
 	// conflict is the last refusal because another document has a unique value.
 	conflict *projection.Error
 	// held says that the unit waits for the event after watermark.
@@ -124,8 +126,8 @@ type unit struct {
 // finished reports whether all events have a result.
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
-func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, attempt model.Attempt) *batch {
-	b := &batch{Engine: e, attempt: attempt, session: s, targets: targets, places: make([]eventPlace, len(events))}
+func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, since time.Time) *batch {
+	b := &batch{Engine: e, since: since, session: s, targets: targets, places: make([]eventPlace, len(events))}
 	byID := make(map[string]*aggregate)
 	for _, ev := range events {
 		a := byID[ev.AggregateID]
@@ -180,48 +182,21 @@ func (b *batch) verdicts(err error) ([]model.Verdict, error) {
 		return verdicts, err
 	}
 	for i := range verdicts {
-		if v := &verdicts[i]; v.Outcome.Final() {
-			*v = model.Verdict{Answered: v.Answered}
+		if v := &verdicts[i]; v.Outcome == model.Done {
+			*v = model.Verdict{}
 		}
 	}
 	return verdicts, errors.Join(err, fmt.Errorf("nothing is acknowledged: %w", untrusted))
 }
 
-// verdict combines the outcomes of an event in all targets: the least finished one counts.
+// verdict is Done if the event is settled in all targets.
 func (a *aggregate) verdict(i int) model.Verdict {
-	v := model.Verdict{Outcome: model.Done}
 	for _, u := range a.units {
-		outcome := model.Done
-		switch {
-		case i >= len(u.settled) && u.held:
-			outcome = model.Gap
-			if v.Missing == 0 || u.watermark+1 < v.Missing {
-				v.Missing = u.watermark + 1
-			}
-		case i >= len(u.settled):
-			outcome = model.Retry
-			if u.conflict != nil {
-				v.Answered = true
-			}
-		case u.settled[i] == settledApplied, u.settled[i] == settledIgnored:
-			v.Answered = true
-		}
-		v.Outcome = worse(v.Outcome, outcome)
-	}
-	if v.Outcome != model.Gap {
-		v.Missing = 0
-	}
-	return v
-}
-
-// worse returns the outcome that leaves more work.
-func worse(a, b model.Outcome) model.Outcome {
-	for _, o := range []model.Outcome{model.Retry, model.Gap} {
-		if a == o || b == o {
-			return o
+		if i >= len(u.settled) {
+			return model.Verdict{Outcome: model.Retry}
 		}
 	}
-	return model.Done
+	return model.Verdict{Outcome: model.Done}
 }
 
 // count updates the metrics. The spans of traced events are exemplars.

@@ -45,7 +45,7 @@ func BenchmarkProcess(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N/batch + 1 {
-				results, err := eng.Process(b.Context(), all, model.Hold)
+				results, err := eng.Process(b.Context(), all, fresh)
 				if err != nil || results[batch-1].Outcome != model.Done {
 					b.Fatal(results, err)
 				}

@@ -31,20 +31,21 @@ func (b *bench) breakShadow(how string) {
 // written or its aggregate is parked there.
 func TestEventIsSettledWhenBothGenerationsHaveIt(t *testing.T) {
 	t.Parallel()
-	for broken, reason := range map[string]projection.Reason{"load": projection.ReasonUnavailable, "write": projection.ReasonUnavailable, "conflict": projection.ReasonRejected} {
+	for broken, reason := range map[string]projection.Reason{"load": projection.ReasonUnavailable, "write": projection.ReasonUnavailable, "conflict": projection.ReasonConflict} {
 		b := newRebuild(t, true)
 		b.breakShadow(broken)
-		b.process(t, events(t, "one", "1 Add"), model.Hold, "done")
+		b.process(t, events(t, "one", "1 Add"), fresh, "done")
 		b.expectMarks(t, 1, 0)
 
 		b = newRebuild(t, false)
 		b.breakShadow(broken)
-		results, _ := b.Process(t.Context(), events(t, "one", "1 Add"), model.Hold)
-		if verdicts(results) != "retry" || len(b.parking.parked) > 0 {
+		results, _ := b.Process(t.Context(), events(t, "one", "1 Add"), fresh)
+		// A conflict shows that the store answers, so it parks at once.
+		if conflict := broken == "conflict"; (verdicts(results) == "done") != conflict || len(b.parking.parked) > 0 != conflict {
 			t.Errorf("%s: %s, parked %v", broken, verdicts(results), b.parking.parked)
 		}
 		b.expectMarks(t, 1, 0)
-		b.process(t, events(t, "one", "1 Add"), model.GiveUp, "done")
+		b.process(t, events(t, "one", "1 Add"), again, "done")
 		if cause := b.parking.parked[building]; len(b.parking.parked) != 1 || cause == nil || cause.EventID != 1 || cause.Reason != reason {
 			t.Errorf("%s: parked %v", broken, b.parking.parked)
 		}
@@ -64,7 +65,7 @@ func TestLiveGenerationDoesNotWaitForTheNextOne(t *testing.T) {
 					<-time.After(time.Second)
 				}
 			}
-			b.process(t, events(t, "one", "1 Add"), model.Hold, "done")
+			b.process(t, events(t, "one", "1 Add"), fresh, "done")
 			b.expectMarks(t, 1, 1)
 			if first := b.writes[0][0].Generation; first != want {
 				t.Errorf("generation %d is slow, and generation %d is written first", slow, first)

@@ -82,17 +82,16 @@
 // projection, ends the call in one of these states:
 //
 //	              ┌──▶ done     every event is applied, or was before
-//	attempt ──────┼──▶ gap      the next event is missing: no event after it is done
-//	              ├──▶ retry    a store did not answer, or another document holds a
-//	              │             unique value: the caller offers the events again
-//	              └──▶ poison   an event can never be applied: what came before it is
-//	                            written, the unit is parked, and what comes after it is
-//	                            acknowledged
+//	attempt ──────┼──▶ parked   an event cannot be applied, or not now: what came before it
+//	              │             is written, and what comes after it is acknowledged
+//	              └──▶ retry    a store does not answer, or a promotion pauses the writes:
+//	                            the caller offers the events again
 //
-// [model.GiveUp] ends the waiting of the middle two: a unit at a gap is parked as missing, one to be retried as
-// unavailable. Both are resumed by themselves from the event store. A
-// unit that violates a unique index is retried first, because the other document may release
-// the value. The least finished unit of an event is its [model.Outcome].
+// A unit that lacks an event reads it from the event store. If the store answers and the unit
+// cannot go on, it is parked at once: as missing if the event store does not have the event, as
+// conflict if another document has a unique value, as unavailable if a store fails for the unit
+// twice while it takes writes of others. These three resume by themselves from the event
+// store. Everything else says nothing about the unit, and is a retry.
 //
 // An expression that fails, an operator that does not fit and a document that MongoDB
 // refuses park a unit until an operator has it retried. Parking concerns one

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -25,7 +26,7 @@ type Options struct {
 	// Repairer may be nil: gaps then stay until the missing events arrive.
 	Repairer Repairer
 	// Reachable reports whether the read models' store can be reached; nil means always. If
-	// it cannot be reached, [model.GiveUp] parks nothing as unavailable, because every unit
+	// it cannot be reached, [Engine.Resume] parks nothing as unavailable, because every unit
 	// would be parked.
 	Reachable func(ctx context.Context) error
 	// Trusted reports whether other processes still count on this one to know the targets;
@@ -59,8 +60,11 @@ type Engine struct {
 	swelling  chan struct{}
 	newcomers newcomers
 	calls     calls
-	setting   sync.Mutex
-	targets   atomic.Pointer[snapshot]
+	// answered is when the store of the read models last accepted a write, or refused one for
+	// its content, in nanoseconds since 1970.
+	answered atomic.Int64
+	setting  sync.Mutex
+	targets  atomic.Pointer[snapshot]
 }
 
 // New makes an engine, and reports every problem of the options.
@@ -95,21 +99,22 @@ func New(o Options) (*Engine, error) {
 // those of one aggregate are applied in the order of their ids. So the caller offers an
 // event after a gap again together with later events.
 //
-// Process makes one attempt. It does not wait between requests: after a transient error,
+// Process makes one attempt. It does not wait between requests: if a store does not answer,
 // the outcome of a unit's events is Retry, and the error says why. The caller decides when
-// to try again. The error is ctx's cause if ctx ended, and includes [ErrContended] if writes
-// stay stale. The verdicts are valid in each case: every outcome but Retry and Gap is
-// durable. The events' bytes must never change, because a write may still be running when
+// to try again. since is when its events could not be finished for the first time; zero for
+// events that are new. If the store answers and a unit cannot go on, Process parks it. The
+// error is ctx's cause if ctx ended, and includes [ErrContended] if writes stay stale. The
+// verdicts are valid in each case: every outcome but Retry is durable. The events' bytes must never change, because a write may still be running when
 // Process returns.
-func (e *Engine) Process(ctx context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
-	return e.process(ctx, nil, events, attempt)
+func (e *Engine) Process(ctx context.Context, events []*event.Event, since time.Time) ([]model.Verdict, error) {
+	return e.process(ctx, nil, events, since)
 }
 
 // process is Process for a session; nil means no session.
-func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
+func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event, since time.Time) ([]model.Verdict, error) {
 	targets, end := e.begin()
 	defer end()
-	b := e.newBatch(targets, s, events, attempt)
+	b := e.newBatch(targets, s, events, since)
 	if b.targets == nil {
 		return make([]model.Verdict, len(events)), errNoTargets
 	}

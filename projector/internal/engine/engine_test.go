@@ -59,19 +59,19 @@ func events(tb testing.TB, aggregate string, list ...string) []*event.Event {
 func verdicts(results []model.Verdict) string {
 	var list []string
 	for _, v := range results {
-		name := v.Outcome.String()
-		if v.Outcome == model.Gap {
-			name += fmt.Sprint(v.Missing)
-		}
-		list = append(list, name)
+		list = append(list, v.Outcome.String())
 	}
 	return strings.Join(list, "/")
 }
 
+// fresh is the time of events that are offered for the first time, again that of events that
+// could not be finished before.
+var fresh, again = time.Time{}, time.Unix(1, 0)
+
 // process processes events and expects the verdicts want and no error.
-func (b *bench) process(t *testing.T, evs []*event.Event, attempt model.Attempt, want string) []model.Verdict {
+func (b *bench) process(t *testing.T, evs []*event.Event, since time.Time, want string) []model.Verdict {
 	t.Helper()
-	results, err := b.Process(t.Context(), evs, attempt)
+	results, err := b.Process(t.Context(), evs, since)
 	if got := verdicts(results); err != nil || got != want {
 		t.Fatalf("got %q, %v; want %q", got, err, want)
 	}
@@ -109,7 +109,7 @@ func TestProcess(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Registerer = registry })
 	one, two := events(t, "one", "1 Add", "2 Other", "3 Add"), events(t, "two", "1 Add")
-	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, model.Hold, "done/done/done/done")
+	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, fresh, "done/done/done/done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,3],"n":2}`)
 	b.expect(t, "things", "one", 3, `{"last":3}`)
 	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
@@ -119,7 +119,7 @@ func TestProcess(t *testing.T) {
 	}
 	// The same events again, with one more, out of order, and one of them twice.
 	more := events(t, "one", "4 Add", "5 Gone")
-	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, model.Hold, "done/done/done/done/done")
+	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, fresh, "done/done/done/done/done")
 	b.expect(t, "counts", "one", 5, "nil")
 	b.expect(t, "things", "one", 5, `{"last":4}`)
 	expectOutcomes(t, registry, map[string]map[string]int{
@@ -133,28 +133,11 @@ func TestProcess(t *testing.T) {
 func TestEventOfAnotherAggregateTypeCausesNoRequest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, aggregateType: Other, on: {Add: {inc: {n: 1}}}}]`)
-	b.process(t, events(t, "one", "7 Add"), model.Hold, "done")
+	b.process(t, events(t, "one", "7 Add"), fresh, "done")
 	if len(b.loads)+len(b.writes) > 0 {
 		t.Error("the store was asked")
 	}
-	b.process(t, nil, model.Hold, "")
-}
-
-func TestGapHeld(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	evs := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
-	results := b.process(t, []*event.Event{evs[0], evs[2], evs[4]}, model.Hold, "done/gap2/gap2")
-	if results[0].Missing != 0 {
-		t.Error("a Done result names a missing event")
-	}
-	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
-	b.process(t, []*event.Event{evs[2], evs[4], evs[1]}, model.Hold, "done/gap4/done")
-	b.process(t, evs[2:], model.Hold, "done/done/done")
-	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
-	if b.history.asked != 0 {
-		t.Error("the event store was asked")
-	}
+	b.process(t, nil, fresh, "")
 }
 
 func TestGapRepaired(t *testing.T) {
@@ -169,7 +152,7 @@ func TestGapRepaired(t *testing.T) {
 		all = append(all, ev)
 	}
 	b.history.events = all
-	b.process(t, []*event.Event{all[n-1]}, model.Repair, "done")
+	b.process(t, []*event.Event{all[n-1]}, fresh, "done")
 	u := unitOf("counts", "one")
 	if b.marks[u] != n || b.documents[u].Lookup("n").AsInt64() != n {
 		t.Errorf("watermark %d, document %.80s", b.marks[u], b.documents[u])
@@ -189,10 +172,11 @@ func TestGapInTheEventStoreToo(t *testing.T) {
 	b := newBench(t, twoProjections)
 	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
 	b.history.events = []*event.Event{all[0], all[1], all[3]}
-	b.process(t, all[4:], model.Repair, "gap3")
+	b.process(t, all[4:], fresh, "done")
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 5)
 	b.history.events = all
-	b.process(t, all[4:], model.Repair, "done")
+	b.resume(t, suspended(5), 5, "")
 	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
 }
 
@@ -200,7 +184,7 @@ func TestPoisonParksOneUnit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add", "4 Add"), events(t, "two", "1 Add")...)
-	b.process(t, evs, model.Hold, "done/done/done/done/done")
+	b.process(t, evs, fresh, "done/done/done/done/done")
 	b.expectParked(t, "counts", "one", projection.ReasonExpression, 2, 4)
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.expect(t, "things", "one", 4, `{"last":4}`)
@@ -210,14 +194,14 @@ func TestPoisonParksOneUnit(t *testing.T) {
 		t.Errorf("parked %v", b.parking)
 	}
 	// Later events of the aggregate are acknowledged, and other aggregates continue.
-	b.process(t, events(t, "one", "5 Add", "6 Add"), model.Hold, "done/done")
+	b.process(t, events(t, "one", "5 Add", "6 Add"), fresh, "done/done")
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.expect(t, "things", "one", 6, `{"last":6}`)
 	if b.parking.heads[u] != 6 {
 		t.Errorf("head %d", b.parking.heads[u])
 	}
 	// The message of the poison event may come again.
-	b.process(t, events(t, "one", "2 Bad"), model.Hold, "done")
+	b.process(t, events(t, "one", "2 Bad"), fresh, "done")
 }
 
 // TestUnitBeyondItsParkedEventContinues checks that a unit whose watermark is beyond the
@@ -234,14 +218,13 @@ func TestUnitBeyondItsParkedEventContinues(t *testing.T) {
 		return nil
 	}
 	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
-	b.process(t, all[:3], model.Hold, "done/done/done")
+	b.process(t, all[:3], fresh, "done/done/done")
 	taken = false
 	// Its message comes again.
-	b.process(t, all[1:2], model.Hold, "done")
+	b.process(t, all[1:2], fresh, "done")
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
-	b.process(t, all[3:4], model.Hold, "gap3")
 	b.history.events = all
-	b.process(t, all[3:], model.Repair, "done/done")
+	b.process(t, all[3:], fresh, "done/done")
 	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
 }
 
@@ -249,7 +232,7 @@ func TestPoisonFromTheEventStore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
-	b.process(t, events(t, "one", "4 Add"), model.Repair, "done")
+	b.process(t, events(t, "one", "4 Add"), fresh, "done")
 	u := unitOf("counts", "one")
 	if c := b.parking.parked[u]; c == nil || c.EventID != 2 || b.parking.heads[u] != 4 {
 		t.Errorf("parked %v, head %d", c, b.parking.heads[u])
@@ -269,7 +252,7 @@ func TestRejectedEventOfABatchIsFound(t *testing.T) {
 		}
 		return nil
 	}
-	b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), model.Hold, "done/done/done/done")
+	b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), fresh, "done/done/done/done")
 	b.expectParked(t, "counts", "one", projection.ReasonRejected, 3, 4)
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 	b.expect(t, "things", "one", 4, `{"last":4}`)
@@ -279,7 +262,7 @@ func TestForeignDocumentParks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.broken[unitOf("things", "one")] = errTrouble
-	b.process(t, events(t, "one", "1 Add", "2 Add"), model.Hold, "done/done")
+	b.process(t, events(t, "one", "1 Add", "2 Add"), fresh, "done/done")
 	b.expectParked(t, "things", "one", projection.ReasonDocument, 1, 2)
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 }
@@ -299,7 +282,7 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 			}
 			return nil
 		}
-		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), model.Hold, "done/done/done/done")
+		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), fresh, "done/done/done/done")
 		b.expect(t, "counts", "one", 4, `{"ids":[4],"n":4}`)
 
 		b.onWrite = func(_ int, w model.Write) *model.Written {
@@ -308,7 +291,7 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 			}
 			return nil
 		}
-		results, err := b.Process(t.Context(), append(events(t, "one", "5 Add"), events(t, "two", "1 Other")...), model.Hold)
+		results, err := b.Process(t.Context(), append(events(t, "one", "5 Add"), events(t, "two", "1 Other")...), fresh)
 		if !errors.Is(err, engine.ErrContended) || verdicts(results) != "retry/retry" {
 			t.Errorf("%v, %s", err, verdicts(results))
 		}
@@ -340,7 +323,7 @@ func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 		b.history.events = events(t, "one", "1 Add", "2 Add")
 		attempts := 1
 		for ; ; attempts++ {
-			results, err := b.Process(t.Context(), events(t, "one", "3 Add", "4 Bad"), model.Repair)
+			results, err := b.Process(t.Context(), events(t, "one", "3 Add", "4 Bad"), fresh)
 			if verdicts(results) == "done/done" {
 				break
 			}
@@ -370,7 +353,7 @@ func TestUnwrittenEventsAreRetriedAfterTheContext(t *testing.T) {
 		}
 		return nil
 	}
-	results, err := b.Process(ctx, append(events(t, "one", "1 Add"), events(t, "two", "1 Add")...), model.GiveUp)
+	results, err := b.Process(ctx, append(events(t, "one", "1 Add"), events(t, "two", "1 Add")...), again)
 	if !errors.Is(err, lockLost) || verdicts(results) != "done/retry" || len(b.parking.parked) > 0 {
 		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
@@ -390,7 +373,7 @@ func TestWriteWithALostReplyCountsAsApplied(t *testing.T) {
 			b.apply(w)
 			return &model.Written{Err: errTrouble}
 		}
-		b.process(t, events(t, "one", "1 Add", "2 Add"), model.Hold, "done/done")
+		b.process(t, events(t, "one", "1 Add", "2 Add"), fresh, "done/done")
 		expectOutcomes(t, registry, map[string]map[string]int{
 			"p": {"applied": 2},
 		})
@@ -418,23 +401,6 @@ func TestNewEngine(t *testing.T) {
 	} {
 		if _, err := engine.New(o); err == nil {
 			t.Errorf("%s: taken", name)
-		}
-	}
-}
-
-// A write of this call shows that the store works; a duplicate does not.
-func TestOnlyWritesOfThisCallCountAsAnswered(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	evs := events(t, "one", "1 Add", "2 Other")
-	for i, r := range b.process(t, evs, model.Hold, "done/done") {
-		if !r.Answered {
-			t.Errorf("event %d is written, and the store does not count as working", i+1)
-		}
-	}
-	for i, r := range b.process(t, evs, model.Hold, "done/done") {
-		if r.Answered {
-			t.Errorf("event %d is a duplicate, and the store counts as working", i+1)
 		}
 	}
 }

@@ -27,7 +27,6 @@ const (
 
 // The results of a gap, as values of a metric's label.
 const (
-	gapHeld     = "held"
 	gapRepaired = "repaired"
 	gapMissing  = "missing"
 )
@@ -42,8 +41,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).",
 		}, []string{"projection", "outcome"}),
 		gaps: obs.CounterVec(r, "penstock_projector_gaps_total",
-			"Gaps in an aggregate's events, by result: held (the event waits for its predecessor), repaired (the missing events were read from the event store) or missing (the event store lacks them too).",
-			"result", gapHeld, gapRepaired, gapMissing),
+			"Gaps in an aggregate's events, by result: repaired (the missing events were read from the event store) or missing (the event store lacks them too).",
+			"result", gapRepaired, gapMissing),
 		age: obs.Histogram(r, "penstock_projector_event_age_seconds", "Time from an event's timestamp to its durable read models.",
 			.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400),
 	}

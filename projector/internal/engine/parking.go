@@ -127,12 +127,12 @@ func (b *batch) unparkable(units []*unit, err error) {
 	}
 }
 
-// parkRest parks those of the units that could not continue.
+// parkRest parks those of the units that cannot go on although the store answers.
 func (b *batch) parkRest(ctx context.Context, units []*unit) {
-	var parking, unavailable []*unit
+	var parking []*unit
 	for _, u := range units {
 		switch {
-		case u.contended, u.unparkable:
+		case u.unparkable || u.finished():
 		case u.held:
 			u.cause = &projection.Error{
 				Projection: u.Projection, AggregateID: u.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonMissing,
@@ -143,31 +143,54 @@ func (b *batch) parkRest(ctx context.Context, units []*unit) {
 		case u.conflicting():
 			u.cause = u.conflict
 			parking = append(parking, u)
-		default:
+		case u.answered || b.answers():
 			u.cause = u.failure(u.firstOpen(), projection.ReasonUnavailable, u.trouble)
-			unavailable = append(unavailable, u)
+			parking = append(parking, u)
 		}
 	}
-	if len(unavailable) > 0 && b.reachable != nil {
-		if err := b.reachable(ctx); err != nil {
-			b.unparkable(unavailable, fmt.Errorf("no read model can be written, so nothing is parked: %w", err))
-			unavailable = nil
+	b.park(ctx, parking)
+}
+
+// parkHanging parks units whose writes have taken all the time of the call. Otherwise the
+// caller would wait for them again and again.
+func (b *batch) parkHanging(ctx context.Context) {
+	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return
+	}
+	var hanging []*unit
+	for _, u := range b.units {
+		if u.trouble == nil && u.unknown > 0 {
+			u.trouble = context.Cause(ctx)
+		}
+		if u.trouble != nil {
+			hanging = append(hanging, u)
 		}
 	}
-	b.park(ctx, append(parking, unavailable...))
+	b.parkRest(ctx, hanging)
+}
+
+// answers reports whether the store has answered a write since the caller could not finish
+// the events for the first time. If it has not, the reason is most likely the store, and not
+// the units.
+func (b *batch) answers() bool {
+	return !b.since.IsZero() && b.Engine.answered.Load() >= b.since.UnixNano()
 }
 
 // Park parks the aggregates of unreadable events, in every projection that the events
 // concern. reason is [ReasonMissing] or [ReasonUnavailable], and err is the reason as an
 // error. Park uses only the events' keys and raw aggregate ids. Their outcome is then Done,
 // because the units resume from the event store. Retry with an error means that they
-// could not be parked.
-func (e *Engine) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]model.Verdict, error) {
+// could not be parked, or that the reason is [ReasonUnavailable] and may be an outage: see
+// [Engine.Process] for since.
+func (e *Engine) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error, since time.Time) ([]model.Verdict, error) {
 	targets, end := e.begin()
 	defer end()
-	b := e.newBatch(targets, nil, events, model.GiveUp)
+	b := e.newBatch(targets, nil, events, since)
 	if b.targets == nil {
 		return make([]model.Verdict, len(events)), errNoTargets
+	}
+	if reason == projection.ReasonUnavailable && !b.answers() {
+		return make([]model.Verdict, len(events)), err
 	}
 	for _, u := range b.units {
 		u.cause = u.failure(u.firstOpen(), reason, err)

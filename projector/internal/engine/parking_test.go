@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,21 +31,21 @@ func TestParkMissing(t *testing.T) {
 	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add", "6 Add")
 	b.history.events = []*event.Event{all[0], all[1], all[3], all[4]}
 	neighbour := events(t, "two", "1 Add")
-	b.process(t, append(all[4:5:5], neighbour...), model.GiveUp, "done/done")
+	b.process(t, append(all[4:5:5], neighbour...), fresh, "done/done")
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
 	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 5)
 	b.expectParked(t, "things", "one", projection.ReasonMissing, 3, 5)
-	b.process(t, all[5:], model.Hold, "done")
+	b.process(t, all[5:], fresh, "done")
 	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 6)
 	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 0 {
 		t.Errorf("the unit lacks event 3, and has passed %d", passed)
 	}
 	// The missing event arrives late, and is the next one of the read models.
-	b.process(t, all[2:3], model.Hold, "done")
+	b.process(t, all[2:3], fresh, "done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
 	// Its successors were acknowledged: the unit stays parked until it is resumed.
-	b.process(t, all[5:], model.Repair, "done")
+	b.process(t, all[5:], fresh, "done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
 	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 3 {
 		t.Errorf("the unit has passed %d, want 3: it could wait for an hour", passed)
@@ -62,14 +63,15 @@ func TestParkUnavailable(t *testing.T) {
 			b := newBench(t, twoProjections)
 			spoil(b)
 			evs := events(t, "one", "1 Add", "2 Add")
-			for _, attempt := range []model.Attempt{model.Hold, model.Repair} {
+			for _, attempt := range []time.Time{fresh, fresh} {
 				results, err := b.Process(t.Context(), evs, attempt)
 				if !errors.Is(err, errTrouble) || verdicts(results) != "retry/retry" {
 					t.Errorf("%v, %s", err, verdicts(results))
 				}
 			}
 			b.expect(t, "things", "one", 2, `{"last":2}`)
-			b.process(t, evs, model.GiveUp, "done/done")
+			// The write of the other projection shows that the store answers.
+			b.process(t, evs, again, "done/done")
 			b.expectParked(t, "counts", "one", projection.ReasonUnavailable, 1, 2)
 			if len(b.parking.parked) != 1 {
 				t.Errorf("parked %v", b.parking.parked)
@@ -91,8 +93,9 @@ func failing(status model.Status) func(int, model.Write) *model.Written {
 func TestParkUnavailableEventStore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
+	b.process(t, events(t, "two", "1 Add"), fresh, "done")
 	b.history.fail = errTrouble
-	b.process(t, events(t, "one", "7 Add"), model.GiveUp, "done")
+	b.process(t, events(t, "one", "7 Add"), again, "done")
 	b.expectParked(t, "p", "one", projection.ReasonUnavailable, 7, 7)
 }
 
@@ -108,7 +111,7 @@ func TestEventOfAUnitResumedMeanwhileIsApplied(t *testing.T) {
 		return errors.New("the aggregate is not parked")
 	}
 	b.history.events = events(t, "one", "1 Add")
-	b.process(t, events(t, "one", "2 Add"), model.Repair, "done")
+	b.process(t, events(t, "one", "2 Add"), fresh, "done")
 	if b.marks[u] != 2 {
 		t.Errorf("watermark %d", b.marks[u])
 	}
@@ -121,7 +124,7 @@ func TestASupersededUnitIsNotParked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.down = map[string]error{"counts": fmt.Errorf("load one: %w", model.ErrSuperseded)}
-	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), model.GiveUp)
+	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), again)
 	if !errors.Is(err, model.ErrSuperseded) || verdicts(results) != "retry" || len(b.parking.parked) > 0 {
 		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
@@ -133,27 +136,34 @@ func TestAForeignDocumentIsRemovedByTheNextWrite(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
-	b.process(t, events(t, "one", "1 Add"), model.Hold, "done")
+	b.process(t, events(t, "one", "1 Add"), fresh, "done")
 	if w := b.writes[0][0]; w.Foreign != b.foreign {
 		t.Errorf("wrote %+v", w)
 	}
 }
 
-// TestNothingIsParkedWhileNothingCanBeWritten checks that an outage of the whole store
-// parks no aggregate.
-func TestNothingIsParkedWhileNothingCanBeWritten(t *testing.T) {
+// TestNothingIsParkedWhileTheStoreDoesNotAnswer checks that an outage of the store parks no
+// aggregate as unavailable, however long it lasts. A write that was answered before does not
+// show that the store answers now.
+func TestNothingIsParkedWhileTheStoreDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	outage := errors.New("no primary")
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Reachable = func(context.Context) error { return outage } })
-	b.onLoad = func(int) error { return errTrouble }
-	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), model.GiveUp)
-	if !errors.Is(err, outage) || verdicts(results) != "retry" || len(b.parking.parked) > 0 {
-		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
-	}
-	// A lasting gap does not depend on the store, so it is parked.
-	b.onLoad = nil
-	b.process(t, events(t, "one", "2 Add"), model.GiveUp, "done")
-	b.expectParked(t, "counts", "one", projection.ReasonMissing, 1, 2)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, twoProjections)
+		b.process(t, events(t, "two", "1 Add"), fresh, "done")
+		<-time.After(time.Minute)
+		since := time.Now()
+		b.down = map[string]error{"counts": errTrouble, "things": errTrouble}
+		for range 3 {
+			results, err := b.Process(t.Context(), events(t, "one", "1 Add"), since)
+			if !errors.Is(err, errTrouble) || verdicts(results) != "retry" || len(b.parking.parked) > 0 {
+				t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
+			}
+		}
+		// A gap does not depend on the store, so it is parked.
+		b.down = nil
+		b.process(t, events(t, "one", "2 Add"), since, "done")
+		b.expectParked(t, "counts", "one", projection.ReasonMissing, 1, 2)
+	})
 }
 
 // TestPendingWhileParkingFails checks that no event is acknowledged for a unit that could
@@ -167,12 +177,12 @@ func TestPendingWhileParkingFails(t *testing.T) {
 		b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}, Bad: {set: {x: payload.missing}}}}]`)
 		for range 2 {
 			b.parking.fail = errTrouble
-			results, err := b.Process(t.Context(), evs, model.GiveUp)
+			results, err := b.Process(t.Context(), evs, again)
 			if !errors.Is(err, errTrouble) || verdicts(results) != "retry" || len(b.parking.parked) > 0 {
 				t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
 			}
 		}
-		if results, err := b.Process(t.Context(), evs, model.GiveUp); err != nil || len(b.parking.parked) != 1 {
+		if results, err := b.Process(t.Context(), evs, again); err != nil || len(b.parking.parked) != 1 {
 			t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
 		}
 	}
@@ -194,7 +204,7 @@ func (hanging) Load(ctx context.Context, _ []model.Unit) ([]model.State, error) 
 }
 
 // TestAttemptIsBounded checks that a call ends after the time of one attempt if the store
-// hangs, and that its units are parked then.
+// hangs.
 func TestAttemptIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,12 +212,10 @@ func TestAttemptIsBounded(t *testing.T) {
 			o.Store = hanging{newMemory()}
 		})
 		start := time.Now()
-		results, err := b.Process(t.Context(), events(t, "one", "1 Add"), model.Repair)
+		results, err := b.Process(t.Context(), events(t, "one", "1 Add"), fresh)
 		if err == nil || verdicts(results) != "retry" || time.Since(start) != 10*time.Second {
 			t.Errorf("%v, %s after %s", err, verdicts(results), time.Since(start))
 		}
-		b.process(t, events(t, "one", "1 Add"), model.GiveUp, "done")
-		b.expectParked(t, "counts", "one", projection.ReasonUnavailable, 1, 1)
 	})
 }
 
@@ -219,10 +227,10 @@ func TestUnreadableEventsAreParked(t *testing.T) {
 	lost := errors.New("the claim check's event is not in the event store")
 	evs := events(t, "one", "3 Add", "4 Add")
 	b.parking.fail = errTrouble
-	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost); !errors.Is(err, errTrouble) || verdicts(results) != "retry/retry" {
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost, fresh); !errors.Is(err, errTrouble) || verdicts(results) != "retry/retry" {
 		t.Errorf("%v, %s", err, verdicts(results))
 	}
-	results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost)
+	results, err := b.Park(t.Context(), evs, projection.ReasonMissing, lost, fresh)
 	if err != nil || verdicts(results) != "done/done" || len(b.loads) > 0 {
 		t.Errorf("%v, %s, %d loads", err, verdicts(results), len(b.loads))
 	}
@@ -261,8 +269,8 @@ func (b *bench) unique(_ int, w model.Write) *model.Written {
 }
 
 // TestUniqueValuesChangeHands checks that two aggregates which swap their unique values,
-// through a third value, are both completed in every order of their events: each waits
-// until the other has released the value.
+// through a third value, are both completed in every order of their events. One that needs a
+// value which is not released yet is parked at once, and resumes.
 func TestUniqueValuesChangeHands(t *testing.T) {
 	t.Parallel()
 	first := []*event.Event{take("one", 1, "x"), take("one", 2, "between"), take("one", 3, "y")}
@@ -277,45 +285,44 @@ func TestUniqueValuesChangeHands(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, owned)
 			b.onWrite = b.unique
-			b.process(t, append(first[:1:1], second[0]), model.Hold, "done/done")
-			for open := order; len(open) > 0; {
-				results, err := b.Process(t.Context(), open[0], model.Hold)
-				next := open[1:]
-				for _, r := range results {
-					if r.Outcome == model.Retry && err != nil {
-						next = append(next[:len(next):len(next)], open[0])
-						break
+			b.process(t, append(first[:1:1], second[0]), fresh, "done/done")
+			for _, evs := range order {
+				b.process(t, evs, fresh, strings.TrimSuffix(strings.Repeat("done/", len(evs)), "/"))
+			}
+			for range 2 {
+				for aggregate, history := range map[string][]*event.Event{"one": first, "two": second} {
+					if c := b.parking.parked[unitOf("owned", aggregate)]; c != nil && c.Reason != projection.ReasonConflict {
+						t.Errorf("parked %v", c)
+					}
+					b.history.events = history
+					s := suspended(int64(len(history)))
+					s.Projection, s.AggregateID = "owned", aggregate
+					if _, err := b.Resume(t.Context(), s); err != nil {
+						t.Error(err)
 					}
 				}
-				if len(next) == len(open) && len(open) == 1 {
-					t.Fatalf("no progress: %v, %s", err, verdicts(results))
-				}
-				open = next
 			}
 			b.expect(t, "owned", "one", 3, `{"value":"y"}`)
 			b.expect(t, "owned", "two", 2, `{"value":"x"}`)
-			if len(b.parking.parked) > 0 {
-				t.Errorf("parked %v", b.parking.parked)
-			}
 		})
 	}
 }
 
-// TestLastingUniqueConflictParks checks that a lasting conflict parks the aggregate at the
-// event with the conflict, and the aggregate stays parked.
-func TestLastingUniqueConflictParks(t *testing.T) {
+// TestUniqueConflictParks checks that a conflict parks the aggregate at the event with the
+// conflict, and that the aggregate stays parked while the conflict lasts.
+func TestUniqueConflictParks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, owned)
 	b.onWrite = b.unique
-	b.process(t, []*event.Event{take("one", 1, "x")}, model.Hold, "done")
+	b.process(t, []*event.Event{take("one", 1, "x")}, fresh, "done")
 	evs := []*event.Event{take("two", 1, "y"), take("two", 2, "x"), take("two", 3, "x")}
-	// Without other writes, the conflict itself must show that the store works.
-	for _, want := range []string{"done/retry/retry", "done/retry/retry"} {
-		results, err := b.Process(t.Context(), evs, model.Repair)
-		if err == nil || verdicts(results) != want || !results[1].Answered {
-			t.Errorf("%v, %s, answered %t", err, verdicts(results), results[1].Answered)
-		}
+	b.process(t, evs, fresh, "done/done/done")
+	b.expectParked(t, "owned", "two", projection.ReasonConflict, 2, 3)
+	b.history.events = evs
+	s := suspended(3)
+	s.Projection, s.AggregateID = "owned", "two"
+	resumed, err := b.Resume(t.Context(), s)
+	if err != nil || resumed.Cause == nil || resumed.Cause.Reason != projection.ReasonConflict || resumed.Parked {
+		t.Errorf("%+v, %v", resumed, err)
 	}
-	b.process(t, evs, model.GiveUp, "done/done/done")
-	b.expectParked(t, "owned", "two", projection.ReasonRejected, 2, 3)
 }

@@ -28,12 +28,11 @@ func (b *batch) run(ctx context.Context) error {
 		active = b.repair(ctx, b.project(ctx, active))
 	}
 	if ctx.Err() != nil {
+		b.parkHanging(ctx)
 		return context.Cause(ctx)
 	}
 	b.deferRest()
-	if b.attempt == model.GiveUp {
-		b.parkRest(ctx, b.units)
-	}
+	b.parkRest(ctx, b.units)
 	return b.trouble()
 }
 

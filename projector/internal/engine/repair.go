@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -91,9 +90,8 @@ func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 // fillGap reads the events between the unit's watermark and its next event, and reports
 // whether the unit can go on.
 func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
-	if b.attempt == model.Hold || b.repairer == nil {
+	if b.repairer == nil {
 		u.held = true
-		b.metrics.gaps.WithLabelValues(gapHeld).Inc()
 		return false
 	}
 	events, err := read.missing(ctx, b, u, u.watermark+1, u.aggregate.events[len(u.settled)].EventID-1)

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -57,7 +56,7 @@ func TestRepairReadsAreBounded(t *testing.T) {
 		ev.AggregateID = fmt.Sprint("aggregate-", i)
 		batch = append(batch, ev)
 	}
-	b.process(t, batch, model.Repair, strings.TrimSuffix(strings.Repeat("done/", aggregates), "/"))
+	b.process(t, batch, fresh, strings.TrimSuffix(strings.Repeat("done/", aggregates), "/"))
 	for i := range aggregates {
 		b.expect(t, "p", fmt.Sprint("aggregate-", i), history+1, fmt.Sprintf(`{"n":%d}`, history+1))
 	}

@@ -23,13 +23,12 @@ type Suspended struct {
 	// Head is the last event that was acknowledged for the unit, or that the event store
 	// has of the aggregate. The unit is caught up when it has this event.
 	Head int64
-	// Final says that the unit is parked permanently for reasons that otherwise count as
-	// transient: a conflict on a unique value ([ReasonUnavailable]), or a history that does
-	// not begin at event 1 ([ReasonMissing]).
+	// Final says that a history that does not begin at event 1 has the reason [ReasonHistory]
+	// instead of [ReasonMissing].
 	Final bool
-	// Parks makes Resume park a unit as [ReasonUnavailable], so that it resumes by itself: if
-	// another document has a unique value, or if a store that can be reached fails for the
-	// unit. For conflicts it has precedence over Final.
+	// Parks makes Resume park a unit that resumes by itself: as [ReasonConflict] if another
+	// document has a unique value, as [ReasonUnavailable] if a store that can be reached fails
+	// for the unit.
 	Parks bool
 }
 
@@ -72,7 +71,7 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 	if t == nil {
 		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)
 	}
-	b := &batch{Engine: e, attempt: model.Hold, targets: targets}
+	b := &batch{Engine: e, targets: targets}
 	u := &unit{Unit: t.Unit(s.AggregateID), target: t, head: s.Head}
 	resumed := b.resume(ctx, u, s)
 	if ctx.Err() != nil {
@@ -106,20 +105,19 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	u.aggregate = &aggregate{id: s.AggregateID, events: viewsOf(events), units: []*unit{u}}
 	b.aggregates = []*aggregate{u.aggregate}
 	b.project(ctx, b.units)
-	if u.conflicting() && (s.Final || s.Parks) && ctx.Err() == nil {
-		cause := *u.conflict
+	conflicts := u.conflicting() && ctx.Err() == nil
+	if conflicts {
+		u.cause, u.trouble = u.conflict, nil
 		if s.Parks {
-			cause.Reason = projection.ReasonUnavailable
+			b.park(ctx, b.units)
 		}
-		u.cause, u.trouble = &cause, nil
-		b.park(ctx, b.units)
 	}
 	b.count(nil)
 	switch {
 	case u.trouble != nil:
 		return b.unavailable(ctx, u, s)
 	case u.cause != nil:
-		return Resumed{Watermark: u.watermark, Cause: u.cause, Parked: true}
+		return Resumed{Watermark: u.watermark, Cause: u.cause, Parked: !conflicts || s.Parks}
 	}
 	return Resumed{Watermark: u.watermark}
 }

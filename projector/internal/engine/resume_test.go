@@ -50,7 +50,7 @@ func TestResume(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	all := events(t, "one", "1 Add", "2 Add", "3 Other", "4 Add", "5 Add")
-	b.process(t, all[:1], model.Hold, "done")
+	b.process(t, all[:1], fresh, "done")
 	// At first the gap persists.
 	b.history.events = []*event.Event{all[1], all[3], all[4]}
 	b.resume(t, suspended(4), 2, "")
@@ -79,17 +79,14 @@ func TestResumeReportsStoreErrors(t *testing.T) {
 	b.onWrite = failing(model.Unknown)
 	b.resume(t, suspended(2), 0, projection.ReasonUnavailable)
 	b.onWrite = failing(model.Conflict)
-	b.resume(t, suspended(2), 0, projection.ReasonUnavailable)
+	b.resume(t, suspended(2), 0, projection.ReasonConflict)
 	if len(b.parking.parked) > 0 {
 		t.Errorf("parked %v", b.parking.parked)
 	}
 	final := suspended(2)
 	final.Final, final.Parks = true, true
-	b.resume(t, final, 0, projection.ReasonUnavailable)
-	b.expectParked(t, "counts", "one", projection.ReasonUnavailable, 1, 2)
-	final.Parks = false
-	b.resume(t, final, 0, projection.ReasonRejected)
-	b.expectParked(t, "counts", "one", projection.ReasonRejected, 1, 2)
+	b.resume(t, final, 0, projection.ReasonConflict)
+	b.expectParked(t, "counts", "one", projection.ReasonConflict, 1, 2)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)

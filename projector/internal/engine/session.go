@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -61,13 +62,13 @@ func (e *Engine) Session(bytes int) *Session {
 }
 
 // Process is [Engine.Process] for events of sessions.
-func (s *Session) Process(ctx context.Context, events []*event.Event, attempt model.Attempt) ([]model.Verdict, error) {
-	return s.engine.process(ctx, s, events, attempt)
+func (s *Session) Process(ctx context.Context, events []*event.Event, since time.Time) ([]model.Verdict, error) {
+	return s.engine.process(ctx, s, events, since)
 }
 
 // Park is [Engine.Park].
-func (s *Session) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error) ([]model.Verdict, error) {
-	return s.engine.Park(ctx, events, reason, err)
+func (s *Session) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error, since time.Time) ([]model.Verdict, error) {
+	return s.engine.Park(ctx, events, reason, err, since)
 }
 
 // take removes the kept state of a unit and returns it; false if there is none, or if its

@@ -35,7 +35,7 @@ var tallyUnit = model.Unit{Projection: "p", Generation: 1, Collection: "c", Aggr
 // done lets a session process events, and expects all of them to be done.
 func done(t *testing.T, s *engine.Session, events ...*event.Event) {
 	t.Helper()
-	results, err := s.Process(t.Context(), events, model.Hold)
+	results, err := s.Process(t.Context(), events, fresh)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestSessionKeepsTheNewestStatesWithinItsBytes(t *testing.T) {
 	}
 	for aggregate, loads := range map[string]int{"b": 0, "c": 0, "a": 1} {
 		before := len(b.loads)
-		results, err := s.Process(t.Context(), []*event.Event{of(aggregate, 2)}, model.Hold)
+		results, err := s.Process(t.Context(), []*event.Event{of(aggregate, 2)}, fresh)
 		if err != nil || results[0].Outcome != model.Done || len(b.loads)-before > 1 {
 			t.Fatal(aggregate, results, err, loads)
 		}
@@ -237,6 +237,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, tally)
+		b.history.events = history
 		sessions := []*engine.Session{b.Session(1 << 20), b.Session(1 << 20)}
 		tainted := false
 		process := func(rt *rapid.T, i int, back int64) {
@@ -246,7 +247,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 			if from >= to {
 				rt.Skip("the history has ended")
 			}
-			if _, err := sessions[i].Process(t.Context(), history[from:to], model.Hold); err != nil {
+			if _, err := sessions[i].Process(t.Context(), history[from:to], fresh); err != nil {
 				rt.Fatal(err)
 			}
 		}

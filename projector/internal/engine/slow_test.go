@@ -67,7 +67,7 @@ func TestEventThatTakesAllTheTimeIsParked(t *testing.T) {
 		eng, _, parking := slowEngine(t, callTime+time.Second, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), callTime)
 		defer cancel()
-		results, _ := eng.Process(ctx, []*event.Event{projectiontest.Event(1, "E", "")}, model.Hold)
+		results, _ := eng.Process(ctx, []*event.Event{projectiontest.Event(1, "E", "")}, fresh)
 		if len(parking.parked) != 1 || results[0].Outcome != model.Done {
 			t.Errorf("%d aggregates are parked, the event is %s", len(parking.parked), verdicts(results))
 		}
@@ -89,7 +89,7 @@ func TestSlowEventsAreWrittenBeforeTheCallEnds(t *testing.T) {
 			calls, results := 0, []model.Verdict(nil)
 			for ; calls < 6 && strings.Contains(verdicts(results), "retry") || results == nil; calls++ {
 				ctx, cancel := context.WithTimeout(t.Context(), callTime)
-				results, _ = eng.Process(ctx, events, model.Hold)
+				results, _ = eng.Process(ctx, events, fresh)
 				cancel()
 			}
 			for u, w := range store.marks {

@@ -81,7 +81,7 @@ projections:
 					}
 				}
 				work.Go(func() {
-					results, err := eng.Session(kept).Process(t.Context(), events, model.Hold)
+					results, err := eng.Session(kept).Process(t.Context(), events, fresh)
 					if err != nil {
 						t.Error(err)
 					}
@@ -136,10 +136,10 @@ func TestFoldingStopsWithItsContext(t *testing.T) {
 		ev.AggregateID = fmt.Sprint(i)
 		events = append(events, ev)
 	}
-	for _, process := range []func(context.Context, []*event.Event, model.Attempt) ([]model.Verdict, error){eng.Process, eng.Session(0).Process} {
+	for _, process := range []func(context.Context, []*event.Event, time.Time) ([]model.Verdict, error){eng.Process, eng.Session(0).Process} {
 		ctx, stop := context.WithCancel(t.Context())
 		cancel, folded = stop, 0
-		if _, err := process(ctx, events, model.Hold); err == nil {
+		if _, err := process(ctx, events, fresh); err == nil {
 			t.Error("the call has not ended with its context")
 		}
 		if folded != 1 {

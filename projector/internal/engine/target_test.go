@@ -58,22 +58,22 @@ func TestNothingIsAcknowledgedBeforeTheTargetsAreKnown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Targets = nil })
 	evs := events(t, "one", "1 Add")
-	if results, err := b.Process(t.Context(), evs, model.GiveUp); err == nil || verdicts(results) != "retry" {
+	if results, err := b.Process(t.Context(), evs, again); err == nil || verdicts(results) != "retry" {
 		t.Errorf("%s, %v", verdicts(results), err)
 	}
-	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble); err == nil || verdicts(results) != "retry" {
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble, fresh); err == nil || verdicts(results) != "retry" {
 		t.Errorf("parked: %s, %v", verdicts(results), err)
 	}
 	if err := b.Set(rebuild(t, true)); err != nil {
 		t.Fatal(err)
 	}
-	b.process(t, evs, model.Hold, "done")
+	b.process(t, evs, fresh, "done")
 	b.expectMarks(t, 1, 1)
 	// Set without targets means that there is no projection.
 	if err := b.Set(nil); err != nil || len(b.Targets()) > 0 {
 		t.Fatal(err)
 	}
-	b.process(t, events(t, "one", "2 Add"), model.Hold, "done")
+	b.process(t, events(t, "one", "2 Add"), fresh, "done")
 	b.expectMarks(t, 1, 1)
 }
 
@@ -83,7 +83,7 @@ func TestBothGenerationsAreWritten(t *testing.T) {
 	t.Parallel()
 	for _, defers := range []bool{true, false} {
 		b := newRebuild(t, defers)
-		b.process(t, events(t, "one", "1 Add", "2 Other", "3 Add"), model.Hold, "done/done/done")
+		b.process(t, events(t, "one", "1 Add", "2 Other", "3 Add"), fresh, "done/done/done")
 		b.expectMarks(t, 3, 3)
 		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[1,3]}` {
 			t.Errorf("built %s", got)
@@ -121,18 +121,16 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 			if test.fails {
 				b.history.fail = errTrouble
 			}
-			attempt := model.Hold
-			if test.parked != "" {
+			since := fresh
+			if test.parked == projection.ReasonUnavailable {
 				// The live generation has the event already. It is offered again for the other one.
-				attempt = model.GiveUp
-				if results, _ := b.Process(t.Context(), events(t, "one", fmt.Sprint(test.first, " Add")), model.Hold); results[0].Outcome.Final() || len(b.parking.parked) > 0 {
+				since = again
+				if results, _ := b.Process(t.Context(), events(t, "one", fmt.Sprint(test.first, " Add")), fresh); results[0].Outcome == model.Done || len(b.parking.parked) > 0 {
 					t.Errorf("settled as %s, parked %v", verdicts(results), b.parking.parked)
 				}
-				if test.fails {
-					b.history.fail = errTrouble
-				}
+				b.history.fail = errTrouble
 			}
-			b.process(t, events(t, "one", fmt.Sprint(test.first, " Add")), attempt, "done")
+			b.process(t, events(t, "one", fmt.Sprint(test.first, " Add")), since, "done")
 			b.expectMarks(t, int64(test.first), test.mark)
 			var parked projection.Reason
 			if cause := b.parking.parked[building]; cause != nil {
@@ -153,13 +151,13 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 func TestPoisonInABuildingGenerationParksOnlyThere(t *testing.T) {
 	t.Parallel()
 	b := newRebuild(t, true)
-	b.process(t, events(t, "one", "1 Add", "2 Bad", "3 Add"), model.Hold, "done/done/done")
+	b.process(t, events(t, "one", "1 Add", "2 Bad", "3 Add"), fresh, "done/done/done")
 	b.expectMarks(t, 3, 1)
 	if c := b.parking.parked[building]; c == nil || c.EventID != 2 || c.Reason != projection.ReasonExpression || b.parking.heads[building] != 3 || len(b.parking.parked) != 1 {
 		t.Errorf("parked %v", b.parking.parked)
 	}
 	// Later events only raise the head.
-	b.process(t, events(t, "one", "4 Add"), model.Hold, "done")
+	b.process(t, events(t, "one", "4 Add"), fresh, "done")
 	b.expectMarks(t, 4, 1)
 	if b.parking.heads[building] != 4 {
 		t.Errorf("the head is %d", b.parking.heads[building])
@@ -187,7 +185,7 @@ func TestPauseWaitsForRunningWrites(t *testing.T) {
 		}
 		done := make(chan string)
 		process := func(id string) {
-			results, err := b.Process(t.Context(), thing(id), model.GiveUp)
+			results, err := b.Process(t.Context(), thing(id), again)
 			done <- fmt.Sprint(verdicts(results), " ", errors.Is(err, engine.ErrPaused))
 		}
 		go process("1")
@@ -257,7 +255,7 @@ func TestDrainedWaitsForEarlierCalls(t *testing.T) {
 		process := func(aggregate string, answer chan bool) {
 			begun <- answer
 			go func() {
-				results, _ := b.Process(t.Context(), events(t, aggregate, "1 Add"), model.Hold)
+				results, _ := b.Process(t.Context(), events(t, aggregate, "1 Add"), fresh)
 				done <- verdicts(results)
 			}()
 			synctest.Wait()
@@ -314,7 +312,7 @@ func TestUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 				}
 				done := make(chan string)
 				go func() {
-					results, err := b.Process(t.Context(), events(t, "one", "1 Add"), model.GiveUp)
+					results, err := b.Process(t.Context(), events(t, "one", "1 Add"), again)
 					done <- fmt.Sprint(verdicts(results), " ", errors.Is(err, model.ErrSuperseded))
 				}()
 				synctest.Wait()
@@ -340,16 +338,16 @@ func TestAnUntrustedProcessAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	var untrusted error
 	b := newBench(t, twoProjections, func(o *engine.Options) { o.Trusted = func() error { return untrusted } })
-	b.process(t, events(t, "one", "1 Add"), model.Hold, "done")
+	b.process(t, events(t, "one", "1 Add"), fresh, "done")
 	untrusted = errTrouble
 	evs := events(t, "one", "2 Add", "3 Bad", "4 Add")
-	results, err := b.Process(t.Context(), evs, model.Hold)
+	results, err := b.Process(t.Context(), evs, fresh)
 	if verdicts(results) != "retry/retry/retry" || !errors.Is(err, errTrouble) || results[1].Err != nil || b.marks[unitOf("counts", "one")] != 2 {
 		t.Errorf("%+v, %v, %v", results, err, b.marks)
 	}
-	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble); verdicts(results) != "retry/retry/retry" || !errors.Is(err, errTrouble) {
+	if results, err := b.Park(t.Context(), evs, projection.ReasonMissing, errTrouble, fresh); verdicts(results) != "retry/retry/retry" || !errors.Is(err, errTrouble) {
 		t.Errorf("parked: %s, %v", verdicts(results), err)
 	}
 	untrusted = nil
-	b.process(t, evs, model.Hold, "done/done/done")
+	b.process(t, evs, fresh, "done/done/done")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -129,7 +130,7 @@ func (t *track) foldAll(ctx context.Context, units []*unit, loaded []model.State
 // fails sorts a unit whose next event failed.
 func (t *track) fails(u *unit, err *projection.Error) {
 	if errors.Is(err.Err, projection.ErrBusy) {
-		u.trouble = err
+		u.trouble, u.answered = err, true
 		return
 	}
 	u.cause = err
@@ -138,6 +139,9 @@ func (t *track) fails(u *unit, err *projection.Error) {
 
 // written sorts a unit by the result of its write.
 func (t *track) written(u *unit, result model.Written) {
+	if result.Status == model.Applied || result.Status == model.Rejected || result.Status == model.Conflict {
+		t.answered.Store(time.Now().UnixNano())
+	}
 	if t.refuted(u, result) {
 		t.active = append(t.active, u)
 		return
@@ -159,7 +163,7 @@ func (t *track) written(u *unit, result model.Written) {
 		}
 	case model.Stale:
 		if u.stale++; u.stale > maxStale {
-			u.trouble, u.contended = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, ErrContended), true
+			u.trouble = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, ErrContended)
 			return
 		}
 		t.active = append(t.active, u)
@@ -171,6 +175,7 @@ func (t *track) written(u *unit, result model.Written) {
 		}
 		failure := u.failure(u.run[0], projection.ReasonRejected, result.Err)
 		if result.Status == model.Conflict {
+			failure.Reason = projection.ReasonConflict
 			u.conflict = failure
 			t.conflicting = append(t.conflicting, u)
 			return

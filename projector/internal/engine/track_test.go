@@ -47,7 +47,7 @@ func TestSlowProjectionDelaysNoOther(t *testing.T) {
 			o.Store = slowCollection{m, make(chan struct{})}
 		}
 	})
-	b.process(t, events(t, "one", "1 Add", "2 Add"), model.Hold, "done/done")
+	b.process(t, events(t, "one", "1 Add", "2 Add"), fresh, "done/done")
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 	b.expect(t, "things", "one", 2, `{"last":2}`)
 }
@@ -68,7 +68,7 @@ func TestLargeBatchIsLoadedInPages(t *testing.T) {
 	for i := range 5 {
 		batch = append(batch, events(t, fmt.Sprint("aggregate-", i), "1 Add", "2 Add")...)
 	}
-	b.process(t, batch, model.Hold, strings.Join(slices.Repeat([]string{"done"}, 10), "/"))
+	b.process(t, batch, fresh, strings.Join(slices.Repeat([]string{"done"}, 10), "/"))
 	for i := range 5 {
 		b.expect(t, "p", fmt.Sprint("aggregate-", i), 2, `{"n":2}`)
 	}

@@ -185,7 +185,7 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err erro
 	for _, m := range found {
 		result, err := s.collection.UpdateOne(ctx, bson.D{{Key: fieldID, Value: m.ID}, {Key: fieldClaim, Value: m.Claimer.Claim}}, bson.A{
 			bson.D{{Key: "$set", Value: bson.D{
-				claims.Shorten(s.retryAfter(m.Deaths, false)),
+				claims.Shorten(s.retryAfter(m.Deaths+deathAttempts, false)),
 				{Key: fieldDeaths, Value: mongox.Literal(m.Deaths + 1)},
 			}}},
 			bson.D{{Key: "$unset", Value: bson.A{fieldClaim, fieldClaimer}}},
@@ -222,9 +222,13 @@ func (s *Store) change(ctx context.Context, c model.Claimed, set bson.D, unset .
 	return m.Head, nil
 }
 
+// deathAttempts is the number of attempts for which a death counts: a process needs longer to
+// start again than the first waits last.
+const deathAttempts = 2
+
 // seldomAttempts is the number of attempts that a marker with seldom attempts begins with:
 // its first attempt is a minute away. There can be as many of them as there are aggregates.
-const seldomAttempts = 6
+const seldomAttempts = 9
 
 // maxSeldom bounds the wait of such a marker.
 const maxSeldom = time.Hour

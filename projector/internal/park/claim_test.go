@@ -178,7 +178,7 @@ func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(newCollection(t), park.Options{}, park.Served{Projection: seven.Projection})
 		parkOne(t, s, model.Marker{Unit: seven, Reason: "history", EventID: 3, Head: 4, Resumes: true, Seldom: true})
-		limit := 64 * time.Second
+		limit := 200 * time.Millisecond << 9
 		for range 8 {
 			<-time.After(limit/2 - time.Millisecond)
 			if _, ok, _ := s.Claim(t.Context(), lease); ok {
@@ -302,13 +302,13 @@ func TestAggregateThatEndsItsProcessesWaitsLonger(t *testing.T) {
 				t.Errorf("claimed after %v, want at most %v", took, limit)
 			}
 		}
-		for _, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		for _, limit := range []time.Duration{800 * time.Millisecond, 1600 * time.Millisecond, 3200 * time.Millisecond} {
 			die(limit)
 		}
 		if _, err := s.Extend(t.Context(), claimed, lease); err != nil {
 			t.Fatal(err)
 		}
-		die(time.Second)
+		die(800 * time.Millisecond)
 		<-time.After(lease - 200*time.Millisecond)
 		die(200 * time.Millisecond)
 		if err := s.Return(t.Context(), claimed, 0); err != nil {

@@ -1,8 +1,7 @@
 // Package park keeps the list of parked aggregates. A marker records the projection in
 // which an aggregate cannot continue, the reason, and up to which event its events have
-// been acknowledged since. The message of a permanent failure is dead-lettered, so that an
-// operator sees it; the aggregate's later events are acknowledged and counted, and wait in
-// the event store. The markers are in the collection parked of the state
+// been acknowledged since. The messages of the event that failed and of all later events are
+// completed: the events wait in the event store. The markers are in the collection parked of the state
 // database, one for each aggregate in each generation of a projection. Generations have
 // separate markers, because an event can fail under a new definition and not under the
 // old one, or the other way round. A process claims only markers of the generations that
@@ -20,11 +19,12 @@
 //
 // # Reasons that pass
 //
-// Some reasons are transient: an event is missing, or a store does not answer. The marker
-// then has the time of its next attempt and all data that a replay needs. Package resume
-// claims it, replays the aggregate and deletes it. The waits between attempts double, from a
-// second to a minute. Other transient reasons mostly end only when somebody acts: a
-// projection is wrong (rule), or the first events are lost (history). There can be as many
+// Some reasons are transient: an event is missing, another document has a unique value, or a
+// store does not answer for the aggregate. The marker then has the time of its next attempt
+// and all data that a replay needs. Package resume claims it, replays the aggregate and
+// deletes it. The waits between attempts double, from 200 ms to a minute, so that an event
+// that is late by a moment costs one replay. Another transient reason mostly ends only when
+// somebody acts: the first events are lost (history). There can be as many
 // such markers as aggregates, so their attempts are up to an hour apart. If a session finds
 // that the read model has passed the event at which the aggregate is parked, the marker is
 // due immediately.

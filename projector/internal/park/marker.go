@@ -40,6 +40,9 @@ func (s *Store) Park(ctx context.Context, markers []model.Marker) error {
 		}
 	}
 	s.notify()
+	if slices.ContainsFunc(markers, func(m model.Marker) bool { return m.Resumes }) {
+		signal(s.soon)
+	}
 	return nil
 }
 

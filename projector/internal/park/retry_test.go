@@ -322,7 +322,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 			"# HELP penstock_projector_discarded_aggregates Parked aggregates that an operator has discarded, by projection, over all processes: each of them reports the same number. They are not among the parked ones.\n"+
 				"# TYPE penstock_projector_discarded_aggregates gauge\n"+
 				"penstock_projector_discarded_aggregates{projection=\"users\"} 1\n"+
-				"# HELP penstock_projector_parked_aggregates Parked aggregates by projection and reason, as in the parked list (missing, unavailable, history and rule resume by themselves), over all processes: each of them reports the same number.\n"+
+				"# HELP penstock_projector_parked_aggregates Parked aggregates by projection and reason, as in the parked list (missing, conflict, unavailable and history resume by themselves), over all processes: each of them reports the same number.\n"+
 				"# TYPE penstock_projector_parked_aggregates gauge\n"+
 				"penstock_projector_parked_aggregates{projection=\"users\",reason=\"expression\"} 0\n"+
 				"penstock_projector_parked_aggregates{projection=\"users\",reason=\"missing\"} 0\n")); err != nil {

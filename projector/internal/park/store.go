@@ -96,7 +96,7 @@ type Options struct {
 	Logger zerolog.Logger
 	// FirstRetry is the wait until the first attempt to resume a parked aggregate. The
 	// wait doubles with each attempt, up to MaxRetry, or up to an hour if the reason mostly
-	// ends only when somebody acts. The defaults are 1 s and 1 m.
+	// ends only when somebody acts. The defaults are 200 ms and 1 m.
 	FirstRetry, MaxRetry time.Duration
 	// Process is the unique name of this process. If it dies, [Store.Abandon] finds its claims
 	// by it. Only a process that claims markers needs one.
@@ -109,8 +109,9 @@ type Store struct {
 	options    Options
 	parked     *prometheus.GaugeVec
 	discarded  *prometheus.GaugeVec
-	// changed makes Run count soon.
-	changed chan struct{}
+	// changed makes Run count soon. soon is signalled when an aggregate was parked that resumes
+	// by itself.
+	changed, soon chan struct{}
 	// omitted reports the markers that cannot be read.
 	omitted mongox.Omissions
 
@@ -122,14 +123,14 @@ type Store struct {
 
 // NewStore makes a store on its collection.
 func NewStore(c mongox.Collection, o Options) *Store {
-	o.FirstRetry, o.MaxRetry = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute)
+	o.FirstRetry, o.MaxRetry = cmp.Or(o.FirstRetry, 200*time.Millisecond), cmp.Or(o.MaxRetry, time.Minute)
 	return &Store{
 		collection: c, options: o,
 		parked: obs.GaugeVec(o.Registerer, "penstock_projector_parked_aggregates",
-			"Parked aggregates by projection and reason, as in the parked list (missing, unavailable, history and rule resume by themselves), over all processes: each of them reports the same number.", "projection", "reason"),
+			"Parked aggregates by projection and reason, as in the parked list (missing, conflict, unavailable and history resume by themselves), over all processes: each of them reports the same number.", "projection", "reason"),
 		discarded: obs.GaugeVec(o.Registerer, "penstock_projector_discarded_aggregates",
 			"Parked aggregates that an operator has discarded, by projection, over all processes: each of them reports the same number. They are not among the parked ones.", "projection"),
-		changed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 	}
 }
 
@@ -156,10 +157,16 @@ func (s *Store) serving() []Served {
 	return s.served
 }
 
+// Soon is signalled when this process has parked an aggregate that resumes by itself. It is due
+// after the first wait.
+func (s *Store) Soon() <-chan struct{} { return s.soon }
+
 // notify makes Run count soon.
-func (s *Store) notify() {
+func (s *Store) notify() { signal(s.changed) }
+
+func signal(c chan<- struct{}) {
 	select {
-	case s.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -226,7 +226,7 @@ func TestCounts(t *testing.T) {
 		polltest.Start(t, s.Run)
 		shows := func(missing, rejected string) {
 			t.Helper()
-			want := "# HELP penstock_projector_parked_aggregates Parked aggregates by projection and reason, as in the parked list (missing, unavailable, history and rule resume by themselves), over all processes: each of them reports the same number.\n" +
+			want := "# HELP penstock_projector_parked_aggregates Parked aggregates by projection and reason, as in the parked list (missing, conflict, unavailable and history resume by themselves), over all processes: each of them reports the same number.\n" +
 				"# TYPE penstock_projector_parked_aggregates gauge\n" +
 				"penstock_projector_parked_aggregates{projection=\"orders\",reason=\"missing\"} 0\n" +
 				"penstock_projector_parked_aggregates{projection=\"orders\",reason=\"rejected\"} 0\n" +

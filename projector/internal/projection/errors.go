@@ -63,11 +63,12 @@ const (
 	// ReasonDocument: the document with the aggregate's id is not a read model of the
 	// projection.
 	ReasonDocument Reason = "document"
-	// ReasonRejected: MongoDB refuses the document: its validation, a unique index,
-	// its size.
+	// ReasonRejected: MongoDB refuses the document: its validation, its size.
 	ReasonRejected Reason = "rejected"
 	// ReasonMissing: the event store does not have the aggregate's next event.
 	ReasonMissing Reason = "missing"
+	// ReasonConflict: another document has a value that must be unique.
+	ReasonConflict Reason = "conflict"
 	// ReasonUnavailable: a store did not load or write data of the aggregate, or no time was
 	// left for its evaluation.
 	ReasonUnavailable Reason = "unavailable"
@@ -80,14 +81,14 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		ReasonExpression, ReasonOperation, ReasonFunction, ReasonDocument, ReasonRejected,
-		ReasonMissing, ReasonUnavailable, ReasonHistory,
+		ReasonMissing, ReasonConflict, ReasonUnavailable, ReasonHistory,
 	}
 }
 
 // Resumes reports whether a unit that is parked for the reason resumes by itself when the
 // reason has gone.
 func (r Reason) Resumes() bool {
-	return r == ReasonMissing || r == ReasonUnavailable || r.Seldom()
+	return r == ReasonMissing || r == ReasonConflict || r == ReasonUnavailable || r.Seldom()
 }
 
 // Seldom reports whether the reason of a unit that resumes by itself mostly ends only when

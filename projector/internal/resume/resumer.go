@@ -43,8 +43,10 @@ type Options struct {
 	// Workers is the number of aggregates that this process resumes at the same time;
 	// default 4.
 	Workers int
+	// Soon is signalled when this process has parked an aggregate; nil for never.
+	Soon <-chan struct{}
 	// Poll is the average time between two searches for a due marker while none is due;
-	// default 2 s.
+	// default 2 s. After a marker was found or parked, the searches begin again at 200 ms.
 	Poll time.Duration
 	// Lease is how long a claim lasts without an extension; default 1 m. It must be
 	// longer than replaying a page of events takes.
@@ -70,9 +72,13 @@ const (
 	resultLost    = "lost"
 )
 
-// finalAttempts is the number of attempts after which a conflict with another document parks
-// the aggregate permanently.
-const finalAttempts = 6
+// finalAttempts is the number of attempts after which a history that does not begin at event
+// 1 is not waited for any more. It takes about a minute.
+const finalAttempts = 8
+
+// firstPoll is the time between two searches after an aggregate was found or parked: its next
+// attempt can be due that soon.
+const firstPoll = 200 * time.Millisecond
 
 // returnTimeout bounds the return of a claim when the process stops.
 const returnTimeout = time.Second
@@ -90,6 +96,7 @@ func (r *Resumer) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	free := make(chan struct{}, r.options.Workers)
+	poll := r.options.Poll
 	for {
 		select {
 		case free <- struct{}{}:
@@ -102,19 +109,33 @@ func (r *Resumer) Run(ctx context.Context) error {
 				defer func() { <-free }()
 				r.results.WithLabelValues(r.resume(ctx, marker)).Inc()
 			})
+			poll = min(firstPoll, r.options.Poll)
 			continue
 		}
 		<-free
 		if err != nil && ctx.Err() == nil {
 			r.unclaimed.Warn(&r.options.Logger).Err(err).Msg("parked aggregate not claimed; retrying")
 		}
-		// The wait is random so that many processes search at different times.
-		select {
-		case <-time.After(r.options.Poll/2 + rand.N(r.options.Poll)):
-		case <-ctx.Done():
-			return nil
-		}
+		poll = r.pause(ctx, poll)
 	}
+}
+
+// pause waits for about poll, and returns how long to wait the next time. The wait is random
+// so that many processes search at different times.
+func (r *Resumer) pause(ctx context.Context, poll time.Duration) time.Duration {
+	select {
+	case <-time.After(poll/2 + rand.N(poll)):
+		return min(2*poll, r.options.Poll)
+	case <-r.options.Soon:
+	case <-ctx.Done():
+		return poll
+	}
+	poll = min(firstPoll, r.options.Poll)
+	select {
+	case <-time.After(poll):
+	case <-ctx.Done():
+	}
+	return poll
 }
 
 // resume works on a claimed marker and returns the result.

@@ -172,11 +172,11 @@ func TestReplayCatchesUpWithARisingHead(t *testing.T) {
 }
 
 // TestAggregateWithoutProgressIsPostponed checks that attempts are counted until one makes
-// progress, and that a conflict becomes final after several.
+// progress, and that a history without a beginning becomes final after several.
 func TestAggregateWithoutProgressIsPostponed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{due: []model.Claimed{{AggregateID: "7", Head: 4, Attempts: 2}, {AggregateID: "8", Head: 4, Attempts: 2}, {AggregateID: "9", Head: 4, Attempts: 6}}, head: 4}
+		f := &fake{due: []model.Claimed{{AggregateID: "7", Head: 4, Attempts: 2}, {AggregateID: "8", Head: 4, Attempts: 2}, {AggregateID: "9", Head: 4, Attempts: 8}}, head: 4}
 		var pages atomic.Int32
 		f.replay = func(_ context.Context, s engine.Suspended) (engine.Resumed, error) {
 			if s.AggregateID == "8" && pages.Add(1) == 1 {
