@@ -154,7 +154,7 @@ func TestBuildParksAConflictUntilItEnds(t *testing.T) {
 		RetryAt        time.Time `bson:"retryAt"`
 	}
 	err := h.database.Collection(park.CollectionName).FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: "a"}}).Decode(&marker)
-	if err != nil || marker.Reason != "unavailable" || marker.EventID != 2 || marker.Head != 2 || marker.RetryAt.IsZero() {
+	if err != nil || marker.Reason != "conflict" || marker.EventID != 2 || marker.Head != 2 || marker.RetryAt.IsZero() {
 		t.Fatalf("parked as %+v: %v", marker, err)
 	}
 	if _, err := building.UpdateByID(t.Context(), "other", bson.D{{Key: "$set", Value: bson.D{{Key: "last", Value: int64(3)}}}}); err != nil {
