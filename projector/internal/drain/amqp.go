@@ -28,5 +28,5 @@ func (c amqpConnection) Accept(ctx context.Context, wait time.Duration) (Accepte
 	if err != nil {
 		return Accepted{}, err
 	}
-	return Accepted{Receiver: s, SessionID: s.SessionID(), LockedUntil: s.LockedUntil(), InOrder: true}, nil
+	return Accepted{Receiver: s, SessionID: s.SessionID(), LockedUntil: s.LockedUntil()}, nil
 }

@@ -29,9 +29,6 @@ type Accepted struct {
 	SessionID string
 	// LockedUntil is by the broker's clock.
 	LockedUntil time.Time
-	// InOrder says that the receiver hands out all messages in the broker's order. If it is
-	// false, the receiver can release a message and hand out its successor first.
-	InOrder bool
 }
 
 // ErrNoSession is the broker's answer that no session is free and has messages.

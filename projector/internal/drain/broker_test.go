@@ -330,7 +330,6 @@ func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.
 				accepted := drain.Accepted{Receiver: link, SessionID: id, LockedUntil: lockedUntil}
 				if b.direct {
 					accepted.Receiver = &directReceiver{link, make(map[*azservicebus.ReceivedMessage]struct{})}
-					accepted.InOrder = true
 				}
 				return accepted, nil
 			}

@@ -67,7 +67,7 @@
 // # Remaining limits of the receiver of package sessions
 //
 // The receiver accepts in one round trip, several sessions at a time on a connection, keeps
-// the broker's order ([Accepted].InOrder), sends each settlement once, and closes in one
+// the broker's order, sends each settlement once, and closes in one
 // round trip. Two limits remain:
 //
 //   - The broker may refuse a settlement. It cannot be repeated on the link, so the message
