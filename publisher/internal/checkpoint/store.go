@@ -123,7 +123,10 @@ func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt s
 			return nil, err
 		}
 		epoch := bson.E{Key: "epoch", Value: bson.D{{Key: "$exists", Value: false}}}
-		if found != nil {
+		switch {
+		case found != nil && found.Epoch == 0: // edited by hand: null also matches an absent field
+			epoch.Value = bson.D{{Key: "$in", Value: bson.A{int64(0), nil}}}
+		case found != nil:
 			epoch.Value = found.Epoch
 		}
 		var claimed document

@@ -51,6 +51,20 @@ func TestClaimIssuesEpochs(t *testing.T) {
 	}
 }
 
+// A checkpoint that was edited by hand can lack its epoch.
+func TestClaimOfACheckpointWithoutAnEpoch(t *testing.T) {
+	t.Parallel()
+	c := newCollection(t)
+	s, _ := newStore(t, c)
+	claim(t, s, "a")
+	if _, err := c.UpdateOne(t.Context(), byStream, bson.D{{Key: "$unset", Value: bson.D{{Key: "epoch", Value: ""}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := claim(t, s, "b"); got.Epoch != 1 {
+		t.Errorf("claim is epoch %d, want 1", got.Epoch)
+	}
+}
+
 func TestClaimWinsUpsertRaces(t *testing.T) {
 	t.Parallel()
 	c := newCollection(t)
