@@ -197,8 +197,8 @@ func eventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 	s.await("the rebuilt read models", func() bool {
 		return s.live("counts") == 2 && s.counts("a", "b") == "a: n=2 after event 2, b: n=1 after event 1"
 	})
-	s.start(1, 0)
 	p.run(0, `/publisher checkpoint set beginning --why "restore"`)
+	s.start(1, 0)
 	s.insert(counted("a", 3, one), counted("b", 2, one), counted("new", 1, one))
 	s.awaitCounts("a: n=3 after event 3, b: n=2 after event 2, new: n=1 after event 1", "a", "b", "new")
 	if err := s.models.Collection("counts").FindOne(t.Context(), bson.D{{Key: "_id", Value: "lost"}}).Err(); err == nil {
