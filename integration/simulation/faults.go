@@ -35,9 +35,6 @@ type faultKind struct {
 // removal is the kind of fault that removes the projection tally and brings it back.
 const removal = "remove a projection"
 
-// retirement is the kind of fault that ends the Deployment of the views and brings it back.
-const retirement = "retire a view"
-
 // correction is the kind of fault that corrects events in the event store.
 const correction = "correct events"
 
@@ -253,23 +250,6 @@ var faultKinds = map[string]faultKind{
 			_ = w.command(ctx, virtual.Projector, "projections", "drop", w.named("tally"), "--yes", "--why", "simulation")
 		}
 		w.rollout(context.WithoutCancel(ctx), version, 0)
-	}},
-	retirement: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
-		var views []*process
-		for _, p := range w.projectors {
-			if p.number%len(groups) == 1 {
-				views = append(views, p)
-			}
-		}
-		w.leavesUnbuilt()
-		w.turn(false, views)
-		wait(ctx, time.Minute) // longer than a pod is registered
-		_ = w.command(ctx, virtual.Projector, "projections", "retire", w.named("groups"), "--yes", "--why", "simulation")
-		wait(ctx, f.For)
-		if f.Way == 0 {
-			_ = w.command(ctx, virtual.Projector, "projections", "drop", w.named("groups"), "--yes", "--why", "simulation")
-		}
-		w.turn(true, views)
 	}},
 	"scale up": {later: true, longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		spares := w.spares[:1+f.Way%len(w.spares)]

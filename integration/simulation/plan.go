@@ -18,9 +18,6 @@ type Plan struct {
 	Length time.Duration
 	// Publishers and Projectors are how many processes run.
 	Publishers, Projectors int
-	// Groups divides the projectors into two Deployments: one declares the projections, and the
-	// other one the views.
-	Groups bool
 	// Split says that the read models and the state are in another MongoDB than the events, with
 	// a clock of its own. Every second fault of MongoDB then strikes that one.
 	Split bool
@@ -128,8 +125,8 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d, groups %v), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
-		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Groups, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
+		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
 		p.Reconcile, p.Named, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
 }
 
@@ -201,11 +198,6 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		at := length/4 + time.Duration(r.Int64N(int64(length/2)))
 		p.Faults = append(p.Faults, Fault{At: at, Kind: correction, Way: r.IntN(2)})
 	}
-	r = rand.New(rand.NewPCG(seed, 0x67726f757073))
-	p.Groups = p.Projectors > 1 && r.IntN(3) == 0
-	if p.Groups && p.Reconcile && r.IntN(2) == 0 {
-		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(2 * time.Minute))), Kind: retirement, Way: r.IntN(2)})
-	}
 	p.Slots = pick(rand.New(rand.NewPCG(seed, 0x736c6f7473)), 0, 0, 2, 6)
 	if r := rand.New(rand.NewPCG(seed, 0x7265706c616365)); r.IntN(6) == 0 {
 		for range 1 + r.IntN(2) {
@@ -245,7 +237,7 @@ func neighbour(p *Plan) *Plan {
 	}
 	n := *p
 	n.Seed, n.Faults = r.Uint64(), nil
-	n.Publishers, n.Projectors, n.Groups = 1+r.IntN(2), 1+r.IntN(2), false
+	n.Publishers, n.Projectors = 1+r.IntN(2), 1+r.IntN(2)
 	n.Election, n.Buckets, n.Receiver = pick(r, electionMongoDB, electionKubernetes), pick(r, 0, 3), pick(r, "amqp", "sdk")
 	n.Writers, n.Aggregates, n.Pause = 1, 5+r.IntN(10), time.Duration(200+r.IntN(800))*time.Millisecond
 	n.Poison, n.Unreadable, n.Large = r.IntN(2), r.IntN(2), 0

@@ -105,10 +105,8 @@ func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix
 	}
 	for version := 1; version <= 2*definitions; version++ {
 		projections, views := projectionsFiles(prefix, version, p.Moves)
-		for group, text := range map[string]string{"": projections + views, groups[0]: projections, groups[1]: views} {
-			if err := os.WriteFile(w.projections(version, group), []byte(text), 0o600); err != nil {
-				return nil, err
-			}
+		if err := os.WriteFile(w.projections(version), []byte(projections+views), 0o600); err != nil {
+			return nil, err
 		}
 	}
 	w.publishers = w.newProcesses(virtual.Publisher, p.Publishers)
@@ -187,15 +185,12 @@ func (w *World) events() *mongo.Collection {
 	return w.mongo.client.Database(eventsDatabase).Collection(w.named("events"))
 }
 
-// groups are the Deployments of projectors if there are two.
-var groups = []string{"projections", "views"}
-
-// projections is the path of a version of what a group declares; all of it if group is empty.
-func (w *World) projections(version int, group string) string {
-	return filepath.Join(w.folder, fmt.Sprintf("%sprojections-%d%s.yaml", w.prefix, version, group))
+// projections is the path of a version of what the projectors declare.
+func (w *World) projections(version int) string {
+	return filepath.Join(w.folder, fmt.Sprintf("%sprojections-%d.yaml", w.prefix, version))
 }
 
-// environ is the environment of a command, and of a process that is in no group.
+// environ is the environment of a command or a process.
 func (w *World) environ(version int) []string {
 	p := w.plan
 	env := []string{
@@ -211,7 +206,7 @@ func (w *World) environ(version int) []string {
 		"PENSTOCK_ELECTION=" + p.Election,
 		"PENSTOCK_LEASE_NAME=" + w.named("lease"),
 		"KUBECONFIG=" + w.kubeconfig(),
-		"PENSTOCK_PROJECTIONS=" + w.projections(version, ""),
+		"PENSTOCK_PROJECTIONS=" + w.projections(version),
 		"PENSTOCK_QUERY_ADDRESS=:8081",
 		"PENSTOCK_RECEIVER=" + p.Receiver,
 		"PENSTOCK_RECONCILE=off",
@@ -242,11 +237,7 @@ func (p *process) environ(version int) []string {
 	if p.world.plan.Named {
 		env = append(env, fmt.Sprintf("PENSTOCK_IDENTITY=%s_uid", p.world.named(fmt.Sprintf("%s-%d", p.kind, p.number))))
 	}
-	if p.kind != virtual.Projector || !p.world.plan.Groups {
-		return env
-	}
-	group := groups[p.number%len(groups)]
-	return append(env, "PENSTOCK_GROUP="+group, "PENSTOCK_PROJECTIONS="+p.world.projections(version, group))
+	return env
 }
 
 // process is one place in which a publisher or a projector runs, like a pod of a StatefulSet:

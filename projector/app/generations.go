@@ -68,7 +68,7 @@ const away = 5 * time.Second
 
 // newRegistry makes this process's registration.
 func (p *Projector) newRegistry(s *config.Stores, pod string) *generation.Registry {
-	own := generation.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Group: p.config.Process.Group, Host: cmp.Or(p.config.Process.Identity, p.host), StartedAt: time.Now()}
+	own := generation.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Host: cmp.Or(p.config.Process.Identity, p.host), StartedAt: time.Now()}
 	for _, d := range generation.Declare(p.projections...) {
 		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
 	}

@@ -231,8 +231,8 @@ func (c *Collection) DeleteOne(ctx context.Context, filter any, opts ...options.
 
 // DeleteMany is [mongo.Collection.DeleteMany].
 func (c *Collection) DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
-	return answer(ctx, c, DeleteMany, func(ctx context.Context, _ clock) (*mongo.DeleteResult, error) {
-		return c.collection.DeleteMany(ctx, filter, opts...)
+	return answer(ctx, c, DeleteMany, func(ctx context.Context, now clock) (*mongo.DeleteResult, error) {
+		return c.collection.DeleteMany(ctx, now.set(filter), opts...)
 	})
 }
 

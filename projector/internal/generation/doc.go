@@ -55,7 +55,5 @@
 // stops trusting its own view ([Registry.Trusted]) before the other pods consider it
 // gone. So it settles no event based on an outdated catalog.
 //
-// A projection that no alive pod declares is retired, unless pods of a group without alive
-// pods declared it in the last 30 s of their group ([Registry.Away]). So the registrations
-// of these pods are kept after they have ended.
+// A projection that no alive pod declares for 30 s is retired.
 package generation

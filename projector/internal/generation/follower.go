@@ -81,8 +81,6 @@ type Follower struct {
 	metrics *metrics
 	// unfollowed, unrenewed and undecided limit the lines about retries.
 	unfollowed, unrenewed, undecided obs.Repeats
-	// omitted reports the registrations that are not cleaned up.
-	omitted mongox.Omissions
 
 	// set are the targets of the engine; known is set once they were set. paused holds
 	// the tokens of paused projections.
@@ -120,7 +118,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	if err := f.Registry.Register(ctx); err != nil {
 		return err
 	}
-	if err := f.omitted.Report(f.Registry.Clean(ctx), f.Logger); err != nil {
+	if err := f.Registry.Clean(ctx); err != nil {
 		return err
 	}
 	var names []string
@@ -399,9 +397,7 @@ func (f *Follower) write(ctx context.Context, entries map[string]*Entry, old, ch
 }
 
 // retire retires the projections that no alive pod has declared for the length of a
-// [Lease], in which a late registration could still be renewed. If all pods of a group
-// are gone, for example because its Deployment was scaled to zero, the group's
-// projections are not retired: the other pods keep them up to date.
+// [Lease], in which a late registration could still be renewed.
 //
 // An absence counts only while this pod sees its own registration, and without a pause
 // between two looks: while MongoDB is away, no pod can renew, so all registrations expire.
@@ -411,15 +407,7 @@ func (f *Follower) retire(ctx context.Context, entries map[string]*Entry, alive 
 	}
 	f.observed = by.At
 	since := map[string]time.Time{}
-	undeclared := Undeclared(entries, alive)
-	if len(undeclared) > 0 {
-		away, err := f.Registry.Away(ctx, alive)
-		if err != nil {
-			return f.waits(err, "no projection is retired until the registration can be read")
-		}
-		undeclared = Undeclared(entries, slices.Concat(alive, away))
-	}
-	for _, name := range undeclared {
+	for _, name := range Undeclared(entries, alive) {
 		since[name] = cmp.Or(f.undeclared[name], by.At)
 		if by.At.Sub(since[name]) < Lease {
 			continue

@@ -320,28 +320,6 @@ func TestProjectionIsNotRetiredForAnOutage(t *testing.T) {
 	}
 }
 
-// A projection of a group whose pods are all gone is not retired. It is retired when a
-// pod of that group is back and does not declare it.
-func TestProjectionOfAnAbsentGroupIsNotRetired(t *testing.T) {
-	t.Parallel()
-	follow(t, func(s *shared, _ *member) {
-		s.join(generation.Registration{Pod: "gone", Group: "other", Declares: []generation.Declaration{{Projection: "old", Hash: "x"}}}, 0)
-		s.put(generation.Create(pipeline, generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
-		<-time.After(2 * time.Hour) // longer than an expired registration is kept
-		if s.entry("old").RetiredAt != nil {
-			t.Error("retired while its pods were away")
-		}
-		if calls := s.calls(); !strings.Contains(calls, "old 1 in old") {
-			t.Errorf("the engine got %q", calls)
-		}
-		s.join(generation.Registration{Pod: "back", Group: "other"}, time.Hour)
-		<-time.After(generation.Lease + 5*time.Second)
-		if s.entry("old").RetiredAt == nil {
-			t.Error("not retired after its pods had come back without it")
-		}
-	})
-}
-
 // unreadable stores a registration whose field has another type, until a time, and returns its
 // filter.
 func (s *shared) unreadable(until any) bson.D {
@@ -370,29 +348,6 @@ func TestUnreadableRegistrationOfARunningPodDelaysChanges(t *testing.T) {
 		<-time.After(generation.Lease)
 		if err := f.Start(t.Context()); err != nil || s.entry("users") == nil {
 			t.Errorf("the catalog was not changed after the registration had expired: %v", err)
-		}
-	})
-}
-
-// The last registration of a group decides what is retired, so none is retired while an
-// expired registration cannot be read.
-func TestUnreadableExpiredRegistrationDelaysRetirement(t *testing.T) {
-	t.Parallel()
-	follow(t, func(s *shared, _ *member) {
-		of := s.unreadable("never")
-		_, late := s.newMember(t, "two", "a", false, nil)
-		if err := late.Start(t.Context()); err != nil {
-			t.Errorf("a pod could not start: %v", err)
-		}
-		s.put(generation.Create(pipeline, generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, generation.Found{}, by))
-		<-time.After(2 * generation.Lease)
-		if s.entry("old").RetiredAt != nil {
-			t.Error("retired although an unknown group may declare it")
-		}
-		server.Collection(s.pods).Remove(t, of)
-		<-time.After(2 * generation.Lease)
-		if s.entry("old").RetiredAt == nil {
-			t.Error("not retired after the registration was deleted")
 		}
 	})
 }

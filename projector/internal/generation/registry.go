@@ -21,7 +21,7 @@ const (
 	Lease = 30 * time.Second
 	// Heartbeat is how often a pod renews its registration.
 	Heartbeat = 5 * time.Second
-	// forget is how long an expired registration is kept. The last ones of a group stay.
+	// forget is how long an expired registration is kept.
 	forget = time.Hour
 )
 
@@ -64,9 +64,6 @@ type Registration struct {
 	Declares  []Declaration `bson:"declares"`
 	Serves    []Serving     `bson:"serves"`
 	Paused    []Pausing     `bson:"paused"`
-	// Group names the pods that are rolled out together, such as a Deployment; empty if
-	// the pipeline has only one group.
-	Group string `bson:"group,omitempty"`
 }
 
 // Registry is the list of the pods of a pipeline, and this pod's registration in it. It
@@ -94,7 +91,7 @@ type Registry struct {
 	failed error
 }
 
-// NewRegistry makes the registry of a pod. own has the pod's name, pipeline, group, host,
+// NewRegistry makes the registry of a pod. own has the pod's name, pipeline, host,
 // start and declarations.
 func NewRegistry(c mongox.Collection, own Registration) *Registry {
 	own.Serves, own.Paused = []Serving{}, []Pausing{}
@@ -147,7 +144,6 @@ func (r *Registry) Register(ctx context.Context) error {
 				{Key: "declares", Value: mongox.Literal(own.Declares)},
 				{Key: "serves", Value: mongox.Literal(own.Serves)},
 				{Key: "paused", Value: mongox.Literal(own.Paused)},
-				{Key: "group", Value: mongox.Literal(own.Group)},
 				{Key: "beat", Value: beat},
 				registration.Renew(Lease),
 			},
@@ -262,58 +258,15 @@ func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 	return alive, nil
 }
 
-// Away returns the last registrations of the groups of the pipeline that have no alive pod:
-// of the pods that were registered during the last [Lease] of their group. An older pod
-// may have started after a newer one, but it counts only if it ran to the end. Like
-// [Registry.Alive], it fails if a registration cannot be read.
-func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registration, error) {
-	all, ended, err := r.grouped(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(pod Registration) bool {
-		return pod.Group == "" || pod.Until.Before(ended[pod.Group].Add(-Lease)) ||
-			slices.ContainsFunc(alive, func(other Registration) bool { return other.Group == pod.Group })
-	}), nil
-}
-
-// grouped returns all registrations of the pipeline, also expired ones, and for each group
-// when its last registration ends. If some cannot be read, it returns those of the others
-// with a [mongox.UnreadableError].
-func (r *Registry) grouped(ctx context.Context) (all []Registration, ended map[string]time.Time, err error) {
-	all, err = mongox.All[Registration](ctx, r.collection)(r.collection.Find(ctx, bson.D{{Key: "pipeline", Value: r.own.Pipeline}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
-	if err != nil {
-		err = fmt.Errorf("read the groups of pods: %w", err)
-	}
-	ended = map[string]time.Time{}
-	for _, pod := range all {
-		if pod.Until.After(ended[pod.Group]) {
-			ended[pod.Group] = pod.Until
-		}
-	}
-	return all, ended, err
-}
-
-// Clean removes registrations that expired more than an hour ago, except the last ones of
-// each group. It leaves alone those that cannot be read, and returns a
-// [mongox.UnreadableError] then.
+// Clean removes registrations that expired more than an hour ago.
 func (r *Registry) Clean(ctx context.Context) error {
-	all, ended, unread := r.grouped(ctx)
-	if unread != nil && !errors.As(unread, new(*mongox.UnreadableError)) {
-		return unread
-	}
-	old := bson.A{}
-	for _, pod := range all {
-		if pod.Group == "" || pod.Until.Before(ended[pod.Group].Add(-Lease)) {
-			old = append(old, pod.Pod)
-		}
-	}
 	_, err := r.collection.DeleteMany(ctx, bson.D{
-		{Key: "_id", Value: bson.D{{Key: "$in", Value: old}}},
+		{Key: "pipeline", Value: r.own.Pipeline},
+		{Key: "until", Value: bson.D{{Key: "$type", Value: "date"}}},
 		{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{bson.D{{Key: "$add", Value: bson.A{"$until", forget.Milliseconds()}}}, mongox.Now}}}},
 	})
 	if err != nil {
 		return fmt.Errorf("remove expired registrations: %w", err)
 	}
-	return unread
+	return nil
 }

@@ -128,56 +128,6 @@ func TestExpiredRegistrationsAreNotAliveAndAreDeleted(t *testing.T) {
 	}
 }
 
-// While none of a group's pods is alive, Away returns the registrations of those that were
-// registered last. A pod with an old file that started after the others, in a rollout, does
-// not count if the others have run on without it.
-func TestRegistryReturnsTheLastPodsOfGroupsThatAreAway(t *testing.T) {
-	t.Parallel()
-	db := server.Database(t)
-	register := func(pod, group string, declares ...string) *generation.Registry {
-		own := generation.Registration{Pod: pod, Pipeline: "p", Group: group}
-		for _, name := range declares {
-			own.Declares = append(own.Declares, generation.Declaration{Projection: name, Hash: "$a"})
-		}
-		r := generation.NewRegistry(mongox.Durable(db, generation.RegistryName), own)
-		if err := r.Register(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	// leave ends a registration as if that had been some time ago.
-	leave := func(r *generation.Registry, pod string, ago time.Duration) {
-		if err := r.Leave(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Collection(generation.RegistryName).UpdateByID(t.Context(), pod, bson.D{{Key: "$set", Value: bson.D{{Key: "until", Value: time.Now().Add(-ago)}}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	one := register("one", "")
-	register("two", "stays", "users")
-	leave(register("three", "stays", "carts"), "three", time.Second)
-	latest, second, old, crashed := register("latest", "goes", "orders", "$bills"), register("second", "goes", "stock"), register("old", "goes", "orders"), register("crashed", "goes", "drafts")
-	leave(old, "old", 3*time.Hour)
-	leave(crashed, "crashed", 3*time.Hour)
-	leave(second, "second", 2*time.Hour+10*time.Second)
-	leave(latest, "latest", 2*time.Hour)
-	if err := one.Clean(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := db.Collection(generation.RegistryName).CountDocuments(t.Context(), bson.D{}); err != nil || n != 5 {
-		t.Errorf("%d registrations are left, %v", n, err)
-	}
-	alive, err := one.Alive(t.Context())
-	if err != nil || len(alive) != 2 || alive[1].Group != "stays" {
-		t.Fatalf("alive are %+v: %v", alive, err)
-	}
-	away, err := one.Away(t.Context(), alive)
-	if err != nil || len(away) != 2 || away[0].Pod != "latest" || len(away[0].Declares) != 2 || away[0].Declares[1].Projection != "$bills" || away[1].Pod != "second" {
-		t.Errorf("away are %+v: %v", away, err)
-	}
-}
-
 // newHooked returns the collection of a database of its own. It calls before for each
 // request, which fails with its error.
 func newHooked(t *testing.T, before func() error) *mongotest.Collection {

@@ -156,7 +156,7 @@ func (c *comparison) rolloutOfFiles() (text string, builds bool) {
 
 // retires assumes that a file is of one Deployment. Another Deployment keeps the
 // projections that it declares, even while none of its pods runs.
-const retires = "retire: nothing writes the projection any more, unless pods of another PENSTOCK_GROUP declare it or declared it before they were scaled to zero; its collection stays until \"projector projections drop\""
+const retires = "retire: nothing writes the projection any more; its collection stays until \"projector projections drop\""
 
 // compareWithCatalog compares projections with the live definitions of the catalog. pods is
 // the number of running pods of the pipeline.

@@ -199,7 +199,7 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 		{"rolled back", entry(two, nil, one), one, false, "rebuild: generation 5 is built beside the live one; the projection has had this definition before, so this begins when no pod declares the present one any more", true},
 		{"refused", entry(one, nil), two, true, "PENSTOCK_ON_CHANGE is refuse, so projectors exit until \"projector projections rebuild p\" starts it", true},
 		{"retired", retired, one, false, "rebuild: the projection was retired at ", true},
-		{"removed", entry(one, nil), nil, false, "retire: nothing writes the projection any more, unless pods of another PENSTOCK_GROUP declare it or declared it before they were scaled to zero; ", false},
+		{"removed", entry(one, nil), nil, false, "retire: nothing writes the projection any more; ", false},
 	} {
 		before := one
 		if test.entry == nil || test.entry.Live == nil {
