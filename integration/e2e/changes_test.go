@@ -99,6 +99,7 @@ type entry struct {
 		State      string
 	}
 	RetiredAt *time.Time
+	History   []struct{ Generation int64 }
 }
 
 func (s *tallies) entry(name string) entry {
@@ -113,7 +114,11 @@ func (s *tallies) live(name string, generation int64) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("generation %d of %s live", generation, name), func() bool {
 		e := s.entry(name)
-		return e.Live != nil && e.Live.Generation == generation && e.Building == nil
+		numbers := map[int64]bool{}
+		for _, r := range e.History {
+			numbers[r.Generation] = true
+		}
+		return e.Live != nil && int64(len(numbers)) == generation && e.Building == nil
 	})
 }
 
@@ -154,8 +159,8 @@ func (s *tallies) watch(collection string) (end func()) {
 }
 
 // TestProjectionsAreAddedRenamedAndRetired checks that a new projection gets its history,
-// and that readers do not see it before it is complete. A renamed projection takes over its
-// predecessor's collection when no pod declares the predecessor any more.
+// and that readers do not see it before it is complete. A renamed projection gets the collection of
+// its predecessor when that one is retired and dropped.
 func TestProjectionsAreAddedRenamedAndRetired(t *testing.T) {
 	scene(t, projectionsAreAddedRenamedAndRetired)
 }
@@ -185,21 +190,23 @@ func projectionsAreAddedRenamedAndRetired(t *testing.T) {
 	s.complete("totals", 3)
 	s.complete("tallies", 1)
 
-	s.declare(first + tally("sums", "totals", 5))
-	s.startProjector(2)
+	renamed := first + tally("sums", "totals", 5)
+	s.declare(renamed)
+	s.refused(s.startProjector(2), `read model \"totals\" (projection: recorded \"totals\", now \"sums\")`, "projector projections drop")
+	s.declare(first)
+	s.startProjector(3)
 	for _, process := range append(old, second) {
 		if strings.HasPrefix(process.Name, "projector") {
 			s.stopped(process)
 		}
 	}
-	end := s.watch("totals")
-	s.live("sums", 2)
-	end()
+	s.await("totals retired", func() bool { return s.entry("totals").RetiredAt != nil })
+	s.projectorCommand(0, "projections", "drop", "totals", "--yes", "--why=renamed")
+	s.declare(renamed)
+	s.startProjector(4)
+	s.live("sums", 1)
 	s.store(1)
 	s.complete("totals", 5)
-	if e := s.entry("totals"); e.RetiredAt == nil || e.Live != nil {
-		t.Errorf("the predecessor is %+v", e)
-	}
 }
 
 // TestChangedProjectionIsRefusedUntilTheCommand checks PENSTOCK_ON_CHANGE=refuse. A changed
@@ -223,7 +230,7 @@ func changedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 	s.projectorCommand(0, "projections", "rebuild", "tallies", "--yes", "--why=tested", "--projections="+file)
 	// The projector with the old file builds it, although no projector declares the new
 	// definition yet.
-	if stdout, _ := s.projectorCommand(0, "projections", "watch", "tallies"); !strings.Contains(stdout, "generation 2") || !strings.HasSuffix(stdout, " is live\n") {
+	if stdout, _ := s.projectorCommand(0, "projections", "watch", "tallies"); !strings.Contains(stdout, fmt.Sprintf("generation %d", s.entry("tallies").Live.Generation)) || !strings.HasSuffix(stdout, " is live\n") {
 		t.Errorf("the rebuild was followed with\n%s", stdout)
 	}
 	s.live("tallies", 2)

@@ -36,13 +36,13 @@ func TestTwoPipelinesSideBySide(t *testing.T) {
 	colliding.refused(colliding.publisher(), "PENSTOCK_ADOPT_CHECKPOINT=",
 		`checkpoint \"events\" belongs to another pipeline (collection: recorded \"orders\", now \"invoices\"; topic: recorded \"orders\", now \"invoices\")`,
 		"PENSTOCK_STREAM")
-	colliding.refused(colliding.projector(), "PENSTOCK_ADOPT_READ_MODELS=",
+	colliding.refused(colliding.projector(), "projector owners release --why TEXT",
 		`read model \"userReadModels\" (topic: recorded \"orders\", now \"invoices\"; event store: recorded \"shop.orders\", now \"shop.invoices\")`,
 		`projection \"users\" (`, "PENSTOCK_READMODELS_DATABASE")
 
 	// A second pipeline on the first one's subscription would receive some of its events.
 	thief := newRelease(t, both, "orders", shop.New(1, 53), "PENSTOCK_READMODELS_DATABASE=other")
-	thief.refused(thief.projector(), "PENSTOCK_ADOPT_READ_MODELS=", `read models' database: recorded \"readmodels\", now \"other\"`)
+	thief.refused(thief.projector(), "projector owners release --why TEXT", `read models' database: recorded \"readmodels\", now \"other\"`)
 
 	// The lease of one stream's publishers cannot be used by another stream.
 	lease := newRelease(t, both, "invoices", shop.New(1, 54), "PENSTOCK_STREAM=invoices", "PENSTOCK_LEASE_NAME=shared")

@@ -86,22 +86,24 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 		t.Errorf("retry without --yes: %s", stderr)
 	}
 	s.projectorCommand(0, "projections", "retry", "users", "--yes", "--why=a full disk")
-	if got := building(); got != "3 bbbb building 0 ada a full disk" {
+	if got := building(); !strings.HasSuffix(got, " bbbb building 0 ada a full disk") || strings.HasPrefix(got, "2 ") {
 		t.Errorf("after a retry: %s", got)
 	}
 	s.projectorCommand(1, "projections", "retry", "users", "--yes")
 	s.projectorCommand(1, "projections", "rebuild", "users", "--yes")
 	s.projectorCommand(0, "projections", "rebuild", "users", "--yes", "--allow-parked=2")
-	if got := building(); got != "3 bbbb building 2 ada a full disk" {
+	if got := building(); !strings.HasSuffix(got, " bbbb building 2 ada a full disk") {
 		t.Errorf("with parked aggregates allowed: %s", got)
 	}
 	// The file has another definition, so it replaces the build.
 	file := s.projectionsFile(strings.NewReplacer("name: counts", "name: users", "collection: counts", "collection: users").Replace(countsProjection))
 	s.projectorCommand(0, "projections", "rebuild", "users", "--yes", "--projections="+file)
-	if got := building(); !strings.HasPrefix(got, "4 ") || strings.Contains(got, "bbbb") {
+	got := building()
+	if strings.Contains(got, "bbbb") {
 		t.Errorf("with another definition: %s", got)
 	}
-	if _, stderr := s.projectorCommand(1, "projections", "cancel", "users"); !strings.Contains(stderr, "give up generation 4 of projection users, which is building") {
+	number, _, _ := strings.Cut(got, " ")
+	if _, stderr := s.projectorCommand(1, "projections", "cancel", "users"); !strings.Contains(stderr, "give up generation "+number+" of projection users, which is building") {
 		t.Errorf("cancel without --yes: %s", stderr)
 	}
 	if stdout, _ := s.projectorCommand(0, "projections", "cancel", "users", "--yes", "--why=wrong factor"); !strings.Contains(stdout, "generation 1 stays live") {

@@ -38,30 +38,6 @@ func (c *cluster) drop(e *generation.Entry) *operate.Drop {
 	return d
 }
 
-// A drop can take long. A projection that takes the collection over waits for its end.
-func TestTakeoverWaitsForAnOpenDrop(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	_, e := c.dropOf()
-	begun := generation.BeginDrop(e, []string{"visits"}, generation.Author{At: time.Now()})
-	if _, err := c.catalog.Write(t.Context(), e, begun); err != nil {
-		t.Fatal(err)
-	}
-	c.pod(0, counting(t, "guests", "visits", 3))
-	c.awaitOf("guests", "the takeover waits", func(e *generation.Entry) bool {
-		return e.Building != nil && strings.Contains(e.Building.Reason, "collection visits is being deleted by")
-	})
-	if wrong := c.wrong("visits", 1); wrong != "" {
-		t.Errorf("before the drop: %s", wrong)
-	}
-	// The command was interrupted here. Repeated, it ends the drop.
-	if _, err := c.drop(c.entry()).Run(t.Context(), generation.Author{At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
-	c.right(3)
-}
-
 // If another projection has become live in a collection all the same, the drop leaves it.
 func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
 	t.Parallel()

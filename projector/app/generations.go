@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -103,19 +102,16 @@ func (p *Projector) newHistory(s *config.Stores, pod string, registry *generatio
 // fresh, no projection of the catalog uses it, and its documents show whether it can be
 // adopted.
 func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh bool) (generation.Found, error) {
-	own, others, last, err := ownership.NewNumbers(db).Used(ctx, d.Name, d.Collection)
-	found := generation.Found{Used: max(own, others)}
-	if err != nil || !fresh {
-		return found, err
+	if !fresh {
+		return generation.Found{}, nil
 	}
 	held, err := readmodel.Hold(ctx, db, d.Name, d.Collection)
-	found.Used = max(found.Used, held.Documents, held.Watermarks)
+	found := generation.Found{Used: max(held.Documents, held.Watermarks)}
 	switch {
-	case err != nil, !last:
-		// The documents are those of another projection.
+	case err != nil:
 	case held.Documents > 0:
 		found.Adoptable = held.Documents
-	case found.Used <= generation.First:
+	case held.Watermarks <= generation.First:
 		// Without documents, watermarks do not show which generation was live.
 		found.Adoptable = held.Watermarks
 	}

@@ -22,7 +22,7 @@ import (
 func (p *Projector) own(ctx context.Context, s *config.Stores) error {
 	var unowned []ownership.Name
 	if err := p.bind(ctx, s, func(ctx context.Context, places []ownership.Place) (err error) {
-		unowned, err = ownership.Check(ctx, places, p.config.Projections.Adopt)
+		unowned, err = ownership.Check(ctx, places)
 		return err
 	}); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (p *Projector) own(ctx context.Context, s *config.Stores) error {
 		}
 	}
 	return p.bind(ctx, s, func(ctx context.Context, places []ownership.Place) error {
-		return ownership.Take(ctx, places, p.config.Projections.Adopt, p.logger)
+		return ownership.Take(ctx, places, p.logger)
 	})
 }
 

@@ -280,8 +280,17 @@ func (c *cluster) awaitOf(projection, what string, holds func(e *generation.Entr
 func (c *cluster) live(number int64) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("generation %d live", number), func(e *generation.Entry) bool {
-		return e.Live != nil && e.Live.Generation == number && e.Building == nil
+		return e.Live != nil && nth(e) == number && e.Live.Generation == e.Generations && e.Building == nil
 	})
+}
+
+// nth counts the generations that an entry has had.
+func nth(e *generation.Entry) int64 {
+	numbers := map[int64]bool{}
+	for _, r := range e.History {
+		numbers[r.Generation] = true
+	}
+	return int64(len(numbers))
 }
 
 // change changes the entry in the way of a command.

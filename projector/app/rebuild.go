@@ -12,7 +12,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
@@ -82,12 +81,6 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 		example = fmt.Sprintf("%s (%s: %s)", m.AggregateID, m.Reason, m.Error)
 	}
 	return n, example, err
-}
-
-// Used returns the generation numbers that were used.
-func (d rebuildData) Used(ctx context.Context, projection, collection string) (own, others int64, err error) {
-	own, others, _, err = ownership.NewNumbers(d.readModels).Used(ctx, projection, collection)
-	return own, others, err
 }
 
 // Inspect begins to inspect a collection.

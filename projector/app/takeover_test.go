@@ -2,16 +2,12 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -88,56 +84,6 @@ func TestPromotionKeepsTheDocumentsOfAnApplication(t *testing.T) {
 	}
 }
 
-// suspended is the write of a pod that was suspended after it had folded an aggregate's
-// first event: it continues when the function is called.
-func (c *cluster) suspended(aggregate string, p *Projection, number int64, document bson.D) func() {
-	c.t.Helper()
-	unit := model.Unit{Projection: p.Name(), Collection: p.Collection(), AggregateID: aggregate, Generation: number}
-	return func() {
-		c.t.Helper()
-		w := readmodel.NewWriter(c.database, readmodel.WriterOptions{})
-		done := make(chan error, 1)
-		ctx := c.t.Context()
-		go func() { done <- w.Run(ctx) }()
-		written, err := w.Write(ctx, []model.Write{{Unit: unit, Kind: model.Create, To: 1, Document: bsontest.Raw(document)}})
-		if err != nil || written[0].Status != model.Applied {
-			c.t.Errorf("the suspended pod writes %+v, %v", written, err)
-		}
-	}
-}
-
-// TestSuspendedPodOfAFormerNameIsFoldedOver checks that a projection that was renamed is
-// right although a pod of its former name continues in the middle of an insert, whatever
-// numbers the former name has used.
-func TestSuspendedPodOfAFormerNameIsFoldedOver(t *testing.T) {
-	t.Parallel()
-	for _, generations := range []int{1, 2} {
-		c := newCluster(t)
-		former := visits(t, 1)
-		p := c.pod(0, former)
-		p.deliver(c.store(names(5)...))
-		for i := range generations - 1 {
-			p.stop()
-			former = visits(t, i+10)
-			p = c.pod(0, former)
-			c.live(int64(i + 2))
-		}
-		resume := c.suspended("late", former, int64(generations), bson.D{{Key: "n", Value: int64(77)}, {Key: "factor", Value: int64(77)}})
-		p.stop()
-		renamed := c.pod(0, counting(t, "guests", "visits", 3))
-		if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-			return generation.Retire(e, generation.Author{At: time.Now()})
-		}); err != nil {
-			t.Fatal(err)
-		}
-		c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
-		resume()
-		renamed.deliver(c.store("late"))
-		renamed.deliver(c.store(append(names(5), "late")...))
-		c.right(3)
-	}
-}
-
 // TestReadModelsAreAdoptedAfterTheLossOfTheState checks that the read models of a lost
 // catalog are adopted with the generation that they have, and that no number is used again.
 func TestReadModelsAreAdoptedAfterTheLossOfTheState(t *testing.T) {
@@ -150,76 +96,21 @@ func TestReadModelsAreAdoptedAfterTheLossOfTheState(t *testing.T) {
 		p = c.pod(0, visits(t, factor))
 		c.live(int64(factor))
 	}
-	// Another generation has been started, written and given up.
-	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: e.Live.Definition}, 5, generation.Author{At: time.Now()})
-	}); err != nil {
-		t.Fatal(err)
-	}
-	c.live(6)
+	before := c.entry()
 	p.stop()
 	c.loseState()
 	p = c.pod(0, visits(t, 3))
-	if e := c.entry(); e.Live == nil || e.Live.Generation != 6 || e.Generations != 6 || e.Building != nil {
+	if e := c.entry(); e.Live == nil || e.Live.Generation != before.Live.Generation || e.Building != nil {
 		t.Fatalf("adopted as %+v", e)
 	}
 	p.deliver(c.store(append(names(20), "new")...))
 	c.right(3)
 	p.stop()
 	fresh := c.pod(0, visits(t, 4))
-	c.live(7)
+	c.live(2)
+	if e := c.entry(); e.Live.Generation <= before.Live.Generation {
+		t.Errorf("generation %d follows generation %d", e.Live.Generation, before.Live.Generation)
+	}
 	fresh.deliver(c.store(names(3)...))
 	c.right(4)
-}
-
-// TestProjectionsExchangeTheirCollections checks that two and three projections that each
-// take the collection of another one do not wait for each other.
-func TestProjectionsExchangeTheirCollections(t *testing.T) {
-	t.Parallel()
-	for n := 2; n <= 3; n++ {
-		c := newCluster(t)
-		var before, after []*Projection
-		for i := range n {
-			before = append(before, counting(t, fmt.Sprint("p", i), fmt.Sprint("c", i), i+1))
-			after = append(after, counting(t, fmt.Sprint("p", i), fmt.Sprint("c", (i+1)%n), i+1))
-		}
-		p := c.pod(0, before...)
-		p.deliver(c.store(names(20)...))
-		p.stop()
-		p = c.pod(0, after...)
-		for i, projection := range after {
-			c.awaitOf(projection.Name(), "live in the other collection", func(e *generation.Entry) bool {
-				return e.Live != nil && e.Live.Collection == projection.Collection() && e.Building == nil
-			})
-			if wrong := c.wrong(projection.Collection(), int64(i+1)); wrong != "" {
-				t.Errorf("%d projections: %s: %s", n, projection.Name(), wrong)
-			}
-		}
-		p.deliver(c.store(names(20)...))
-		for i, projection := range after {
-			if wrong := c.wrong(projection.Collection(), int64(i+1)); wrong != "" {
-				t.Errorf("%d projections, after more events: %s: %s", n, projection.Name(), wrong)
-			}
-		}
-	}
-}
-
-// TestLostStateOfATakeoverDoesNotMixProjections checks that a projection that was about to
-// take a collection over does not adopt the documents of the former owner after the loss of
-// the state database, although it has used a number itself.
-func TestLostStateOfATakeoverDoesNotMixProjections(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	p := c.pod(0, visits(t, 1))
-	p.deliver(c.store(names(20)...))
-	p.stop()
-	p = c.pod(0, counting(t, "guests", "visits", 3))
-	c.awaitOf("guests", "the takeover waits for the former owner", func(e *generation.Entry) bool {
-		return e.Building != nil && strings.Contains(e.Building.Reason, "belongs to projection visits")
-	})
-	p.stop()
-	c.loseState()
-	c.pod(0, counting(t, "guests", "visits", 3))
-	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil && e.Building == nil })
-	c.right(3)
 }

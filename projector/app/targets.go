@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -12,7 +11,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
@@ -27,16 +25,14 @@ type targets struct {
 	mu sync.Mutex
 	// compiled has the projections of definitions, by hash.
 	compiled map[string]*Projection
-	// prepared has the collections of live generations that exist, and recorded the
-	// generations whose numbers are recorded, true for live ones.
+	// prepared has the collections of live generations that exist.
 	prepared map[string]bool
-	recorded map[park.Served]bool
 }
 
 var _ generation.Engine = (*targets)(nil)
 
 func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, declared []*Projection) *targets {
-	return &targets{Engine: eng, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}, recorded: map[park.Served]bool{}}
+	return &targets{Engine: eng, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}}
 }
 
 // projection returns the projection of a definition. If it is declared in YAML, it is
@@ -79,7 +75,7 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 		}
 	}
 	attempt, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
-	err := mongox.Explain(attempt, errors.Join(t.makeCollections(attempt, live), t.record(attempt, all)))
+	err := mongox.Explain(attempt, t.makeCollections(attempt, live))
 	cancel()
 	if err != nil {
 		return err
@@ -101,21 +97,6 @@ func (t *targets) makeCollections(ctx context.Context, live []string) error {
 	}
 	for _, collection := range live {
 		t.prepared[collection] = true
-	}
-	return nil
-}
-
-// record records the numbers of generations that this process is about to write.
-func (t *targets) record(ctx context.Context, all []generation.Target) error {
-	for _, target := range all {
-		served := park.Served{Projection: target.Projection, Generation: target.Generation}
-		if live, ok := t.recorded[served]; ok && (live || target.Building) {
-			continue
-		}
-		if err := ownership.NewNumbers(t.readModels).Use(ctx, target.Projection, target.Definition.Collection, target.Generation, !target.Building); err != nil {
-			return err
-		}
-		t.recorded[served] = !target.Building
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -60,7 +61,7 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	p.stop()
 
 	slow := c.pod(300, visits(t, 2))
-	c.await("generation 2 built", func(e *generation.Entry) bool { return e.Building != nil })
+	second := c.await("generation 2 built", func(e *generation.Entry) bool { return e.Building != nil }).Building.Generation
 	var bars printed
 	cancelled := c.watch(&bars)
 	bar := regexp.MustCompile(`visits \[#*-+\] +\d+%  \d+ events, \d+/s, (\d+m)?\d+s left`)
@@ -70,7 +71,7 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines, err := cancelled()
-	if err == nil || !strings.Contains(err.Error(), "generation 2 of projection visits is not built any more") || !strings.HasPrefix(lines, "generation 2 of projection visits is building\n") {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("generation %d of projection visits is not built any more", second)) || !strings.HasPrefix(lines, fmt.Sprintf("generation %d of projection visits is building\n", second)) {
 		t.Errorf("cancelled: %q, %v", lines, err)
 	}
 	slow.stop()
@@ -83,7 +84,7 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	live := c.watch(new(printed))
 	c.pod(0, visits(t, 2))
 	lines, err = live()
-	if err != nil || !strings.HasSuffix(lines, "generation 3 of projection visits is live\n") || !strings.Contains(lines, "is verifying\n") {
+	if err != nil || !strings.HasSuffix(lines, fmt.Sprintf("generation %d of projection visits is live\n", c.entry().Live.Generation)) || !strings.Contains(lines, "is verifying\n") {
 		t.Errorf("to the end: %q, %v", lines, err)
 	}
 	c.right(2)
@@ -97,7 +98,7 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.watch(new(printed))(); err == nil || err.Error() != "generation 4 of projection visits has failed: no reason" {
+	if _, err := c.watch(new(printed))(); err == nil || err.Error() != fmt.Sprintf("generation %d of projection visits has failed: no reason", c.entry().Building.Generation) {
 		t.Errorf("failed: %v", err)
 	}
 }

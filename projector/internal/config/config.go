@@ -76,8 +76,6 @@ type Projections struct {
 	FailureLimit  float64       `name:"failure-limit" env:"PENSTOCK_FAILURE_LIMIT" default:"0.2" help:"Share of the aggregates of a range that a build may fail to fold, above 0 and at most 1. If it fails for more, the definition is wrong, and the build fails as a whole. 1 never fails a build for that."`
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for writes of other sessions, to share a round trip with them. A write does not wait if there are no others."`
 
-	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Code to take over projections, read models or the subscription of another pipeline. The projector prints it when it refuses to start. It is valid only for the change from that pipeline to this one. Unset the variable after the start, because the code stays valid for the same change."`
-
 	// Check is the former form of the command check. The init container of earlier charts
 	// uses it, and their pods may have an image of this version.
 	Check bool `name:"check-projections" hidden:""`

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -46,8 +45,6 @@ func (s Projections) validate() error {
 	var p cli.Problems
 	p.Require(s.InferEvents == "", "--infer-events is the command infer now: run \"projector infer %s\"", s.InferEvents)
 	p.Require(s.Path != "" || s.InCode, "PENSTOCK_PROJECTIONS is not set: set it to the YAML file of the projections, or to the folder of several")
-	p.Require(s.Adopt == "" || len(s.Adopt) == 12 && strings.Trim(s.Adopt, "0123456789abcdef") == "",
-		"PENSTOCK_ADOPT_READ_MODELS is %q: use the code of 12 characters that the projector prints when it refuses to start, or unset it", s.Adopt)
 	p.Require(s.BatchSize >= 1 && s.BatchSize <= maxBatchSize, "PENSTOCK_BATCH_SIZE is %d: use 1 to %d", s.BatchSize, maxBatchSize)
 	p.Require(s.LoadBytes >= 1<<20, "PENSTOCK_LOAD_BYTES is %d: use at least 1048576", s.LoadBytes)
 	p.Require(s.KeepBytes >= 0, "PENSTOCK_KEEP_BYTES is %d: use 0 to keep nothing, or more", s.KeepBytes)

@@ -23,7 +23,6 @@ const (
 	whatPromoted   = "promoted"
 	whatRetired    = "retired"
 	whatReturned   = "declared again"
-	whatTaken      = "collection taken over"
 	whatDeclared   = "declared by a pod"
 )
 
@@ -47,8 +46,9 @@ func Create(pipeline string, d Declared, found Found, by Author) *Entry {
 	return e
 }
 
-// Start begins to build a definition as the next generation, with a number above all that
-// were used. It supersedes a build in progress. e is nil for a projection without an entry.
+// Start begins to build a definition as the next generation. Its number is the time in
+// milliseconds, or one more than the highest that was used: so no number is used twice, also
+// after the state database was lost. It supersedes a build in progress. e is nil for a projection without an entry.
 // Start returns an error while a generation is being promoted.
 func Start(e *Entry, pipeline string, d Declared, used int64, by Author) (*Entry, error) {
 	if e == nil {
@@ -65,7 +65,7 @@ func Start(e *Entry, pipeline string, d Declared, used int64, by Author) (*Entry
 		}
 		next.record(next.Generations, d.Hash, whatReturned, by)
 	}
-	next.Generations = max(next.Generations, used) + 1
+	next.Generations = max(by.At.UnixMilli(), next.Generations+1, used+1)
 	next.GivenUp = nil
 	next.Building = &Build{
 		Generation: next.Generations, Definition: d.Definition, Shadow: shadowName(e.Name, next.Generations),
@@ -157,17 +157,5 @@ func Promote(e *Entry, by Author) *Entry {
 	next.Building = nil
 	by.Who, by.Why = b.Who, b.Why
 	next.record(b.Generation, b.Hash, whatPromoted, by)
-	return next
-}
-
-// Yield releases a collection to another projection that uses the same name.
-func Yield(e *Entry, collection string, by Author) *Entry {
-	next := e.copy()
-	if next.Live != nil && next.Live.Collection == collection {
-		next.Garbage = append(next.Garbage, Garbage{Generation: next.Live.Generation, Taken: collection, Since: by.At})
-		next.record(next.Live.Generation, next.Live.Hash, whatTaken, by)
-		next.Live = nil
-	}
-	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return l.Collection == collection })
 	return next
 }

@@ -41,12 +41,12 @@ func BuildConditions(entries map[string]*Entry) []health.Condition {
 }
 
 // WaitingConditions says which builds wait for something, or keep the writes of their
-// projection paused. A build that waits only for another one is not named: that one is.
+// projection paused.
 func WaitingConditions(entries map[string]*Entry) []health.Condition {
 	var found []health.Condition
 	for name, e := range entries {
 		b := e.Building
-		if b == nil || b.State == Failed || b.Awaits != "" || b.State != Promoting && b.Reason == "" {
+		if b == nil || b.State == Failed || b.State != Promoting && b.Reason == "" {
 			continue
 		}
 		what := "waits: "

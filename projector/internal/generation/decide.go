@@ -28,8 +28,8 @@ type Found struct {
 	// adopt: those from a version without a catalog, or of a catalog that was lost. It is 0
 	// if there are none.
 	Adoptable int64
-	// Used is the highest generation number that the projection, or any other in its
-	// collection, has used; 0 for none.
+	// Used is the highest generation number in the collection and its side watermarks; 0 for
+	// none.
 	Used int64
 }
 
@@ -54,9 +54,8 @@ func Decide(v View, by Author) []Change {
 	for _, d := range v.Declares {
 		c := Change{Old: v.Entries[d.Name], Declared: d}
 		found := v.Found[d.Name]
-		found.Used = max(found.Used, Used(v.Entries, d))
 		switch old := c.Old; {
-		case old == nil && (found.Adoptable > 0 || v.Empty && found.Used == 0) && !InUse(v.Entries, d.Collection):
+		case old == nil && (found.Adoptable > 0 || v.Empty && found.Used == 0):
 			c.New = Create(v.Pipeline, d, found, by)
 		case old != nil && old.HasGivenUp(d.Hash):
 			// An operator has cancelled its build: the pod follows the catalog.
@@ -93,18 +92,6 @@ func InUse(entries map[string]*Entry, collection string) bool {
 		}
 	}
 	return false
-}
-
-// Used returns the highest generation number of the other projections that have or build
-// the declared collection. A pod of theirs may be suspended in the middle of a write.
-func Used(entries map[string]*Entry, d Declared) int64 {
-	var used int64
-	for name, e := range entries {
-		if name != d.Name && (e.Uses(d.Collection) || e.Building != nil && e.Building.Collection == d.Collection) {
-			used = max(used, e.Generations)
-		}
-	}
-	return used
 }
 
 // declared reports whether an alive pod declares the projection with the hash.

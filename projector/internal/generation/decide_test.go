@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-var by = generation.Author{Who: "pod", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+var by = generation.Author{Who: "pod", At: time.UnixMilli(0).UTC()}
 
 // users declares the projection users with a definition.
 func users(hash string) generation.Declared {
@@ -110,7 +110,6 @@ func say(e *generation.Entry) string {
 
 func TestDecisions(t *testing.T) {
 	t.Parallel()
-	other := generation.Create("p", generation.Declared{Name: "people", Definition: users("o").Definition}, generation.Found{}, by)
 	for name, test := range map[string]struct {
 		entries  map[string]*generation.Entry
 		declares string
@@ -121,46 +120,42 @@ func TestDecisions(t *testing.T) {
 		want    string
 		changed bool
 	}{
-		"an empty event store needs no build":                                                            {declares: "a", empty: true, want: "live 1 a"},
-		"a read model from before the catalog is adopted":                                                {declares: "a", found: generation.Found{Adoptable: 1}, want: "live 1 a"},
-		"a new projection is built":                                                                      {declares: "a", want: "building 1 a"},
-		"a renamed projection does not adopt the read model of its predecessor":                          {entries: entriesOf(other), declares: "a", found: generation.Found{Adoptable: 1}, want: "building 2 a"},
-		"a renamed projection does not take the collection of its predecessor over an empty event store": {entries: entriesOf(other), declares: "a", empty: true, want: "building 2 a"},
-		"read models of a lost catalog are adopted with their number":                                    {declares: "a", found: generation.Found{Adoptable: 3, Used: 5}, want: "live 3 a"},
-		"a number that was used is not used again":                                                       {declares: "a", found: generation.Found{Used: 5}, want: "building 6 a"},
-		"a number that was used is not used again over an empty event store":                             {declares: "a", empty: true, found: generation.Found{Used: 5}, want: "building 6 a"},
-		"a changed definition gets a number above those of former owners of its collection":              {entries: entriesOf(live("a")), declares: "b", alive: []generation.Registration{pod("b")}, found: generation.Found{Used: 7}, want: "live 1 a building 8 b", changed: true},
-		"an unchanged definition changes nothing":                                                        {entries: entriesOf(live("a")), declares: "a"},
-		"a changed definition is built":                                                                  {entries: entriesOf(live("a")), declares: "b", alive: []generation.Registration{pod("a"), pod("b")}, want: "live 1 a building 2 b", changed: true},
-		"the definition that is being built changes nothing":                                             {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
-		"a pod with the old file follows":                                                                {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
-		"a rollback during the build ends it":                                                            {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 1 a garbage 2"},
-		"a build that an operator has asked for is no rollback":                                          {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "a", alive: []generation.Registration{pod("a")}},
-		"a live generation that an operator has asked for is not rolled back":                            {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "a", alive: []generation.Registration{pod("a")}},
-		"a pod that declares a requested build makes it an ordinary one":                                 {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "b", want: "live 1 a building 2 b"},
-		"a pod that declares a requested live generation makes it an ordinary one":                       {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "b", want: "live 2 b garbage 1"},
-		"a pod that declares a requested build changes nothing during the promotion":                     {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Promoting)), declares: "b"},
-		"a build that was asked for and has failed is rolled back":                                       {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
-		"a third definition replaces a requested build":                                                  {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
-		"a definition that changes again replaces the build":                                             {entries: entriesOf(start(t, live("a"), "b")), declares: "c", alive: []generation.Registration{pod("b"), pod("c")}, want: "live 1 a building 3 c garbage 2", changed: true},
-		"a definition that changes again waits for the promotion":                                        {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "c"},
-		"no rollback during the promotion":                                                               {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "a"},
-		"a failed build is not repeated":                                                                 {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "b"},
-		"a cancelled build is not repeated":                                                              {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b"},
-		"a cancelled build is not repeated by a pod that starts alone":                                   {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b", alive: []generation.Registration{pod("b")}},
-		"a cancelled first build is not repeated":                                                        {entries: entriesOf(givenUp(t, start(t, nil, "a"))), declares: "a"},
-		"after a cancelled build, the live definition changes nothing":                                   {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "a"},
-		"after a cancelled build, another definition is built":                                           {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
-		"after a cancelled build, a retired projection declared again is built":                          {entries: entriesOf(retired(t, givenUp(t, start(t, live("a"), "b")))), declares: "b", want: "live 1 a frozen building 3 b garbage 2", changed: true},
-		"a failed build is superseded":                                                                   {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
-		"a rollback ends a failed build":                                                                 {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
-		"an old pod after the promotion changes nothing":                                                 {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
-		"a rollback after the promotion is built":                                                        {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 2 b building 3 a garbage 1", changed: true},
-		"a retired projection declared again is built":                                                   {entries: entriesOf(retired(t, live("a"))), declares: "a", want: "live 1 a frozen building 2 a"},
-		"a retired projection declared again with another definition is built":                           {entries: entriesOf(retired(t, live("a"))), declares: "b", want: "live 1 a frozen building 2 b", changed: true},
-		"a retired projection whose definition changes back during the build":                            {entries: entriesOf(start(t, retired(t, live("a")), "b")), declares: "a", want: "live 1 a frozen building 3 a garbage 2", changed: true},
-		"a projection retired during its first build is built again":                                     {entries: entriesOf(retired(t, start(t, nil, "a"))), declares: "a", want: "building 2 a garbage 1"},
-		"a projection whose collection was taken over is built":                                          {entries: entriesOf(generation.Yield(live("a"), "userReadModels", by)), declares: "a", want: "building 2 a garbage 1"},
+		"an empty event store needs no build":                                        {declares: "a", empty: true, want: "live 1 a"},
+		"a read model from before the catalog is adopted":                            {declares: "a", found: generation.Found{Adoptable: 1}, want: "live 1 a"},
+		"a new projection is built":                                                  {declares: "a", want: "building 1 a"},
+		"read models of a lost catalog are adopted with their number":                {declares: "a", found: generation.Found{Adoptable: 3, Used: 5}, want: "live 3 a"},
+		"a number that was used is not used again":                                   {declares: "a", found: generation.Found{Used: 5}, want: "building 6 a"},
+		"a number that was used is not used again over an empty event store":         {declares: "a", empty: true, found: generation.Found{Used: 5}, want: "building 6 a"},
+		"an unchanged definition changes nothing":                                    {entries: entriesOf(live("a")), declares: "a"},
+		"a changed definition is built":                                              {entries: entriesOf(live("a")), declares: "b", alive: []generation.Registration{pod("a"), pod("b")}, want: "live 1 a building 2 b", changed: true},
+		"the definition that is being built changes nothing":                         {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
+		"a pod with the old file follows":                                            {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
+		"a rollback during the build ends it":                                        {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 1 a garbage 2"},
+		"a build that an operator has asked for is no rollback":                      {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "a", alive: []generation.Registration{pod("a")}},
+		"a live generation that an operator has asked for is not rolled back":        {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "a", alive: []generation.Registration{pod("a")}},
+		"a pod that declares a requested build makes it an ordinary one":             {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "b", want: "live 1 a building 2 b"},
+		"a pod that declares a requested live generation makes it an ordinary one":   {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "b", want: "live 2 b garbage 1"},
+		"a pod that declares a requested build changes nothing during the promotion": {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Promoting)), declares: "b"},
+		"a build that was asked for and has failed is rolled back":                   {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
+		"a third definition replaces a requested build":                              {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"a definition that changes again replaces the build":                         {entries: entriesOf(start(t, live("a"), "b")), declares: "c", alive: []generation.Registration{pod("b"), pod("c")}, want: "live 1 a building 3 c garbage 2", changed: true},
+		"a definition that changes again waits for the promotion":                    {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "c"},
+		"no rollback during the promotion":                                           {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "a"},
+		"a failed build is not repeated":                                             {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "b"},
+		"a cancelled build is not repeated":                                          {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b"},
+		"a cancelled build is not repeated by a pod that starts alone":               {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b", alive: []generation.Registration{pod("b")}},
+		"a cancelled first build is not repeated":                                    {entries: entriesOf(givenUp(t, start(t, nil, "a"))), declares: "a"},
+		"after a cancelled build, the live definition changes nothing":               {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "a"},
+		"after a cancelled build, another definition is built":                       {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"after a cancelled build, a retired projection declared again is built":      {entries: entriesOf(retired(t, givenUp(t, start(t, live("a"), "b")))), declares: "b", want: "live 1 a frozen building 3 b garbage 2", changed: true},
+		"a failed build is superseded":                                               {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"a rollback ends a failed build":                                             {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
+		"an old pod after the promotion changes nothing":                             {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
+		"a rollback after the promotion is built":                                    {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 2 b building 3 a garbage 1", changed: true},
+		"a retired projection declared again is built":                               {entries: entriesOf(retired(t, live("a"))), declares: "a", want: "live 1 a frozen building 2 a"},
+		"a retired projection declared again with another definition is built":       {entries: entriesOf(retired(t, live("a"))), declares: "b", want: "live 1 a frozen building 2 b", changed: true},
+		"a retired projection whose definition changes back during the build":        {entries: entriesOf(start(t, retired(t, live("a")), "b")), declares: "a", want: "live 1 a frozen building 3 a garbage 2", changed: true},
+		"a projection retired during its first build is built again":                 {entries: entriesOf(retired(t, start(t, nil, "a"))), declares: "a", want: "building 2 a garbage 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -99,9 +99,6 @@ type Build struct {
 	State State       `bson:"state"`
 	// Reason says why the generation failed, or what it waits for.
 	Reason string `bson:"reason,omitempty"`
-	// Awaits is the projection whose live generation has the collection of this one, while
-	// nothing else prevents the promotion; empty for none.
-	Awaits string `bson:"awaits,omitempty"`
 	Jobs   Jobs   `bson:"jobs"`
 	// Round counts the rounds of sweeps and verifications. It is part of the ids of their
 	// jobs.
@@ -178,9 +175,7 @@ type Garbage struct {
 	Generation int64 `bson:"generation"`
 	// Shadow is its collection, if it never became live.
 	Shadow string `bson:"shadow,omitempty"`
-	// Taken is the collection of a live generation that another projection takes over.
-	Taken string `bson:"taken,omitempty"`
-	Jobs  Jobs   `bson:"jobs"`
+	Jobs   Jobs   `bson:"jobs"`
 	// Since is when the generation became garbage, Removed when its data were removed for
 	// the first time. They are removed again later, because a pod that was suspended may
 	// have written some in between.
@@ -229,8 +224,7 @@ type Entry struct {
 	// RetiredAt is set while no pod declares the projection.
 	RetiredAt *time.Time `bson:"retiredAt,omitempty"`
 	Left      []Left     `bson:"left,omitempty"`
-	// Dropping are the collections that an operator's command is deleting. No other
-	// projection takes them over before the command ends.
+	// Dropping are the collections that an operator's command is deleting.
 	Dropping    []string    `bson:"dropping,omitempty"`
 	Garbage     []Garbage   `bson:"garbage,omitempty"`
 	History     []Record    `bson:"history,omitempty"`
@@ -297,6 +291,25 @@ func (e *Entry) Status() string {
 	return "live"
 }
 
+// Numbers returns the numbers of the generations that can have data.
+func (e *Entry) Numbers() []int64 {
+	numbers := []int64{e.Generations}
+	if e.Live != nil {
+		numbers = append(numbers, e.Live.Generation)
+	}
+	if e.Building != nil {
+		numbers = append(numbers, e.Building.Generation)
+	}
+	for _, g := range e.Garbage {
+		numbers = append(numbers, g.Generation)
+	}
+	for _, r := range e.History {
+		numbers = append(numbers, r.Generation)
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
 // Uses reports whether a collection is the projection's live one, or is in its Left.
 func (e *Entry) Uses(collection string) bool {
 	return e.Live != nil && e.Live.Collection == collection ||
@@ -324,8 +337,7 @@ func (e *Entry) copy() *Entry {
 }
 
 // shadowName returns the name of the collection in which a generation of a projection is
-// built. It contains the projection's name instead of its collection's, because a renamed
-// projection and its predecessor may build for the same collection at the same time.
+// built.
 func shadowName(projection string, generation int64) string {
 	return fmt.Sprintf("%s.generation-%d", projection, generation)
 }

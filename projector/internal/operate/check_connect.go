@@ -77,7 +77,7 @@ func checkOwners(ctx context.Context, r *preflight.Report, s *config.Stores, e *
 	defer cancel()
 	places, err := Owned(ctx, &e.Config, e.Projections, s)
 	if err == nil {
-		_, err = ownership.Check(ctx, places, e.Config.Projections.Adopt)
+		_, err = ownership.Check(ctx, places)
 	}
 	err = mongox.Explain(ctx, err)
 	switch {

@@ -31,6 +31,7 @@ type commands struct {
 	Projections projectionsCommands `cmd:"" help:"List projections with their generations, rebuild and drop them."`
 	Parked      parkedCommands      `cmd:"" help:"List, retry and discard parked aggregates."`
 	Deadletters deadlettersCommands `cmd:"" help:"List and discard the dead letters of the subscription."`
+	Owners      ownersCommands      `cmd:"" help:"Release a name that a pipeline owns."`
 	Jobs        jobsCommands        `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
 	Verify      verifyCommand       `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
 	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`

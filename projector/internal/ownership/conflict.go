@@ -1,8 +1,6 @@
 package ownership
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +24,14 @@ type Name struct {
 	Owner []Field
 }
 
-func (n Name) id() string { return n.Kind + " " + n.Name }
+// ID is the _id of the record of the name.
+func (n Name) ID() string { return n.Kind + " " + n.Name }
+
+// Record returns the name of a record by its _id.
+func Record(id string) Name {
+	kind, name, _ := strings.Cut(id, " ")
+	return Name{Kind: kind, Name: name}
+}
 
 // Conflict is a name with another owner.
 type Conflict struct {
@@ -62,19 +67,7 @@ func same(recorded, here []Field) bool {
 }
 
 // ConflictError is the error [ErrOwned] with all conflicts.
-type ConflictError struct {
-	Conflicts []Conflict
-	// Adoption is the code that allows exactly this takeover.
-	Adoption string
-}
-
-func newConflictError(conflicts []Conflict) *ConflictError {
-	hash := sha256.New()
-	for _, c := range conflicts {
-		fmt.Fprintf(hash, "%q %q %q", c.id(), c.Recorded, c.Owner)
-	}
-	return &ConflictError{Conflicts: conflicts, Adoption: hex.EncodeToString(hash.Sum(nil)[:6])}
-}
+type ConflictError struct{ Conflicts []Conflict }
 
 // Error lists the conflicts.
 func (e *ConflictError) Error() string {

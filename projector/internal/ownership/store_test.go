@@ -26,20 +26,20 @@ func names(topic string, all ...string) []ownership.Name {
 	return names
 }
 
-func take(t *testing.T, c *mongo.Collection, names []ownership.Name, adopt string) error {
+func take(t *testing.T, c *mongo.Collection, names []ownership.Name) error {
 	t.Helper()
-	return ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names}}, adopt, zerolog.Nop())
+	return ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names}}, zerolog.Nop())
 }
 
 func TestOtherPipelineIsRefusedAndOwnsNothing(t *testing.T) {
 	t.Parallel()
 	c := ownership.Owners(server.Database(t))
 	for range 2 {
-		if err := take(t, c, names("orders", "users", "stock"), ""); err != nil {
+		if err := take(t, c, names("orders", "users", "stock")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := take(t, c, names("invoices", "new", "users", "stock"), "")
+	err := take(t, c, names("invoices", "new", "users", "stock"))
 	if !errors.Is(err, ownership.ErrOwned) ||
 		!strings.Contains(err.Error(), `projection "users" (topic: recorded "orders", now "invoices"), projection "stock"`) {
 		t.Errorf("refused with %v", err)
@@ -49,61 +49,17 @@ func TestOtherPipelineIsRefusedAndOwnsNothing(t *testing.T) {
 	}
 }
 
-func TestAdoptionAllowsOneTakeover(t *testing.T) {
+func TestReleasedNameHasTheNextOwner(t *testing.T) {
 	t.Parallel()
 	c := ownership.Owners(server.Database(t))
-	if err := take(t, c, names("orders", "users"), ""); err != nil {
+	if err := take(t, c, names("orders", "users")); err != nil {
 		t.Fatal(err)
 	}
-	refusal, _ := errors.AsType[*ownership.ConflictError](take(t, c, names("invoices", "users"), "0123456789ab"))
-	if refusal == nil {
-		t.Fatal("a wrong code was accepted")
-	}
-	if err := take(t, c, names("invoices", "users"), refusal.Adoption); err != nil {
+	if err := errors.Join(ownership.Release(t.Context(), c, ownership.Record("projection users")), take(t, c, names("invoices", "users"))); err != nil {
 		t.Fatal(err)
 	}
-	for _, topic := range []string{"orders", "third"} {
-		if err := take(t, c, names(topic, "users"), refusal.Adoption); !errors.Is(err, ownership.ErrOwned) {
-			t.Errorf("topic %s with the used code: %v", topic, err)
-		}
-	}
-}
-
-var errLost = errors.New("connection lost")
-
-// A takeover of several names can end after some of them, for example with its process. The
-// same code must finish it, and no other name.
-func TestInterruptedAdoptionContinuesWithItsCode(t *testing.T) {
-	t.Parallel()
-	c := ownership.Owners(server.Database(t))
-	if err := take(t, c, names("orders", "users", "stock", "carts"), ""); err != nil {
-		t.Fatal(err)
-	}
-	adopted := names("invoices", "users", "stock")
-	refusal, _ := errors.AsType[*ownership.ConflictError](take(t, c, adopted, ""))
-	if refusal == nil {
-		t.Fatal("the names were not refused")
-	}
-	losing := server.Collection(c)
-	losing.After = func(request string) error {
-		if request != mongotest.UpdateOne {
-			return nil
-		}
-		losing.After = nil
-		return errLost
-	}
-	interrupted := ownership.Take(t.Context(), []ownership.Place{{Owners: losing, Names: adopted}}, refusal.Adoption, zerolog.Nop())
-	if !errors.Is(interrupted, errLost) {
-		t.Fatalf("interrupted with %v", interrupted)
-	}
-	if err := take(t, c, names("invoices", "users", "stock", "carts"), refusal.Adoption); !errors.Is(err, ownership.ErrOwned) {
-		t.Errorf("the code took another name over: %v", err)
-	}
-	if err := take(t, c, adopted, refusal.Adoption); err != nil {
-		t.Errorf("not continued: %v", err)
-	}
-	if err := take(t, c, adopted, ""); err != nil {
-		t.Errorf("not owned: %v", err)
+	if err := take(t, c, names("orders", "users")); !errors.Is(err, ownership.ErrOwned) {
+		t.Errorf("the former owner: %v", err)
 	}
 }
 
@@ -114,7 +70,7 @@ func TestNameHasOneOwner(t *testing.T) {
 	var group sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
-		group.Go(func() { errs[i] = take(t, c, names([]string{"orders", "invoices"}[i%2], "users"), "") })
+		group.Go(func() { errs[i] = take(t, c, names([]string{"orders", "invoices"}[i%2], "users")) })
 	}
 	group.Wait()
 	accepted := [2]int{}
@@ -148,7 +104,7 @@ func TestOwnerThatVanishesIsTakenAgain(t *testing.T) {
 			left--
 			return mongo.ErrNoDocuments
 		}
-		err := ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names("orders", "users")}}, "", zerolog.Nop())
+		err := ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names("orders", "users")}}, zerolog.Nop())
 		if !errors.Is(err, want) {
 			t.Errorf("%d reads without an owner: %v, want %v", reads, err, want)
 		}
@@ -159,34 +115,29 @@ func TestOwnerThatVanishesIsTakenAgain(t *testing.T) {
 func TestCheckTakesNothing(t *testing.T) {
 	t.Parallel()
 	c := ownership.Owners(server.Database(t))
-	check := func(names []ownership.Name, adopt string) (unowned []string, err error) {
-		found, err := ownership.Check(t.Context(), []ownership.Place{{Owners: c, Names: names}}, adopt)
+	check := func(names []ownership.Name) (unowned []string, err error) {
+		found, err := ownership.Check(t.Context(), []ownership.Place{{Owners: c, Names: names}})
 		for _, name := range found {
 			unowned = append(unowned, name.Name)
 		}
 		return unowned, err
 	}
-	if unowned, err := check(names("orders", "users", "stock"), ""); err != nil || !slices.Equal(unowned, []string{"users", "stock"}) {
+	if unowned, err := check(names("orders", "users", "stock")); err != nil || !slices.Equal(unowned, []string{"users", "stock"}) {
 		t.Errorf("before the first owner %v have none: %v", unowned, err)
 	}
 	if n, err := c.CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
 		t.Errorf("%d names have owners: %v", n, err)
 	}
-	if err := take(t, c, names("orders", "users"), ""); err != nil {
+	if err := take(t, c, names("orders", "users")); err != nil {
 		t.Fatal(err)
 	}
-	if unowned, err := check(names("orders", "users", "stock"), ""); err != nil || !slices.Equal(unowned, []string{"stock"}) {
+	if unowned, err := check(names("orders", "users", "stock")); err != nil || !slices.Equal(unowned, []string{"stock"}) {
 		t.Errorf("after the first owner %v have none: %v", unowned, err)
 	}
-	_, err := check(names("invoices", "users", "stock"), "")
-	refusal, _ := errors.AsType[*ownership.ConflictError](err)
-	if refusal == nil {
+	if _, err := check(names("invoices", "users", "stock")); !errors.Is(err, ownership.ErrOwned) {
 		t.Fatalf("another pipeline is not refused: %v", err)
 	}
-	if unowned, err := check(names("invoices", "users", "stock"), refusal.Adoption); err != nil || !slices.Equal(unowned, []string{"stock"}) {
-		t.Errorf("in an adoption %v have no owner: %v", unowned, err)
-	}
-	if err := take(t, c, names("orders", "users"), ""); err != nil {
+	if err := take(t, c, names("orders", "users")); err != nil {
 		t.Errorf("the check has changed the owner: %v", err)
 	}
 }

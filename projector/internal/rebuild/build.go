@@ -20,9 +20,6 @@ func (s *step) build(ctx context.Context) error {
 		return s.endJobs(ctx)
 	case !b.Prepared():
 		return s.prepare(ctx)
-	case b.State != generation.Promoting && time.Since(s.hold.looked) >= lost:
-		s.hold.looked = time.Now()
-		return s.look(ctx)
 	case b.State == generation.Building:
 		return s.fold(ctx)
 	case b.State == generation.CatchingUp:
@@ -228,7 +225,7 @@ func (s *step) proven(ctx context.Context, leftOut int64) error {
 	if time.Now().Before(s.hold.retry) {
 		return nil
 	}
-	for _, obstacle := range []func(context.Context) (waits bool, err error){s.occupied, s.renumber, s.inspect, s.complete, s.takeOver, s.mayRename} {
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.present, s.inspect, s.complete, s.mayRename} {
 		if waits, err := obstacle(ctx); err != nil || waits {
 			return err
 		}
@@ -271,42 +268,14 @@ func (s *step) verifyAgain(ctx context.Context) error {
 	})
 }
 
-// renumber starts the build anew if its number is too low. Another projection may have become
-// live in the same collection with this number, or a higher one, since the build began. A pod
-// of that projection may be suspended in the middle of a write, which would pass for one of
-// this generation. Or the projection itself has used a higher number, because somebody has
-// restored the catalog to an earlier time.
-func (s *step) renumber(ctx context.Context) (waits bool, err error) {
-	b := s.entry.Building
-	own, others, err := s.Data.Used(ctx, s.entry.Name, b.Collection)
-	switch {
-	case err != nil:
+// present makes sure that the new collection still exists.
+func (s *step) present(ctx context.Context) (waits bool, err error) {
+	at, err := s.Collections.Where(ctx, s.entry.Building.UUID)
+	if err != nil || at != "" {
+		s.hold.gone = time.Time{}
 		return false, err
-	case others >= b.Generation:
-		return true, s.anew(ctx, s.entry, max(own, others), fmt.Sprintf("another projection has written generation %d into collection %s", others, b.Collection))
-	case own > b.Generation:
-		return true, s.anew(ctx, s.entry, own, fmt.Sprintf("the projection has used the number %d already, so the catalog is of an earlier time", own))
 	}
-	return false, nil
-}
-
-// look starts the build anew if its collection is gone or live already, or its number is too low:
-// then it can neither continue nor end.
-func (s *step) look(ctx context.Context) error {
-	if anew, err := s.renumber(ctx); anew || err != nil {
-		return err
-	}
-	b := s.entry.Building
-	switch at, err := s.Collections.Where(ctx, b.UUID); {
-	case err != nil:
-		return err
-	case at == b.Collection:
-		return s.anew(ctx, s.entry, b.Generation, "the generation is live already, so the catalog is of an earlier time")
-	case at == "":
-		return s.missing(ctx)
-	}
-	s.hold.gone = time.Time{}
-	return nil
+	return true, s.missing(ctx)
 }
 
 // inspect makes sure that the collection that the promotion replaces has only documents
@@ -336,69 +305,6 @@ func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 		return true, s.verifyAgain(ctx)
 	}
 	return false, nil
-}
-
-// occupied makes sure that the promotion may replace the collection with the readers' name.
-// A projection that is retired releases it. So does one of several projections that are all
-// built and exchange their collections: the first by name is promoted first. For any other
-// the operator must act.
-func (s *step) occupied(ctx context.Context) (waits bool, err error) {
-	b := s.entry.Building
-	for name, other := range s.entries {
-		switch {
-		case name == s.entry.Name:
-		case slices.Contains(other.Dropping, b.Collection):
-			return true, s.wait(ctx, fmt.Sprintf("collection %s is being deleted by \"projector projections drop %s\": wait for the end of that command, or repeat it if it was interrupted", b.Collection, name))
-		case other.Live == nil || other.Live.Collection != b.Collection || other.RetiredAt != nil:
-		case other.Building != nil && other.Building.State != generation.Failed && other.Building.Collection != b.Collection:
-			if !s.firstOfExchange(name) {
-				return true, s.await(ctx, name, fmt.Sprintf("collection %s belongs to projection %s until the other collection of that one is live", b.Collection, name))
-			}
-		default:
-			return true, s.wait(ctx, fmt.Sprintf("collection %s belongs to projection %s: remove that from the declarations, or give it another collection", b.Collection, name))
-		}
-	}
-	return false, nil
-}
-
-// firstOfExchange reports whether the projection and those that it waits for, one by one,
-// wait for each other in a circle, and it is the first of them by name.
-func (s *step) firstOfExchange(other string) bool {
-	for range s.entries {
-		if other == s.entry.Name {
-			return true
-		}
-		e := s.entries[other]
-		if e == nil || e.Building == nil || e.Building.Awaits == "" || other < s.entry.Name {
-			return false
-		}
-		other = e.Building.Awaits
-	}
-	return false
-}
-
-// takeOver takes the collection from the projections that release it, and waits until no
-// pod writes their generation in it.
-func (s *step) takeOver(ctx context.Context) (waits bool, err error) {
-	b := s.entry.Building
-	alive, err := s.Pods.Alive(ctx)
-	if err != nil {
-		return true, err
-	}
-	for name, other := range s.entries {
-		if name == s.entry.Name {
-			continue
-		}
-		if other.Uses(b.Collection) {
-			if other, err = s.Catalog.Write(ctx, other, generation.Yield(other, b.Collection, s.author())); err != nil {
-				return true, err
-			}
-		}
-		for _, g := range other.Garbage {
-			waits = waits || g.Taken == b.Collection && serves(alive, name, g.Generation)
-		}
-	}
-	return waits, nil
 }
 
 // complete gives the new collection what has changed in the layout of the live one since

@@ -26,7 +26,6 @@ type Catalog interface {
 	Renew(ctx context.Context, name string, epoch int64, lease time.Duration) error
 	Release(ctx context.Context, name string, epoch int64) error
 	WriteAs(ctx context.Context, epoch int64, old, changed *generation.Entry) (*generation.Entry, error)
-	Write(ctx context.Context, old, changed *generation.Entry) (*generation.Entry, error)
 }
 
 var _ Catalog = (*generation.Catalog)(nil)
@@ -75,9 +74,6 @@ type Data interface {
 	Remove(ctx context.Context, projection string, generation int64) (done bool, err error)
 	// Parked counts the parked aggregates of a generation, and describes one of them.
 	Parked(ctx context.Context, projection string, generation int64) (n int64, example string, err error)
-	// Used returns the highest generation number that the projection has used, and the highest
-	// with which others have been live in a collection; 0 for none.
-	Used(ctx context.Context, projection, collection string) (own, others int64, err error)
 	// Inspect begins to inspect a collection.
 	Inspect(collection string) Inspection
 }
@@ -125,8 +121,7 @@ const (
 	completeStep = time.Second
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
-	// lost is how long the new collection may be missing before it is built anew, and how often
-	// it is looked for.
+	// lost is how long the new collection may be missing before the build fails.
 	lost = 10 * time.Second
 	// linger is the time after which garbage is removed for the second time and unknown
 	// shadow collections are dropped.
@@ -189,9 +184,8 @@ type hold struct {
 	completed  time.Time
 	// prepared is when pods could first serve the generation.
 	prepared time.Time
-	// looked is when the collection of the build was looked for, and gone is when it was first
-	// found missing.
-	looked, gone time.Time
+	// gone is when the collection of the build was first found missing.
+	gone time.Time
 	// ended is the failed generation whose jobs are cancelled.
 	ended int64
 }
@@ -242,7 +236,7 @@ func (c *Coordinator) round(ctx context.Context) time.Duration {
 		if !work(entries[name]) || time.Now().Before(c.failing[name]) {
 			continue
 		}
-		next, err := c.drive(ctx, name, entries)
+		next, err := c.drive(ctx, entries[name])
 		switch {
 		case errors.Is(err, generation.ErrNotCoordinator), errors.Is(err, generation.ErrConflict):
 			// Another pod was faster: the next round reads the catalog again.
@@ -267,14 +261,12 @@ func work(e *generation.Entry) bool { return e.Building != nil || len(e.Garbage)
 
 // drive makes one step of a projection under this pod's lease, and returns the time to
 // the next one.
-func (c *Coordinator) drive(ctx context.Context, name string, entries map[string]*generation.Entry) (time.Duration, error) {
-	e, err := c.coordinate(ctx, entries[name])
+func (c *Coordinator) drive(ctx context.Context, of *generation.Entry) (time.Duration, error) {
+	e, err := c.coordinate(ctx, of)
 	if err != nil || e == nil {
 		return tick, err
 	}
-	all := maps.Clone(entries)
-	all[name] = e
-	s := &step{Coordinator: c, hold: c.held[name], entries: all, entry: e}
+	s := &step{Coordinator: c, hold: c.held[e.Name], entry: e}
 	if e.Building != nil {
 		if err := s.build(ctx); err != nil {
 			return tick, s.show(ctx, err)
@@ -332,9 +324,8 @@ func (c *Coordinator) coordinate(ctx context.Context, e *generation.Entry) (*gen
 type step struct {
 	*Coordinator
 	hold *hold
-	// entries are all entries of the catalog, and entry is the projection's.
-	entries map[string]*generation.Entry
-	entry   *generation.Entry
+	// entry is the catalog entry of the projection.
+	entry *generation.Entry
 }
 
 func (s *step) author() generation.Author { return generation.Author{Who: s.Pod, At: time.Now()} }
@@ -368,7 +359,7 @@ func (s *step) write(ctx context.Context, next *generation.Entry) error {
 func (s *step) enter(ctx context.Context, state generation.State, do func(b *generation.Build)) error {
 	from := s.entry.Building.State
 	err := s.change(ctx, func(b *generation.Build) {
-		b.State, b.Reason, b.Awaits = state, "", ""
+		b.State, b.Reason = state, ""
 		if do != nil {
 			do(b)
 		}
@@ -381,15 +372,10 @@ func (s *step) enter(ctx context.Context, state generation.State, do func(b *gen
 
 // wait records in the catalog what the build waits for.
 func (s *step) wait(ctx context.Context, reason string) error {
-	return s.await(ctx, "", reason)
-}
-
-// await is wait if the build waits only for another projection to leave the collection.
-func (s *step) await(ctx context.Context, other, reason string) error {
-	if b := s.entry.Building; b.Reason == reason && b.Awaits == other {
+	if s.entry.Building.Reason == reason {
 		return nil
 	}
-	if err := s.change(ctx, func(b *generation.Build) { b.Reason, b.Awaits = reason, other }); err != nil {
+	if err := s.change(ctx, func(b *generation.Build) { b.Reason = reason }); err != nil {
 		return err
 	}
 	s.log().Info().Str("state", string(s.entry.Building.State)).Str("reason", reason).Msg("rebuild waits")

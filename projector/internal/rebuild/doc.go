@@ -28,11 +28,8 @@
 //
 // # Promotion
 //
-// Before the pause, the coordinator checks what the promotion would destroy or confuse. If
-// another projection has become live in the same collection with the number of the build, or a
-// higher one, the build starts again with the next number. It also starts again if somebody has
-// restored a database to an earlier time: the new collection is gone, or is live already, or the
-// projection itself has used a higher number. If the collection has documents that no projector
+// Before the pause, the coordinator checks what the promotion would destroy. If the new collection
+// is gone, the build fails. If the collection that it replaces has documents that no projector
 // has written, the promotion waits. It also waits if the event store has no events of some read
 // models, which the new generation cannot have (--allow-missing). Documents that are written
 // between this check and the rename, within seconds, are not found.
@@ -45,11 +42,6 @@
 // a full collection, which may take longer than the coordinator's lease. So the copy runs
 // beside the steps that renew the lease. If it took longer than a minute, the layouts are
 // compared again before the promotion.
-//
-// Projections that exchange their collections wait for each other in a circle. When all of
-// them are verified, the first by name takes the collection of the next one, whose old
-// generation ends there. A collection that a command is deleting is not replaced before the
-// command has ended.
 //
 //	shadow ──rename──▶ shadow.promotion-<epoch> ──rename, dropTarget──▶ the readers' name
 //

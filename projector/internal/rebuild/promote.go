@@ -119,9 +119,8 @@ func (s *step) rename(ctx context.Context) (bool, error) {
 	return false, s.Collections.Rename(ctx, own, b.Collection, true)
 }
 
-// missing builds the generation anew if its collection cannot be found for too long: somebody
-// has dropped it, or has restored one of the databases to an earlier time. If that happens to the
-// next build too, it fails, so that an operator looks.
+// missing fails the build if its collection cannot be found for too long: somebody has dropped it,
+// or has restored one of the databases to an earlier time.
 func (s *step) missing(ctx context.Context) error {
 	if s.hold.gone.IsZero() {
 		s.hold.gone = time.Now()
@@ -129,33 +128,7 @@ func (s *step) missing(ctx context.Context) error {
 	if time.Since(s.hold.gone) < lost {
 		return nil
 	}
-	b := s.entry.Building
-	why := fmt.Sprintf("collection %s, in which the generation was built, %s", b.Shadow, goneSuffix)
-	if strings.HasSuffix(b.Why, goneSuffix) {
-		return s.fail(ctx, why+", like that of the build before")
-	}
-	own, others, err := s.Data.Used(ctx, s.entry.Name, b.Collection)
-	if err != nil {
-		return err
-	}
-	return s.anew(ctx, generation.Fail(s.entry, why, s.author()), max(own, others), why)
-}
-
-// goneSuffix ends the reason of a build whose predecessor has lost its collection.
-const goneSuffix = "is gone"
-
-// anew builds the entry's definition again with a number above used.
-func (s *step) anew(ctx context.Context, entry *generation.Entry, used int64, why string) error {
-	b, by := entry.Building, s.author()
-	by.Why = why
-	next, err := generation.Start(entry, entry.Pipeline, generation.Declared{Name: entry.Name, Definition: b.Definition}, used, by)
-	if err != nil {
-		return err
-	}
-	next.Building.Allowed, next.Building.Asked = b.Allowed, b.Asked
-	s.log().Warn().Int64("used", used).Str("reason", why).Msg("generation is built again with a higher number")
-	*s.hold = hold{epoch: s.hold.epoch, renewed: s.hold.renewed}
-	return s.write(ctx, next)
+	return s.fail(ctx, fmt.Sprintf("collection %s, in which the generation was built, is gone: repeat the build with projector projections retry %s", s.entry.Building.Shadow, s.entry.Name))
 }
 
 // renounce ends this coordinator's lease. The next lease has another epoch, and so

@@ -42,10 +42,7 @@ type collection struct {
 // it serves.
 type simulation struct {
 	// name is the present name of the projection.
-	name string
-	// numbers are the highest numbers of live generations that the pods have recorded, by
-	// projection.
-	numbers     map[string]int64
+	name        string
 	entries     map[string]*generation.Entry
 	collections map[string]*collection
 	uuids       byte
@@ -93,7 +90,7 @@ const readers = "userReadModels"
 
 func newSimulation() *simulation {
 	return &simulation{
-		name: "users", numbers: map[string]int64{},
+		name:    "users",
 		entries: map[string]*generation.Entry{}, collections: map[string]*collection{}, pods: map[string]*pod{},
 		jobs: map[string]job.Job{}, begun: map[string]map[int64]bool{}, removed: map[string]map[int64]bool{}, settled: events{}, stored: events{}, archived: events{}, restored: events{},
 	}
@@ -116,17 +113,6 @@ func (w *simulation) create(name string) *collection {
 }
 
 func (w *simulation) entry() *generation.Entry { return w.entries[w.name] }
-
-// used returns the highest number of a live generation that other projections have recorded.
-func (w *simulation) used(name string) int64 {
-	var used int64
-	for other, number := range w.numbers {
-		if other != name {
-			used = max(used, number)
-		}
-	}
-	return used
-}
 
 // replace is the compare-and-swap of the catalog.
 func (w *simulation) replace(old, changed *generation.Entry, epoch int64) (*generation.Entry, error) {
@@ -167,9 +153,6 @@ func (w *simulation) see() {
 		}) {
 			w.fail("readers see a collection that is not being promoted")
 		}
-		if used := w.used(c.projection); used >= c.generation {
-			w.fail("generation %d of %s is promoted, and another projection has used %d: its suspended pods can write", c.generation, c.projection, used)
-		}
 		w.reader = c.uuid
 	}
 	for n := range w.settled {
@@ -202,7 +185,6 @@ func (w *simulation) poll(p *pod) {
 		p.targets = generation.Targets(w.entries)
 		for _, t := range p.targets {
 			if !t.Building {
-				w.numbers[t.Projection] = max(w.numbers[t.Projection], t.Generation)
 			}
 		}
 	}
@@ -374,10 +356,6 @@ func (a *actor) WriteAs(_ context.Context, epoch int64, old, changed *generation
 	return do(a, func() (*generation.Entry, error) { return a.replace(old, changed, epoch) })
 }
 
-func (a *actor) Write(_ context.Context, old, changed *generation.Entry) (*generation.Entry, error) {
-	return do(a, func() (*generation.Entry, error) { return a.replace(old, changed, 0) })
-}
-
 func (a *actor) Alive(context.Context) ([]generation.Registration, error) {
 	return do(a, func() ([]generation.Registration, error) {
 		var alive []generation.Registration
@@ -517,14 +495,6 @@ func (a *actor) Remove(_ context.Context, projection string, number int64) (bool
 func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
 	parked, err := do(a, func() (int64, error) { return a.parked, a.unlisted })
 	return parked, "ada (expression)", err
-}
-
-func (a *actor) Used(_ context.Context, projection, _ string) (own, others int64, err error) {
-	_, err = do(a, func() (struct{}, error) {
-		own, others = a.numbers[projection], a.used(projection)
-		return struct{}{}, nil
-	})
-	return own, others, err
 }
 
 func (a *actor) Inspect(string) rebuild.Inspection { return &inspection{a, 2} }
