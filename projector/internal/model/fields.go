@@ -2,9 +2,9 @@ package model
 
 // The fields of a read model document that belong to the engine.
 const (
-	FieldID            = "_id"
-	FieldLastEventID   = "lastEventId"
-	FieldLastUpdatedAt = "lastUpdatedAt"
+	FieldID             = "_id"
+	FieldLastEventID    = "lastEventId"
+	FieldLastUpdatedAt  = "lastUpdatedAt"
 	FieldLastGeneration = "lastGeneration"
 )
 
