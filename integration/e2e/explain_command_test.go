@@ -145,7 +145,7 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 	if d.Aggregates != 2 || d.Events != 7 || d.Rollout.Builds != 1 || d.Rollout.StoreEvents != 7 || d.Rollout.Reads != 14 || d.Rollout.Pods != 1 {
 		t.Errorf("the sample: %+v", d)
 	}
-	if p := d.Projections[0]; p.Kind != "changed" || p.Differ != 2 || p.Parks != 1 || len(p.Parking) != 1 || p.Parking[0].AggregateID != "right" || p.Rollout != "rebuild: generation 2 is built beside the live one" {
+	if p := d.Projections[0]; p.Kind != "changed" || p.Differ != 2 || p.Parks != 1 || len(p.Parking) != 1 || p.Parking[0].AggregateID != "right" || p.Rollout != "rebuild: a new generation is built beside the live one" {
 		t.Errorf("the changed definition: %+v", p)
 	}
 	// The same events in a file give the same answers without any server.

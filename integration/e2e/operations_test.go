@@ -195,7 +195,7 @@ func eventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 	p.run(1, "/projector verify")
 	p.run(0, `/projector projections rebuild NAME --allow-missing N --why "restore"`, "counts", "1")
 	s.await("the rebuilt read models", func() bool {
-		return s.live("counts") == 2 && s.counts("a", "b") == "a: n=2 after event 2, b: n=1 after event 1"
+		return s.live("counts") > 1 && s.counts("a", "b") == "a: n=2 after event 2, b: n=1 after event 1"
 	})
 	p.run(0, `/publisher checkpoint set beginning --why "restore"`)
 	s.start(1, 0)

@@ -221,7 +221,7 @@ func (c *comparison) rolloutOver(entry *generation.Entry, refuse bool) (text str
 	case entry == nil || entry.Live == nil && entry.Building == nil:
 		return c.rolloutOfFiles()
 	case entry.RetiredAt != nil:
-		return fmt.Sprintf("rebuild: the projection was retired at %s, so it is built again as generation %d", cli.Time(*entry.RetiredAt), entry.Generations+1), true
+		return fmt.Sprintf("rebuild: the projection was retired at %s, so it is built again", cli.Time(*entry.RetiredAt)), true
 	}
 	hash := c.after.Hash()
 	switch b := entry.Building; {
@@ -232,9 +232,9 @@ func (c *comparison) rolloutOver(entry *generation.Entry, refuse bool) (text str
 	case entry.Live != nil && entry.Live.Hash == hash:
 		return fmt.Sprintf("cancel: generation %d (another definition, %s) is given up when no pod declares it any more", b.Generation, b.State), false
 	}
-	text = fmt.Sprintf("rebuild: generation %d is built beside the live one", entry.Generations+1)
+	text = "rebuild: a new generation is built beside the live one"
 	if b := entry.Building; b != nil {
-		text = fmt.Sprintf("rebuild: generation %d is built instead of generation %d, which is %s", entry.Generations+1, b.Generation, b.State)
+		text = fmt.Sprintf("rebuild: a new generation is built instead of generation %d, which is %s", b.Generation, b.State)
 	}
 	switch {
 	case refuse:
