@@ -14,7 +14,7 @@ import (
 
 // dropOf makes read models of the projection visits, retires it, and makes its drop, as a
 // command does before it deletes anything.
-func (c *cluster) dropOf() (drop *operate.Drop, e *generation.Entry) {
+func (c *cluster) dropOf() *operate.Drop {
 	c.t.Helper()
 	p := c.pod(0, visits(c.t, 1))
 	p.deliver(c.store(names(20)...))
@@ -24,8 +24,7 @@ func (c *cluster) dropOf() (drop *operate.Drop, e *generation.Entry) {
 	}); err != nil {
 		c.t.Fatal(err)
 	}
-	e = c.entry()
-	return c.drop(e), e
+	return c.drop(c.entry())
 }
 
 // drop makes the drop of the collection visits.
@@ -42,7 +41,7 @@ func (c *cluster) drop(e *generation.Entry) *operate.Drop {
 func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	drop, _ := c.dropOf()
+	drop := c.dropOf()
 	c.pod(0, counting(t, "guests", "visits", 3))
 	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
 	counts, err := drop.Delete(t.Context())
@@ -57,7 +56,7 @@ func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
 func TestDropKeepsTheDocumentsOfAnApplication(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	drop, _ := c.dropOf()
+	drop := c.dropOf()
 	c.write("visits", "one", 2)
 	_, err := drop.Run(t.Context(), generation.Author{At: time.Now()})
 	if err == nil || !strings.Contains(err.Error(), "visits has 2 documents that no projector has written, such as the one with _id \"one\": nothing is deleted") {

@@ -173,7 +173,7 @@ func (b *batch) parkHanging(ctx context.Context) {
 // the events for the first time. If it has not, the reason is most likely the store, and not
 // the units.
 func (b *batch) answers() bool {
-	return !b.since.IsZero() && b.Engine.answered.Load() >= b.since.UnixNano()
+	return !b.since.IsZero() && b.answered.Load() >= b.since.UnixNano()
 }
 
 // Park parks the aggregates of unreadable events, in every projection that the events

@@ -140,8 +140,9 @@ func (e engine) Pause(ctx context.Context, name string) error {
 func (e engine) Continue(name string) { e.say("%s continues %s", e.name, name) }
 
 // newMember makes a pod that declares users with the definition hash.
-func (s *shared) newMember(t *testing.T, name, hash string, refuse bool, registerer prometheus.Registerer) (*member, *generation.Follower) {
+func (s *shared) newMember(t *testing.T, hash string, refuse bool, registerer prometheus.Registerer) (*member, *generation.Follower) {
 	t.Helper()
+	const name = "one"
 	m := &member{shared: s, name: name, Registry: generation.NewRegistry(s.failing(s.pods), generation.Registration{Pod: name, Pipeline: pipeline, Declares: pod(hash).Declares})}
 	return m, generation.NewFollower(generation.FollowerOptions{
 		Pod: name, Pipeline: pipeline, Catalog: generation.NewCatalog(s.failing(s.catalog), pipeline), Registry: m.Registry,
@@ -162,7 +163,7 @@ func follow(t *testing.T, test func(s *shared, m *member)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(t)
-		m, f := s.newMember(t, "one", "a", false, nil)
+		m, f := s.newMember(t, "a", false, nil)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +218,7 @@ func TestGivenUpDefinitionIsNotBuiltAutomatically(t *testing.T) {
 		s.put(givenUp(t, start(t, live("a"), "b")))
 		var log bytes.Buffer
 		// PENSTOCK_ON_CHANGE=refuse does not make it fail.
-		_, f := s.newMember(t, "one", "b", true, nil)
+		_, f := s.newMember(t, "b", true, nil)
 		f.Logger = zerolog.New(&log)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -335,7 +336,7 @@ func TestUnreadableRegistrationOfARunningPodDelaysChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(t)
 		s.unreadable(time.Now().Add(generation.Lease))
-		m, f := s.newMember(t, "one", "a", false, nil)
+		m, f := s.newMember(t, "a", false, nil)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +358,7 @@ func TestChangedProjectionIsRefused(t *testing.T) {
 	s := newShared(t)
 	s.put(live("a"))
 	registry := prometheus.NewRegistry()
-	_, f := s.newMember(t, "one", "b", true, registry)
+	_, f := s.newMember(t, "b", true, registry)
 	err := f.Start(t.Context())
 	if !errors.Is(err, generation.ErrRefused) || !strings.Contains(err.Error(), "- text of a\n  + text of b") || s.entry("users").Building != nil {
 		t.Errorf("started with %v: %s", err, say(s.entry("users")))

@@ -183,10 +183,6 @@ func (w *simulation) poll(p *pod) {
 			}
 		}
 		p.targets = generation.Targets(w.entries)
-		for _, t := range p.targets {
-			if !t.Building {
-			}
-		}
 	}
 	p.known = true
 	p.registered = generation.Registration{Pod: p.name}
