@@ -30,9 +30,9 @@ type tallies struct {
 
 const tallied = 60
 
-func newTallies(t *testing.T, declared string, env ...string) *tallies {
+func newTallies(t *testing.T, declared string) *tallies {
 	t.Helper()
-	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "tallies", Projections: []byte("projections:\n" + declared)}, harness.TopicOptions{}, env...)}
+	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "tallies", Projections: []byte("projections:\n" + declared)}, harness.TopicOptions{})}
 }
 
 // declare sets the projections of the processes that start from now on, and returns their

@@ -34,27 +34,6 @@ func projectorKilledUnderLoad(t *testing.T) {
 	s.invariants()
 }
 
-// loseLocks runs a publisher and two projectors under load, and repeatedly removes the
-// locks of their sessions.
-func (s *scenario) loseLocks() {
-	s.t.Helper()
-	broker := capability[lockLoser](s, "lose session locks")
-	s.start(1, 2)
-	s.load(4 * time.Second)
-	lost := 0
-	for _, share := range []float64{0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8} {
-		s.awaitPublished(share)
-		n, err := broker.LoseSessionLocks()
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		lost += n
-	}
-	if lost == 0 {
-		s.t.Error("no session was held when its lock was to be lost")
-	}
-}
-
 // A projector that is killed while it builds a generation, and starts again under its identity,
 // continues at once: it knows that its predecessor has ended. Without that, the ranges and the
 // registration of the predecessor would last for half a minute.

@@ -20,9 +20,11 @@ func TestPromotionThatLosesTheLastSeconds(t *testing.T) {
 	s.insert(counted("a", 1, one), counted("b", 1, one))
 	s.await("the first read models", func() bool { return s.count("a") == "n=1 after event 1" && s.count("b") == "n=1 after event 1" })
 
-	// Nobody receives the last messages before the region is lost.
+	// Nobody receives the last messages before the region is lost. An event is as old as the
+	// second in its _id, so the last ones are of a later second than the first.
 	s.stopped(s.process("projector-0"))
-	from := time.Now().UTC().Add(-time.Second).Truncate(time.Second)
+	from := time.Now().UTC().Truncate(time.Second).Add(time.Second)
+	s.await("the next second", func() bool { return time.Now().After(from) })
 	s.insert(counted("a", 2, one), counted("b", 2, one))
 	s.awaitPublishedEvents(4)
 	s.awaitSaved(s.leader())

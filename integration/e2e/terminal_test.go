@@ -103,5 +103,5 @@ func TestProjectorAsksAtATerminal(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
 	s.start(1, 1)
-	s.asks(suite.services.Projector, "verify counts and repair each read model that is wrong", "counts", s.Projector, "verify", "--repair", "--why=test")
+	s.asks(suite.services.Projector, "verify counts and repair each read model that is wrong", "counts, generation 1: ", s.Projector, "verify", "--repair", "--why=test")
 }
