@@ -175,12 +175,6 @@ var Table = []Mutation{
 		New:   "s.handler.Handle(ctx, c.batch, since)\n\t\tc.verdicts = make([]model.Verdict, len(c.batch))\n\t\tfor i := range c.verdicts {\n\t\t\tc.verdicts[i].Outcome = model.Done\n\t\t}",
 		Found: 2,
 	},
-	{
-		Name: "a message whose event waits for a store is settled",
-		File: "projector/internal/drain/queue.go",
-		Old:  "\t\t\tretried = true\n",
-		New:  "\t\t\td.done, retried = true, true\n\t\t\tdone = append(done, d)\n",
-	},
 	// Folding and writing.
 	{
 		Name:  "a session uses what it has kept for a former generation",
