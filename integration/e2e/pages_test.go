@@ -39,7 +39,7 @@ func TestPagesNameCommandsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, "../../README.md", "../../UPGRADING.md", "../../ARCHITECTURE.md", "../../charts/penstock/RUNBOOK.md", "../../charts/penstock/templates/NOTES.txt")
+	pages = append(pages, "../../README.md", "../../ARCHITECTURE.md", "../../charts/penstock/RUNBOOK.md", "../../charts/penstock/templates/NOTES.txt")
 	programs := map[string]string{"projector": suite.services.Projector, "publisher": suite.services.Publisher}
 	helps := make(map[string]string) // by command; empty if there is no such command
 	help := func(program string, path []string) string {
