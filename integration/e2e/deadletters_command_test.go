@@ -94,6 +94,12 @@ func deadLettersAreListedAndDiscarded(t *testing.T) {
 	if left := list(); len(left) != 1 || left[0].Sequence != found[1].Sequence {
 		t.Errorf("left are %+v", left)
 	}
+	if stdout, _ := run(0, "deadletters", "list", "--aggregate=nobody"); strings.Contains(stdout, "InvalidMessageFormat") {
+		t.Errorf("the dead letters of an aggregate without any are\n%s", stdout)
+	}
+	if _, stderr := run(1, "deadletters", "discard", "--aggregate=nobody", "--why=seen", "--yes"); !strings.Contains(stderr, "no dead letter matches") {
+		t.Errorf("discarding the dead letters of an aggregate without any says\n%s", stderr)
+	}
 	if _, stderr := run(1, "deadletters", "discard", "--applied", "--why=seen", "--yes"); !strings.Contains(stderr, "no dead letter matches") {
 		t.Errorf("of messages that are not events: %s", stderr)
 	}

@@ -59,7 +59,7 @@ func forgedEventsAreCorrected(t *testing.T) {
 	if _, stderr := s.projectorCommand(1, "parked", "forget", "--aggregate=a", "--why=x", "--yes"); !strings.Contains(stderr, "no parked aggregate that matches waits for an event beyond the end of the event store") {
 		t.Errorf("says %s", stderr)
 	}
-	if stdout, _ := s.projectorCommand(0, "parked", "forget", "--why=forged", "--yes"); !strings.Contains(stdout, "forgot the markers of 1 aggregate;") {
+	if stdout, _ := s.projectorCommand(0, "parked", "forget", "--why=forged", "--yes", "--who=ada"); !strings.Contains(stdout, "forgot the markers of 1 aggregate;") {
 		t.Errorf("says %s", stdout)
 	}
 	if parked := s.projectorList("parked", "list"); len(parked) != 1 || parked[0]["aggregateId"] != "a" {
