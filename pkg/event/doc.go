@@ -11,7 +11,7 @@
 //	eventType    string
 //
 // An integer is an int32, an int64 or a whole double. aggregateType, timestamp, payload and
-// metadata may be absent. A timestamp that could mean several times counts as absent. An event that breaks these rules is a [ContractError] with a [Reason]. The error
+// metadata may be absent. An ambiguous timestamp, such as a number, counts as absent. An event that breaks these rules is a [ContractError] with a [Reason]. The error
 // is permanent.
 //
 // An [Encoder] makes the message of an event. The MessageId is "<aggregateId>/<eventId>",

@@ -48,6 +48,6 @@ type Event struct {
 // HasTimestamp reports whether the source has a timestamp that can be read.
 func (e *Event) HasTimestamp() bool { return e.timed || !e.Timestamp.IsZero() }
 
-// UnreadableTimestamp describes a timestamp in the source that could mean several times; empty
+// UnreadableTimestamp describes an ambiguous timestamp in the source, such as a number; empty
 // if the event has a timestamp or none. Such an event keeps the contract and has no time.
 func (e *Event) UnreadableTimestamp() string { return e.timestampForm }

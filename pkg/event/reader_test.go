@@ -149,8 +149,8 @@ func TestReadOptional(t *testing.T) {
 	}
 }
 
-// TestAmbiguousTimestampsCountAsAbsent checks that an event whose optional timestamp could mean
-// several times keeps the contract, and that its form is described.
+// TestAmbiguousTimestampsCountAsAbsent checks that an event whose optional timestamp is
+// ambiguous keeps the contract, and that its form is described.
 func TestAmbiguousTimestampsCountAsAbsent(t *testing.T) {
 	t.Parallel()
 	for want, value := range map[string]any{

@@ -17,7 +17,7 @@ import (
 //	[ticks, minutes]                 .NET's DateTimeOffset as an array: local ticks of 100 ns
 //	                                 since the year 1, and the offset of their zone
 //
-// Every other form could mean several times: a number has no unit, a text may lack a zone.
+// Every other form is ambiguous: a number has no unit, a text may lack a zone.
 // Such an event has no time, and its form is kept for [Event.UnreadableTimestamp].
 func (ev *Event) readTimestamp(v bson.RawValue) {
 	switch v.Type {
