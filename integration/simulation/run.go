@@ -224,6 +224,10 @@ func (w *World) settle(ctx context.Context) {
 	w.rollout(ctx, kept(w.definition), 0)
 	// A discard ends with its reason.
 	_ = w.command(ctx, virtual.Projector, "parked", "retry", "--discarded", "--wait", "0s", "--yes", "--why", "settle")
+	if w.setBack.Load() > 0 || w.restored.Load() {
+		// A build whose collection is gone since a restore fails, and is declared again.
+		wait(ctx, 20*time.Second)
+	}
 	if unbuilt {
 		// An aggregate whose event has been corrected may have resumed in the live generation
 		// alone. Readers would see it go back if it stayed parked in the new one.

@@ -15,11 +15,20 @@ import (
 
 // build makes one step of the building generation.
 func (s *step) build(ctx context.Context) error {
-	switch b := s.entry.Building; {
+	b := s.entry.Building
+	switch {
 	case b.State == generation.Failed:
 		return s.endJobs(ctx)
 	case !b.Prepared():
 		return s.prepare(ctx)
+	}
+	if b.State != generation.Promoting {
+		// Jobs would fold into a collection of the same name that a write creates.
+		if waits, err := s.present(ctx); err != nil || waits {
+			return err
+		}
+	}
+	switch {
 	case b.State == generation.Building:
 		return s.fold(ctx)
 	case b.State == generation.CatchingUp:
@@ -225,7 +234,7 @@ func (s *step) proven(ctx context.Context, leftOut int64) error {
 	if time.Now().Before(s.hold.retry) {
 		return nil
 	}
-	for _, obstacle := range []func(context.Context) (waits bool, err error){s.present, s.inspect, s.complete, s.mayRename} {
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.inspect, s.complete, s.mayRename} {
 		if waits, err := obstacle(ctx); err != nil || waits {
 			return err
 		}
@@ -268,14 +277,21 @@ func (s *step) verifyAgain(ctx context.Context) error {
 	})
 }
 
-// present makes sure that the new collection still exists.
+// present makes sure that the new collection still exists under its own name. It has the
+// readers' name if the state database was restored to a time before the promotion.
 func (s *step) present(ctx context.Context) (waits bool, err error) {
-	at, err := s.Collections.Where(ctx, s.entry.Building.UUID)
-	if err != nil || at != "" {
-		s.hold.gone = time.Time{}
+	b := s.entry.Building
+	at, err := s.Collections.Where(ctx, b.UUID)
+	switch {
+	case err != nil:
 		return false, err
+	case at == "":
+		return true, s.missing(ctx)
+	case at == b.Collection:
+		return true, s.fail(ctx, fmt.Sprintf("collection %s, in which the generation is built, is what readers see already, so the catalog is older than the read models: repeat the build with projector projections retry %s", b.Shadow, s.entry.Name))
 	}
-	return true, s.missing(ctx)
+	s.hold.gone = time.Time{}
+	return false, nil
 }
 
 // inspect makes sure that the collection that the promotion replaces has only documents

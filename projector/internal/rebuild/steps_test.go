@@ -350,12 +350,17 @@ func TestRestoredReadModelsAreVerifiedWhateverIsAllowed(t *testing.T) {
 // is not promoted, and that no writes stay paused.
 func TestBuildWithoutItsCollectionFails(t *testing.T) {
 	t.Parallel()
-	for _, state := range []generation.State{generation.Verifying, generation.Promoting} {
+	for _, state := range []generation.State{generation.Building, generation.Verifying, generation.Promoting} {
 		inSimulation(t, func(r *run) {
 			r.settle(state)
+			for r.entry().Building.UUID.Data == nil {
+				r.pass(time.Second)
+			}
 			delete(r.collections, "users.generation-2")
 			r.pass(25 * time.Second)
-			r.settle("")
+			if state == generation.Promoting {
+				r.settle("")
+			}
 			if b := r.entry().Building; b == nil || b.State != generation.Failed || !strings.Contains(b.Reason, "is gone: repeat the build with") {
 				t.Errorf("%s: the build is %+v", state, b)
 			}
