@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/duration"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Health computes the verdict on a process from loops that must make progress, checks that
@@ -128,7 +128,7 @@ func (h *Health) stuck() []Condition {
 			found = append(found, Condition{
 				Name: "loop-stuck", Subject: l.name, State: NotReady,
 				Text: fmt.Sprintf("loop %s has made no progress for %s, at most %s are allowed",
-					l.name, duration.Text(silence), duration.Text(time.Duration(l.maxSilence.Load()))),
+					l.name, poll.Duration(silence), poll.Duration(time.Duration(l.maxSilence.Load()))),
 			})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/duration"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Access measures for how long MongoDB has refused a process because of wrong credentials or
@@ -76,5 +76,5 @@ func (a *Access) Check(context.Context) error {
 	if a.reason == nil {
 		return nil
 	}
-	return fmt.Errorf("MongoDB has refused this %s for %s: %w", a.Service, duration.Text(time.Since(a.since)), a.reason)
+	return fmt.Errorf("MongoDB has refused this %s for %s: %w", a.Service, poll.Duration(time.Since(a.since)), a.reason)
 }

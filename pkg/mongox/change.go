@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
@@ -60,7 +60,7 @@ func Change(ctx context.Context, db *mongo.Database, command bson.D) error {
 			return fmt.Errorf("%w: %w", ErrLocked, err)
 		}
 		limit = min(indexGrowth*limit, last)
-		if err := backoff.Wait(ctx, lockPause); err != nil {
+		if err := poll.Wait(ctx, lockPause); err != nil {
 			return err
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // slowClient has a request in flight that never ends.
@@ -79,7 +79,7 @@ type slowCursor struct {
 }
 
 func (c *slowCursor) Close(ctx context.Context) error {
-	if backoff.Wait(ctx, c.takes) != nil {
+	if poll.Wait(ctx, c.takes) != nil {
 		return ctx.Err()
 	}
 	c.closed = true

@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
-	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
@@ -71,10 +71,10 @@ func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
 	took := time.Since(begun)
 	offset := begun.Add(took / 2).Sub(hello.LocalTime)
 	if offset.Abs() > clockOffset+took {
-		r.Warn(what+", clock", fmt.Sprintf("the clock of this process differs by %s from the server's", duration.Text(offset)), "synchronise the clocks (NTP): lags, ages and --from times are wrong by that much")
+		r.Warn(what+", clock", fmt.Sprintf("the clock of this process differs by %s from the server's", poll.Duration(offset)), "synchronise the clocks (NTP): lags, ages and --from times are wrong by that much")
 		return
 	}
-	r.OK(what+", clock", fmt.Sprintf("within %s of this process", duration.Text(offset.Abs())))
+	r.OK(what+", clock", fmt.Sprintf("within %s of this process", poll.Duration(offset.Abs())))
 }
 
 // Writable checks the rights to insert, update and delete in a database, by requests on a
@@ -128,7 +128,7 @@ func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now 
 	at := begin.Time()
 	longer := "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}), or the minimum oplog window of Atlas"
 	window := now.Sub(at)
-	back := "it reaches back " + duration.Text(window.Round(time.Minute))
+	back := "it reaches back " + poll.Duration(window.Round(time.Minute))
 	switch {
 	case errors.Is(err, mongox.ErrOplogHidden):
 		r.Warn(what, err.Error(), "grant the user read on database local, or clusterMonitor, so that checks and alerts can report how far the oplog reaches back")
@@ -137,7 +137,7 @@ func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now 
 	case begin.Complete:
 		r.OK(what, back+", to the initiation of the replica set, and has dropped nothing")
 	case !position.IsZero() && position.Before(at):
-		r.Warn(what, fmt.Sprintf("it begins %s after the checkpoint: the publisher will scan the event store", duration.Text(at.Sub(position))), "let it scan; then make the oplog longer: "+longer)
+		r.Warn(what, fmt.Sprintf("it begins %s after the checkpoint: the publisher will scan the event store", poll.Duration(at.Sub(position))), "let it scan; then make the oplog longer: "+longer)
 	case window < shortOplog:
 		r.Warn(what, back, "a longer outage costs a scan of the event store: "+longer)
 	default:

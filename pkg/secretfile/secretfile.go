@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
@@ -48,7 +48,7 @@ func Read(path string) (string, error) {
 // gets the new one again at the next reading. The same error is logged once.
 func Follow(ctx context.Context, path, current string, adopt func(ctx context.Context, secret string) error, logger zerolog.Logger) {
 	logged := ""
-	for backoff.Wait(ctx, Interval) == nil {
+	for poll.Wait(ctx, Interval) == nil {
 		secret, err := Read(path)
 		if err == nil && secret != current {
 			if err = adopt(ctx, secret); err == nil {

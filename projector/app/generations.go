@@ -11,9 +11,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -146,7 +146,7 @@ func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *histo
 		}
 		p.startup.retry(what, err)
 		p.logger.Warn().Err(err).Msg("catalog of projections not ready; retrying")
-		if err := backoff.Wait(ctx, attemptPause); err != nil {
+		if err := poll.Wait(ctx, attemptPause); err != nil {
 			return err
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
@@ -86,7 +86,7 @@ func (p *Projector) awaitOne(ctx context.Context, client mongox.Client, check fu
 		}
 		p.startup.retry(what, err)
 		p.logger.Warn().Err(err).Stringer("store", client.Store).Str("what", client.What).Msg("MongoDB cannot be reached; retrying")
-		if err := backoff.Wait(ctx, attemptPause); err != nil {
+		if err := poll.Wait(ctx, attemptPause); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func (p *Projector) repeat(ctx context.Context, what string, where mongox.Store,
 		}
 		p.startup.retry(what, err)
 		p.logger.Warn().Err(err).Stringer("store", where).Str("waitsTo", what).Msg("store not prepared; retrying")
-		if err := backoff.Wait(ctx, attemptPause); err != nil {
+		if err := poll.Wait(ctx, attemptPause); err != nil {
 			return err
 		}
 	}

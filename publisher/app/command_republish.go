@@ -10,11 +10,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -151,7 +151,7 @@ func awaitPublished(ctx context.Context, c config.Config, s *stores, history *ev
 			return fmt.Errorf("the publisher is behind (%s, published up to %s), so later events of an aggregate would come before earlier ones: repeat the command when \"publisher status\" shows that it has caught up, or use --aggregate, which begins with the first event",
 				position.Position, cli.Time(position.At))
 		}
-		if err := backoff.Wait(ctx, attemptPause/4); err != nil {
+		if err := poll.Wait(ctx, attemptPause/4); err != nil {
 			return err
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
@@ -192,7 +192,7 @@ func (s *status) fields(now time.Time) []cli.Field {
 		if s == nil {
 			return ""
 		}
-		return duration.Text(time.Duration(*s) * time.Second)
+		return poll.Duration(time.Duration(*s) * time.Second)
 	}
 	add("stream", s.Stream)
 	add("health", string(s.State))

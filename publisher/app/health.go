@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
@@ -33,7 +33,7 @@ func watchInventory(h *health.Health, counter *inventory.Counter) {
 		if runway, ok := counter.Oplog(); ok && runway.Left < shortRunway && !runway.Complete {
 			found = append(found, health.Condition{
 				Name: "oplog-short", State: health.Degraded,
-				Text:   fmt.Sprintf("the oplog reaches back only %s before the checkpoint", duration.Text(max(0, runway.Left))),
+				Text:   fmt.Sprintf("the oplog reaches back only %s before the checkpoint", poll.Duration(max(0, runway.Left))),
 				Remedy: "If it loses the position, the next term scans the whole event store. Make the oplog larger (replSetResizeOplog), and look for what delays publishing.",
 			})
 		}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
@@ -43,7 +43,7 @@ func awaitMongoDB(ctx context.Context, client mongox.Client, logger zerolog.Logg
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", client.Store, client.What, err, mongox.RemedyCredentials)
 		}
 		logger.Warn().Err(err).Stringer("store", client.Store).Msg("MongoDB cannot be reached; retrying")
-		if err := backoff.Wait(ctx, attemptPause); err != nil {
+		if err := poll.Wait(ctx, attemptPause); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/penstock-cdc/penstock/pkg/duration"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // publishRate is the flag of the commands that publish events beside the leader. The
@@ -40,5 +40,5 @@ func (r publishRate) duration(events int64) string {
 		return ""
 	}
 	takes := time.Duration(float64(events-int64(r.Rate)) / float64(r.Rate) * float64(time.Second))
-	return fmt.Sprintf(" at %d events per second, which takes about %s", r.Rate, duration.Text(takes))
+	return fmt.Sprintf(" at %d events per second, which takes about %s", r.Rate, poll.Duration(takes))
 }

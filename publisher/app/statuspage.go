@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/statuspage"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -96,7 +96,7 @@ func (l *termLog) endedTerms(context.Context) ([]statuspage.Row, error) {
 			cause = t.Err.Error()
 		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{cli.Time(t.Began), duration.Text(t.Lasted), t.Reason, cause},
+			Cells: []string{cli.Time(t.Began), poll.Duration(t.Lasted), t.Reason, cause},
 			Alarm: t.Err != nil && !errors.Is(t.Err, context.Canceled) && !errors.Is(t.Err, leader.ErrStopping),
 		})
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/Azure/go-amqp"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
@@ -81,9 +81,9 @@ func (l *line) claim(ctx context.Context) (time.Time, error) {
 // claims are valid until they expire. After that the broker detaches the links and refuses
 // to accept, which ends the connection.
 func (l *line) keepClaims(ctx context.Context, expires time.Time) {
-	retry := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
+	retry := poll.Backoff{First: time.Second, Max: 30 * time.Second}
 	for !expires.IsZero() {
-		if backoff.Wait(ctx, untilRenewal(time.Until(expires))) != nil {
+		if poll.Wait(ctx, untilRenewal(time.Until(expires))) != nil {
 			return
 		}
 		for {
@@ -100,7 +100,7 @@ func (l *line) keepClaims(ctx context.Context, expires time.Time) {
 			}
 			wait := retry.Next()
 			l.log.Warn().Err(err).Dur("retryIn", wait).Time("expires", expires).Msg("claim to the subscription not renewed; retrying")
-			if backoff.Wait(ctx, wait) != nil {
+			if poll.Wait(ctx, wait) != nil {
 				return
 			}
 		}

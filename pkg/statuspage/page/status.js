@@ -20,7 +20,7 @@ function digits(v) {
   return v.toFixed(size >= 10 ? 1 : 2);
 }
 
-// duration writes seconds in the form of pkg/duration: at most two units, none of them zero.
+// duration writes seconds in the form of pkg/poll: at most two units, none of them zero.
 // Below a minute it keeps digits that count, because the figures are measurements.
 function duration(s) {
   if (s < 0.0005) return "0s";

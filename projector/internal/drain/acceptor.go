@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
 // ErrDrainTimeout says that the drain timeout ended before all work had. The broker
@@ -29,7 +29,7 @@ type Acceptor struct {
 	budget  *budget
 	metrics *metrics
 	// workers run the goroutines of the sessions.
-	workers *workers.Pool
+	workers *poll.Pool
 	reading reading
 	// closing counts the sessions that have ended and are not closed yet.
 	closing sync.WaitGroup
@@ -56,7 +56,7 @@ func New(o Options) *Acceptor {
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
 		metrics: m,
 		// A session has a pump, a keeper, mostly one call, and settlements in between.
-		workers: workers.New(4 * o.Slots),
+		workers: poll.NewPool(4 * o.Slots),
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // acceptLimiter bounds how many slots wait for a session at the broker at once. If there
@@ -165,7 +165,7 @@ func (l *acceptLimiter) fail(t ticket, atLeast time.Duration) {
 		}
 	} else {
 		l.failures++
-		l.notBefore = now.Add(max(backoff.After(firstAcceptPause, maxAcceptPause, l.failures), atLeast))
+		l.notBefore = now.Add(max(poll.After(firstAcceptPause, maxAcceptPause, l.failures), atLeast))
 	}
 	l.admit()
 }

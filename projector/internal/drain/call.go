@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -89,7 +89,7 @@ func (s *session) wait(c *call, retried, progress bool) {
 	}
 	if retried {
 		s.trouble.attempts++
-		s.trouble.due = s.active.Add(backoff.After(firstRetryPause, maxRetryPause, s.trouble.attempts))
+		s.trouble.due = s.active.Add(poll.After(firstRetryPause, maxRetryPause, s.trouble.attempts))
 	}
 	switch {
 	case retried && !before:

@@ -8,8 +8,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // fakeReceiver is a session receiver. The broker's lock guards its fields.
@@ -33,7 +33,7 @@ type fakeReceiver struct {
 	knownDead bool
 }
 
-func pause(ctx context.Context, d time.Duration) { _ = backoff.Wait(ctx, d) }
+func pause(ctx context.Context, d time.Duration) { _ = poll.Wait(ctx, d) }
 
 // deliver sends available messages within the credit. The caller must hold the lock.
 func (r *fakeReceiver) deliver() {

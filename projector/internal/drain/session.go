@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/workers"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // ending is the reason why a session ended.
@@ -30,7 +30,7 @@ type session struct {
 	accepts   *acceptLimiter
 	heartbeat Heartbeat
 	metrics   *metrics
-	workers   *workers.Pool
+	workers   *poll.Pool
 	log       zerolog.Logger
 
 	inbox   *inbox

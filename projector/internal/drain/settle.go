@@ -12,9 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
 // settlesInFlight bounds the settlements of a session that wait for the broker's answer.
@@ -39,7 +38,7 @@ const maxDeadLetterText = 1024
 // effects are already durable.
 type settler struct {
 	receiver Receiver
-	workers  *workers.Pool
+	workers  *poll.Pool
 	// pending has one element for each unfinished settlement.
 	pending chan struct{}
 	running sync.WaitGroup
@@ -61,7 +60,7 @@ type settler struct {
 	inFlight int
 }
 
-func newSettler(r Receiver, w *workers.Pool, lost context.CancelCauseFunc, m *metrics, log zerolog.Logger) *settler {
+func newSettler(r Receiver, w *poll.Pool, lost context.CancelCauseFunc, m *metrics, log zerolog.Logger) *settler {
 	return &settler{receiver: r, workers: w, pending: make(chan struct{}, settlesPending), lost: lost, metrics: m, log: log}
 }
 
@@ -173,9 +172,9 @@ func (t settling) run() {
 			t.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, err))
 			return
 		case sbus.ClassBusy:
-			pause = busyWait + backoff.After(100*time.Millisecond, time.Second, attempt)
+			pause = busyWait + poll.After(100*time.Millisecond, time.Second, attempt)
 		case sbus.ClassTransient:
-			pause = backoff.After(100*time.Millisecond, time.Second, attempt)
+			pause = poll.After(100*time.Millisecond, time.Second, attempt)
 		default:
 		}
 		if pause == 0 || attempt == settleAttempts {

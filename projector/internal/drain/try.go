@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -46,7 +46,7 @@ func Await(ctx context.Context, dial func() (Connection, error), failed func(err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		pause := backoff.After(firstAcceptPause, maxAcceptPause, failures)
+		pause := poll.After(firstAcceptPause, maxAcceptPause, failures)
 		switch sbus.Classify(err) {
 		case sbus.ClassFatal, sbus.ClassRefused:
 			if refusals++; refusals == refusalsOut {
@@ -56,7 +56,7 @@ func Await(ctx context.Context, dial func() (Connection, error), failed func(err
 			pause = max(pause, busyWait)
 		}
 		failed(err)
-		if err := backoff.Wait(ctx, pause); err != nil {
+		if err := poll.Wait(ctx, pause); err != nil {
 			return err
 		}
 	}

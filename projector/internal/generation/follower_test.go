@@ -19,9 +19,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
@@ -130,7 +130,7 @@ func (e engine) Set(_ context.Context, targets []generation.Target) error {
 }
 
 func (e engine) Pause(ctx context.Context, name string) error {
-	if backoff.Wait(ctx, time.Duration(e.slow.Load())) != nil {
+	if poll.Wait(ctx, time.Duration(e.slow.Load())) != nil {
 		return ctx.Err()
 	}
 	e.say("%s pauses %s", e.name, name)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Await reads a job at the interval every, and reports each answer, until the job has
@@ -27,7 +27,7 @@ func (s *Store) Await(ctx context.Context, id string, every time.Duration, repor
 				return j, nil
 			}
 		}
-		if err := backoff.Wait(ctx, every); err != nil {
+		if err := poll.Wait(ctx, every); err != nil {
 			return j, err
 		}
 	}

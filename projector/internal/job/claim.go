@@ -10,9 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Query selects active jobs.
@@ -232,7 +232,7 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (returned int, err e
 		claims = append(claims, Claim{Job: Job{ID: r.Job, Epoch: r.Plan}, Range: r.Range, Epoch: r.Epoch})
 	}
 	for _, c := range claims {
-		delay := backoff.After(firstRetry, lastRetry, max(c.Range.Attempts, c.Job.Attempts)+1)
+		delay := poll.After(firstRetry, lastRetry, max(c.Range.Attempts, c.Job.Attempts)+1)
 		if err := s.Return(ctx, c, delay, errDied); err != nil && !stops(err) {
 			return returned, err
 		}

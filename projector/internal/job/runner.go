@@ -14,9 +14,9 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Jobs is the part of a [Store] that a runner needs.
@@ -265,7 +265,7 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	case isPermanent(err):
 		err = jobs.Fail(settling, c, err)
 	default:
-		delay := backoff.After(firstRetry, lastRetry, max(c.Range.Attempts, c.Job.Attempts)+1)
+		delay := poll.After(firstRetry, lastRetry, max(c.Range.Attempts, c.Job.Attempts)+1)
 		log.Warn().Err(err).Dur("retryAfter", delay).Msg("work on a range failed; retrying")
 		err = jobs.Return(settling, c, delay, err)
 	}

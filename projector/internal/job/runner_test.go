@@ -14,9 +14,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
@@ -96,7 +96,7 @@ func (c *counter) steppedBy() []string {
 // pause lets time pass in a step.
 func pause(d time.Duration) func(context.Context, job.Job, job.Range, int64) error {
 	return func(ctx context.Context, _ job.Job, _ job.Range, _ int64) error {
-		return backoff.Wait(ctx, d)
+		return poll.Wait(ctx, d)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/duration"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // shownFields and shownParks bound the printed lines of each projection; JSON has all.
@@ -92,9 +92,9 @@ func (p printer) rollout(r rolloutCost) {
 	case r.Rate == 0:
 		text += "; PENSTOCK_REFOLD_RATE sets no limit"
 	case r.Pods > 1:
-		text += fmt.Sprintf(": about %s with the %d pods that run, each at PENSTOCK_REFOLD_RATE=%d", duration.Text(r.duration(r.Pods)), r.Pods, r.Rate)
+		text += fmt.Sprintf(": about %s with the %d pods that run, each at PENSTOCK_REFOLD_RATE=%d", poll.Duration(r.duration(r.Pods)), r.Pods, r.Rate)
 	default:
-		text += fmt.Sprintf(": about %s with one pod at PENSTOCK_REFOLD_RATE=%d", duration.Text(r.duration(1)), r.Rate)
+		text += fmt.Sprintf(": about %s with one pod at PENSTOCK_REFOLD_RATE=%d", poll.Duration(r.duration(1)), r.Rate)
 	}
 	p.line(0, "%s", text)
 }

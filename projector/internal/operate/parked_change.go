@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
@@ -153,7 +153,7 @@ func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, 
 		if len(pending) == 0 || !time.Now().Before(end) {
 			return r, again, nil
 		}
-		if err := backoff.Wait(ctx, retriedPoll); err != nil {
+		if err := poll.Wait(ctx, retriedPoll); err != nil {
 			return r, nil, err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/duration"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
@@ -81,7 +81,7 @@ func progressLine(name string, j job.Job, count string, from int64, since time.D
 	if rate := float64(done-from) / since.Seconds(); done > from && since > 0 {
 		line += fmt.Sprintf("  %s, %.0f/s", counted(done, count), rate)
 		if left := float64(j.Total-done) / rate; left > 0 && j.Counts[verify.CountLate] == 0 {
-			line += fmt.Sprintf(", %s left", duration.Text((time.Duration(left*float64(time.Second)) + time.Second).Truncate(time.Second)))
+			line += fmt.Sprintf(", %s left", poll.Duration((time.Duration(left*float64(time.Second)) + time.Second).Truncate(time.Second)))
 		}
 	}
 	if late := j.Counts[verify.CountLate]; late > 0 {

@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
@@ -60,7 +60,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		if done || err != nil && !mongox.Transient(err) {
 			return err
 		}
-		if err := backoff.Wait(ctx, w.Every); err != nil {
+		if err := poll.Wait(ctx, w.Every); err != nil {
 			return err
 		}
 	}

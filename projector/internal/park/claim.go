@@ -10,9 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -241,7 +241,7 @@ func (s *Store) retryAfter(attempts int, seldom bool) time.Duration {
 	if seldom {
 		limit = maxSeldom
 	}
-	return backoff.After(s.options.FirstRetry, limit, attempts+1)
+	return poll.After(s.options.FirstRetry, limit, attempts+1)
 }
 
 // Prepare creates the indexes of the collection of markers: one finds due markers and does not

@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -25,7 +25,7 @@ type distant struct {
 
 func (d *distant) update(ctx context.Context, _ string, updates []update) (int, error) {
 	d.calls.Add(1)
-	return len(updates), backoff.Wait(ctx, d.latency)
+	return len(updates), poll.Wait(ctx, d.latency)
 }
 
 // BenchmarkWriter measures operations per second against a database that is 1 ms away,

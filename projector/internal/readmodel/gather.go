@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/workers"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // ErrClosed says that Run has ended. The outcome of the request is unknown.
@@ -133,7 +133,7 @@ func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 // run processes groups until ctx ends. It may run once.
 func (g *gatherer[T, R]) run(ctx context.Context) error {
 	defer g.once.Do(func() { close(g.ended) })
-	work := workers.New(idleWorkers)
+	work := poll.NewPool(idleWorkers)
 	defer func() {
 		work.Stop()
 		work.Wait()

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // groups records the groups that a gatherer sends.
@@ -30,7 +30,7 @@ func (g *groups) carryOut(ctx context.Context, lane string, items []string) []st
 	g.busy++
 	g.peak = max(g.peak, g.busy)
 	g.mu.Unlock()
-	_ = backoff.Wait(ctx, g.took)
+	_ = poll.Wait(ctx, g.took)
 	g.mu.Lock()
 	g.busy--
 	g.mu.Unlock()

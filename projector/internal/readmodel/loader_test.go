@@ -12,8 +12,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -38,7 +38,7 @@ type library struct {
 }
 
 func (m *library) page(ctx context.Context, _ string, filter, _ bson.Raw, _, maxBytes int) (found []bson.Raw, complete bool, err error) {
-	if err := backoff.Wait(ctx, 5*time.Millisecond); err != nil {
+	if err := poll.Wait(ctx, 5*time.Millisecond); err != nil {
 		return nil, false, err
 	}
 	ids, err := filter.Lookup(fieldID, "$in").Array().Values()

@@ -14,8 +14,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -68,7 +68,7 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 // parts of several documents are too many bytes, the group is halved, by its documents if it can
 // be, until each half succeeds or an operation is alone.
 func (w *Writer) contributeGroup(ctx context.Context, collection string, operations []contribution, began time.Time, full map[string]bool) {
-	pause := backoff.Backoff{First: firstConflictPause, Max: maxConflictPause}
+	pause := poll.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
 		err := w.contributeTogether(ctx, collection, operations, full)
 		first := 0
@@ -78,7 +78,7 @@ func (w *Writer) contributeGroup(ctx context.Context, collection string, operati
 		case contended(err):
 			first = divide(operations)
 			age := time.Since(began)
-			if (age < lockWait || first == 0 && age < hotWait) && backoff.Wait(ctx, pause.Next()) == nil {
+			if (age < lockWait || first == 0 && age < hotWait) && poll.Wait(ctx, pause.Next()) == nil {
 				continue
 			}
 		case len(operations) > 1 && addFull(err, full):

@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -65,12 +65,12 @@ func (d *ViewDocuments) Repair(ctx context.Context, u model.Unit, view model.Vie
 func (d *ViewDocuments) transaction(ctx context.Context, u model.Unit, view model.View, do func(context.Context, *viewTransaction) error) error {
 	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
-	pause := backoff.Backoff{First: firstConflictPause, Max: maxConflictPause}
+	pause := poll.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
 		err := d.db.transaction(ctx, func(ctx context.Context) error {
 			return do(ctx, &viewTransaction{db: d.db, unit: &u, view: view, now: time.Now(), most: math.MaxInt, mostParts: math.MaxInt})
 		})
-		if err == nil || !contended(err) || backoff.Wait(ctx, pause.Next()) != nil {
+		if err == nil || !contended(err) || poll.Wait(ctx, pause.Next()) != nil {
 			return mongox.Explain(ctx, err)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
-	"github.com/penstock-cdc/penstock/pkg/workers"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -57,7 +56,7 @@ type Writer struct {
 	logger  zerolog.Logger
 	groups  gatherer[model.Write, model.Written]
 	// kinds run the parts of group commits.
-	kinds *workers.Pool
+	kinds *poll.Pool
 	// turns are the collections of views in which a transaction runs.
 	turns turns
 	// nearLimit limits the lines about view documents near a limit.
@@ -76,7 +75,7 @@ func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
 }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), tracer: o.Tracer, logger: o.Logger, kinds: workers.New(idleWorkers), keep: func(context.Context) {}}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), tracer: o.Tracer, logger: o.Logger, kinds: poll.NewPool(idleWorkers), keep: func(context.Context) {}}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },

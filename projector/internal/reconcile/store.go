@@ -11,9 +11,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // CollectionName is the collection's name in the database of the state.
@@ -145,7 +145,7 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err erro
 	}
 	result, err := s.collection.UpdateOne(ctx, held, bson.A{bson.D{{Key: "$set", Value: bson.D{
 		{Key: "holder", Value: mongox.Literal("")},
-		reconciling.Shorten(backoff.After(firstRetry, lastRetry, last.Deaths+1)),
+		reconciling.Shorten(poll.After(firstRetry, lastRetry, last.Deaths+1)),
 		{Key: "deaths", Value: mongox.Literal(last.Deaths + 1)},
 	}}}})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // rest is how long a worker rests after a page while live events flow, as a multiple of the
@@ -84,7 +84,7 @@ func (p *Pace) Begin(ctx context.Context, events int) (end func(), err error) {
 	p.mu.Lock()
 	resume := p.resume
 	p.mu.Unlock()
-	if err := backoff.Wait(ctx, time.Until(resume)); err != nil {
+	if err := poll.Wait(ctx, time.Until(resume)); err != nil {
 		<-p.turn
 		return nil, err
 	}

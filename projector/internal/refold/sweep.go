@@ -9,9 +9,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -151,7 +151,7 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 				if !all && s.candidates < maxCandidates && len(s.pages) < maxPages {
 					return nil
 				}
-				if err := backoff.Wait(ctx, wait); err != nil {
+				if err := poll.Wait(ctx, wait); err != nil {
 					return err
 				}
 			}

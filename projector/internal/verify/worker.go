@@ -10,9 +10,9 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -128,7 +128,7 @@ var _ job.Worker = (*Worker)(nil)
 // NewWorker makes a worker.
 func NewWorker(o Options) *Worker {
 	o.Ranges = cmp.Or(o.Ranges, 16)
-	return &Worker{options: o, now: time.Now, wait: backoff.Wait}
+	return &Worker{options: o, now: time.Now, wait: poll.Wait}
 }
 
 // The directions of a range.

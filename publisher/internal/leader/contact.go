@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // contact records whether the lock store answers. It logs when the store cannot be reached:
@@ -98,7 +98,7 @@ func (c *contact) check(lease time.Duration) error {
 	if c.reached && lasts < lease {
 		return nil
 	}
-	return fmt.Errorf("%s (for %s): %w", complaintOf(c.failure), duration.Text(lasts), c.failure)
+	return fmt.Errorf("%s (for %s): %w", complaintOf(c.failure), poll.Duration(lasts), c.failure)
 }
 
 // answered reports whether the lock store answered. That no lock exists, or that another

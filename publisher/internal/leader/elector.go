@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Options are what an elector reports to. The zero value reports to no one: every field is optional.
@@ -123,7 +123,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 		}
 		wait := spacing.next(term.lasted)
 		e.logger.Warn().Stringer("backoff", wait.Round(time.Millisecond)).Msg("work failed; leaving the lease to other processes during the backoff")
-		_ = backoff.Wait(ctx, wait) // the loop ends with ctx
+		_ = poll.Wait(ctx, wait) // the loop ends with ctx
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/duration"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // AvailabilityOptions configure an [Availability]. Every zero value is valid.
@@ -133,7 +133,7 @@ func (a *Availability) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s := a.refused(); s != nil {
-		return fmt.Errorf("the topic has refused this publisher for %s: %w", duration.Text(time.Since(s.since)), a.options.Explain(s.err))
+		return fmt.Errorf("the topic has refused this publisher for %s: %w", poll.Duration(time.Since(s.since)), a.options.Explain(s.err))
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (a *Availability) refuse(s *streak, err error) error {
 	a.lasting.Store(true)
 	s.add(err)
 	if lasted := time.Since(s.since); lasted >= a.options.FatalAfter {
-		return fmt.Errorf("refused for %s: %w", duration.Text(lasted), err)
+		return fmt.Errorf("refused for %s: %w", poll.Duration(lasted), err)
 	}
 	return nil
 }

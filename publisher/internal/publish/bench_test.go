@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -20,7 +20,7 @@ type wire struct{ rtt time.Duration }
 
 func (w wire) Send(ctx context.Context, messages []*event.Message) (int, error) {
 	if w.rtt > 0 {
-		if backoff.Wait(ctx, w.rtt) != nil {
+		if poll.Wait(ctx, w.rtt) != nil {
 			return 0, ctx.Err()
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -382,7 +382,7 @@ func (r *reloads) load(ctx context.Context, refs []publish.Ref) ([]publish.Loade
 	r.events += len(refs)
 	fail := r.fail
 	r.mu.Unlock()
-	if err := backoff.Wait(ctx, r.after); err != nil {
+	if err := poll.Wait(ctx, r.after); err != nil {
 		return nil, err
 	}
 	if fail != nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // drainBroken is how long a broken connection stays open for the answers of its other
@@ -17,8 +17,8 @@ const drainBroken = 5 * time.Second
 
 // newBackoff gives the backoff between attempts to connect, and between attempts to send
 // the same batch.
-func newBackoff() backoff.Backoff {
-	return backoff.Backoff{First: 50 * time.Millisecond, Max: 10 * time.Second}
+func newBackoff() poll.Backoff {
+	return poll.Backoff{First: 50 * time.Millisecond, Max: 10 * time.Second}
 }
 
 // connection is one open sender.
@@ -110,7 +110,7 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 			}
 			c.complain(err)
 		}
-		_ = backoff.Wait(ctx, wait)
+		_ = poll.Wait(ctx, wait)
 	}
 	return nil
 }

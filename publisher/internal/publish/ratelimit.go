@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
@@ -89,7 +89,7 @@ func (p *rateLimit) wait(ctx context.Context) (done func(events int), err error)
 		if delay <= 0 {
 			return p.spend, nil
 		}
-		if err := backoff.Wait(ctx, delay); err != nil {
+		if err := poll.Wait(ctx, delay); err != nil {
 			p.turn <- struct{}{}
 			return nil, err
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Loaded is an event that was read from the event store again.
@@ -162,7 +162,7 @@ func (d *Dispatcher) read(ctx context.Context, loads []laneLoad, count int) ([]L
 		wait := retry.Next()
 		d.retryLog.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Int("events", count).
 			Msg("events that wait for their turn not read from the event store; retrying")
-		if err := backoff.Wait(ctx, wait); err != nil {
+		if err := poll.Wait(ctx, wait); err != nil {
 			return nil, err
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
@@ -47,7 +47,7 @@ type failure struct {
 // waits, in which batches its events may be sent, and how often its first event was refused.
 type setback struct {
 	until time.Time // the end of the lane's wait; zero if it does not wait
-	retry backoff.Backoff
+	retry poll.Backoff
 	// alone says that the events are sent apart from those of lanes that do not fail: in
 	// separate batches and send slots.
 	alone     bool

@@ -13,10 +13,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
@@ -102,7 +102,7 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 	entries = slices.Clone(entries)
 	now := time.Now()
 	models := s.models(epoch, entries, now)
-	retry := backoff.Backoff{First: backoffFirst, Max: backoffMax}
+	retry := poll.Backoff{First: backoffFirst, Max: backoffMax}
 	for {
 		err := s.write(ctx, models)
 		if err == nil {
@@ -125,7 +125,7 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 		}
 		wait := retry.Next()
 		s.logger.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Msg("quarantine not written; retrying")
-		if err := backoff.Wait(ctx, wait); err != nil {
+		if err := poll.Wait(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -46,7 +46,7 @@ func electWithFault(t *testing.T, fault error, from, to, runs time.Duration) (*s
 	go func() {
 		for number := int64(1); ctx.Err() == nil; number++ {
 			s.store.insert("a", number, false)
-			_ = backoff.Wait(ctx, 10*time.Second)
+			_ = poll.Wait(ctx, 10*time.Second)
 		}
 	}()
 	err := s.runner.Run(ctx, alone(t))

@@ -9,8 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -68,7 +68,7 @@ func (t *term) finish(ctx context.Context) error {
 			break
 		}
 		t.beat()
-		if err := backoff.Wait(ctx, absencePoll); err != nil {
+		if err := poll.Wait(ctx, absencePoll); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func (t *term) note(ctx context.Context) (bson.Timestamp, error) {
 		}
 		t.logger.Warn().Err(err).Msg("operation time of the event store not read; retrying")
 		t.beat()
-		if err := backoff.Wait(ctx, absencePoll); err != nil {
+		if err := poll.Wait(ctx, absencePoll); err != nil {
 			return now, err
 		}
 	}
@@ -195,7 +195,7 @@ func (t *term) found(ctx context.Context) (mongox.CollectionID, error) {
 		}
 		t.logger.Warn().Err(err).Msg("events collection not identified; retrying")
 		t.beat()
-		if err := backoff.Wait(ctx, absencePoll); err != nil {
+		if err := poll.Wait(ctx, absencePoll); err != nil {
 			return id, err
 		}
 	}
@@ -217,7 +217,7 @@ func (t *term) awaitCollection(ctx context.Context) error {
 			reported = time.Now()
 		}
 		t.beat()
-		if err := backoff.Wait(ctx, absencePoll); err != nil {
+		if err := poll.Wait(ctx, absencePoll); err != nil {
 			return err
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -275,7 +275,7 @@ func byIndex(a, b storedEvent) int {
 
 func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	// A page takes 20 ms, so that events are inserted meanwhile.
-	if backoff.Wait(ctx, 20*time.Millisecond) != nil {
+	if poll.Wait(ctx, 20*time.Millisecond) != nil {
 		return nil, ctx.Err()
 	}
 	s := c.store

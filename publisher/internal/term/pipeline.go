@@ -10,9 +10,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
@@ -48,7 +48,7 @@ func (r *Runner) AwaitPipeline(ctx context.Context, client *mongo.Client) error 
 			return context.Cause(ctx)
 		}
 		r.options.Logger.Warn().Err(err).Msg("pipeline not compared with the checkpoint's; retrying")
-		if err := backoff.Wait(ctx, askPause); err != nil {
+		if err := poll.Wait(ctx, askPause); err != nil {
 			return err
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -164,7 +164,7 @@ func documentsOf(batch watch.Batch) []bson.Raw {
 
 // lookUp finds strangers among documents. It retries after transient errors until ctx ends.
 func (p *pump) lookUp(ctx context.Context, documents []bson.Raw) ([]error, error) {
-	retry := backoff.Backoff{First: askPause, Max: askTimeout}
+	retry := poll.Backoff{First: askPause, Max: askTimeout}
 	for {
 		asking, cancel := mongox.Timeout(ctx, askTimeout)
 		strangers, err := p.strangers(asking, documents)
@@ -174,7 +174,7 @@ func (p *pump) lookUp(ctx context.Context, documents []bson.Raw) ([]error, error
 			return strangers, err
 		}
 		p.logger.Warn().Err(err).Msg("ids of aggregates not compared with those of older aggregates; retrying")
-		if err := backoff.Wait(ctx, retry.Next()); err != nil {
+		if err := poll.Wait(ctx, retry.Next()); err != nil {
 			return nil, err
 		}
 	}

@@ -7,10 +7,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -41,7 +41,7 @@ func (p *pump) reload(store documents, named func(context.Context) error) func(c
 		}
 		found, err := p.documents(ctx, store, keys)
 		if err == nil && slices.ContainsFunc(found, absent) {
-			if err = backoff.Wait(ctx, absentFor); err == nil {
+			if err = poll.Wait(ctx, absentFor); err == nil {
 				found, err = p.documents(ctx, store, keys)
 			}
 			if err == nil && slices.ContainsFunc(found, absent) {

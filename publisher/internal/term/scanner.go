@@ -13,7 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
@@ -125,7 +124,7 @@ func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, sinc
 
 // read fills pages until the end, and opens the query again after transient errors.
 func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages *prefetch.Queue[[]bson.Raw], health *alive) error {
-	retry := backoff.Backoff{First: backoffFirst, Max: backoffMax}
+	retry := poll.Backoff{First: backoffFirst, Max: backoffMax}
 	for {
 		moved, err := s.query(ctx, &from, until, since, pages, health)
 		switch {
@@ -145,7 +144,7 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 		wait := retry.Next()
 		s.options.Logger.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).
 			Msg("scan of the event store interrupted; continuing where it stopped")
-		if err := backoff.Wait(ctx, wait); err != nil {
+		if err := poll.Wait(ctx, wait); err != nil {
 			return err
 		}
 	}

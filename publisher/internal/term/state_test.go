@@ -11,8 +11,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
@@ -60,7 +60,7 @@ func (c *checkpointDocument) before(ctx context.Context, request string) error {
 	delay := c.delay
 	c.mu.Unlock()
 	if delay > 0 && request == mongotest.UpdateOne {
-		if backoff.Wait(ctx, delay) != nil {
+		if poll.Wait(ctx, delay) != nil {
 			return ctx.Err()
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -60,7 +60,7 @@ func (s memorySender) Send(ctx context.Context, messages []*event.Message) (int,
 			return 0, ctx.Err()
 		}
 	}
-	if backoff.Wait(ctx, latency) != nil {
+	if poll.Wait(ctx, latency) != nil {
 		return 0, ctx.Err()
 	}
 	t.store(messages[:accepted])

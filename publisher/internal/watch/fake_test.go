@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -120,7 +120,7 @@ func (s *fakeStore) Open(ctx context.Context, from watch.Position, shape watch.S
 	}
 	if s.delay > 0 {
 		s.mu.Unlock()
-		err := backoff.Wait(ctx, s.delay)
+		err := poll.Wait(ctx, s.delay)
 		s.mu.Lock()
 		if err != nil {
 			return nil, ctx.Err()
@@ -186,7 +186,7 @@ func (f *fakeStream) Next(ctx context.Context) (watch.Chunk, error) {
 	s.mu.Unlock()
 	switch {
 	case have && delay > 0:
-		if backoff.Wait(ctx, delay) != nil {
+		if poll.Wait(ctx, delay) != nil {
 			return watch.Chunk{}, ctx.Err()
 		}
 	case f.ended:

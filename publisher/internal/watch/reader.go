@@ -8,8 +8,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/prefetch"
 )
 
@@ -18,7 +18,7 @@ type reader struct {
 	*Watcher
 	queue    *prefetch.Queue[Batch]
 	progress *progress
-	backoff  backoff.Backoff
+	backoff  poll.Backoff
 
 	position Position
 	shape    Shape
@@ -40,7 +40,7 @@ func (r *reader) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := backoff.Wait(ctx, wait); err != nil {
+		if err := poll.Wait(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // pingsPerSilence is how many pings are sent per [Options.Silence] while a request waits.
@@ -72,6 +72,6 @@ func (r *reader) ping(ctx context.Context, giveUp context.CancelCauseFunc, begun
 			giveUp(mongox.ErrNoAnswer)
 			return
 		}
-		_ = backoff.Wait(ctx, interval) // the loop ends with ctx
+		_ = poll.Wait(ctx, interval) // the loop ends with ctx
 	}
 }

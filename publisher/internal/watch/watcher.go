@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/prefetch"
 )
@@ -95,7 +94,7 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 	group.Go(func() error {
 		defer queue.Close()
 		r := reader{Watcher: w, queue: queue, progress: progress, position: from,
-			backoff: backoff.Backoff{First: backoffFirst, Max: backoffMax}}
+			backoff: poll.Backoff{First: backoffFirst, Max: backoffMax}}
 		ended = r.run(groupCtx)
 		// The reading has ended. The handler may take any time for the rest.
 		progress.hold(time.Now())

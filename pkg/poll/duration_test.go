@@ -1,10 +1,10 @@
-package duration_test
+package poll_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/duration"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 func TestTextHasAtMostTwoUnits(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTextHasAtMostTwoUnits(t *testing.T) {
 		76*time.Hour + 20*time.Minute:   "3d4h",
 		-3 * time.Second:                "-3s",
 	} {
-		if got := duration.Text(d); got != want {
+		if got := poll.Duration(d); got != want {
 			t.Errorf("%s is written %q, want %q", d, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package workers_test
+package poll_test
 
 import (
 	"runtime"
@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/penstock-cdc/penstock/pkg/workers"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +24,7 @@ func goroutine() string {
 func TestIdleGoroutineTakesTheNextTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := workers.New(1)
+		p := poll.NewPool(1)
 		var seen []string
 		for range 10 {
 			p.Do(func() { seen = append(seen, goroutine()) })
@@ -43,7 +43,7 @@ func TestIdleGoroutineTakesTheNextTask(t *testing.T) {
 func TestTasksRunAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(*testing.T) {
-		p := workers.New(2)
+		p := poll.NewPool(2)
 		var together sync.WaitGroup
 		together.Add(20)
 		for range 20 {
@@ -61,7 +61,7 @@ func TestAtMostIdleGoroutinesWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const idle = 3
-		p := workers.New(idle)
+		p := poll.NewPool(idle)
 		first, end := sync.Map{}, make(chan struct{})
 		for range 20 {
 			p.Do(func() {
@@ -94,7 +94,7 @@ func TestAtMostIdleGoroutinesWait(t *testing.T) {
 func TestWaitWaitsForTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := workers.New(1)
+		p := poll.NewPool(1)
 		ended := false
 		p.Do(func() {
 			<-time.After(time.Minute)

@@ -1,7 +1,4 @@
-// Package workers reuses goroutines. A goroutine begins with a small stack. A task that
-// calls deep into a driver or an interpreter grows that stack step by step, with a copy in
-// each step. For many short tasks this costs more than the tasks themselves.
-package workers
+package poll
 
 import (
 	"sync"
@@ -10,7 +7,11 @@ import (
 
 // Pool runs tasks, each in a goroutine of its own. A goroutine whose task has ended waits
 // for the next one. The pool does not bound the number of running tasks; its owner must.
-// Make it with [New]. It is safe for concurrent use.
+// Make it with [NewPool]. It is safe for concurrent use.
+//
+// A goroutine begins with a small stack. A task that calls deep into a driver or an interpreter
+// grows that stack step by step, with a copy in each step. For many short tasks this costs more
+// than the tasks themselves, so the goroutines are used again.
 type Pool struct {
 	tasks   chan func()
 	stopped chan struct{}
@@ -19,8 +20,8 @@ type Pool struct {
 	spare atomic.Int64
 }
 
-// New makes a pool in which at most idle goroutines wait for a task.
-func New(idle int) *Pool {
+// NewPool makes a pool in which at most idle goroutines wait for a task.
+func NewPool(idle int) *Pool {
 	p := &Pool{tasks: make(chan func()), stopped: make(chan struct{})}
 	p.spare.Store(int64(idle))
 	return p

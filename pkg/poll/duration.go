@@ -1,4 +1,4 @@
-package duration
+package poll
 
 import (
 	"fmt"
@@ -19,11 +19,12 @@ var units = []struct {
 	{time.Millisecond / 2, time.Millisecond, "ms"},
 }
 
-// Text writes a duration with at most two units, without units that are zero: 850ms, 12s,
+// Duration writes a duration for people, in one form for commands, pages, health and errors (log
+// fields keep the form of [time.Duration]): at most two units, without units that are zero, such as 850ms, 12s,
 // 2m5s, 1h30m, 26h, 3d4h; 0s if it is less than half a millisecond. It rounds to the smaller unit; seconds have no fraction.
-func Text(d time.Duration) string {
+func Duration(d time.Duration) string {
 	if d < 0 {
-		return "-" + Text(-d)
+		return "-" + Duration(-d)
 	}
 	for i, u := range units {
 		smaller := u
@@ -34,7 +35,7 @@ func Text(d time.Duration) string {
 			continue
 		}
 		if rounded := d.Round(smaller.size); rounded != d {
-			return Text(rounded)
+			return Duration(rounded)
 		}
 		text := fmt.Sprintf("%d%s", d/u.size, u.name)
 		if rest := d % u.size / smaller.size; rest > 0 {
