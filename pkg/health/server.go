@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"time"
-
-	"github.com/penstock-cdc/penstock/pkg/httpserver"
 )
 
 const (
@@ -119,7 +117,7 @@ func Start(ctx context.Context, h *Health, o Options) (*Server, context.Context,
 	}
 	running, fail := context.WithCancelCause(ctx)
 	s := &Server{
-		http:     httpserver.New(httpserver.Options{Handler: checkHost(Handler(h, o), o.Hosts)}),
+		http:     NewHTTPServer(HTTPOptions{Handler: checkHost(Handler(h, o), o.Hosts)}),
 		listener: l, fail: fail, served: make(chan struct{}),
 	}
 	go s.serve()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/httpserver"
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -119,7 +119,7 @@ func (p *Projector) serveApplied(ctx context.Context, group *errgroup.Group, sou
 		}
 	}
 	poller := query.NewPoller(source, p.logger)
-	server := httpserver.New(httpserver.Options{
+	server := health.NewHTTPServer(health.HTTPOptions{
 		Handler:      query.NewHandler(poller, p.registry),
 		Connections:  appliedConnections,
 		WriteTimeout: appliedTimeout,

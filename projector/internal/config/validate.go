@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/httpserver"
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -81,9 +81,9 @@ func (b Backlog) validate() error {
 
 func (s Process) validate() error {
 	var p cli.Problems
-	p.Require(httpserver.ValidAddress(s.AdminAddress), "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
+	p.Require(health.ValidAddress(s.AdminAddress), "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
 	if s.QueryAddress != "" {
-		p.Require(httpserver.ValidAddress(s.QueryAddress), "PENSTOCK_QUERY_ADDRESS is %q: use [HOST]:PORT, such as :8081, or unset it", s.QueryAddress)
+		p.Require(health.ValidAddress(s.QueryAddress), "PENSTOCK_QUERY_ADDRESS is %q: use [HOST]:PORT, such as :8081, or unset it", s.QueryAddress)
 		p.Require(s.QueryAddress != s.AdminAddress, "PENSTOCK_QUERY_ADDRESS is %q, as PENSTOCK_ADMIN_ADDRESS is: use another port", s.QueryAddress)
 	}
 	p.Require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)

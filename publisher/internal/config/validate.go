@@ -8,7 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/httpserver"
+	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
 const (
@@ -107,7 +107,7 @@ func (e Election) validate(leaseName string) error {
 
 func (s Process) validate() error {
 	var p cli.Problems
-	p.Require(httpserver.ValidAddress(s.AdminAddress), "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
+	p.Require(health.ValidAddress(s.AdminAddress), "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
 	p.Require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)
 	return errors.Join(p...)
 }

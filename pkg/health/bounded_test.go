@@ -1,4 +1,4 @@
-package httpserver_test
+package health_test
 
 import (
 	"bufio"
@@ -10,18 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/httpserver"
+	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
 // serve serves o until the test ends, and returns a function that opens a connection.
-func serve(t *testing.T, o httpserver.Options) func(text string) net.Conn {
+func serve(t *testing.T, o health.HTTPOptions) func(text string) net.Conn {
 	t.Helper()
 	var listen net.ListenConfig
 	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httpserver.New(o)
+	server := health.NewHTTPServer(o)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -60,7 +60,7 @@ const request = "GET / HTTP/1.1\r\nHost: localhost\r\n"
 func TestNewConnectionReplacesTheOldestThatWaits(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 3), make(chan struct{})
-	open := serve(t, httpserver.Options{Connections: 3, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	open := serve(t, health.HTTPOptions{Connections: 3, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
 		<-release
 	})})
@@ -88,7 +88,7 @@ func TestNewConnectionReplacesTheOldestThatWaits(t *testing.T) {
 func TestNewConnectionReplacesTheOldestRequestIfAllAreBusy(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 3), make(chan struct{})
-	open := serve(t, httpserver.Options{Connections: 2, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	open := serve(t, health.HTTPOptions{Connections: 2, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		select {
 		case <-release:
@@ -114,7 +114,7 @@ func TestNewConnectionReplacesTheOldestRequestIfAllAreBusy(t *testing.T) {
 
 func TestLargeHeaderIsRefused(t *testing.T) {
 	t.Parallel()
-	open := serve(t, httpserver.Options{Handler: http.NotFoundHandler()})
+	open := serve(t, health.HTTPOptions{Handler: http.NotFoundHandler()})
 	if code := status(open(request + "Cookie: " + strings.Repeat("x", 15<<10) + "\r\n\r\n")); code != http.StatusNotFound {
 		t.Errorf("a header of 15 KiB: status %d", code)
 	}
@@ -126,7 +126,7 @@ func TestLargeHeaderIsRefused(t *testing.T) {
 // A connection without a complete request ends, whether its header or its body is missing.
 func TestIncompleteRequestEnds(t *testing.T) {
 	t.Parallel()
-	open := serve(t, httpserver.Options{Handler: http.NotFoundHandler()})
+	open := serve(t, health.HTTPOptions{Handler: http.NotFoundHandler()})
 	header, body := open(request), open(request+"Content-Length: 10\r\n\r\n")
 	start := time.Now()
 	for name, connection := range map[string]net.Conn{"header": header, "body": body} {
@@ -140,7 +140,7 @@ func TestIncompleteRequestEnds(t *testing.T) {
 func TestAnswerThatIsNotReadEnds(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
-	open := serve(t, httpserver.Options{WriteTimeout: 100 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	open := serve(t, health.HTTPOptions{WriteTimeout: 100 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, err := w.Write(make([]byte, 64<<20))
 		ended <- err
 	})})

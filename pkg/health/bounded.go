@@ -1,4 +1,4 @@
-package httpserver
+package health
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ const (
 	defaultWriteTimeout = time.Minute
 )
 
-// Options configure a server. The zero value is valid.
-type Options struct {
+// HTTPOptions configure an HTTP server. The zero value is valid.
+type HTTPOptions struct {
 	// Handler answers requests.
 	Handler http.Handler
 	// Connections bounds the open connections; default 256. A new connection beyond the
@@ -32,8 +32,11 @@ type Options struct {
 	WriteTimeout time.Duration
 }
 
-// New makes a server. The caller serves a listener with it, and shuts it down.
-func New(o Options) *http.Server {
+// NewHTTPServer makes an HTTP server for a port without authentication. Whoever reaches such a port
+// must not be able to exhaust the memory of the process or to keep others from their answers. So the
+// number of connections, the size of a request's header, and the time to send a request and to
+// take its answer are bounded. The caller serves a listener with it, and shuts it down.
+func NewHTTPServer(o HTTPOptions) *http.Server {
 	c := newConnections(cmp.Or(o.Connections, defaultConnections))
 	return &http.Server{
 		Handler:           o.Handler,

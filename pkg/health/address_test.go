@@ -1,9 +1,9 @@
-package httpserver_test
+package health_test
 
 import (
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/httpserver"
+	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
 func TestValidAddress(t *testing.T) {
@@ -24,7 +24,7 @@ func TestValidAddress(t *testing.T) {
 		"::1:8080":       false,
 		"":               false,
 	} {
-		if got := httpserver.ValidAddress(address); got != want {
+		if got := health.ValidAddress(address); got != want {
 			t.Errorf("%q: got %t", address, got)
 		}
 	}

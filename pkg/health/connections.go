@@ -1,4 +1,4 @@
-package httpserver
+package health
 
 import (
 	"container/list"
