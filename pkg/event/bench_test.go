@@ -5,12 +5,12 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func BenchmarkRead(b *testing.B) {
-	r, doc := reader(b), bsontest.Raw(order())
+	r, doc := reader(b), testkit.Raw(order())
 	b.SetBytes(int64(len(doc)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -21,7 +21,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	ev, err := reader(b).Read(bsontest.Raw(order()))
+	ev, err := reader(b).Read(testkit.Raw(order()))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkDecodeBody(b *testing.B) {
-	doc := bsontest.Raw(order())
+	doc := testkit.Raw(order())
 	body, err := bson.MarshalExtJSON(doc, false, false)
 	if err != nil {
 		b.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func encoder(tb testing.TB, encoding event.Encoding) *event.Encoder {
@@ -160,7 +160,7 @@ func TestIntegersThatADoubleCannotHoldAreWrapped(t *testing.T) {
 		295953231447769117: `{"n":{"$numberLong":"295953231447769117"}}`,
 		math.MinInt64:      `{"n":{"$numberLong":"-9223372036854775808"}}`,
 	} {
-		doc := bsontest.Raw(bson.D{{Key: "n", Value: n}})
+		doc := testkit.Raw(bson.D{{Key: "n", Value: n}})
 		body := encodeJSON(t, enc, doc)
 		if string(body) != want {
 			t.Errorf("%d is encoded as %s, want %s", n, body, want)
@@ -178,7 +178,7 @@ func wrapLongs(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
 	if err := bson.Unmarshal(doc, &d); err != nil {
 		t.Fatalf("unmarshal: %v", err)
 	}
-	return bsontest.Raw(mapValues(d, func(v any) any {
+	return testkit.Raw(mapValues(d, func(v any) any {
 		if n, is := v.(int64); is && (n > 1<<53-1 || n < -(1<<53-1)) {
 			return bson.D{{Key: "$numberLong", Value: strconv.FormatInt(n, 10)}}
 		}
@@ -193,7 +193,7 @@ func widen(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
 	if err := bson.Unmarshal(doc, &d); err != nil {
 		t.Fatalf("unmarshal: %v", err)
 	}
-	return bsontest.Raw(mapValues(d, func(v any) any {
+	return testkit.Raw(mapValues(d, func(v any) any {
 		switch v := v.(type) {
 		case int32:
 			return int64(v)
@@ -254,7 +254,7 @@ func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			raw := bsontest.Raw(doc)
+			raw := testkit.Raw(doc)
 			m, err := encoder(t, event.EncodingJSON).Encode(&event.Event{Document: raw}, 1)
 			if err != nil {
 				t.Fatal(err)
@@ -275,7 +275,7 @@ func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 // At the top level and behind another key, a wrapper key is data, in both directions.
 func TestWrapperKeysInDataRoundTrip(t *testing.T) {
 	t.Parallel()
-	doc := bsontest.Raw(bson.D{
+	doc := testkit.Raw(bson.D{
 		{Key: "$oid", Value: "top"},
 		{Key: "p", Value: bson.D{{Key: "a", Value: int64(1)}, {Key: "$date", Value: "x"}}},
 	})
@@ -290,7 +290,7 @@ func TestWrapperKeysInDataRoundTrip(t *testing.T) {
 // length.
 func TestEmptyOldBinaryRoundTrips(t *testing.T) {
 	t.Parallel()
-	doc := bsontest.Raw(bson.D{{Key: "p", Value: bson.Binary{Subtype: 2}}})
+	doc := testkit.Raw(bson.D{{Key: "p", Value: bson.Binary{Subtype: 2}}})
 	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
 	if want := `{"p":{"$binary":{"base64":"","subType":"02"}}}`; string(body) != want {
 		t.Fatalf("encoded %s", body)
@@ -304,7 +304,7 @@ func TestEmptyOldBinaryRoundTrips(t *testing.T) {
 // The driver forgets to escape the namespace of a DBPointer.
 func TestDBPointerIsEscaped(t *testing.T) {
 	t.Parallel()
-	doc := bsontest.Raw(bson.D{{Key: "p", Value: bson.DBPointer{DB: `a".b`, Pointer: bson.NewObjectID()}}})
+	doc := testkit.Raw(bson.D{{Key: "p", Value: bson.DBPointer{DB: `a".b`, Pointer: bson.NewObjectID()}}})
 	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
 	got, err := event.DecodeBody("application/json", body)
 	if err != nil || !bytes.Equal(got, doc) {
@@ -314,7 +314,7 @@ func TestDBPointerIsEscaped(t *testing.T) {
 
 func TestEncodeRefusesMalformed(t *testing.T) {
 	t.Parallel()
-	good := bsontest.Raw(bson.D{{Key: "a", Value: "text"}, {Key: "d", Value: bson.D{{Key: "b", Value: true}}}})
+	good := testkit.Raw(bson.D{{Key: "a", Value: "text"}, {Key: "d", Value: bson.D{{Key: "b", Value: true}}}})
 	enc := encoder(t, event.EncodingJSON)
 	refused := 0
 	for i := range good {
@@ -362,7 +362,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 func TestDecodeContentType(t *testing.T) {
 	t.Parallel()
-	jsonBody, bsonBody := []byte(`{"a":1}`), bsontest.Raw(bson.D{{Key: "a", Value: int64(1)}})
+	jsonBody, bsonBody := []byte(`{"a":1}`), testkit.Raw(bson.D{{Key: "a", Value: int64(1)}})
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", " application/json "} {
 		if doc, err := event.DecodeBody(contentType, jsonBody); err != nil || !bytes.Equal(doc, bsonBody) {
 			t.Errorf("%q: %v, %v", contentType, doc, err)

@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // FuzzRead checks that Read never panics, that its errors are ContractErrors, and that
@@ -21,7 +21,7 @@ func FuzzRead(f *testing.F) {
 		order(), bson.D{}, bson.D{{Key: "aggregateId", Value: bson.NewObjectID()}, {Key: "eventId", Value: 1.0}, {Key: "eventType", Value: "A"}},
 		bson.D{{Key: "aggregateId", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}, {Key: "eventId", Value: int64(1)}, {Key: "eventType", Value: "A"}},
 	} {
-		f.Add([]byte(bsontest.Raw(doc)))
+		f.Add([]byte(testkit.Raw(doc)))
 	}
 	reader := reader(f)
 	enc := encoder(f, event.EncodingJSON)
@@ -104,8 +104,8 @@ func FuzzDecodeJSON(f *testing.F) {
 // FuzzDecodeBSON checks that no BSON body causes a panic, and that an accepted body gives
 // a valid event that can be encoded.
 func FuzzDecodeBSON(f *testing.F) {
-	f.Add([]byte(bsontest.Raw(order())))
-	f.Add([]byte(bsontest.Raw(bson.D{{Key: "c", Value: bson.CodeWithScope{Code: "x", Scope: bson.D{{Key: "a", Value: 1}}}}})))
+	f.Add([]byte(testkit.Raw(order())))
+	f.Add([]byte(testkit.Raw(bson.D{{Key: "c", Value: bson.CodeWithScope{Code: "x", Scope: bson.D{{Key: "a", Value: 1}}}}})))
 	enc := encoder(f, event.EncodingJSON)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		doc, err := event.DecodeBody("application/bson", body)

@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // textGen draws text with characters that JSON must escape: quotes, control characters,
@@ -135,6 +135,6 @@ func documentGen(depth int) *rapid.Generator[bson.D] {
 // rawGen draws a document with every BSON type in it, nested or not.
 func rawGen() *rapid.Generator[bson.Raw] {
 	return rapid.Custom(func(t *rapid.T) bson.Raw {
-		return bsontest.Raw(documentGen(3).Draw(t, "document"))
+		return testkit.Raw(documentGen(3).Draw(t, "document"))
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestMessageID(t *testing.T) {
@@ -154,7 +154,7 @@ func TestBucketsAreEven(t *testing.T) {
 
 func TestEncode(t *testing.T) {
 	t.Parallel()
-	doc := bsontest.Raw(order())
+	doc := testkit.Raw(order())
 	ev, err := reader(t).Read(doc)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestEncode(t *testing.T) {
 func TestEncodeClaimCheck(t *testing.T) {
 	t.Parallel()
 	for _, encoding := range []event.Encoding{event.EncodingJSON, event.EncodingBSON} {
-		ev, err := reader(t).Read(bsontest.Raw(order()))
+		ev, err := reader(t).Read(testkit.Raw(order()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestEncodeClaimCheck(t *testing.T) {
 		bson.E{Key: "payload", Value: "second"},
 		bson.E{Key: "attachment", Value: strings.Repeat("x", event.MaxKeyBytes+1)},
 		bson.E{Key: "note", Value: "short"})
-	ev, err := reader(t).Read(bsontest.Raw(large))
+	ev, err := reader(t).Read(testkit.Raw(large))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestEncodeClaimCheck(t *testing.T) {
 	}
 
 	// Without a payload nothing is omitted; a broken document is refused.
-	plain := bsontest.Raw(with("payload", nil))
+	plain := testkit.Raw(with("payload", nil))
 	if ev, err = reader(t).Read(plain); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestTraceContext(t *testing.T) {
 		"garbage":         {bson.D{{Key: "traceparent", Value: "not a trace context at all, although it is as long as one"}, {Key: "tracestate", Value: "a=1"}}, "", ""},
 		"none":            {nil, "", ""},
 	} {
-		ev, err := reader(t).Read(bsontest.Raw(with("metadata", c.metadata)))
+		ev, err := reader(t).Read(testkit.Raw(with("metadata", c.metadata)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestTraceContextOfAMessage(t *testing.T) {
 func TestCloudEvents(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	ev, err := reader(t).Read(bsontest.Raw(with("timestamp", at)))
+	ev, err := reader(t).Read(testkit.Raw(with("timestamp", at)))
 	if err != nil {
 		t.Fatal(err)
 	}

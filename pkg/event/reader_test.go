@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // order is an ordinary event of the shop.
@@ -66,7 +66,7 @@ func with(name string, value any) bson.D {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	doc := bsontest.Raw(order())
+	doc := testkit.Raw(order())
 	ev, err := reader(t).Read(doc)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestReadAggregateID(t *testing.T) {
 		{3e9, "3000000000"},
 		{math.Copysign(0, -1), "0"},
 	} {
-		ev, err := reader(t).Read(bsontest.Raw(with("aggregateId", c.value)))
+		ev, err := reader(t).Read(testkit.Raw(with("aggregateId", c.value)))
 		if err != nil || ev.AggregateID != c.want {
 			t.Errorf("%v: got %q, %v", c.value, ev.AggregateID, err)
 		}
@@ -135,16 +135,16 @@ func TestReadOptional(t *testing.T) {
 		"null then a second": {append(with("timestamp", bson.Null{}), bson.E{Key: "timestamp", Value: bson.NewDateTimeFromTime(at)}), at, "Order"},
 		"twice":              {append(with("aggregateType", "First"), bson.E{Key: "aggregateType", Value: "Second"}), time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), "First"},
 	} {
-		ev, err := reader(t).Read(bsontest.Raw(c.doc))
+		ev, err := reader(t).Read(testkit.Raw(c.doc))
 		if err != nil || !ev.Timestamp.Equal(c.want) || ev.AggregateType != c.kind {
 			t.Errorf("%s: got %v, %q, %v", name, ev.Timestamp, ev.AggregateType, err)
 		}
 	}
-	ev, err := reader(t).Read(bsontest.Raw(with("payload", nil)))
+	ev, err := reader(t).Read(testkit.Raw(with("payload", nil)))
 	if err != nil || ev.Payload.Type != 0 {
 		t.Errorf("no payload: %v, %v", ev.Payload, err)
 	}
-	if ev, err := reader(t).Read(bsontest.Raw(with("payload", "not a document"))); err != nil || ev.Payload.Type != bson.TypeString {
+	if ev, err := reader(t).Read(testkit.Raw(with("payload", "not a document"))); err != nil || ev.Payload.Type != bson.TypeString {
 		t.Errorf("text payload: %v, %v", ev.Payload, err)
 	}
 }
@@ -162,7 +162,7 @@ func TestAmbiguousTimestampsCountAsAbsent(t *testing.T) {
 		"array":                          bson.A{int64(1767323045), int32(60)},
 		"boolean":                        true,
 	} {
-		ev, err := reader(t).Read(bsontest.Raw(with("timestamp", value)))
+		ev, err := reader(t).Read(testkit.Raw(with("timestamp", value)))
 		if err != nil || ev.HasTimestamp() || !strings.Contains(ev.UnreadableTimestamp(), want) {
 			t.Errorf("%v: got %v, %q, %v; want %q", value, ev.Timestamp, ev.UnreadableTimestamp(), err, want)
 		}
@@ -207,7 +207,7 @@ func TestReadRefuses(t *testing.T) {
 		{"aggregateType", 5, event.ReasonWrongType},
 		{"aggregateType", "\xc3", event.ReasonMalformed},
 	} {
-		ev, err := reader(t).Read(bsontest.Raw(with(c.field, c.value)))
+		ev, err := reader(t).Read(testkit.Raw(with(c.field, c.value)))
 		var broken *event.ContractError
 		if !errors.As(err, &broken) || broken.Reason != c.reason || broken.Field != c.field {
 			t.Errorf("%s %v: got %v, want %s", c.field, c.value, err, c.reason)
@@ -226,7 +226,7 @@ func TestReadRefuses(t *testing.T) {
 func TestReadIntegralDoubles(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[float64]int64{1: 1, 1 << 53: 1 << 53, 1 << 62: 1 << 62} {
-		ev, err := reader(t).Read(bsontest.Raw(with("eventId", value)))
+		ev, err := reader(t).Read(testkit.Raw(with("eventId", value)))
 		if err != nil || ev.EventID != want {
 			t.Errorf("%v: got %d, %v", value, ev.EventID, err)
 		}
@@ -236,7 +236,7 @@ func TestReadIntegralDoubles(t *testing.T) {
 // A document that is cut anywhere is malformed. It causes no panic and is no event.
 func TestReadMalformed(t *testing.T) {
 	t.Parallel()
-	doc := bsontest.Raw(order())
+	doc := testkit.Raw(order())
 	r := reader(t)
 	for i := range doc {
 		var broken *event.ContractError
@@ -262,7 +262,7 @@ func TestReadIgnoresOtherFields(t *testing.T) {
 		id, n := rapid.StringMatching(`[a-z]{1,200}`).Draw(t, "id"), rapid.Int64Range(1, math.MaxInt64).Draw(t, "n")
 		doc = append(doc, bson.E{Key: "aggregateId", Value: id}, bson.E{Key: "eventId", Value: n}, bson.E{Key: "eventType", Value: "E"})
 		doc = append(doc, documentGen(2).Draw(t, "after")...)
-		raw := bsontest.Raw(doc)
+		raw := testkit.Raw(doc)
 		ev, err := r.Read(raw)
 		if err != nil || ev.AggregateID != id || ev.EventID != n || ev.EventType != "E" {
 			t.Fatalf("read %+v, %v", ev.Keys, err)
@@ -279,7 +279,7 @@ func TestReaderUsesTheConfiguredFieldNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev, err := r.Read(bsontest.Raw(bson.D{{Key: "stream", Value: "s"}, {Key: "version", Value: 1}, {Key: "type", Value: "T"}, {Key: "aggregateId", Value: "other"}}))
+	ev, err := r.Read(testkit.Raw(bson.D{{Key: "stream", Value: "s"}, {Key: "version", Value: 1}, {Key: "type", Value: "T"}, {Key: "aggregateId", Value: "other"}}))
 	if err != nil || ev.AggregateID != "s" || ev.EventType != "T" {
 		t.Fatalf("got %+v, %v", ev.Keys, err)
 	}
@@ -313,7 +313,7 @@ func TestReadInternsTypes(t *testing.T) {
 	r := reader(t)
 	var docs []bson.Raw
 	for i := range 2000 {
-		docs = append(docs, bsontest.Raw(with("eventType", fmt.Sprintf("Type%d", i))))
+		docs = append(docs, testkit.Raw(with("eventType", fmt.Sprintf("Type%d", i))))
 	}
 	var wg sync.WaitGroup
 	for range 4 {

@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestSizeIsTheBodysLength(t *testing.T) {
@@ -119,7 +119,7 @@ func TestClaimCheckIsBounded(t *testing.T) {
 	for range 300 {
 		doc = append(doc, bson.E{Key: "extra", Value: strings.Repeat("x", event.MaxKeyBytes)})
 	}
-	ev, err := reader(t).Read(bsontest.Raw(doc))
+	ev, err := reader(t).Read(testkit.Raw(doc))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,17 +8,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // newServer starts a server that returns these replies, and connects the driver to it.
 // The replies have the form of replies recorded from a real replica set.
-func newServer(t *testing.T, replies ...bson.D) (*mongoxtest.Server, *mongo.Collection) {
+func newServer(t *testing.T, replies ...bson.D) (*mongotest.Replies, *mongo.Collection) {
 	t.Helper()
-	s := mongoxtest.NewServer(t, replies...)
+	s := mongotest.NewReplies(t, replies...)
 	return s, s.Client.Database("shop").Collection("events")
 }
 
@@ -79,7 +79,7 @@ func TestScanReadsTheIndexFromAPosition(t *testing.T) {
 		reply("firstBatch", 0),
 	)
 	source := newReader(t, events)
-	from, ok := source.Position(bsontest.Raw(eventOf("b", 4)))
+	from, ok := source.Position(testkit.Raw(eventOf("b", 4)))
 	if !ok {
 		t.Fatal("no position")
 	}

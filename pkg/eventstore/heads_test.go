@@ -6,8 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestHeadsReadOnlyKeys(t *testing.T) {
@@ -19,7 +19,7 @@ func TestHeadsReadOnlyKeys(t *testing.T) {
 		reply("nextBatch", 0, eventOf("c", 5), bson.D{{Key: "aggregateId", Value: "c"}, {Key: "eventId", Value: "six"}}),
 	)
 	r := newReader(t, events)
-	from := eventstore.Before(bsontest.Value("b"))
+	from := eventstore.Before(testkit.Value("b"))
 	cursor, err := r.Heads(t.Context(), from, eventstore.Position{}, bson.Timestamp{})
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestUsableIndex(t *testing.T) {
@@ -40,12 +40,12 @@ func TestUsableIndex(t *testing.T) {
 			c := &Reader{fields: event.Fields{AggregateID: "agg", EventID: "n"}}
 			var indexes []bson.Raw
 			for _, spec := range []bson.D{test.id, test.index} {
-				indexes = append(indexes, bsontest.Raw(spec))
+				indexes = append(indexes, testkit.Raw(spec))
 			}
 			if got := c.usable(indexes); (got == "right") != test.usable {
 				t.Errorf("found %q", got)
 			}
-			if has := bsontest.Raw(test.id).Lookup("collation").Type != 0; (c.Collated() != "") != has {
+			if has := testkit.Raw(test.id).Lookup("collation").Type != 0; (c.Collated() != "") != has {
 				t.Errorf("collated: %q", c.Collated())
 			}
 		})
@@ -63,7 +63,7 @@ func TestPositionOfADocument(t *testing.T) {
 		"without any": {bson.D{{Key: "x", Value: 1}}, true},
 		"array":       {bson.D{{Key: "agg", Value: bson.A{"a", "b"}}, {Key: "n", Value: 1}}, false},
 	} {
-		if _, ok := c.Position(bsontest.Raw(test.document)); ok != test.ok {
+		if _, ok := c.Position(testkit.Raw(test.document)); ok != test.ok {
 			t.Errorf("%s: has a position: %v", name, ok)
 		}
 	}

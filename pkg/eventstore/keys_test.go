@@ -5,14 +5,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestDocumentsHaveTheOrderAndTheTypesOfTheirKeys(t *testing.T) {
 	t.Parallel()
 	key := func(aggregate any, id int64) eventstore.Key {
-		return eventstore.Key{AggregateID: bsontest.Value(aggregate), EventID: id}
+		return eventstore.Key{AggregateID: testkit.Value(aggregate), EventID: id}
 	}
 	// A collection that ignores case returns the event of A, too.
 	s, collection := newServer(t, reply("firstBatch", 0, stored("a", 2), stored("A", 1), stored("a", 1), stored(int32(42), 7)))

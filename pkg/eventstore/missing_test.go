@@ -8,10 +8,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func stored(aggregate any, id int64) bson.D {
@@ -20,7 +19,7 @@ func stored(aggregate any, id int64) bson.D {
 
 func read(t *testing.T, document bson.D) *event.Event {
 	t.Helper()
-	ev, err := eventtest.Reader().Read(bsontest.Raw(document))
+	ev, err := testkit.EventReader().Read(testkit.Raw(document))
 	if err != nil {
 		t.Fatal(err)
 	}

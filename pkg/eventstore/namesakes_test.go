@@ -7,14 +7,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func documents(events ...bson.D) []bson.Raw {
 	all := make([]bson.Raw, len(events))
 	for i, ev := range events {
-		all[i] = bsontest.Raw(ev)
+		all[i] = testkit.Raw(ev)
 	}
 	return all
 }

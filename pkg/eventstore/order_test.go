@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // The order must be the server's: with another one, a scan would skip events.
@@ -32,7 +32,7 @@ func TestCompareHasTheOrderOfTheIndex(t *testing.T) {
 			v  any
 			to *bson.RawValue
 		}{{aggregate, &p.AggregateID}, {event, &p.EventID}} {
-			*part.to = bsontest.Value(part.v)
+			*part.to = testkit.Value(part.v)
 		}
 		return p
 	}

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 var (
@@ -24,24 +24,24 @@ var (
 
 func TestChangeIsBoundedAndConfirmedByAMajority(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(s *mongoxtest.Server) error{
-		`{"create":"c","capped":false,"maxTimeMS":1000,"writeConcern":{"w":"majority"}}`: func(s *mongoxtest.Server) error {
+	for name, do := range map[string]func(s *mongotest.Replies) error{
+		`{"create":"c","capped":false,"maxTimeMS":1000,"writeConcern":{"w":"majority"}}`: func(s *mongotest.Replies) error {
 			return mongox.CreateCollection(t.Context(), s.Client.Database("d"), "c", bson.E{Key: "capped", Value: false})
 		},
-		`{"drop":"c","maxTimeMS":1000,"writeConcern":{"w":"majority"}}`: func(s *mongoxtest.Server) error {
+		`{"drop":"c","maxTimeMS":1000,"writeConcern":{"w":"majority"}}`: func(s *mongotest.Replies) error {
 			return mongox.DropCollection(t.Context(), s.Client.Database("d"), "c")
 		},
-		`{"createIndexes":"c","indexes":[{"key":{"a":1,"b":-1},"name":"a_1_b_-1","sparse":true}],"maxTimeMS":1000,"writeConcern":{"w":"majority"}}`: func(s *mongoxtest.Server) error {
+		`{"createIndexes":"c","indexes":[{"key":{"a":1,"b":-1},"name":"a_1_b_-1","sparse":true}],"maxTimeMS":1000,"writeConcern":{"w":"majority"}}`: func(s *mongotest.Replies) error {
 			return mongox.CreateIndex(t.Context(), s.Client.Database("d").Collection("c"), bson.D{{Key: "a", Value: 1}, {Key: "b", Value: -1}}, bson.E{Key: "sparse", Value: true})
 		},
-		`{"renameCollection":"d.c","to":"d.e","maxTimeMS":1000,"writeConcern":{"w":"majority"}}`: func(s *mongoxtest.Server) error {
+		`{"renameCollection":"d.c","to":"d.e","maxTimeMS":1000,"writeConcern":{"w":"majority"}}`: func(s *mongotest.Replies) error {
 			// A deadline must not add a second limit.
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			return mongox.Change(ctx, s.Client.Database("admin"), bson.D{{Key: "renameCollection", Value: "d.c"}, {Key: "to", Value: "d.e"}})
 		},
 	} {
-		s := mongoxtest.NewServer(t, done)
+		s := mongotest.NewReplies(t, done)
 		if err := do(s); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -70,7 +70,7 @@ func TestChangeIsRepeatedWhenTheLockIsNotFree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := mongoxtest.NewServer(t, test.replies...)
+				s := mongotest.NewReplies(t, test.replies...)
 				begun := time.Now()
 				err := mongox.Change(t.Context(), s.Client.Database("d"), bson.D{{Key: test.command, Value: "c"}})
 				if mongox.HasCode(err, mongox.CodeNamespaceExists) {

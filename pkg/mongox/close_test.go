@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
@@ -19,7 +19,7 @@ import (
 type slowClient struct{}
 
 func (slowClient) Disconnect(ctx context.Context) error {
-	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
+	if err := mongotest.CheckNoDeadline(ctx); err != nil {
 		return err
 	}
 	<-ctx.Done()

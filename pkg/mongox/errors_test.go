@@ -12,13 +12,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // duplicate is a duplicate key error in the form of a server of version 8.
 func duplicate(index int, field string) mongo.WriteError {
-	raw := bsontest.Raw(bson.D{{Key: "index", Value: int32(index)}, {Key: "code", Value: int32(11000)}, {Key: "keyPattern", Value: bson.D{{Key: field, Value: int32(1)}}}})
+	raw := testkit.Raw(bson.D{{Key: "index", Value: int32(index)}, {Key: "code", Value: int32(11000)}, {Key: "keyPattern", Value: bson.D{{Key: field, Value: int32(1)}}}})
 	message := "E11000 duplicate key error collection: transcript.rm index: " + field + `_ dup key: { ` + field + `: "u1" }`
 	return mongo.WriteError{Index: index, Code: 11000, Message: message, Raw: raw}
 }

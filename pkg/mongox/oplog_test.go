@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 func TestBeginOfTheOplogIsReadFromTheOplogOrTheServerStatus(t *testing.T) {
@@ -40,7 +40,7 @@ func TestBeginOfTheOplogIsReadFromTheOplogOrTheServerStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begin, err := mongox.ReadOplogBegin(t.Context(), mongoxtest.NewServer(t, test.replies...).Client)
+			begin, err := mongox.ReadOplogBegin(t.Context(), mongotest.NewReplies(t, test.replies...).Client)
 			if (err == nil) != test.found || test.found && begin != (mongox.OplogBegin{At: oldest, Complete: test.whole}) || errors.Is(err, mongox.ErrOplogHidden) != test.hidden {
 				t.Errorf("found %+v, %v", begin, err)
 			}

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 // TestDirectConnectionToASecondaryIsReported: over a direct connection, the driver reads
@@ -23,8 +23,8 @@ func TestDirectConnectionToASecondaryIsReported(t *testing.T) {
 		primary bool
 		want    string // empty if the server will do
 	}{"primary": {true, ""}, "secondary": {false, "instead of directConnection"}} {
-		hello := mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"}, bson.E{Key: "isWritablePrimary", Value: test.primary})
-		err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, hello).Client)
+		hello := mongotest.Hello(bson.E{Key: "setName", Value: "rs0"}, bson.E{Key: "isWritablePrimary", Value: test.primary})
+		err := mongox.CheckReplicaSet(t.Context(), mongotest.NewReplies(t, ok, hello).Client)
 		switch {
 		case test.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
@@ -45,7 +45,7 @@ func TestOldServersAreRefused(t *testing.T) {
 		25: "",
 	} {
 		hello := append(bson.D{{Key: "setName", Value: "rs0"}, {Key: "maxWireVersion", Value: wire}}, ok...)
-		err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, hello, append(bson.D{{Key: "version", Value: "4.3.1"}}, ok...)).Client)
+		err := mongox.CheckReplicaSet(t.Context(), mongotest.NewReplies(t, ok, hello, append(bson.D{{Key: "version", Value: "4.3.1"}}, ok...)).Client)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("wire version %d: %v", wire, err)
@@ -62,8 +62,8 @@ func TestReachAsksOnceMore(t *testing.T) {
 	const limit = 10 * time.Second
 	for name, answers := range map[string]bool{"an answer to the second": true, "no answer": false} {
 		synctest.Test(t, func(t *testing.T) {
-			ok, hello := bson.D{{Key: "ok", Value: 1}}, mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"})
-			server := mongoxtest.NewServer(t, ok, hello)
+			ok, hello := bson.D{{Key: "ok", Value: 1}}, mongotest.Hello(bson.E{Key: "setName", Value: "rs0"})
+			server := mongotest.NewReplies(t, ok, hello)
 			server.Ignore("ping")
 			if answers {
 				time.AfterFunc(limit/2, func() { server.Ignore("") })

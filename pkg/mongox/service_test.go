@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 func TestOtherProductsAreRefusedByTheirHello(t *testing.T) {
@@ -37,7 +37,7 @@ func TestOtherProductsAreRefusedByTheirHello(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ok := bson.D{{Key: "ok", Value: 1}}
-			err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, mongoxtest.Hello(test.hello...)).Client)
+			err := mongox.CheckReplicaSet(t.Context(), mongotest.NewReplies(t, ok, mongotest.Hello(test.hello...)).Client)
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)

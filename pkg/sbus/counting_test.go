@@ -13,8 +13,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 const countInterval = 30 * time.Second
@@ -49,7 +49,7 @@ func startCounting(t *testing.T, change func(*counting, *sbus.Counting[line, int
 	}
 	change(c, &o)
 	c.Counter = sbus.NewCounter(o)
-	stop := polltest.Start(t, c.Run)
+	stop := testkit.Start(t, c.Run)
 	c.stop = func() {
 		stop()
 		if c.dialed != len(c.closed) {
@@ -84,22 +84,22 @@ func TestCountIsShownForAWhileAfterFailuresAndThenAbsent(t *testing.T) {
 		failure := errors.New("not now")
 		c := startCounting(t, func(c *counting, _ *sbus.Counting[line, int]) { c.count, c.err = 7, failure })
 		defer c.stop()
-		polltest.Pass(countInterval)
+		testkit.Pass(countInterval)
 		c.shows(t, "absent")
 		c.next(7, nil)
-		polltest.Pass(2 * countInterval)
+		testkit.Pass(2 * countInterval)
 		c.shows(t, "7")
 
 		c.next(8, failure)
-		polltest.Pass(3*countInterval - countInterval*5/4 - time.Second)
+		testkit.Pass(3*countInterval - countInterval*5/4 - time.Second)
 		c.shows(t, "7")
-		polltest.Pass(12 * countInterval)
+		testkit.Pass(12 * countInterval)
 		c.shows(t, "absent")
 		if c.results[sbus.CountFailed] < 10 {
 			t.Errorf("counted %v", c.results)
 		}
 		c.next(8, nil)
-		polltest.Pass(2 * countInterval)
+		testkit.Pass(2 * countInterval)
 		c.shows(t, "8")
 		if n := strings.Count(c.log.String(), "pebbles not counted; retrying. Nobody plays until then"); n != 2 {
 			t.Errorf("%d warnings, want one for each time that it began to fail:\n%s", n, &c.log)
@@ -129,7 +129,7 @@ func TestCounterWaitsAfterFailures(t *testing.T) {
 					c.err, o.Interval, o.FailedWait = test.err, test.interval, test.failed
 				})
 				defer c.stop()
-				polltest.Pass(10 * max(test.interval, 5*time.Minute))
+				testkit.Pass(10 * max(test.interval, 5*time.Minute))
 				want := test.first
 				for i := range len(c.begun) - 1 {
 					if wait := c.begun[i+1].Sub(c.begun[i]); wait < want*3/4 || wait > want*5/4 {
@@ -141,9 +141,9 @@ func TestCounterWaitsAfterFailures(t *testing.T) {
 					t.Errorf("only %d counts", len(c.begun))
 				}
 				c.next(1, nil)
-				polltest.Pass(2 * test.longest)
+				testkit.Pass(2 * test.longest)
 				c.next(1, nil)
-				polltest.Pass(4 * test.after)
+				testkit.Pass(4 * test.after)
 				if len(c.begun) < 3 {
 					t.Errorf("%d counts in four intervals after the failures", len(c.begun))
 				}
@@ -163,11 +163,11 @@ func TestHangingCountEndsWithItsTimeoutOrTheCounter(t *testing.T) {
 				return 0, ctx.Err()
 			}
 		})
-		polltest.Pass(30*time.Second + 500*time.Millisecond) // The second count begins later.
+		testkit.Pass(30*time.Second + 500*time.Millisecond) // The second count begins later.
 		if c.results[sbus.CountFailed] != 1 || !strings.Contains(c.log.String(), "the count has taken too long") {
 			t.Errorf("counted %v, the log is %s", c.results, &c.log)
 		}
-		polltest.Pass(time.Second)
+		testkit.Pass(time.Second)
 		begin := time.Now()
 		c.stop()
 		if took := time.Since(begin); took != 0 || len(c.begun) != 2 || c.results[sbus.CountFailed] != 1 {

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 func newPage(tables ...Source) (Page, prometheus.Gauge) {
@@ -166,7 +166,7 @@ func TestViewersShareAReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var readings atomic.Int64
 		page, _ := newPage(Source{Name: "jobs", Rows: func(ctx context.Context) ([]Row, error) {
-			if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
+			if err := mongotest.CheckNoDeadline(ctx); err != nil {
 				t.Error(err)
 			}
 			readings.Add(1)

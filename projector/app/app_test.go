@@ -17,7 +17,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/app"
 )
 
@@ -138,7 +138,7 @@ func TestProjectorWithoutStoresIsAliveAndNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := "http://" + o.Listener.Addr().String()
-	stop := polltest.Start(t, app.New(o).Run)
+	stop := testkit.Start(t, app.New(o).Run)
 
 	if code, body := get(t, base+"/livez"); code != http.StatusOK {
 		t.Errorf("/livez says %d %s", code, body)

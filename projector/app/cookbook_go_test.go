@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/app"
 )
 
@@ -50,7 +50,7 @@ func TestCookbookMedian(t *testing.T) {
 	for i, value := range []any{100, 1, 9, 3, 5, 7, 4, "none"} {
 		events = append(events, &event.Event{
 			Keys:    event.Keys{AggregateID: "m", AggregateType: "Meter", EventID: int64(i + 1), EventType: "MeterRead"},
-			Payload: bsontest.Value(bson.D{{Key: "value", Value: value}}),
+			Payload: testkit.Value(bson.D{{Key: "value", Value: value}}),
 		})
 	}
 	fold := meters.Fold(nil, events)

@@ -13,12 +13,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -181,7 +181,7 @@ func (p *clusterPod) deliver(documents []any) {
 	p.t.Helper()
 	events := make([]*event.Event, len(documents))
 	for i, document := range documents {
-		ev, err := p.reader.Read(bsontest.Raw(document))
+		ev, err := p.reader.Read(testkit.Raw(document))
 		if err != nil {
 			p.t.Fatal(err)
 		}

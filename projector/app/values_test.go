@@ -9,11 +9,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -33,10 +32,10 @@ projections:
         push: {all: payload}
         addToSet: {set: "payload.?v"}
 `)
-	reader := eventtest.Reader()
+	reader := testkit.EventReader()
 	store := newOneEvent(t)
 	rapid.Check(t, func(t *rapid.T) {
-		stored := bsontest.Raw(bson.D{
+		stored := testkit.Raw(bson.D{
 			{Key: "_id", Value: drawBSON(t, 0)},
 			{Key: "aggregateId", Value: rapid.SampledFrom([]any{"a", int32(7), int64(7)}).Draw(t, "aggregateId")},
 			{Key: "eventId", Value: rapid.SampledFrom([]any{int32(1), int64(1), 1.0}).Draw(t, "eventId")},
@@ -142,12 +141,12 @@ func byRefold(store *oneEvent) func(*rapid.T, *event.Reader, bson.Raw) *event.Ev
 // oneEvent is an event store that holds one event.
 type oneEvent struct {
 	*eventstore.Reader
-	server *mongoxtest.Server
+	server *mongotest.Replies
 }
 
 func newOneEvent(t *testing.T) *oneEvent {
 	t.Helper()
-	server := mongoxtest.NewServer(t)
+	server := mongotest.NewReplies(t)
 	r, err := eventstore.NewReader(server.Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
@@ -36,7 +36,7 @@ func TestChosenEventsAreNotHeldInMemory(t *testing.T) { //nolint:paralleltest //
 		if err != nil {
 			t.Fatal(err)
 		}
-		found = append(found, quarantine.Record{DocumentID: bsontest.Value(id)})
+		found = append(found, quarantine.Record{DocumentID: testkit.Value(id)})
 	}
 	events, err := newRereader(s, event.DefaultFields())
 	if err != nil {
@@ -73,7 +73,7 @@ func TestLostEventIsFoundByItsKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := quarantine.Record{DocumentID: bsontest.Value(event.MessageID(aggregate.Hex(), 2)), Reason: event.ReasonLost, AggregateID: aggregate.Hex(), EventID: 2}
+	record := quarantine.Record{DocumentID: testkit.Value(event.MessageID(aggregate.Hex(), 2)), Reason: event.ReasonLost, AggregateID: aggregate.Hex(), EventID: 2}
 	if _, why, err := events.read(t.Context(), record); err != nil || !errors.Is(why, quarantine.ErrGone) {
 		t.Errorf("while it is gone: %v, %v", why, err)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -34,16 +34,16 @@ func TestMongoDBIsCheckedAtTheStart(t *testing.T) {
 		replies []bson.D
 		want    string
 	}{
-		"replica set": {[]bson.D{ok, mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"})}, ""},
-		"sharded":     {[]bson.D{ok, mongoxtest.Hello(bson.E{Key: "msg", Value: "isdbgrid"})}, ""},
+		"replica set": {[]bson.D{ok, mongotest.Hello(bson.E{Key: "setName", Value: "rs0"})}, ""},
+		"sharded":     {[]bson.D{ok, mongotest.Hello(bson.E{Key: "msg", Value: "isdbgrid"})}, ""},
 		"Cosmos DB":   {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "globaldb"}}}, "it is not MongoDB: Azure Cosmos DB"},
-		"standalone":  {[]bson.D{ok, mongoxtest.Hello()}, "run rs.initiate()"},
+		"standalone":  {[]bson.D{ok, mongotest.Hello()}, "run rs.initiate()"},
 		"too old":     {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}, {Key: "maxWireVersion", Value: 9}}, {{Key: "ok", Value: 1}, {Key: "version", Value: "4.3.1"}}}, "older than MongoDB 6.0: its version is 4.3.1; upgrade it"},
 		"password":    {[]bson.D{refusal}, "check the user, the password"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := awaitMongoDB(t.Context(), mongox.Client{Client: mongoxtest.NewServer(t, test.replies...).Client, What: "event store", Store: store}, zerolog.Nop())
+			err := awaitMongoDB(t.Context(), mongox.Client{Client: mongotest.NewReplies(t, test.replies...).Client, What: "event store", Store: store}, zerolog.Nop())
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)
@@ -59,7 +59,7 @@ func TestAwaitingMongoDBEndsWithItsContext(t *testing.T) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	if err := awaitMongoDB(ctx, mongox.Client{Client: mongoxtest.NewServer(t).Client, What: "state"}, zerolog.Nop()); !errors.Is(err, stop) {
+	if err := awaitMongoDB(ctx, mongox.Client{Client: mongotest.NewReplies(t).Client, What: "state"}, zerolog.Nop()); !errors.Is(err, stop) {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -91,7 +91,7 @@ func TestTheEventStoreIsCheckedAtTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			history, err := eventstore.NewReader(mongoxtest.NewServer(t, test.reply).Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
+			history, err := eventstore.NewReader(mongotest.NewReplies(t, test.reply).Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func TestStartAcceptsWhatIsQuarantined(t *testing.T) {
 	var entries []quarantine.Entry
 	for i := range 100 {
 		document := bson.D{{Key: "_id", Value: i}, {Key: "aggregateId", Value: fmt.Sprint("a", i)}, {Key: "eventType", Value: "T"}}
-		entries = append(entries, quarantine.Entry{DocumentID: bsontest.Raw(document).Lookup("_id"), Reason: event.ReasonMissingEventID})
+		entries = append(entries, quarantine.Entry{DocumentID: testkit.Raw(document).Lookup("_id"), Reason: event.ReasonMissingEventID})
 		if _, err := s.events.InsertOne(ctx, document); err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
@@ -109,7 +109,7 @@ func TestRepublishContinuesWhenMongoDBEndsItsCursor(t *testing.T) {
 				aggregate := fmt.Sprintf("a%d", a)
 				ev := eventOf(aggregate, n+1)
 				if a == 2 && n == 4 {
-					ev.Document = bsontest.Raw(bson.D{{Key: "aggregateId", Value: aggregate}}) // unreadable
+					ev.Document = testkit.Raw(bson.D{{Key: "aggregateId", Value: aggregate}}) // unreadable
 				} else {
 					want = append(want, fmt.Sprintf("%s/%d", aggregate, n+1))
 				}

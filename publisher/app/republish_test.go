@@ -15,9 +15,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -40,7 +40,7 @@ func (pickyTopic) Close(context.Context) error { return nil }
 
 // eventOf is an event of an aggregate.
 func eventOf(aggregate string, number int64) event.Event {
-	return event.Event{Keys: event.Keys{AggregateID: aggregate, EventID: number, EventType: "T"}, Document: bsontest.Raw(bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: number}, {Key: "eventType", Value: "T"}})}
+	return event.Event{Keys: event.Keys{AggregateID: aggregate, EventID: number, EventType: "T"}, Document: testkit.Raw(bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: number}, {Key: "eventType", Value: "T"}})}
 }
 
 // thirty is the rate of the tests that are not about the rate.
@@ -179,7 +179,7 @@ func TestMoveToATimeSaysWhatItSkips(t *testing.T) {
 		return checkpoint.Position{ClusterTime: bson.Timestamp{T: seconds, I: 1}}
 	}
 	scanning := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 100}}}
-	unknown := checkpoint.Position{Token: bsontest.Raw(bson.D{{Key: "_data", Value: "opaque"}})}
+	unknown := checkpoint.Position{Token: testkit.Raw(bson.D{{Key: "_data", Value: "opaque"}})}
 	for name, test := range map[string]struct {
 		from, to checkpoint.Position
 		want     string

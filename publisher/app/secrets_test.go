@@ -4,12 +4,12 @@ import (
 	"io"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/cli/clitest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestNoVariableShowsASecret(t *testing.T) {
 	t.Parallel()
-	clitest.NoVariableShowsASecret(t, nil, func(args []string, lookup func(string) (string, bool), out io.Writer) ([]string, error) {
+	testkit.NoVariableShowsASecret(t, nil, func(args []string, lookup func(string) (string, bool), out io.Writer) ([]string, error) {
 		program, err := Parse(args, lookup, out, out, nil)
 		return program.Variables, err
 	})

@@ -10,8 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
 // The requests of a [Collection], as its hooks get them.
@@ -121,7 +119,7 @@ func (c *Collection) must(tb testing.TB, do func(context.Context, *mongo.Collect
 // answer calls the hooks around send, and runs send outside of the bubble. The context of
 // send never ends: its channel would belong to the bubble.
 func answer[T any](ctx context.Context, c *Collection, name string, send func(context.Context, clock) (T, error)) (result T, err error) {
-	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
+	if err := CheckNoDeadline(ctx); err != nil {
 		return result, err
 	}
 	if c.Before != nil {

@@ -5,4 +5,7 @@
 //
 // A [Collection] serves tests in virtual time (testing/synctest) as well, and fails the
 // requests that a test selects.
+//
+// [Replies] are no stand-in: they answer the real driver with replies that a test provides, and
+// show which commands it sends and how it handles an answer.
 package mongotest

@@ -15,8 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 )
 
@@ -38,7 +37,7 @@ func start(t *testing.T, b *broker, changes ...func(*backlog.Options)) *counting
 	for _, change := range changes {
 		change(&o)
 	}
-	c.stop = polltest.Start(t, backlog.New(o).Run)
+	c.stop = testkit.Start(t, backlog.New(o).Run)
 	return c
 }
 
@@ -56,7 +55,7 @@ func (c *counting) shows(t *testing.T, want string) {
 	t.Helper()
 	const name = "penstock_projector_backlog_sessions"
 	got := "absent"
-	if n, found := obstest.Find(t, c.registry, name); found {
+	if n, found := testkit.FindMetric(t, c.registry, name); found {
 		got = fmt.Sprint(n)
 	}
 	if got != want {
@@ -90,7 +89,7 @@ func TestCounterReadsEveryPageUpToTheLimit(t *testing.T) {
 				c := start(t, &broker{sessions: test.sessions}, func(o *backlog.Options) { o.Limit = 300 })
 				defer c.end(t)
 				synctest.Wait()
-				polltest.Pass(interval / 4)
+				testkit.Pass(interval / 4)
 				c.shows(t, fmt.Sprint(test.shown))
 				if c.pages != test.pages {
 					t.Errorf("%d pages were read, want %d", c.pages, test.pages)
@@ -107,15 +106,15 @@ func TestCountsAreShownByTheirResults(t *testing.T) {
 		busy := &amqp.Error{Condition: "com.microsoft:server-busy", Description: "Error code : 50009."}
 		c := start(t, &broker{sessions: 7, err: busy})
 		defer c.end(t)
-		polltest.Pass(interval / 4)
+		testkit.Pass(interval / 4)
 		c.results(t, 0, 1, 0)
 		c.shows(t, "absent")
 		c.set(func(b *broker) { b.err = nil })
-		polltest.Pass(interval * 5 / 4)
+		testkit.Pass(interval * 5 / 4)
 		c.results(t, 1, 1, 0)
 		c.shows(t, "7")
 		c.set(func(b *broker) { b.err = errors.New("not now") })
-		polltest.Pass(10 * interval)
+		testkit.Pass(10 * interval)
 		c.shows(t, "absent")
 		if !strings.Contains(c.log.String(), "sessions with messages not counted; retrying. Autoscaling ignores this process until then") {
 			t.Errorf("the log is %s", c.log)

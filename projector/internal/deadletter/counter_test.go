@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 )
 
@@ -79,7 +79,7 @@ func start(t *testing.T, b *broker) *counting {
 	t.Helper()
 	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	counter := deadletter.New(deadletter.Options{Dial: b.dial, Interval: interval, Reasons: []string{"expression", "TTLExpiredException"}, Registerer: c.registry, Logger: zerolog.New(c.log)})
-	stop := polltest.Start(t, counter.Run)
+	stop := testkit.Start(t, counter.Run)
 	c.stop = func() {
 		stop()
 		if b.dialed != b.closed {
@@ -131,7 +131,7 @@ func TestCounterReadsUpToTheLimits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := start(t, &broker{sizes: test.sizes})
 				defer c.stop()
-				polltest.Pass(interval / 4)
+				testkit.Pass(interval / 4)
 				c.shows(t, test.shown)
 				for i, page := range c.pages {
 					if len(test.sizes) > 0 && i > 0 && page > 1 && page*test.sizes[0] > 1<<20 {
@@ -152,7 +152,7 @@ func TestCounterCountsByReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{sizes: repeat(10, 8), reasons: []string{"expression", "", "by hand", "expression"}})
 		defer c.stop()
-		polltest.Pass(interval)
+		testkit.Pass(interval)
 		want := "# HELP penstock_projector_dead_letters Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least that many. Every process counts all of them: take the largest sum of one process. Absent if there is no count of the last three intervals (a minute at least).\n" +
 			"# TYPE penstock_projector_dead_letters gauge\n" +
 			"penstock_projector_dead_letters{reason=\"TTLExpiredException\"} 0\n" +

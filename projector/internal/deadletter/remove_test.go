@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 )
@@ -85,7 +85,7 @@ func (q *letters) left() []int64 {
 
 // letter returns an event of an aggregate as a dead letter.
 func letter(sequence int64, reason string, eventID int64) deadletter.Message {
-	body := bsontest.Raw(bson.D{
+	body := testkit.Raw(bson.D{
 		{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: eventID}, {Key: "eventType", Value: "Placed"},
 	})
 	return deadletter.Message{Sequence: sequence, Reason: reason, ContentType: event.ContentTypeBSON, Body: body}

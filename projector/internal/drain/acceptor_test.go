@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
@@ -31,7 +31,7 @@ type setup struct {
 func start(t *testing.T, broker *fakeBroker, m *readModels, change func(*drain.Options)) *setup {
 	t.Helper()
 	s := &setup{broker: broker, model: m, done: make(chan error, 1), reg: prometheus.NewRegistry()}
-	o := drain.Options{Dial: broker.Dial, Handler: m, Reader: eventtest.Reader(), Slots: 4, Connections: 2, Registerer: s.reg}
+	o := drain.Options{Dial: broker.Dial, Handler: m, Reader: testkit.EventReader(), Slots: 4, Connections: 2, Registerer: s.reg}
 	if change != nil {
 		change(&o)
 	}

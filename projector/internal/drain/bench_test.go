@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
@@ -73,8 +72,8 @@ func BenchmarkRareLargeMessages(b *testing.B) {
 // drainAll drains a broker until every message is settled.
 func drainAll(b *testing.B, broker *fakeBroker) {
 	b.Helper()
-	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newReadModels(benchLatency), Reader: eventtest.Reader()})
-	stop := polltest.Start(b, a.Run)
+	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newReadModels(benchLatency), Reader: testkit.EventReader()})
+	stop := testkit.Start(b, a.Run)
 	for broker.unsettled() > 0 {
 		pause(b.Context(), time.Millisecond)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -276,7 +276,7 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 		b.onWrite = func(call int, w model.Write) *model.Written {
 			if w.Projection == "counts" && call <= 3 {
 				// Another writer applies one event of this batch.
-				b.documents[w.Unit] = bsontest.FromJSON(fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
+				b.documents[w.Unit] = testkit.FromJSON(fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
 				b.marks[w.Unit] = int64(call)
 				return &model.Written{Status: model.Stale}
 			}

@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -48,7 +48,7 @@ func (e *endless) Missing(_ context.Context, ev *event.Event, from, to int64, li
 func TestRepairReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	const aggregates, history, size = 24, 1000, 2 << 10
-	store := &endless{document: bsontest.FromJSON(fmt.Sprintf(`{"filler":%q}`, strings.Repeat("x", size)))}
+	store := &endless{document: testkit.FromJSON(fmt.Sprintf(`{"filler":%q}`, strings.Repeat("x", size)))}
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *engine.Options) { o.Repairer = store })
 	var batch []*event.Event
 	for i := range aggregates {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -42,7 +42,7 @@ func (b *bench) stored(watermark int64, document string) {
 	b.marks[u] = watermark
 	delete(b.documents, u)
 	if document != "" {
-		b.documents[u] = bsontest.FromJSON(document)
+		b.documents[u] = testkit.FromJSON(document)
 	}
 }
 

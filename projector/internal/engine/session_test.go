@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -133,7 +133,7 @@ func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 	done(t, s, added(1))
 	// The document was wrong, and a repair replaces it.
 	b.clock++
-	b.documents[tallyUnit], b.times[tallyUnit] = bsontest.FromJSON(`{"n":{"$numberLong":"100"},"seen":[{"$numberLong":"1"}]}`), b.clock
+	b.documents[tallyUnit], b.times[tallyUnit] = testkit.FromJSON(`{"n":{"$numberLong":"100"},"seen":[{"$numberLong":"1"}]}`), b.clock
 	done(t, s, added(2))
 	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":101,"seen":[1,2]}` {
 		t.Errorf("stored is %s", got)
@@ -162,7 +162,7 @@ func TestFailureOnAnAssumedStateParksNothing(t *testing.T) {
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
 	done(t, s, added(1))
-	b.documents[tallyUnit], b.marks[tallyUnit] = bsontest.FromJSON(`{"n":{"$numberLong":"7"}}`), 2
+	b.documents[tallyUnit], b.marks[tallyUnit] = testkit.FromJSON(`{"n":{"$numberLong":"7"}}`), 2
 	// For the kept state, event 2 is the next one, and fails. But another writer has
 	// applied it already.
 	done(t, s, projectiontest.Event(2, "Failing", `{}`))
@@ -260,7 +260,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 				if b.documents[tallyUnit] == nil {
 					rt.Skip("nothing to falsify")
 				}
-				b.documents[tallyUnit], tainted = bsontest.FromJSON(`{"n":{"$numberLong":"1000"},"seen":[]}`), true
+				b.documents[tallyUnit], tainted = testkit.FromJSON(`{"n":{"$numberLong":"1000"},"seen":[]}`), true
 				// A new session continues from the wrong document, and keeps it.
 				i := drawSession.Draw(rt, "session")
 				sessions[i] = b.Session(1 << 20)

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -47,7 +47,7 @@ func slowEngine(t *testing.T, each time.Duration, fails int64) (*engine.Engine, 
 		if ev.EventID == fails {
 			return nil, errors.New("the event is wrong")
 		}
-		return bsontest.FromJSON(fmt.Sprintf(`{"last":%d}`, ev.EventID)), nil
+		return testkit.FromJSON(fmt.Sprintf(`{"last":%d}`, ev.EventID)), nil
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -117,7 +116,7 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 			for i := range test.stored {
 				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(i+1, " Add"))...)
 			}
-			b.marks[live], b.documents[live] = int64(test.first-1), bsontest.FromJSON(`{"n":1}`)
+			b.marks[live], b.documents[live] = int64(test.first-1), testkit.FromJSON(`{"n":1}`)
 			if test.fails {
 				b.history.fail = errTrouble
 			}
@@ -139,7 +138,7 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 			if parked != test.parked {
 				t.Errorf("parked for %q, want %q", parked, test.parked)
 			}
-			if n := obstest.Value(t, registry, "penstock_projector_events_total", "deferred", "counts"); int(n) != test.deferred {
+			if n := testkit.Metric(t, registry, "penstock_projector_events_total", "deferred", "counts"); int(n) != test.deferred {
 				t.Errorf("%v events were deferred, want %d", n, test.deferred)
 			}
 		})

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
@@ -167,7 +167,7 @@ func follow(t *testing.T, test func(s *shared, m *member)) {
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		stop := polltest.Start(t, f.Run)
+		stop := testkit.Start(t, f.Run)
 		test(s, m)
 		stop()
 		if alive, err := m.Alive(t.Context()); err != nil || slices.ContainsFunc(alive, func(r generation.Registration) bool { return r.Pod == "one" }) {

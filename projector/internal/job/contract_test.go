@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -41,7 +41,7 @@ func (s testStore) expire(t *testing.T) {
 const lease = time.Minute
 
 func raw(n int) bson.Raw {
-	return bsontest.Raw(bson.D{{Key: "n", Value: n}})
+	return testkit.Raw(bson.D{{Key: "n", Value: n}})
 }
 
 func (s testStore) create(t *testing.T, j job.Job) job.Job {

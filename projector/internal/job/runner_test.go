@@ -14,10 +14,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -80,7 +79,7 @@ func (c *counter) Work(ctx context.Context, j job.Job, r job.Range, p job.Progre
 		c.worked = append(c.worked, fmt.Sprintf("%s/%d", j.ID, r.Index))
 		c.mu.Unlock()
 		counts["steps"]++
-		if err := p.Save(ctx, bsontest.Raw(bson.D{{Key: "n", Value: n + 1}}), counts); err != nil {
+		if err := p.Save(ctx, testkit.Raw(bson.D{{Key: "n", Value: n + 1}}), counts); err != nil {
 			return err
 		}
 	}
@@ -188,7 +187,7 @@ func TestTwoRunnersShareAJob(t *testing.T) {
 		first, second := &counter{ranges: 8, steps: 5, step: pause(time.Second)}, &counter{ranges: 8, steps: 5, step: pause(time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(first), Holder: "1", Parallel: 2})()
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(second), Holder: "2", Parallel: 3})()
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		wantDone(t, s, "a", 40)
 		if first.max != 2 || second.max != 3 {
 			t.Errorf("worked on %d and %d ranges at a time, want 2 and 3", first.max, second.max)
@@ -205,7 +204,7 @@ func TestNoJobBlocksAnother(t *testing.T) {
 		newJob(t, s, "d-small", job.Verify)
 		w := &counter{ranges: 40, steps: 1, step: pause(time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 1})()
-		polltest.Pass(40 * time.Second)
+		testkit.Pass(40 * time.Second)
 		seen := map[string]int{}
 		for _, step := range w.steppedBy() {
 			seen[step[:1]]++
@@ -213,7 +212,7 @@ func TestNoJobBlocksAnother(t *testing.T) {
 		if seen["a"] < 15 || seen["d"] < 15 || seen["b"] > 0 {
 			t.Errorf("steps of each job: %v", seen)
 		}
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		wantDone(t, s, "a-large", 40)
 		wantDone(t, s, "d-small", 40)
 		if j, _ := s.Get(t.Context(), "b-of-another-kind"); j.State != job.Planning || j.Epoch != 0 {
@@ -237,10 +236,10 @@ func TestIdleRunnerSearchesByOneRequest(t *testing.T) {
 		}
 		newJob(t, s, "a", job.Verify)
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "1"})()
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		wantDone(t, s, "a", 1)
 		before := searched.Load()
-		polltest.Pass(10 * time.Minute)
+		testkit.Pass(10 * time.Minute)
 		// Two searches are between half a second and one and a half apart.
 		if n := searched.Load() - before; n < 500 || n > 720 {
 			t.Errorf("%d requests in ten minutes", n)
@@ -257,7 +256,7 @@ func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 		}
 		w := &counter{ranges: 1, steps: 1}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 2})()
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		for i := range 150 {
 			wantDone(t, s, fmt.Sprintf("%03d", i), 1)
 		}
@@ -277,7 +276,7 @@ func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
 		sweeping, building := &counter{ranges: 4, steps: 1, step: pause(time.Hour)}, &counter{ranges: 4, steps: 2}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: map[job.Kind]job.Worker{job.Build: building}, Holder: "1"})()
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: map[job.Kind]job.Worker{job.Reconcile: sweeping}, Holder: "1"})()
-		polltest.Pass(10 * time.Second)
+		testkit.Pass(10 * time.Second)
 		wantDone(t, s, "b-build", 8)
 		if sweeping.busy != 2 || len(sweeping.steppedBy()) != 0 {
 			t.Errorf("%d ranges are swept, and %d steps done", sweeping.busy, len(sweeping.steppedBy()))
@@ -288,7 +287,7 @@ func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		wantDone(t, s, "a-sweep-19", 4)
 		for i := range 19 {
 			if j, err := s.Get(t.Context(), fmt.Sprintf("a-sweep-%02d", i)); err != nil || j.State != job.Cancelled || j.Counts["steps"] != 0 {
@@ -305,7 +304,7 @@ func TestRestrictedRunnerWorksOnItsJobOnly(t *testing.T) {
 		newJob(t, s, "a", job.Verify)
 		newJob(t, s, "b", job.Verify)
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 3, steps: 1}), Holder: "1", Only: "b"})()
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		wantDone(t, s, "b", 3)
 		if j, _ := s.Get(t.Context(), "a"); j.State != job.Planning {
 			t.Errorf("the other job is %+v", j)
@@ -320,11 +319,11 @@ func TestCleanStopGivesRangesBackAtOnce(t *testing.T) {
 		newJob(t, s, "a", job.Verify)
 		slow := &counter{ranges: 2, steps: 10, step: pause(10 * time.Second)}
 		stop := run(t, job.RunnerOptions{Jobs: s, Workers: verifying(slow), Holder: "1"})
-		polltest.Pass(35 * time.Second)
+		testkit.Pass(35 * time.Second)
 		stop()
 		fast := &counter{ranges: 2, steps: 10}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(fast), Holder: "2"})()
-		polltest.Pass(3 * time.Second)
+		testkit.Pass(3 * time.Second)
 		wantDone(t, s, "a", 20)
 		if n := len(fast.steppedBy()); n != 14 {
 			t.Errorf("the successor made %d steps, want only the 14 that were not saved", n)
@@ -340,28 +339,28 @@ func TestPauseStopsRunningWork(t *testing.T) {
 		// A step takes longer than a heartbeat.
 		w := &counter{ranges: 1, steps: 3, step: pause(25 * time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1"})()
-		polltest.Pass(30 * time.Second)
+		testkit.Pass(30 * time.Second)
 		if _, err := s.Pause(t.Context(), "a", ""); err != nil {
 			t.Fatal(err)
 		}
-		polltest.Pass(11 * time.Second)
+		testkit.Pass(11 * time.Second)
 		if w.busy != 0 {
 			t.Error("the work continues although the job is paused")
 		}
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		if _, err := s.Resume(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		wantDone(t, s, "a", 3)
 		if _, err := s.Create(t.Context(), job.Job{ID: "b", Kind: job.Verify}); err != nil {
 			t.Fatal(err)
 		}
-		polltest.Pass(10 * time.Second)
+		testkit.Pass(10 * time.Second)
 		if _, err := s.Cancel(t.Context(), "b", ""); err != nil {
 			t.Fatal(err)
 		}
-		polltest.Pass(11 * time.Second)
+		testkit.Pass(11 * time.Second)
 		if w.busy != 0 {
 			t.Error("the work continues although the job is cancelled")
 		}
@@ -382,14 +381,14 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 			return nil
 		}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 1})()
-		polltest.Pass(30 * time.Second)
+		testkit.Pass(30 * time.Second)
 		if tries < 3 || tries > 7 {
 			t.Errorf("%d tries in 30 s", tries)
 		}
 		if j, _ := s.Get(t.Context(), "a"); j.State != job.Running || j.Reason != "no primary" {
 			t.Errorf("job is %+v", j)
 		}
-		polltest.Pass(10 * time.Minute)
+		testkit.Pass(10 * time.Minute)
 		wantDone(t, s, "a", 2)
 	})
 }
@@ -408,7 +407,7 @@ func TestPermanentErrorFailsTheJobAndStopsItsOtherRanges(t *testing.T) {
 			return context.Cause(ctx)
 		}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1"})()
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if j, _ := s.Get(t.Context(), "a"); j.State != job.Failed || j.Reason != "the collection is gone" {
 			t.Errorf("job is %+v", j)
 		}
@@ -429,13 +428,13 @@ func TestJobWithoutItsDefinitionIsLeftToOtherProcesses(t *testing.T) {
 			return fmt.Errorf("no definition: %w", job.ErrNotHere)
 		}}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(cannot), Holder: "1"})()
-		polltest.Pass(10 * time.Minute)
+		testkit.Pass(10 * time.Minute)
 		// A second claim can be under way while the first one is returned.
 		if tries < 8 || tries > 20 {
 			t.Errorf("tried %d times in ten minutes, want once or twice a minute", tries)
 		}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "2"})()
-		polltest.Pass(10 * time.Second)
+		testkit.Pass(10 * time.Second)
 		wantDone(t, s, "a", 1)
 	})
 }
@@ -481,7 +480,7 @@ func TestJobOnAnEmptyStoreIsDoneAtOnce(t *testing.T) {
 		s := newVirtualStore(t)
 		newJob(t, s, "a", job.Verify)
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(&counter{}), Holder: "1"})()
-		polltest.Pass(2 * time.Second)
+		testkit.Pass(2 * time.Second)
 		wantDone(t, s, "a", 0)
 	})
 }

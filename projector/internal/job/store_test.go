@@ -13,8 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -228,8 +227,8 @@ func TestMetricsShowJobsAndTheStalledJob(t *testing.T) {
 	if err := s.Save(t.Context(), s.claim(t, "moving", "a"), nil, nil, lease); err != nil {
 		t.Fatal(err)
 	}
-	polltest.Start(t, s.Run)
-	gauge := func(name string, labels ...string) float64 { return obstest.Value(t, registry, name, labels...) }
+	testkit.Start(t, s.Run)
+	gauge := func(name string, labels ...string) float64 { return testkit.Metric(t, registry, name, labels...) }
 	const ages, counts = "penstock_projector_job_progress_age_seconds", "penstock_projector_jobs"
 	for gauge(counts, "build", "paused") != 1 {
 		if t.Context().Err() != nil {

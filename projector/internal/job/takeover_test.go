@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -160,7 +160,7 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 				case "resume":
 					_, _ = s.Resume(t.Context(), fmt.Sprint(a.who))
 				}
-				polltest.Pass(a.wait)
+				testkit.Pass(a.wait)
 			}
 			for _, thaw := range thaws {
 				thaw()
@@ -169,7 +169,7 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 				_, _ = s.Resume(t.Context(), fmt.Sprint(i))
 			}
 			for left := time.Hour; left > 0 && s.active(t) > 0; left -= time.Minute {
-				polltest.Pass(time.Minute)
+				testkit.Pass(time.Minute)
 			}
 			for _, stop := range stops {
 				stop()
@@ -198,7 +198,7 @@ func TestClaimsOfDeadProcessesAreReturned(t *testing.T) {
 		living := s.claim(t, "a", "living")
 		taken := func(id string) time.Duration {
 			t.Helper()
-			for begun := time.Now(); ; polltest.Pass(100 * time.Millisecond) {
+			for begun := time.Now(); ; testkit.Pass(100 * time.Millisecond) {
 				j, err := s.Get(t.Context(), id)
 				if err != nil {
 					t.Fatal(err)

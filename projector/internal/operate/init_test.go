@@ -11,8 +11,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
 
@@ -28,7 +28,7 @@ func TestStarterPassesItsOwnTests(t *testing.T) {
 		for _, aggregateType := range []string{"Order", "Übung #1"} {
 			inference.Add(&event.Event{
 				Keys:    event.Keys{AggregateID: "1", AggregateType: aggregateType, EventID: int64(i + 1), EventType: fmt.Sprintf("%s: %d", aggregateType, i)},
-				Payload: bsontest.Value(payload), Timestamp: time.Now(),
+				Payload: testkit.Value(payload), Timestamp: time.Now(),
 			})
 		}
 	}

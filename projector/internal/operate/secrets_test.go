@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/cli/clitest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestNoVariableShowsASecret(t *testing.T) {
@@ -16,7 +16,7 @@ func TestNoVariableShowsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := map[string]string{"AZURE_SERVICEBUS_SUBSCRIPTION_NAME": "projector", "PENSTOCK_PROJECTIONS": projections}
-	clitest.NoVariableShowsASecret(t, base, func(args []string, lookup func(string) (string, bool), out io.Writer) ([]string, error) {
+	testkit.NoVariableShowsASecret(t, base, func(args []string, lookup func(string) (string, bool), out io.Writer) ([]string, error) {
 		l, err := Parse(args, lookup, out, out, nil)
 		if err != nil {
 			return nil, err

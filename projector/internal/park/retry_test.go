@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
@@ -315,7 +315,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 		if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 9}}); err != nil {
 			t.Error(err)
 		}
-		stop := polltest.Start(t, s.Run)
+		stop := testkit.Start(t, s.Run)
 		wait(2 * time.Second)
 		synctest.Wait()
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(

@@ -16,8 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
@@ -217,13 +216,13 @@ func TestCounts(t *testing.T) {
 		c := newCollection(t)
 		c.Before = func(ctx context.Context, command string) error {
 			if command == mongotest.Aggregate {
-				return mongoxtest.CheckNoDeadline(ctx)
+				return mongotest.CheckNoDeadline(ctx)
 			}
 			return nil
 		}
 		registry := prometheus.NewRegistry()
 		s := newStore(c, park.Options{Reasons: []string{"missing", "rejected"}, Registerer: registry}, park.Served{Projection: "users"}, park.Served{Projection: "users", Generation: 2}, park.Served{Projection: "orders", Generation: 1})
-		polltest.Start(t, s.Run)
+		testkit.Start(t, s.Run)
 		shows := func(missing, rejected string) {
 			t.Helper()
 			want := "# HELP penstock_projector_parked_aggregates Parked aggregates by projection and reason, as in the parked list (missing, conflict, unavailable and history resume by themselves), over all processes: each of them reports the same number.\n" +

@@ -13,8 +13,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -202,7 +202,7 @@ func attackPayload() bson.RawValue {
 		nested = bson.A{nested, numbers[:100]}
 	}
 	text, huge := strings.Repeat("a", 200_000), strings.Repeat("a", 4<<20)
-	return bsontest.Value(bson.D{
+	return testkit.Value(bson.D{
 		{Key: "text", Value: text}, {Key: "huge", Value: huge}, {Key: "hugeToo", Value: huge[1:] + "b"},
 		{Key: "blank", Value: strings.Repeat(" ", 200_000)}, {Key: "digits", Value: strings.Repeat("1", 200_000)},
 		{Key: "numbers", Value: numbers}, {Key: "texts", Value: texts}, {Key: "similar", Value: similar}, {Key: "names", Value: names},
@@ -246,7 +246,7 @@ func TestAttacksAreBounded(t *testing.T) {
 	for i := range 500_000 {
 		fields = append(fields, bson.E{Key: fmt.Sprint("f", i), Value: true})
 	}
-	ev.Document = bsontest.Raw(fields)
+	ev.Document = testkit.Raw(fields)
 	for i, a := range attacks {
 		t.Run(fmt.Sprintf("%d/%s", i, a.function), func(t *testing.T) {
 			f := foldAttack(t, a.expression, ev, most, mostMemory)
@@ -358,7 +358,7 @@ func TestExplanationHasTheExactLimit(t *testing.T) {
 	d = append(d, bson.E{Key: "big", Value: bson.D{{Key: "text", Value: strings.Repeat("a", 2_000)}}})
 	eventWith := func(n int) *event.Event {
 		ev := projectiontest.Event(1, "E", "")
-		ev.Payload = bsontest.Value(append(bson.D{{Key: "n", Value: n}}, d...))
+		ev.Payload = testkit.Value(append(bson.D{{Key: "n", Value: n}}, d...))
 		return ev
 	}
 	passes := func(n int) bool { f := foldSlowly(p, eventWith(n)); return f.Err == nil }

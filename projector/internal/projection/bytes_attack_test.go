@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -72,7 +72,7 @@ func TestUnseenBytesAreBounded(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			ev := projectiontest.Event(1, "E", "")
-			ev.Payload = bsontest.Value(append(a.payload, bson.E{Key: "lines", Value: lines}, bson.E{Key: "limit", Value: 5}))
+			ev.Payload = testkit.Value(append(a.payload, bson.E{Key: "lines", Value: lines}, bson.E{Key: "limit", Value: 5}))
 			f := foldAttack(t, a.expression, ev, most, mostMemory)
 			if (f.Err == nil) != a.applied || f.Err != nil && f.Err.Reason != projection.ReasonExpression {
 				t.Errorf("%s: %v", a.expression, f.Err)

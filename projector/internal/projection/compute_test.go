@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -57,7 +57,7 @@ func TestComputedFieldsFollowEachChange(t *testing.T) {
 		}
 		want := projection.State(nil)
 		if test.want != "nil" {
-			want = bsontest.FromJSON(test.want)
+			want = testkit.FromJSON(test.want)
 		}
 		if listed, more := authoring.Changes(want, f.State()); len(listed)+more > 0 && !sameNumbers(listed) || (want == nil) != (f.State() == nil) {
 			t.Errorf("%s: %s, want %s", name, projectiontest.JSON(t, f.State()), test.want)
@@ -127,7 +127,7 @@ func TestComputedFieldsDependOnTheDocumentOnly(t *testing.T) {
 func TestComputedFieldThatFails(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.One(t, `projections: [{name: p, collection: c, compute: {d: state.a / state.b}, on: {E: {inc: {a: 1, b: payload.b}, push: {l: 1}}}}]`)
-	f := p.Fold(bsontest.FromJSON(`{"_id":"a-1","lastEventId":0,"a":1,"b":1}`), []*event.Event{projectiontest.Event(1, "E", `{"b":1}`), projectiontest.Event(2, "E", `{"b":-2}`)})
+	f := p.Fold(testkit.FromJSON(`{"_id":"a-1","lastEventId":0,"a":1,"b":1}`), []*event.Event{projectiontest.Event(1, "E", `{"b":1}`), projectiontest.Event(2, "E", `{"b":-2}`)})
 	if f.Folded != 1 || f.Err == nil || f.Err.Reason != projection.ReasonExpression || !strings.Contains(f.Err.Error(), "compute d: state.a / state.b: division by zero") {
 		t.Errorf("%+v", f)
 	}

@@ -7,8 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -107,7 +107,7 @@ func TestExpressionsAndOperatorsAgreeOnEquality(t *testing.T) {
 		a, b := drawComparable(t, 0), drawComparable(t, 0)
 		events := make([]*event.Event, 2)
 		for i, pair := range []bson.D{{{Key: "a", Value: b}, {Key: "b", Value: a}}, {{Key: "a", Value: a}, {Key: "b", Value: b}}} {
-			events[i] = &event.Event{Keys: event.Keys{AggregateID: "1", EventID: int64(i + 1), EventType: "E"}, Payload: bsontest.Value(pair)}
+			events[i] = &event.Event{Keys: event.Keys{AggregateID: "1", EventID: int64(i + 1), EventType: "E"}, Payload: testkit.Value(pair)}
 		}
 		f := p.Fold(nil, events)
 		if f.Err != nil {

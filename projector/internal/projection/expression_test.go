@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -174,7 +173,7 @@ func TestExpressions(t *testing.T) {
 		{"timestamp(payload.s)", "error: invalid RFC 3339 timestamp \"text\" (write a time as 2026-01-31T12:00:00Z"},
 		{"NaN", "compile"},
 	}
-	state := bsontest.FromJSON(`{"_id":"a-1","lastEventId":8,"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":2,"old":41,"items":[{"sku":"a"},{"sku":"b"}]}`)
+	state := testkit.FromJSON(`{"_id":"a-1","lastEventId":8,"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":2,"old":41,"items":[{"sku":"a"},{"sku":"b"}]}`)
 	for _, test := range tests {
 		t.Run(test.expression, func(t *testing.T) {
 			t.Parallel()
@@ -193,7 +192,7 @@ func TestExpressions(t *testing.T) {
 				t.Fatal(err)
 			}
 			ev := projectiontest.Event(9, "E", payload)
-			ev.Document = bsontest.FromJSON(`{"extra":{"more":"yes"}}`)
+			ev.Document = testkit.FromJSON(`{"extra":{"more":"yes"}}`)
 			f := projections[0].Fold(state, []*event.Event{ev})
 			if want, ok := strings.CutPrefix(test.want, "error: "); ok {
 				if f.Err == nil || !strings.Contains(f.Err.Error(), want) {
@@ -204,7 +203,7 @@ func TestExpressions(t *testing.T) {
 			if f.Err != nil {
 				t.Fatal(f.Err)
 			}
-			got, want := f.State().Lookup("v"), bsontest.FromJSON(test.want).Lookup("v")
+			got, want := f.State().Lookup("v"), testkit.FromJSON(test.want).Lookup("v")
 			if !got.Equal(want) {
 				t.Errorf("got %s (%s), want %s (%s)", got, got.Type, want, want.Type)
 			}
@@ -231,7 +230,7 @@ func TestAbsentParts(t *testing.T) {
 // says which form the stored timestamp has, and that the value can be read.
 func TestAmbiguousTimestampIsDescribed(t *testing.T) {
 	t.Parallel()
-	ev, err := eventtest.Reader().Read(bsontest.FromJSON(`{"aggregateId": "a", "eventId": 1, "eventType": "E", "timestamp": 1767323045}`))
+	ev, err := testkit.EventReader().Read(testkit.FromJSON(`{"aggregateId": "a", "eventId": 1, "eventType": "E", "timestamp": 1767323045}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +249,7 @@ func TestPayloadCanBeAnyValue(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.On(t, `{set: {a: payload}}`)
 	ev := projectiontest.Event(1, "E", "")
-	ev.Payload = bsontest.FromJSON(`{"v":[1,{"a":2}]}`).Lookup("v")
+	ev.Payload = testkit.FromJSON(`{"v":[1,{"a":2}]}`).Lookup("v")
 	if f := p.Fold(nil, []*event.Event{ev}); f.Err != nil || projectiontest.JSON(t, f.State()) != `{"a":[1,{"a":2}]}` {
 		t.Errorf("got %s, %v", projectiontest.JSON(t, f.State()), f.Err)
 	}

@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -108,7 +108,7 @@ func TestOperators(t *testing.T) {
 			p := projectiontest.On(t, test.handler)
 			var before bson.Raw
 			if test.before != "" {
-				before = bsontest.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":{"$numberLong":"2"},`, 1))
+				before = testkit.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":{"$numberLong":"2"},`, 1))
 			}
 			f := p.Fold(before, []*event.Event{projectiontest.Event(8, "E", test.payload)})
 			if want, isError := strings.CutPrefix(test.after, "error: "); isError {
@@ -127,7 +127,7 @@ func TestOperators(t *testing.T) {
 			}
 			want := test.after
 			if want != "nil" {
-				want = projectiontest.JSON(t, bsontest.FromJSON(want))
+				want = projectiontest.JSON(t, testkit.FromJSON(want))
 			}
 			if got := projectiontest.JSON(t, f.State()); got != want {
 				t.Errorf("state is %s, want %s", got, want)
@@ -184,7 +184,7 @@ projections:
 			t.Parallel()
 			var before bson.Raw
 			if test.before != "" {
-				before = bsontest.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"0"},`, 1))
+				before = testkit.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"0"},`, 1))
 			}
 			var events []*event.Event
 			for i, kind := range strings.Split(test.events, ",") {
@@ -213,7 +213,7 @@ func expectedRaw(text string) bson.Raw {
 	if text == "nil" {
 		return nil
 	}
-	return bsontest.FromJSON(text)
+	return testkit.FromJSON(text)
 }
 
 // normal returns a document as Extended JSON in which both widths of integers look alike.
@@ -244,7 +244,7 @@ projections:
 	events := []*event.Event{
 		projectiontest.Event(1, "Good", `{}`), projectiontest.Event(2, "Good", `{}`), projectiontest.Event(3, "Bad", `{"x":"y"}`), projectiontest.Event(4, "Good", `{}`),
 	}
-	f := p.Fold(bsontest.FromJSON(`{"_id":"a-1","lastEventId":0,"list":[0]}`), events)
+	f := p.Fold(testkit.FromJSON(`{"_id":"a-1","lastEventId":0,"list":[0]}`), events)
 	if f.Folded != 2 || len(f.Applied) != 2 || projectiontest.JSON(t, f.State()) != `{"list":[0,1,2],"n":2}` {
 		t.Errorf("%+v, state %s", f, projectiontest.JSON(t, f.State()))
 	}

@@ -9,8 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -58,7 +58,7 @@ func TestFunc(t *testing.T) {
 		case "Delete":
 			return nil, nil
 		case "Dots":
-			return bsontest.FromJSON(`{"a.b":1}`), nil
+			return testkit.FromJSON(`{"a.b":1}`), nil
 		case "Malformed":
 			return projection.State{9, 0, 0, 0, 1}, nil
 		}
@@ -98,7 +98,7 @@ func TestFunc(t *testing.T) {
 			t.Parallel()
 			var before bson.Raw
 			if test.before != "" {
-				before = bsontest.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":0,`, 1))
+				before = testkit.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":0,`, 1))
 			}
 			var events []*event.Event
 			for i, kind := range strings.Split(test.events, ",") {
@@ -188,10 +188,10 @@ func TestTyped(t *testing.T) {
 	if f := p.Fold(nil, evs[:2]); f.Err != nil || projectiontest.JSON(t, f.State()) != `{"n":2,"last":"Up"}` {
 		t.Errorf("%s, %v", projectiontest.JSON(t, f.State()), f.Err)
 	}
-	if f := p.Fold(bsontest.FromJSON(`{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != model.Delete || f.Err == nil || f.Err.EventID != 4 {
+	if f := p.Fold(testkit.FromJSON(`{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != model.Delete || f.Err == nil || f.Err.EventID != 4 {
 		t.Errorf("%+v", f)
 	}
-	if f := p.Fold(bsontest.FromJSON(`{"_id":"a-1","lastEventId":1,"n":"text"}`), evs[:1]); f.Err == nil || f.Folded != 0 {
+	if f := p.Fold(testkit.FromJSON(`{"_id":"a-1","lastEventId":1,"n":"text"}`), evs[:1]); f.Err == nil || f.Folded != 0 {
 		t.Errorf("%+v", f)
 	}
 }

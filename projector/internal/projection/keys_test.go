@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -43,7 +43,7 @@ func TestMapIsWrittenByKey(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			document := func(m string) projection.State {
-				return bsontest.FromJSON(`{"m":` + strings.ReplaceAll(m, "LONG", long) + `}`)
+				return testkit.FromJSON(`{"m":` + strings.ReplaceAll(m, "LONG", long) + `}`)
 			}
 			after := document(test.after)
 			p, err := projection.New(projection.Declaration{
@@ -59,7 +59,7 @@ func TestMapIsWrittenByKey(t *testing.T) {
 			}
 			want := `{"$set":` + projectiontest.JSON(t, after) + `}`
 			if test.want != "whole" {
-				want = projectiontest.JSON(t, bsontest.FromJSON(test.want))
+				want = projectiontest.JSON(t, testkit.FromJSON(test.want))
 			}
 			if got := projectiontest.JSON(t, f.Update); got != want {
 				t.Errorf("the update is %s, want %s", got, want)

@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -130,7 +130,7 @@ func TestLongListsAreCharged(t *testing.T) {
 			for i := range list {
 				list[i] = test.element(i)
 			}
-			document := bsontest.Raw(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(0)}, {Key: "l", Value: list}})
+			document := testkit.Raw(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(0)}, {Key: "l", Value: list}})
 			// In a bubble no time passes, so the limit of the time is not reached first.
 			synctest.Test(t, func(t *testing.T) {
 				f := projectiontest.On(t, test.handler).Fold(document, []*event.Event{projectiontest.Event(1, "E", test.payload)})

@@ -12,8 +12,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // TestLimits checks which limit ends an event, and that the next one begins anew.
@@ -77,7 +77,7 @@ func TestChargesDoNotDependOnOtherProjections(t *testing.T) {
 	}
 	ev := NewEvent(&event.Event{
 		Keys:    event.Keys{AggregateID: "a", EventID: 1, EventType: "E"},
-		Payload: bsontest.Value(bson.D{{Key: "list", Value: make([]int64, 1000)}}),
+		Payload: testkit.Value(bson.D{{Key: "list", Value: make([]int64, 1000)}}),
 	})
 	spent := make([]int, 2)
 	for i := range spent {
@@ -120,7 +120,7 @@ func TestChargesDoNotDependOnBatches(t *testing.T) {
 		view := func(id int64, eventType string) *Event {
 			return NewEvent(&event.Event{
 				Keys:    event.Keys{AggregateID: "a", EventID: id, EventType: eventType},
-				Payload: bsontest.Value(bson.D{{Key: "text", Value: "text"}, {Key: "pattern", Value: bson.Regex{Pattern: "a pattern of some length"}}}),
+				Payload: testkit.Value(bson.D{{Key: "text", Value: "text"}, {Key: "pattern", Value: bson.Regex{Pattern: "a pattern of some length"}}}),
 			})
 		}
 		var history []*Event
@@ -170,7 +170,7 @@ func TestResultIsChargedWhileItIsEncoded(t *testing.T) {
 	for id := range int64(3) {
 		events = append(events, NewEvent(&event.Event{
 			Keys:    event.Keys{AggregateID: "a", EventID: id + 1, EventType: "E"},
-			Payload: bsontest.Value(bson.D{{Key: "lines", Value: make([]int64, 2_000)}, {Key: "order", Value: strings.Repeat("a", 6_000)}}),
+			Payload: testkit.Value(bson.D{{Key: "lines", Value: make([]int64, 2_000)}, {Key: "order", Value: strings.Repeat("a", 6_000)}}),
 		}))
 	}
 	large <- struct{}{}

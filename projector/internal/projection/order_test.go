@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -143,7 +143,7 @@ func smallPayload() bson.RawValue {
 	document := bson.D{{Key: "z", Value: 1}, {Key: "a", Value: 2}, {Key: "field29999", Value: 3}}
 	reversed := slices.Clone(document)
 	slices.Reverse(reversed)
-	return bsontest.Value(bson.D{
+	return testkit.Value(bson.D{
 		{Key: "n", Value: 1}, {Key: "m", Value: bson.D{{Key: "z", Value: 1}, {Key: "a", Value: 2}, {Key: "m", Value: 3}}}, {Key: "list", Value: texts},
 		{Key: "text", Value: "a text"}, {Key: "huge", Value: "1"}, {Key: "hugeToo", Value: "2"}, {Key: "blank", Value: " "}, {Key: "digits", Value: "12"},
 		{Key: "numbers", Value: numbers}, {Key: "texts", Value: texts}, {Key: "similar", Value: texts}, {Key: "names", Value: bson.A{"z", "a"}},

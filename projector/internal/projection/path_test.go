@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -19,7 +19,7 @@ func stateAfter(t *testing.T, p *projection.Projection, before, payload string) 
 	t.Helper()
 	var d projection.State
 	if before != "" {
-		d = bsontest.FromJSON(strings.Replace(before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},`, 1))
+		d = testkit.FromJSON(strings.Replace(before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},`, 1))
 	}
 	f := p.Fold(d, []*event.Event{projectiontest.Event(8, "E", payload)})
 	if f.Err != nil {
@@ -82,7 +82,7 @@ func checkStates(t *testing.T, tests []stateTest) {
 				if !strings.HasPrefix(got, "error: ") || !strings.Contains(got, wrong) {
 					t.Errorf("got %s, want the error %s", got, wrong)
 				}
-			case want != "nil" && got != normal(t, bsontest.FromJSON(want)), want == "nil" && got != want:
+			case want != "nil" && got != normal(t, testkit.FromJSON(want)), want == "nil" && got != want:
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})

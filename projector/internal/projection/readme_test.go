@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -59,7 +59,7 @@ func TestReadmeExample(t *testing.T) {
 			}
 			want := test.want
 			if want != "nil" {
-				want = projectiontest.JSON(t, bsontest.FromJSON(want))
+				want = projectiontest.JSON(t, testkit.FromJSON(want))
 			}
 			if got := projectiontest.JSON(t, f.State()); got != want {
 				t.Errorf("got %s, want %s", got, want)

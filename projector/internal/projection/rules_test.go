@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -41,7 +41,7 @@ func TestFirstRuleThatHoldsActs(t *testing.T) {
 		{`{"beds":["a"]}`, "BedRemoved", "bad", "error: when: payload.bed == 'bad' && payload.none > 0: no such key"},
 		{`{"beds":["a"]}`, "BedAdded | BedOpened", "b", `{"beds":["a"]}`},
 	} {
-		before := bsontest.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},`, 1))
+		before := testkit.FromJSON(strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},`, 1))
 		f := p.Fold(before, []*event.Event{projectiontest.Event(8, test.eventType, `{"bed":"`+test.bed+`"}`)})
 		got := projectiontest.JSON(t, f.State())
 		if want, isError := strings.CutPrefix(test.after, "error: "); isError {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -70,7 +70,7 @@ func TestDeclaredEvents(t *testing.T) {
 			if f.Err != nil {
 				t.Fatal(f.Err)
 			}
-			if got := projectiontest.JSON(t, f.State()); got != projectiontest.JSON(t, bsontest.FromJSON(want)) {
+			if got := projectiontest.JSON(t, f.State()); got != projectiontest.JSON(t, testkit.FromJSON(want)) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})

@@ -6,8 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -59,7 +59,7 @@ func TestSizeOfADocumentIsExact(t *testing.T) {
 	const limit = 16 << 20
 	textOf := func(id int64, n int) *event.Event {
 		ev := projectiontest.Event(id, "E", "")
-		ev.Payload = bsontest.Value(bson.D{{Key: "t", Value: strings.Repeat("x", n)}})
+		ev.Payload = testkit.Value(bson.D{{Key: "t", Value: strings.Repeat("x", n)}})
 		return ev
 	}
 	first := textOf(1, 4<<20)
@@ -81,7 +81,7 @@ func TestSizeOfADocumentIsExact(t *testing.T) {
 // fields of the stored document only once.
 func TestAccumulatorContinuesALargeDocument(t *testing.T) {
 	t.Parallel()
-	stored := bsontest.Raw(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(1)}, {Key: "a", Value: bson.A{strings.Repeat("x", 9<<20)}}})
+	stored := testkit.Raw(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(1)}, {Key: "a", Value: bson.A{strings.Repeat("x", 9<<20)}}})
 	a := projectiontest.On(t, `{push: {a: payload.t}}`).Begin(stored, 0)
 	for i := range int64(3) {
 		if err := a.Add([]*event.Event{projectiontest.Event(i+2, "E", `{"t":"y"}`)}); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -174,7 +174,7 @@ projections:
 		`{"$date":{"$numberLong":"-62135596800000"}}`: `{"at":{"$date":{"$numberLong":"-62135596800000"}},"all":{"$date":{"$numberLong":"-62135596800000"}}}`,
 		`"0001-01-01T00:00:00Z"`:                      `{"at":{"$date":{"$numberLong":"-62135596800000"}},"all":{"$date":{"$numberLong":"-62135596800000"}}}`,
 	} {
-		ev, err := reader.Read(bsontest.FromJSON(`{"aggregateId":"a","eventId":1,"eventType":"E","timestamp":` + stored + `}`))
+		ev, err := reader.Read(testkit.FromJSON(`{"aggregateId":"a","eventId":1,"eventType":"E","timestamp":` + stored + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}

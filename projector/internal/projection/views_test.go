@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -199,7 +199,7 @@ func history(t *rapid.T) map[string][]*event.Event {
 func viewEvent(aggregateType, id string, n int64, eventType string, payload bson.D) *event.Event {
 	return &event.Event{
 		Keys:    event.Keys{AggregateID: id, AggregateType: aggregateType, EventID: n, EventType: eventType},
-		Payload: bsontest.Value(payload),
+		Payload: testkit.Value(payload),
 	}
 }
 

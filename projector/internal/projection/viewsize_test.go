@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
@@ -58,7 +58,7 @@ func setPart(values bson.A, keys ...string) bson.Raw {
 	for _, key := range keys {
 		documents = append(documents, bson.M{model.FieldKey: key, "totals": bson.M{"values": values}})
 	}
-	return bsontest.Raw(bson.M{model.FieldDocuments: documents})
+	return testkit.Raw(bson.M{model.FieldDocuments: documents})
 }
 
 func sortedTexts(n int) bson.A {
@@ -88,7 +88,7 @@ func TestLargeSetIsMadeOfItsPartsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := document.Lookup("values"); !got.Equal(bsontest.Raw(bson.M{"values": all}).Lookup("values")) {
+	if got := document.Lookup("values"); !got.Equal(testkit.Raw(bson.M{"values": all}).Lookup("values")) {
 		t.Error("the set does not have each value once, sorted")
 	}
 	end()
@@ -150,7 +150,7 @@ func TestFieldsOfManyPartsDoNotStayInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := func(i int) model.Part {
-		raw := bsontest.Raw(bson.D{
+		raw := testkit.Raw(bson.D{
 			{Key: "text", Value: strings.Repeat(fmt.Sprint(i%10), 64<<10)}, {Key: "number", Value: int64(i)}, {Key: fmt.Sprint("own", i%7), Value: int64(i)},
 			{Key: model.FieldDocuments, Value: bson.A{bson.M{model.FieldKey: "k", "fields": true}}},
 		})
@@ -227,7 +227,7 @@ func TestFullness(t *testing.T) {
 		var parts []model.Part
 		for i := range n {
 			text := strings.Repeat("x", size)
-			part := bsontest.Raw(bson.M{"text": text, model.FieldDocuments: bson.A{bson.M{model.FieldKey: "k", "as": "orders", "totals": bson.M{"values": text + fmt.Sprint(i)}}}})
+			part := testkit.Raw(bson.M{"text": text, model.FieldDocuments: bson.A{bson.M{model.FieldKey: "k", "as": "orders", "totals": bson.M{"values": text + fmt.Sprint(i)}}}})
 			parts = append(parts, model.Part{AggregateID: fmt.Sprint(i), Document: part})
 		}
 		document, err := model.Whole(v, "k", parts)

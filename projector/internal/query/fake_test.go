@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 )
 
@@ -100,7 +100,7 @@ func newService(t *testing.T) *service {
 	s := &service{source: newSource(), registry: prometheus.NewPedanticRegistry()}
 	s.poller = query.NewPoller(s.source, zerolog.Nop())
 	s.handler = query.NewHandler(s.poller, s.registry)
-	s.stop = polltest.Start(t, s.poller.Run)
+	s.stop = testkit.Start(t, s.poller.Run)
 	return s
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -31,7 +31,7 @@ func (d *distant) update(ctx context.Context, _ string, updates []update) (int, 
 // BenchmarkWriter measures operations per second against a database that is 1 ms away,
 // for several numbers of sessions.
 func BenchmarkWriter(b *testing.B) {
-	document := bsontest.Raw(bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: "some value"}, {Key: "b", Value: int64(5)}}}})
+	document := testkit.Raw(bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: "some value"}, {Key: "b", Value: int64(5)}}}})
 	operation := func(session, i int) model.Write {
 		return model.Write{Unit: keyOf(fmt.Sprintf("session-%d", session)), Kind: model.Update, From: int64(i), To: int64(i + 1), Update: document}
 	}

@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -52,7 +52,7 @@ func TestRefusedCommandIsHalved(t *testing.T) {
 				if i == 5 {
 					v = "bad"
 				}
-				operations = append(operations, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"v":"` + v + `"}`)})
+				operations = append(operations, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"v":"` + v + `"}`)})
 			}
 			for i, r := range s.write(t, operations...) {
 				want := model.Applied

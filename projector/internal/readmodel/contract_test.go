@@ -10,7 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -109,15 +109,15 @@ func testContract(t *testing.T, db database) {
 		s, k := newTestStore(t, db), keyOf("update")
 		s.expect(t, k, 0, "")
 		before := time.Now().Add(-time.Second)
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 3, Document: bsontest.FromJSON(`{"a":1,"b":2,"list":[1]}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 3, Document: testkit.FromJSON(`{"a":1,"b":2,"list":[1]}`)})
 		raw := s.expect(t, k, 3, `{"a":1,"b":2,"list":[1]}`)
 		created := raw.Lookup(model.FieldLastUpdatedAt).Time()
 		if created.Before(before) || created.After(time.Now().Add(time.Second)) {
 			t.Errorf("created at %s", created)
 		}
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 3, To: 5, Update: bsontest.FromJSON(`{"$set":{"c":3},"$unset":{"b":""},"$push":{"list":{"$each":[2,3]}}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 3, To: 5, Update: testkit.FromJSON(`{"$set":{"c":3},"$unset":{"b":""},"$push":{"list":{"$each":[2,3]}}}`)})
 		s.expect(t, k, 5, `{"a":1,"list":[1,2,3],"c":3}`)
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 5, To: 6, Update: bsontest.FromJSON(`{"$push":{"list":{"$each":[4]}}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 5, To: 6, Update: testkit.FromJSON(`{"$push":{"list":{"$each":[4]}}}`)})
 		changed := s.expect(t, k, 6, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(model.FieldLastUpdatedAt).Time()
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 6, To: 9})
 		if ignored := s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(model.FieldLastUpdatedAt).Time(); !ignored.Equal(changed) {
@@ -125,19 +125,19 @@ func testContract(t *testing.T, db database) {
 		}
 		// The guards are too old, too new, and for an absent document.
 		s.apply(t, model.Stale,
-			model.Write{Unit: k, Kind: model.Update, From: 6, To: 8, Update: bsontest.FromJSON(`{"$set":{"a":8}}`)})
+			model.Write{Unit: k, Kind: model.Update, From: 6, To: 8, Update: testkit.FromJSON(`{"$set":{"a":8}}`)})
 		s.apply(t, model.Stale,
-			model.Write{Unit: k, Kind: model.Update, From: 11, To: 12, Update: bsontest.FromJSON(`{"$set":{"a":8}}`)})
-		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":8}`)})
-		s.apply(t, model.Stale, model.Write{Unit: keyOf("nowhere"), Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"a":8}}`)})
+			model.Write{Unit: k, Kind: model.Update, From: 11, To: 12, Update: testkit.FromJSON(`{"$set":{"a":8}}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":8}`)})
+		s.apply(t, model.Stale, model.Write{Unit: keyOf("nowhere"), Kind: model.Update, From: 1, To: 2, Update: testkit.FromJSON(`{"$set":{"a":8}}`)})
 		s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`)
 		// Another writer has reached the same watermark, by the same events.
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 8, To: 9, Update: bsontest.FromJSON(`{"$set":{"a":8}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 8, To: 9, Update: testkit.FromJSON(`{"$set":{"a":8}}`)})
 	})
 	t.Run("UpdateKeys", func(t *testing.T) {
 		s, k := newTestStore(t, db), keyOf("keys")
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1,"m":{"x":1,"y":2,"0":3}}`)})
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"m.0":5,"a":2,"m.z":4},"$unset":{"m.x":""}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":1,"m":{"x":1,"y":2,"0":3}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: testkit.FromJSON(`{"$set":{"m.0":5,"a":2,"m.z":4},"$unset":{"m.x":""}}`)})
 		s.expect(t, k, 2, `{"a":2,"m":{"y":2,"0":5,"z":4}}`)
 	})
 	t.Run("Mixed", func(t *testing.T) {
@@ -145,8 +145,8 @@ func testContract(t *testing.T, db database) {
 		var create, next []model.Write
 		for i := range 40 {
 			k := keyOf(fmt.Sprintf("mixed-%d", i))
-			create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(fmt.Sprintf(`{"i":%d}`, i))})
-			next = append(next, model.Write{Unit: k, Kind: model.Update, From: int64(1 + i%4/3), To: 7, Update: bsontest.FromJSON(`{"$set":{"n":1}}`)})
+			create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(fmt.Sprintf(`{"i":%d}`, i))})
+			next = append(next, model.Write{Unit: k, Kind: model.Update, From: int64(1 + i%4/3), To: 7, Update: testkit.FromJSON(`{"$set":{"n":1}}`)})
 		}
 		s.apply(t, model.Applied, create...)
 		results := s.write(t, next...)
@@ -181,7 +181,7 @@ func testContract(t *testing.T, db database) {
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, From: 4, To: 6})
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 5})
 		s.expect(t, k, 6, "")
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 6, To: 7, Document: bsontest.FromJSON(`{}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 6, To: 7, Document: testkit.FromJSON(`{}`)})
 		s.expect(t, k, 7, "{}")
 		// Each of two projections has its own watermark.
 		other := k
@@ -190,7 +190,7 @@ func testContract(t *testing.T, db database) {
 	})
 	t.Run("Delete", func(t *testing.T) {
 		s, k := newTestStore(t, db), deletable("delete")
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":1}`)})
 		s.expect(t, k, 1, `{"a":1}`)
 		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Delete, From: 2, To: 3})
 		s.expect(t, k, 1, `{"a":1}`)
@@ -198,12 +198,12 @@ func testContract(t *testing.T, db database) {
 		s.expect(t, k, 3, "")
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Delete, From: 1, To: 3})
 		// A writer that loaded the document before the delete cannot bring it back.
-		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)})
-		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":1}`)})
-		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"a":1}}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":1}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: testkit.FromJSON(`{"a":1}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: testkit.FromJSON(`{"$set":{"a":1}}`)})
 		s.expect(t, k, 3, "")
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 3, To: 5, Document: bsontest.FromJSON(`{"a":5}`)})
-		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, From: 3, To: 5, Document: bsontest.FromJSON(`{"a":5}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 3, To: 5, Document: testkit.FromJSON(`{"a":5}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, From: 3, To: 5, Document: testkit.FromJSON(`{"a":5}`)})
 		s.expect(t, k, 5, `{"a":5}`)
 	})
 	t.Run("Creations", func(t *testing.T) {
@@ -220,13 +220,13 @@ func testContract(t *testing.T, db database) {
 				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 9})
 				want[i] = model.Stale
 			case 8:
-				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 2, Document: bsontest.FromJSON(`{}`)})
+				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 2, Document: testkit.FromJSON(`{}`)})
 				want[i] = model.Stale
 			case 20:
 				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 9})
 				from = 9
 			}
-			operations = append(operations, model.Write{Unit: k, Kind: model.Create, From: from, To: from + 1, Document: bsontest.FromJSON(fmt.Sprintf(`{"i":%d}`, i))})
+			operations = append(operations, model.Write{Unit: k, Kind: model.Create, From: from, To: from + 1, Document: testkit.FromJSON(fmt.Sprintf(`{"i":%d}`, i))})
 		}
 		for i, r := range s.write(t, operations...) {
 			if r.Status != want[i] {
@@ -240,10 +240,10 @@ func testContract(t *testing.T, db database) {
 	})
 	t.Run("Erase", func(t *testing.T) {
 		s, k := newTestStore(t, db), deletable("erase")
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":1}`)})
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, To: 3})
 		s.expect(t, k, 3, "")
-		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 3, To: 4, Document: bsontest.FromJSON(`{"a":4}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 3, To: 4, Document: testkit.FromJSON(`{"a":4}`)})
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, To: 3})
 		s.expect(t, k, 4, `{"a":4}`)
 	})
@@ -258,7 +258,7 @@ func testContract(t *testing.T, db database) {
 			k := keyOf(fmt.Sprintf("many-%d", i))
 			k.Collection = fmt.Sprintf("many%d", i%3)
 			if i%2 == 0 {
-				operations = append(operations, model.Write{Unit: k, Kind: model.Create, To: int64(i + 1), Document: bsontest.FromJSON(`{"pad":"` + strings.Repeat("x", 300) + `"}`)})
+				operations = append(operations, model.Write{Unit: k, Kind: model.Create, To: int64(i + 1), Document: testkit.FromJSON(`{"pad":"` + strings.Repeat("x", 300) + `"}`)})
 			} else {
 				operations = append(operations, model.Write{Unit: k, Kind: model.MoveWatermark, To: int64(i + 1)})
 			}
@@ -277,7 +277,7 @@ func testContract(t *testing.T, db database) {
 	})
 	t.Run("TooLarge", func(t *testing.T) {
 		s := newTestStore(t, db)
-		huge := bsontest.Raw(bson.D{{Key: "a", Value: strings.Repeat("x", 16<<20)}})
+		huge := testkit.Raw(bson.D{{Key: "a", Value: strings.Repeat("x", 16<<20)}})
 		k := keyOf("large")
 		s.apply(t, model.Rejected, model.Write{Unit: k, Kind: model.Create, To: 1, Document: huge})
 		s.expect(t, k, 0, "")
@@ -305,9 +305,9 @@ func testContract(t *testing.T, db database) {
 					case n%5 == 0 && state.Document != nil:
 						o.Kind = model.Delete
 					case state.Document == nil:
-						o.Kind, o.Document = model.Create, bsontest.FromJSON(fmt.Sprintf(`{"first":%d,"n":[%d]}`, n, n))
+						o.Kind, o.Document = model.Create, testkit.FromJSON(fmt.Sprintf(`{"first":%d,"n":[%d]}`, n, n))
 					default:
-						o.Kind, o.Update = model.Update, bsontest.FromJSON(fmt.Sprintf(`{"$push":{"n":{"$each":[%d]}}}`, n))
+						o.Kind, o.Update = model.Update, testkit.FromJSON(fmt.Sprintf(`{"$push":{"n":{"$each":[%d]}}}`, n))
 					}
 					if _, err := s.Write(t.Context(), []model.Write{o}); err != nil {
 						t.Error(err)

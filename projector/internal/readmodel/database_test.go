@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -38,7 +38,7 @@ func TestLoadAsksOnce(t *testing.T) {
 		for i := range n {
 			u := keyOf(fmt.Sprintf("%d of %d", i, n))
 			units = append(units, u)
-			writes = append(writes, model.Write{Unit: u, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)})
+			writes = append(writes, model.Write{Unit: u, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":1}`)})
 		}
 		s.apply(t, model.Applied, writes...)
 		for len(requests) > 0 {
@@ -95,9 +95,9 @@ func TestMajorityConfirmsReadsAndWrites(t *testing.T) {
 	s := newTestStore(t, onMongo(client.Database(server.Database(t).Name())))
 	kept, deleted := keyOf("kept"), deletable("deleted")
 	for _, u := range []model.Unit{kept, deleted} {
-		s.apply(t, model.Applied, model.Write{Unit: u, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)})
+		s.apply(t, model.Applied, model.Write{Unit: u, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":1}`)})
 	}
-	s.apply(t, model.Applied, model.Write{Unit: kept, Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"a":2}}`)})
+	s.apply(t, model.Applied, model.Write{Unit: kept, Kind: model.Update, From: 1, To: 2, Update: testkit.FromJSON(`{"$set":{"a":2}}`)})
 	s.apply(t, model.Applied, model.Write{Unit: deleted, Kind: model.Delete, From: 1, To: 2})
 	s.expect(t, kept, 2, `{"a":2}`)
 	for _, name := range []string{"insert", "update", "delete", "commitTransaction", "find"} {
@@ -111,7 +111,7 @@ func TestMajorityConfirmsReadsAndWrites(t *testing.T) {
 // for long, because the other groups of the collection wait behind it.
 func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	t.Parallel()
-	server := mongoxtest.NewServer(t,
+	server := mongotest.NewReplies(t,
 		bson.D{{Key: "ok", Value: 1}},                       // connectionStatus
 		bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 1}}, // the record of the session
 		bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 0}, {Key: "nModified", Value: 0}},
@@ -121,7 +121,7 @@ func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	k := deletable("a")
 	done := make(chan error, 1)
 	go func() {
-		_, err := w.fencedGroup(t.Context(), k.Collection, []*model.Write{{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)}})
+		_, err := w.fencedGroup(t.Context(), k.Collection, []*model.Write{{Unit: k, Kind: model.Create, From: 2, To: 3, Document: testkit.FromJSON(`{"a":3}`)}})
 		done <- err
 	}()
 	select {
@@ -164,7 +164,7 @@ func TestFailingServerCausesNoRetryStorm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := mongoxtest.NewServer(t, slices.Repeat([]bson.D{trouble}, 20)...)
+			server := mongotest.NewReplies(t, slices.Repeat([]bson.D{trouble}, 20)...)
 			if err := do(newTestStore(t, onMongo(server.Client.Database("shop")))); err == nil {
 				t.Error("got no error from a server that fails")
 			}

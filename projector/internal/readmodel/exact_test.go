@@ -3,7 +3,7 @@ package readmodel
 import (
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -19,13 +19,13 @@ func testExact(t *testing.T, db database) {
 	}
 	update := func(from int64, at int64, exact bool) model.Written {
 		t.Helper()
-		return writeOne(model.Write{Kind: model.Update, From: from, To: from + 1, UpdatedAt: at, Exact: exact, Update: bsontest.FromJSON(`{"$set":{"n":1}}`)})
+		return writeOne(model.Write{Kind: model.Update, From: from, To: from + 1, UpdatedAt: at, Exact: exact, Update: testkit.FromJSON(`{"$set":{"n":1}}`)})
 	}
 	loaded := func() model.State {
 		t.Helper()
 		return s.state(t, k)
 	}
-	made := writeOne(model.Write{Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"n":1}`)})
+	made := writeOne(model.Write{Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"n":1}`)})
 	if made.UpdatedAt == 0 || made.UpdatedAt != loaded().UpdatedAt {
 		t.Fatalf("the creation was at %d, the document says %d", made.UpdatedAt, loaded().UpdatedAt)
 	}
@@ -68,8 +68,8 @@ func TestKeptStateIsStaleAfterARepair(t *testing.T) {
 	s, k := newTestStore(t, onMongo(db)), keyOf("repaired")
 	const ahead = 1 << 44
 	s.apply(t, model.Applied,
-		model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"n":1}`)})
-	written, err := s.Write(t.Context(), []model.Write{{Unit: k, Kind: model.Update, From: 1, To: 2, UpdatedAt: ahead, Update: bsontest.FromJSON(`{"$set":{"n":-2}}`)}})
+		model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"n":1}`)})
+	written, err := s.Write(t.Context(), []model.Write{{Unit: k, Kind: model.Update, From: 1, To: 2, UpdatedAt: ahead, Update: testkit.FromJSON(`{"$set":{"n":-2}}`)}})
 	if err != nil || written[0].UpdatedAt != ahead+1 {
 		t.Fatal(written, err)
 	}
@@ -81,10 +81,10 @@ func TestKeptStateIsStaleAfterARepair(t *testing.T) {
 	if err != nil || states[0].Foreign == nil {
 		t.Fatal(states, err)
 	}
-	if ok, err := r.Replace(t.Context(), k, *states[0].Foreign, bsontest.FromJSON(`{"n":2}`), 2); !ok || err != nil {
+	if ok, err := r.Replace(t.Context(), k, *states[0].Foreign, testkit.FromJSON(`{"n":2}`), 2); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	kept := model.Write{Unit: k, Kind: model.Update, From: 2, To: 3, UpdatedAt: ahead + 1, Exact: true, Update: bsontest.FromJSON(`{"$set":{"n":-3}}`)}
+	kept := model.Write{Unit: k, Kind: model.Update, From: 2, To: 3, UpdatedAt: ahead + 1, Exact: true, Update: testkit.FromJSON(`{"$set":{"n":-3}}`)}
 	s.apply(t, model.Stale, kept)
 	s.expect(t, k, 2, `{"n":2}`)
 	kept.Exact = false

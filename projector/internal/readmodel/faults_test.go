@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // newDatabase makes an empty database of the stand-in with the collections of the tests.
@@ -93,7 +93,7 @@ func (f *faulty) transaction(ctx context.Context, do func(context.Context) error
 // put stores a document.
 func put(t *testing.T, db database, collection string, document any) {
 	t.Helper()
-	if err := db.insert(t.Context(), collection, []bson.Raw{bsontest.Raw(document)}); err != nil {
+	if err := db.insert(t.Context(), collection, []bson.Raw{testkit.Raw(document)}); err != nil {
 		t.Fatal(err)
 	}
 }

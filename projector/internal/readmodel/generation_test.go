@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -29,7 +29,7 @@ func testGenerations(t *testing.T, db database) {
 		return states[0]
 	}
 	create := func(u model.Unit, from, to int64, foreign *model.Foreign) model.Write {
-		return model.Write{Unit: u, Kind: model.Create, From: from, To: to, Document: bsontest.FromJSON(`{"a":1}`), Foreign: foreign}
+		return model.Write{Unit: u, Kind: model.Create, From: from, To: to, Document: testkit.FromJSON(`{"a":1}`), Foreign: foreign}
 	}
 
 	// An older generation reports the newer one, and changes nothing.
@@ -40,7 +40,7 @@ func testGenerations(t *testing.T, db database) {
 	s.apply(t, model.Stale, create(of("newer", 1), 0, 5, nil))
 	for _, exact := range []bool{false, true} {
 		s.apply(t, model.Stale, model.Write{
-			Unit: of("newer", 1), Kind: model.Update, From: 5, To: 6, UpdatedAt: load(of("newer", 2)).UpdatedAt, Exact: exact, Update: bsontest.FromJSON(`{"$set":{"a":2}}`),
+			Unit: of("newer", 1), Kind: model.Update, From: 5, To: 6, UpdatedAt: load(of("newer", 2)).UpdatedAt, Exact: exact, Update: testkit.FromJSON(`{"$set":{"a":2}}`),
 		})
 	}
 	s.apply(t, model.Stale, model.Write{Unit: of("newer", 1), Kind: model.Delete, From: 5, To: 6})
@@ -81,7 +81,7 @@ func testGenerations(t *testing.T, db database) {
 	}} {
 		wasView := of("view", 2)
 		if err := db.insert(t.Context(), "things", []bson.Raw{
-			bsontest.Raw(bson.D{{Key: "_id", Value: wasView.AggregateID}, {Key: "lastUpdatedAt", Value: bson.DateTime(1)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "parts", Value: int64(1)}}),
+			testkit.Raw(bson.D{{Key: "_id", Value: wasView.AggregateID}, {Key: "lastUpdatedAt", Value: bson.DateTime(1)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "parts", Value: int64(1)}}),
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func testGenerations(t *testing.T, db database) {
 		s.expect(t, wasView, 3, `{"a":1}`)
 		isView := of("later", 1)
 		if err := db.insert(t.Context(), "things", []bson.Raw{
-			bsontest.Raw(bson.D{{Key: "_id", Value: isView.AggregateID}, {Key: "lastUpdatedAt", Value: bson.DateTime(1)}, {Key: "lastGeneration", Value: int64(2)}, {Key: "parts", Value: int64(1)}}),
+			testkit.Raw(bson.D{{Key: "_id", Value: isView.AggregateID}, {Key: "lastUpdatedAt", Value: bson.DateTime(1)}, {Key: "lastGeneration", Value: int64(2)}, {Key: "parts", Value: int64(1)}}),
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func testGenerations(t *testing.T, db database) {
 		}
 	}
 	// The document has an impossible generation.
-	if err := db.insert(t.Context(), "things", []bson.Raw{bsontest.FromJSON(`{"_id":"generations-odd","lastEventId":1,"lastGeneration":"two"}`)}); err != nil {
+	if err := db.insert(t.Context(), "things", []bson.Raw{testkit.FromJSON(`{"_id":"generations-odd","lastEventId":1,"lastGeneration":"two"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if state := load(of("odd", 2)); !errors.Is(state.Err, errNoGeneration) {

@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
 // cursor is a reply with one batch.
@@ -38,7 +38,7 @@ func plan(shards int) bson.D {
 
 func TestLayout(t *testing.T) {
 	t.Parallel()
-	member := mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"})
+	member := mongotest.Hello(bson.E{Key: "setName", Value: "rs0"})
 	router := bson.D{{Key: "ok", Value: 1}, {Key: "msg", Value: "isdbgrid"}}
 	byID := sharded(bson.D{{Key: "_id", Value: "hashed"}})
 	none := cursor("config.collections")
@@ -73,7 +73,7 @@ func TestLayout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := mongoxtest.NewServer(t, test.replies...)
+			server := mongotest.NewReplies(t, test.replies...)
 			err := CheckLayout(t.Context(), server.Client.Database("shop"), []string{"users", "orders"})
 			if (len(test.want) > 0) != errors.Is(err, ErrLayout) || len(test.want) == 0 && err != nil {
 				t.Fatalf("error %v", err)
@@ -93,7 +93,7 @@ func TestLayout(t *testing.T) {
 // TestNameWithTheDatabaseIsTooLong: a promotion could never rename a collection to it.
 func TestNameWithTheDatabaseIsTooLong(t *testing.T) {
 	t.Parallel()
-	server := mongoxtest.NewServer(t, cursor("shop.$cmd.listCollections"), mongoxtest.Hello(bson.E{Key: "setName", Value: "rs0"}))
+	server := mongotest.NewReplies(t, cursor("shop.$cmd.listCollections"), mongotest.Hello(bson.E{Key: "setName", Value: "rs0"}))
 	database := strings.Repeat("d", 60)
 	err := CheckLayout(t.Context(), server.Client.Database(database), []string{strings.Repeat("a", 174), strings.Repeat("b", 175)})
 	if !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "bbb has a name of 236 bytes") || strings.Contains(err.Error(), "aaa has") {
@@ -115,7 +115,7 @@ func TestSearchIndexes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := mongoxtest.NewServer(t, test.reply, test.reply)
+			server := mongotest.NewReplies(t, test.reply, test.reply)
 			got, err := SearchIndexes(t.Context(), server.Client.Database("shop"), "users")
 			if !slices.Equal(got, test.want) || (err != nil) != test.fails {
 				t.Errorf("%v, %v", got, err)

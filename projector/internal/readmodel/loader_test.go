@@ -12,8 +12,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -52,7 +52,7 @@ func (m *library) page(ctx context.Context, _ string, filter, _ bson.Raw, _, max
 		if bytes >= maxBytes {
 			return found, false, nil
 		}
-		document := bsontest.Raw(bson.D{{Key: fieldID, Value: id}, {Key: model.FieldLastEventID, Value: int64(1)}, {Key: model.FieldLastGeneration, Value: int64(1)}, {Key: "filler", Value: strings.Repeat("x", m.size)}})
+		document := testkit.Raw(bson.D{{Key: fieldID, Value: id}, {Key: model.FieldLastEventID, Value: int64(1)}, {Key: model.FieldLastGeneration, Value: int64(1)}, {Key: "filler", Value: strings.Repeat("x", m.size)}})
 		found, bytes = append(found, document), bytes+len(document)
 		m.now += len(document)
 	}

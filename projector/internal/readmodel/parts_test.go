@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -129,10 +129,10 @@ func testParts(t *testing.T, db database) {
 		s, unit := newTestStore(t, db), ofView("others")
 		second := func(aggregate string) model.Unit { u := unit(aggregate); u.Generation = 2; return u }
 		if err := db.insert(t.Context(), "others", []bson.Raw{
-			bsontest.FromJSON(`{"_id":"theirs","a":1}`), bsontest.FromJSON(`{"_id":"odd","lastEventId":1,"lastGeneration":"two"}`), bsontest.FromJSON(`{"_id":"readmodel","lastEventId":1,"lastGeneration":2}`),
-			bsontest.Raw(bson.D{{Key: "_id", Value: "newer"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "lastGeneration", Value: int64(3)}, {Key: "parts", Value: int64(1)}}),
-			bsontest.Raw(bson.D{{Key: "_id", Value: "older"}, {Key: "lastUpdatedAt", Value: time.Now().Add(time.Hour)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "parts", Value: int64(4)}, {Key: "sum", Value: int64(1)}}),
-			bsontest.FromJSON(`{"_id":"oldest","lastEventId":1,"lastGeneration":0}`),
+			testkit.FromJSON(`{"_id":"theirs","a":1}`), testkit.FromJSON(`{"_id":"odd","lastEventId":1,"lastGeneration":"two"}`), testkit.FromJSON(`{"_id":"readmodel","lastEventId":1,"lastGeneration":2}`),
+			testkit.Raw(bson.D{{Key: "_id", Value: "newer"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "lastGeneration", Value: int64(3)}, {Key: "parts", Value: int64(1)}}),
+			testkit.Raw(bson.D{{Key: "_id", Value: "older"}, {Key: "lastUpdatedAt", Value: time.Now().Add(time.Hour)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "parts", Value: int64(4)}, {Key: "sum", Value: int64(1)}}),
+			testkit.FromJSON(`{"_id":"oldest","lastEventId":1,"lastGeneration":0}`),
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func testParts(t *testing.T, db database) {
 			}
 		}
 		for id, record := range map[string]string{"broken": `"lastEventId":"two"`, "odd": `"lastEventId":2,"part":5`} {
-			if err := db.insert(t.Context(), watermarksCollection, []bson.Raw{bsontest.FromJSON(`{"_id":{"projection":"records","aggregateId":"` + id + `","generation":1},` + record + `}`)}); err != nil {
+			if err := db.insert(t.Context(), watermarksCollection, []bson.Raw{testkit.FromJSON(`{"_id":{"projection":"records","aggregateId":"` + id + `","generation":1},` + record + `}`)}); err != nil {
 				t.Fatal(err)
 			}
 			states, err := s.Load(t.Context(), []model.Unit{unit(id)})

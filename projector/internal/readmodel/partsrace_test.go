@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -112,7 +112,7 @@ func (maxima) Merge(key string, document bson.Raw, changes []model.PartChange) (
 	if parts == 0 {
 		return nil, true, nil
 	}
-	return bsontest.Raw(bson.D{{Key: "parts", Value: parts}, {Key: "max", Value: highest}}), true, nil
+	return testkit.Raw(bson.D{{Key: "parts", Value: parts}, {Key: "max", Value: highest}}), true, nil
 }
 
 func (v maxima) Begin(key string) model.ViewFold { return &testFold{key: key, whole: v.whole} }
@@ -343,7 +343,7 @@ func TestOpenTransactionBlocksOnlyItsOwnDocument(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := db.insert(t.Context(), "sums", []bson.Raw{bsontest.Raw(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "lastGeneration", Value: int64(1)}, {Key: "parts", Value: int64(3)},
+	if err := db.insert(t.Context(), "sums", []bson.Raw{testkit.Raw(bson.D{{Key: "_id", Value: "4"}, {Key: "lastUpdatedAt", Value: time.Now()}, {Key: "lastGeneration", Value: int64(1)}, {Key: "parts", Value: int64(3)},
 		{Key: "sum", Value: int64(3)}, {Key: "max", Value: int64(1)}, {Key: "notes", Value: bson.D{{Key: "14", Value: "x"}, {Key: "24", Value: "x"}, {Key: "4", Value: "x"}}}})}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -39,7 +39,7 @@ func TestCreationConflictsWithAConcurrentErase(t *testing.T) {
 		}
 		return nil
 	}})
-	late.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)})
+	late.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: testkit.FromJSON(`{"a":3}`)})
 	erase.Wait()
 	owner.expect(t, k, 4, "")
 }
@@ -70,7 +70,7 @@ func TestLoadDuringADeleteFindsTheDocument(t *testing.T) {
 		ask(&faulty{database: plain, before: func(command, collection string) error {
 			if command == "find" && collection == watermarksCollection {
 				meanwhile.Do(func() {
-					other.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: bsontest.FromJSON(`{"a":3}`)})
+					other.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: testkit.FromJSON(`{"a":3}`)})
 					other.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, From: 3, To: 5})
 				})
 			}
@@ -91,7 +91,7 @@ func TestRefusedDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newTestStore(t, db)
-	s.apply(t, model.Applied, model.Write{Unit: keyOf("first"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"email":"x"}`)})
+	s.apply(t, model.Applied, model.Write{Unit: keyOf("first"), Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"email":"x"}`)})
 	fields := []string{`"v":"good"`, `"v":"invalid"`, `"email":"x"`, `"v":"fine"`, `"v":"fine"`}
 	want := []model.Status{model.Applied, model.Rejected, model.Conflict, model.Applied, model.Applied}
 	for _, deletes := range []bool{false, true} {
@@ -99,7 +99,7 @@ func TestRefusedDocuments(t *testing.T) {
 		for i, f := range fields {
 			k := keyOf(fmt.Sprintf("%v-%d", deletes, i))
 			k.Deletes = deletes
-			create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{` + f + `}`)})
+			create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{` + f + `}`)})
 		}
 		for i, r := range s.write(t, create...) {
 			if r.Status != want[i] || (r.Err != nil) != (want[i] != model.Applied) {
@@ -107,7 +107,7 @@ func TestRefusedDocuments(t *testing.T) {
 			}
 		}
 		for i, f := range fields[1:3] {
-			change := model.Write{Unit: create[0].Unit, Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{` + f + `}}`)}
+			change := model.Write{Unit: create[0].Unit, Kind: model.Update, From: 1, To: 2, Update: testkit.FromJSON(`{"$set":{` + f + `}}`)}
 			if r := s.write(t, change)[0]; r.Status != want[i+1] {
 				t.Errorf("change to %s: %v, want %d", f, r, want[i+1])
 			}
@@ -120,15 +120,15 @@ func TestRefusedDocuments(t *testing.T) {
 func TestLostRepliesAreReportedAsUnknown(t *testing.T) {
 	t.Parallel()
 	plain := newDatabase(t)
-	newTestStore(t, plain).apply(t, model.Applied, model.Write{Unit: keyOf("old"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)},
-		model.Write{Unit: deletable("gone"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
+	newTestStore(t, plain).apply(t, model.Applied, model.Write{Unit: keyOf("old"), Kind: model.Create, To: 1, Document: testkit.FromJSON(`{}`)},
+		model.Write{Unit: deletable("gone"), Kind: model.Create, To: 1, Document: testkit.FromJSON(`{}`)})
 	lost := &faulty{database: plain, after: func(string, string) error { return errUnanswered }}
 	s := newTestStore(t, lost)
 	operations := []model.Write{
-		{Unit: keyOf("old"), Kind: model.Update, From: 1, To: 2, Update: bsontest.FromJSON(`{"$set":{"a":2}}`)},
-		{Unit: keyOf("new"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)},
+		{Unit: keyOf("old"), Kind: model.Update, From: 1, To: 2, Update: testkit.FromJSON(`{"$set":{"a":2}}`)},
+		{Unit: keyOf("new"), Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":1}`)},
 		{Unit: keyOf("none"), Kind: model.MoveWatermark, To: 1},
-		{Unit: deletable("made"), Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{"a":1}`)},
+		{Unit: deletable("made"), Kind: model.Create, To: 1, Document: testkit.FromJSON(`{"a":1}`)},
 		{Unit: deletable("gone"), Kind: model.Delete, From: 1, To: 2},
 	}
 	for i, r := range s.write(t, operations...) {
@@ -156,18 +156,18 @@ func TestForeignDocument(t *testing.T) {
 	s := newTestStore(t, db)
 	for i, lastEventID := range []string{``, `,"lastEventId":"5"`, `,"lastEventId":1.5`, `,"lastEventId":-1`} {
 		k := keyOf(fmt.Sprintf("foreign-%d", i))
-		if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `"` + lastEventID + `}`)}); err != nil {
+		if err := db.insert(t.Context(), k.Collection, []bson.Raw{testkit.FromJSON(`{"_id":"` + k.AggregateID + `"` + lastEventID + `}`)}); err != nil {
 			t.Fatal(err)
 		}
 		states, err := s.Load(t.Context(), []model.Unit{k})
 		if err != nil || !errors.Is(states[0].Err, errNoReadModel) {
 			t.Errorf("%s: %+v, %v", lastEventID, states, err)
 		}
-		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{}`)})
 	}
 	for i, lastEventID := range []string{`5.0`, `{"$numberInt":"5"}`} {
 		k := keyOf(fmt.Sprintf("odd-%d", i))
-		if err := db.insert(t.Context(), k.Collection, []bson.Raw{bsontest.FromJSON(`{"_id":"` + k.AggregateID + `","lastGeneration":1,"lastEventId":` + lastEventID + `}`)}); err != nil {
+		if err := db.insert(t.Context(), k.Collection, []bson.Raw{testkit.FromJSON(`{"_id":"` + k.AggregateID + `","lastGeneration":1,"lastEventId":` + lastEventID + `}`)}); err != nil {
 			t.Fatal(err)
 		}
 		s.expect(t, k, 5, "{}")

@@ -11,9 +11,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -53,7 +53,7 @@ func killed(t *testing.T, db *mongo.Database, k model.Unit) mongoDatabase {
 		t.Fatal(err)
 	}
 	in := mongo.NewSessionContext(t.Context(), session)
-	write := model.Write{Unit: k, Kind: model.Create, From: 0, To: 1, Document: bsontest.FromJSON(`{"a":1}`)}
+	write := model.Write{Unit: k, Kind: model.Create, From: 0, To: 1, Document: testkit.FromJSON(`{"a":1}`)}
 	if _, err := m.update(in, watermarksCollection, []update{sideFence(&write, time.Now())}); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestTransactionOfAKilledProcessIsEnded(t *testing.T) {
 			}
 			w, _ := running(t, db, dead...)
 			begun := time.Now()
-			write := model.Write{Unit: k, Kind: model.Create, From: 0, To: 1, Document: bsontest.FromJSON(`{"a":1}`)}
+			write := model.Write{Unit: k, Kind: model.Create, From: 0, To: 1, Document: testkit.FromJSON(`{"a":1}`)}
 			for {
 				results, err := w.Write(t.Context(), []model.Write{write})
 				if err != nil {
@@ -126,7 +126,7 @@ func TestSuspendedProcessRecordsItsSessionsAgain(t *testing.T) {
 	m := onMongo(db)
 	add := func() error {
 		return m.transaction(t.Context(), func(ctx context.Context) error {
-			return m.insert(ctx, "c", []bson.Raw{bsontest.FromJSON(`{"a":1}`)})
+			return m.insert(ctx, "c", []bson.Raw{testkit.FromJSON(`{"a":1}`)})
 		})
 	}
 	if err := add(); err != nil {
@@ -158,7 +158,7 @@ func TestSessionsAreRecordedForTheUserOfTheMoment(t *testing.T) {
 		return bson.D{{Key: "ok", Value: 1}, {Key: "authInfo", Value: bson.D{{Key: "authenticatedUsers", Value: bson.A{bson.D{{Key: "user", Value: user}, {Key: "db", Value: "admin"}}}}}}}
 	}
 	recorded := bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 1}}
-	server := mongoxtest.NewServer(t, connected("blue"), recorded, connected("green"), recorded)
+	server := mongotest.NewReplies(t, connected("blue"), recorded, connected("green"), recorded)
 	s := newSessions(server.Client.Database("shop"))
 	for i, user := range []string{"blue@admin", "green@admin"} {
 		if err := s.renew(t.Context()); err != nil {
@@ -191,7 +191,7 @@ func sessionsAreRecorded(t *testing.T, process, want string) {
 	}
 	for i := range 5 {
 		k := deletable(string(rune('a' + i)))
-		results, err := w.Write(t.Context(), []model.Write{{Unit: k, Kind: model.Create, From: 0, To: 1, Document: bsontest.FromJSON(`{"a":1}`)}})
+		results, err := w.Write(t.Context(), []model.Write{{Unit: k, Kind: model.Create, From: 0, To: 1, Document: testkit.FromJSON(`{"a":1}`)}})
 		if err != nil || results[0].Status != model.Applied {
 			t.Fatalf("%+v: %v", results, err)
 		}

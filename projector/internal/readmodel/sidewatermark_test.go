@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -21,7 +21,7 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 	for i := range 20 {
 		k := deletable(fmt.Sprint("neighbour-", i))
 		if i < 10 {
-			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: bsontest.FromJSON(`{}`)})
+			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{}`)})
 			neighbours = append(neighbours, model.Write{Unit: k, Kind: model.Delete, From: 1, To: 2})
 		} else {
 			neighbours = append(neighbours, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})

@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -17,7 +17,7 @@ func TestUnreadableWatermarkConcernsItsUnitOnly(t *testing.T) {
 	db := onMongo(server.Database(t))
 	s, broken, other := newTestStore(t, db), keyOf("broken"), keyOf("other")
 	for aggregate, record := range map[string]string{"broken": `"lastEventId":"two"`, "other": `"lastEventId":3`} {
-		if err := db.insert(t.Context(), watermarksCollection, []bson.Raw{bsontest.FromJSON(`{"_id":{"projection":"` + broken.Projection + `","aggregateId":"` + aggregate + `","generation":1},` + record + `}`)}); err != nil {
+		if err := db.insert(t.Context(), watermarksCollection, []bson.Raw{testkit.FromJSON(`{"_id":{"projection":"` + broken.Projection + `","aggregateId":"` + aggregate + `","generation":1},` + record + `}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}

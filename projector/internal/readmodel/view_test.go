@@ -12,7 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -46,7 +46,7 @@ type testSums struct {
 
 // partWith is a part that contributes so many cents to each document.
 func partWith(note string, amounts ...testAmount) bson.Raw {
-	return bsontest.Raw(testPart{note, append([]testAmount{}, amounts...)})
+	return testkit.Raw(testPart{note, append([]testAmount{}, amounts...)})
 }
 
 // amountIn is the amount that a part contributes to a document.
@@ -161,7 +161,7 @@ func (s *testSums) own() (bson.Raw, error) {
 	case s.Sum >= sumsLimit:
 		return nil, errSum
 	}
-	return bsontest.Raw(s), nil
+	return testkit.Raw(s), nil
 }
 
 // viewUnit is a unit of the view sums.

@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -115,7 +115,7 @@ func TestGroupReadsThePartsOfADocumentOnce(t *testing.T) {
 	const parts = 12
 	keys, unused := []string{"k", "l"}, strings.Repeat("x", transactionBytes/parts+1)
 	part := func(key string, cents int) bson.Raw {
-		return bsontest.Raw(bson.D{{Key: "documents", Value: []testAmount{to(key, int64(cents))}}, {Key: "unused", Value: unused}})
+		return testkit.Raw(bson.D{{Key: "documents", Value: []testAmount{to(key, int64(cents))}}, {Key: "unused", Value: unused}})
 	}
 	var writes []model.Write
 	for i := range 2 * parts {

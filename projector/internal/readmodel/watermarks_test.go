@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -66,7 +66,7 @@ func TestWatermarksEqualThoseOfLoad(t *testing.T) {
 		if i%2 == 1 {
 			units[len(units)-1].Collection = "others"
 		}
-		documents[i%2] = append(documents[i%2], bsontest.Raw(bson.D{{Key: "_id", Value: fmt.Sprintf("many-%04d", i)}, {Key: "lastEventId", Value: int64(i + 1)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "a", Value: 1}}))
+		documents[i%2] = append(documents[i%2], testkit.Raw(bson.D{{Key: "_id", Value: fmt.Sprintf("many-%04d", i)}, {Key: "lastEventId", Value: int64(i + 1)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "a", Value: 1}}))
 	}
 	if err := errors.Join(db.insert(t.Context(), "things", documents[0]), db.insert(t.Context(), "others", documents[1])); err != nil {
 		t.Fatal(err)

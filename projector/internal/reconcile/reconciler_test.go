@@ -17,7 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
@@ -132,7 +132,7 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	one := process{p}
 	reconciler := reconcile.New(reconcile.Options{Records: reconcile.NewStore(p.state, "shop", "readmodels", name), Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log)})
 	r.Reconciler = reconciler
-	r.stop = polltest.Start(t, reconciler.Run)
+	r.stop = testkit.Start(t, reconciler.Run)
 	return r
 }
 
@@ -147,11 +147,11 @@ func TestEachProjectionIsSweptOncePerInterval(t *testing.T) {
 		p.folds = 7
 		r := p.start(t, "one")
 		defer r.stop()
-		polltest.Pass(30 * time.Second)
+		testkit.Pass(30 * time.Second)
 		if n := testutil.CollectAndCount(r.registry, "penstock_projector_verified_through_timestamp_seconds"); n != 0 || len(p.sweeps()) != 2 {
 			t.Errorf("%d verified before the first sweep has ended, %d sweeps", n, len(p.sweeps()))
 		}
-		polltest.Pass(5 * time.Hour)
+		testkit.Pass(5 * time.Hour)
 		if len(p.sweeps()) < 10 || len(p.sweeps()) > 12 {
 			t.Errorf("%d sweeps of two projections in five hours: %v", len(p.sweeps()), p.sweeps())
 		}
@@ -176,12 +176,12 @@ func TestAnotherProcessContinuesTheSweep(t *testing.T) {
 		p := newPipeline(t, orders)
 		p.took = 10 * time.Minute
 		first := p.start(t, "one")
-		polltest.Pass(20 * time.Second)
+		testkit.Pass(20 * time.Second)
 		second := p.start(t, "two")
 		defer second.stop()
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		first.stop()
-		polltest.Pass(20 * time.Minute)
+		testkit.Pass(20 * time.Minute)
 		if len(p.sweeps()) != 1 || p.leader(t) != "two" {
 			t.Errorf("%d sweeps, the lease is with %s", len(p.sweeps()), p.leader(t))
 		}
@@ -202,7 +202,7 @@ func TestSweepWithoutAJobGetsItsJob(t *testing.T) {
 		}
 		r := p.start(t, "one")
 		defer r.stop()
-		polltest.Pass(2 * time.Minute)
+		testkit.Pass(2 * time.Minute)
 		if !slices.Equal(p.sweeps(), []string{"lost"}) || p.record(t).through.IsZero() {
 			t.Errorf("sweeps %v, verified through %s", p.sweeps(), p.record(t).through)
 		}
@@ -218,17 +218,17 @@ func TestFailedSweepVerifiesNothing(t *testing.T) {
 		p.fails = true
 		r := p.start(t, "one")
 		defer r.stop()
-		polltest.Pass(30 * time.Minute)
+		testkit.Pass(30 * time.Minute)
 		if len(p.sweeps()) < 2 || len(p.sweeps()) > 4 || !p.record(t).through.IsZero() {
 			t.Errorf("%d sweeps, verified through %s", len(p.sweeps()), p.record(t).through)
 		}
 		p.set(func(p *pipeline) { p.fails = false })
-		polltest.Pass(30 * time.Minute)
+		testkit.Pass(30 * time.Minute)
 		if p.record(t).through.IsZero() {
 			t.Error("nothing is verified")
 		}
 		p.set(func(p *pipeline) { p.live[0].Generation, p.took = 2, 0 })
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if s := p.record(t); s.generation != 2 || !s.through.IsZero() {
 			t.Errorf("generation %d is verified through %s", s.generation, s.through)
 		}
@@ -246,9 +246,9 @@ func TestOutageIsReportedOnce(t *testing.T) {
 		p := newPipeline(t, orders)
 		p.down = errors.New("no primary")
 		r := p.start(t, "one")
-		polltest.Pass(time.Hour)
+		testkit.Pass(time.Hour)
 		p.set(func(p *pipeline) { p.down = nil })
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		r.stop()
 		if n := strings.Count(r.log.String(), "not reconciled"); n != 1 || !strings.Contains(r.log.String(), "reconciled again") {
 			t.Errorf("the log: %s", r.log)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
@@ -78,14 +78,14 @@ func TestLeaseOfADeadReconcilerEnds(t *testing.T) {
 		abandon(t, living, 1)
 		abandon(t, living, 0)
 		hold(t, dead, false)
-		polltest.Pass(time.Second)
+		testkit.Pass(time.Second)
 		hold(t, living, true)
 		abandon(t, living, 0)
 		hold(t, dead, false)
 		if err := dead.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		polltest.Pass(59 * time.Second)
+		testkit.Pass(59 * time.Second)
 		hold(t, of(c, "third"), false)
 	})
 }
@@ -101,9 +101,9 @@ func TestLeaseWhoseHoldersDieIsFreeLater(t *testing.T) {
 		die := func(limit time.Duration) {
 			t.Helper()
 			abandon(t, s, 1)
-			polltest.Pass(limit/2 - time.Millisecond)
+			testkit.Pass(limit/2 - time.Millisecond)
 			hold(t, s, false)
-			polltest.Pass(limit/2 + time.Millisecond)
+			testkit.Pass(limit/2 + time.Millisecond)
 			hold(t, s, true)
 		}
 		for _, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
@@ -111,9 +111,9 @@ func TestLeaseWhoseHoldersDieIsFreeLater(t *testing.T) {
 		}
 		hold(t, s, true)
 		die(time.Second)
-		polltest.Pass(time.Minute - 200*time.Millisecond)
+		testkit.Pass(time.Minute - 200*time.Millisecond)
 		abandon(t, s, 1)
-		polltest.Pass(200 * time.Millisecond)
+		testkit.Pass(200 * time.Millisecond)
 		hold(t, s, true)
 	})
 }

@@ -9,8 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -331,7 +331,7 @@ func TestBuildPassesOverNoFailedRequest(t *testing.T) {
 		s := &checkedSaver{t: t, fakeStores: w}
 		err := workers.build(t.Context(), testJob, span{}, s)
 		if err == nil {
-			err = s.Save(t.Context(), bsontest.Raw(eventstore.After(bsontest.Value("z"))), nil)
+			err = s.Save(t.Context(), testkit.Raw(eventstore.After(testkit.Value("z"))), nil)
 		}
 		if reached = sent >= nth; !reached && err != nil {
 			t.Errorf("no request failed, and the build ends with %v", err)

@@ -12,10 +12,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -44,7 +43,7 @@ func (e stored) raw() bson.Raw {
 	if !e.broken {
 		d = append(d, bson.E{Key: "eventType", Value: e.kind})
 	}
-	return bsontest.Raw(d)
+	return testkit.Raw(d)
 }
 
 func byPosition(a, b stored) int {
@@ -86,7 +85,7 @@ type fakeStores struct {
 func newFakeStores(events ...stored) *fakeStores {
 	w := &fakeStores{
 		events: events, models: map[string]string{}, watermarks: map[string]int64{}, parked: map[string]model.Marker{}, foreign: map[string]model.Foreign{},
-		page: 3, reader: eventtest.Reader(), rejected: map[string]bool{}, hook: func() error { return nil },
+		page: 3, reader: testkit.EventReader(), rejected: map[string]bool{}, hook: func() error { return nil },
 	}
 	p, err := projection.New(projection.Declaration{Name: "orders", Collection: "orders", AggregateType: aggregateType, Apply: w.apply})
 	if err != nil {
@@ -163,7 +162,7 @@ func (w *fakeStores) Split(_ context.Context, n int) ([]eventstore.Position, err
 	last := ""
 	for i := 1; i < n && len(index) > 0; i++ {
 		if id := index[i*len(index)/n].aggregate; id > last && id != index[0].aggregate {
-			found = append(found, eventstore.Before(bsontest.Value(id)))
+			found = append(found, eventstore.Before(testkit.Value(id)))
 			last = id
 		}
 	}
@@ -234,7 +233,7 @@ func (c *fakeHeads) Next(context.Context) ([]eventstore.Head, error) {
 		if len(page) == c.fakeStores.page {
 			break
 		}
-		page = append(page, eventstore.Head{AggregateID: e.aggregate, RawAggregateID: bsontest.Value(e.aggregate), First: e.id, Last: e.id, Events: 1})
+		page = append(page, eventstore.Head{AggregateID: e.aggregate, RawAggregateID: testkit.Value(e.aggregate), First: e.id, Last: e.id, Events: 1})
 	}
 	if len(page) == 0 {
 		return nil, eventstore.ErrEnd
@@ -427,7 +426,7 @@ func (w *fakeStores) deliver(e stored) {
 		return
 	}
 	if e.kind == typePoison {
-		w.parked[e.aggregate] = stop(e.id, projection.ReasonExpression).Marker(w.target.Unit(e.aggregate), bsontest.Value(e.aggregate), e.id)
+		w.parked[e.aggregate] = stop(e.id, projection.ReasonExpression).Marker(w.target.Unit(e.aggregate), testkit.Value(e.aggregate), e.id)
 		return
 	}
 	w.models[e.aggregate] += applied(e.id)

@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -118,7 +118,7 @@ func (p *parts) live(b *testing.B, activity *Activity, build int) []time.Duratio
 
 // project does what a projector does for a live event: load, fold, write.
 func (p *parts) project(ctx context.Context, id string) error {
-	document := bsontest.Raw(bson.D{
+	document := testkit.Raw(bson.D{
 		{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: "Order"}, {Key: "eventId", Value: int64(1)},
 		{Key: "eventType", Value: "OrderPlaced"}, {Key: "payload", Value: bson.D{{Key: "customer", Value: "c"}}},
 	})

@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -52,7 +52,7 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 		for i := range aggregates {
 			var events []*event.Event
 			for _, document := range order(i) {
-				ev, err := p.reader.Read(bsontest.Raw(document))
+				ev, err := p.reader.Read(testkit.Raw(document))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +80,7 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 					own = append(own, bson.E{Key: e.Key(), Value: e.Value()})
 				}
 			}
-			got := bsontest.Raw(own)
+			got := testkit.Raw(own)
 			if string(got) != string(want.Document) {
 				t.Fatalf("%s is\n%v\nwant\n%v", events[0].AggregateID, got, want.Document)
 			}

@@ -11,8 +11,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -131,7 +131,7 @@ func TestSweepWaitsTheGracePeriodOnlyAFewTimes(t *testing.T) {
 		}
 		const grace = 30 * time.Second
 		j := testJob
-		j.Params = bsontest.Raw(Params{GraceMillis: grace.Milliseconds()})
+		j.Params = testkit.Raw(Params{GraceMillis: grace.Milliseconds()})
 		workers := newWorkers(t, w)
 		ranges, _, err := workers.plan(t.Context(), j)
 		if err != nil {
@@ -191,7 +191,7 @@ func TestSweepWaitsTheGracePeriodForTheStream(t *testing.T) {
 		})
 		const grace = 30 * time.Second
 		j := testJob
-		j.Params = bsontest.Raw(Params{GraceMillis: grace.Milliseconds()})
+		j.Params = testkit.Raw(Params{GraceMillis: grace.Milliseconds()})
 		start := time.Now()
 		counts := sweepAll(t, w, j)
 		wantCounts(t, counts, map[string]int64{CountBehind: 1, CountAggregates: 20})

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -112,7 +112,7 @@ func (f *fake) start(t *testing.T, d time.Duration) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	r := resume.New(resume.Options{Claims: f, Engine: f, Workers: 2, Registerer: registry})
-	stop := polltest.Start(t, r.Run)
+	stop := testkit.Start(t, r.Run)
 	<-time.After(d)
 	stop()
 	return registry

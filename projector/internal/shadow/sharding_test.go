@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 )
 
@@ -218,7 +218,7 @@ func TestLateCoordinatorRestoresTheZones(t *testing.T) {
 		return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "config.tags"}, {Key: "firstBatch", Value: append(bson.A{}, found...)}}}}
 	}
 	tag := bson.D{{Key: "min", Value: bson.D{{Key: "_id", Value: "a"}}}, {Key: "max", Value: bson.D{{Key: "_id", Value: "m"}}}, {Key: "tag", Value: "eu"}}
-	server := mongoxtest.NewServer(t, failed(125), append(bson.D{{Key: "msg", Value: "isdbgrid"}}, ok...), tags(tag), tags(tag), ok, failed(26), tags(), ok)
+	server := mongotest.NewReplies(t, failed(125), append(bson.D{{Key: "msg", Value: "isdbgrid"}}, ok...), tags(tag), tags(tag), ok, failed(26), tags(), ok)
 	if err := shadow.NewStore(server.Client.Database("shop")).Rename(t.Context(), "users.generation-2.promotion-1", "users", true); err != nil {
 		t.Fatal(err)
 	}

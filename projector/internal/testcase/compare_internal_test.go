@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // TestDifferences checks which values are different, in each mode.
@@ -35,7 +35,7 @@ func TestDifferences(t *testing.T) {
 	} {
 		for how, want := range map[mode]string{subset: test.subset, exact: test.exact, alike: test.alike} {
 			var lines []string
-			for _, d := range differences("", bsontest.Value(bsontest.FromJSON(test.want)), bsontest.Value(bsontest.FromJSON(test.got)), how) {
+			for _, d := range differences("", testkit.Value(testkit.FromJSON(test.want)), testkit.Value(testkit.FromJSON(test.got)), how) {
 				lines = append(lines, fmt.Sprint(d.Path, " ", d.Expected, " ", d.Got))
 			}
 			if got := strings.Join(lines, ", "); got != want {

@@ -13,11 +13,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -111,14 +110,14 @@ func BenchmarkVerify(b *testing.B) {
 // load stores the events and the read models.
 func load(b *testing.B, db *mongo.Database, p *projection.Projection) {
 	b.Helper()
-	reader := eventtest.Reader()
+	reader := testkit.EventReader()
 	mongotest.IndexEvents(b, db.Collection("events"))
 	var events, models []any
 	for i := range benchAggregates {
 		id := fmt.Sprintf("aggregate-%06d", i)
 		acc := p.Begin(nil, 0)
 		for n := range 4 {
-			document := bsontest.Raw(bson.D{
+			document := testkit.Raw(bson.D{
 				{Key: "aggregateId", Value: id}, {Key: "eventId", Value: int64(n + 1)}, {Key: "eventType", Value: []string{"Set", "Add", "Add", "Nothing"}[n]},
 				{Key: "payload", Value: bson.D{{Key: "n", Value: int64(i)}, {Key: "text", Value: fmt.Sprintf("%0200d", i)}}},
 			})

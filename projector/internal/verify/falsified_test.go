@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
@@ -124,7 +124,7 @@ func (w *simulation) change(id string, do func(bson.D) bson.D, found verify.Kind
 	if !slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == "n" }) {
 		return ""
 	}
-	s.document = bsontest.Raw(do(d))
+	s.document = testkit.Raw(do(d))
 	return found
 }
 

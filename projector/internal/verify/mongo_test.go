@@ -12,9 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -194,7 +194,7 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 		if ok, err := r.SetAside(t.Context(), u, 5); ok || err != nil {
 			t.Errorf("set aside twice: %v, %v", ok, err)
 		}
-		want := bsontest.Raw(bson.D{{Key: "n", Value: 2}})
+		want := testkit.Raw(bson.D{{Key: "n", Value: 2}})
 		aside := model.Foreign{Generation: 0, Watermark: 5}
 		for _, other := range []model.Foreign{{Generation: 7, Watermark: 5}, {Generation: 0, Watermark: 4}} {
 			if ok, err := r.Replace(t.Context(), u, other, want, 6); ok || err != nil {
@@ -250,7 +250,7 @@ func TestNewerAggregateWithTheSameIDIsLeftOut(t *testing.T) {
 	}
 	w.from = reader
 	w.still = true
-	own := bsontest.Raw(bson.D{{Key: "n", Value: int64(15)}, {Key: "all", Value: bson.A{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5)}}})
+	own := testkit.Raw(bson.D{{Key: "n", Value: int64(15)}, {Key: "all", Value: bson.A{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5)}}})
 	w.of("7").document = documentOf("7", 6, 1, own)
 	if found, counts := w.verify(verify.Params{}); len(found) > 0 {
 		t.Errorf("found %v, %v", found, counts)

@@ -5,9 +5,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // This file makes the simulation an event store.
@@ -75,7 +75,7 @@ func (w *simulation) Split(_ context.Context, n int) ([]eventstore.Position, err
 	var split []eventstore.Position
 	ids := w.ids()
 	for i := 1; i < n && i < len(ids); i++ {
-		p := eventstore.Before(bsontest.Value(ids[i*len(ids)/n]))
+		p := eventstore.Before(testkit.Value(ids[i*len(ids)/n]))
 		if len(split) == 0 || !split[len(split)-1].Equal(p) {
 			split = append(split, p)
 		}

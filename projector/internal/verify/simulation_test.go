@@ -14,9 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -74,7 +73,7 @@ type stored struct {
 func newSimulation(tb testing.TB, definition string) *simulation {
 	tb.Helper()
 	return &simulation{
-		tb: tb, reader: eventtest.Reader(), projection: projectiontest.One(tb, definition), happens: func() {},
+		tb: tb, reader: testkit.EventReader(), projection: projectiontest.One(tb, definition), happens: func() {},
 		store: map[string][]*event.Event{}, models: map[string]*stored{}, parked: map[string]model.Position{}, time: time.Unix(1e9, 0),
 	}
 }
@@ -90,7 +89,7 @@ func (w *simulation) append(id, kind, aggregateType string, n int) {
 	if events := w.store[id]; len(events) > 0 {
 		last = events[len(events)-1].EventID
 	}
-	document := bsontest.Raw(bson.D{
+	document := testkit.Raw(bson.D{
 		{Key: "aggregateId", Value: id}, {Key: "eventId", Value: last + 1}, {Key: "eventType", Value: kind}, {Key: "aggregateType", Value: aggregateType},
 		{Key: "payload", Value: bson.D{{Key: "n", Value: n}, {Key: "text", Value: fmt.Sprint(n)}}},
 	})
@@ -121,7 +120,7 @@ func documentOf(id string, watermark, generation int64, own bson.Raw) bson.Raw {
 	for _, e := range elements {
 		document = append(document, bson.E{Key: e.Key(), Value: e.Value()})
 	}
-	return bsontest.Raw(document)
+	return testkit.Raw(document)
 }
 
 func int64Of(document bson.Raw, field string, missing int64) int64 {
@@ -284,7 +283,7 @@ func (s *saved) Save(_ context.Context, position bson.Raw, counts map[string]int
 func (w *simulation) verify(p verify.Params) (map[string]verify.Finding, map[string]int64) {
 	w.tb.Helper()
 	w.put = nil
-	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: bsontest.Raw(p)}
+	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(p)}
 	worker := w.worker()
 	ranges, _, err := worker.Plan(context.Background(), j)
 	if err != nil {

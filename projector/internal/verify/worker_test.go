@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -325,7 +325,7 @@ func TestRepairParksWhatItTakesBack(t *testing.T) {
 		for _, kind := range strings.Fields(test.kinds) {
 			w.append("a", kind, "A", 2)
 		}
-		w.of("a").document, w.still = documentOf("a", 3, 1, bsontest.Raw(bson.D{{Key: "n", Value: int64(4)}})), true
+		w.of("a").document, w.still = documentOf("a", 3, 1, testkit.Raw(bson.D{{Key: "n", Value: int64(4)}})), true
 		found, _ := w.verify(verify.Params{Repair: true})
 		if f := found["a"]; f.Kind != verify.Different || f.Repaired != test.repaired || !f.Repaired && !strings.Contains(f.RepairError, "no such key") {
 			t.Errorf("%s: found %+v", test.kinds, f)
@@ -379,7 +379,7 @@ func TestFindingsEndWithTheGeneration(t *testing.T) {
 	w.of("000").document = nil
 	errGone := errors.New("the projection has no generation 1 any more")
 	w.still, w.current = true, func(context.Context, string, int64) error { return errGone }
-	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: bsontest.Raw(verify.Params{Aggregate: "000", GraceMillis: 1000})}
+	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(verify.Params{Aggregate: "000", GraceMillis: 1000})}
 	ranges, _, err := w.worker().Plan(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
@@ -411,7 +411,7 @@ func TestNothingIsRepairedBesideAGenerationThatCanReplaceIt(t *testing.T) {
 			w.time = w.time.Add(d)
 			return nil
 		})
-		j := job.Job{ID: "j", Projection: "p", Generation: 1, Params: bsontest.Raw(verify.Params{Aggregate: "1", Repair: true})}
+		j := job.Job{ID: "j", Projection: "p", Generation: 1, Params: testkit.Raw(verify.Params{Aggregate: "1", Repair: true})}
 		ranges, _, err := worker.Plan(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
@@ -657,7 +657,7 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	w.limit = func(context.Context, int) (func(), error) { return nil, stop }
-	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: bsontest.Raw(verify.Params{Aggregate: "007"})}
+	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(verify.Params{Aggregate: "007"})}
 	worker := w.worker()
 	ranges, _, err := worker.Plan(t.Context(), j)
 	if err != nil {

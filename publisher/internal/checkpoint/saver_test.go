@@ -14,8 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -89,16 +88,16 @@ func TestSaverSavesChangesEverySecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newTerm(t, checkpoint.SaverConfig{})
-		polltest.Pass(10 * time.Second)
+		testkit.Pass(10 * time.Second)
 		m.expect(t, checkpoint.Position{}, 0)
 		m.publish(t, numbered(1), numbered(2))
-		polltest.Pass(time.Second)
+		testkit.Pass(time.Second)
 		m.expect(t, numbered(2), 1)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		m.expect(t, numbered(2), 1)
 		for n := 3; n < 13; n++ { // ten events in a second cause one save
 			m.publish(t, numbered(n))
-			polltest.Pass(100 * time.Millisecond)
+			testkit.Pass(100 * time.Millisecond)
 		}
 		m.expect(t, numbered(12), 2)
 		m.finish(t)
@@ -110,19 +109,19 @@ func TestSaverSavesWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTerm(t, checkpoint.SaverConfig{})
 		m.publish(t, numbered(1))
-		polltest.Pass(time.Second)
+		testkit.Pass(time.Second)
 		h := add(t, m.watermark, numbered(2))
 		idle := checkpoint.Position{Token: token("idle")}
 		m.watermark.Mark(idle)
-		polltest.Pass(time.Minute) // one event is in flight, so its successor must not be saved
+		testkit.Pass(time.Minute) // one event is in flight, so its successor must not be saved
 		m.expect(t, numbered(1), 1)
 		m.watermark.Ack(h...)
-		polltest.Pass(time.Second)
+		testkit.Pass(time.Second)
 		// The mark has no cluster time, so the time of the last save stays.
 		m.expect(t, checkpoint.Position{Token: idle.Token, ClusterTime: numbered(1).ClusterTime}, 2)
 		for range 100 {
 			m.watermark.Mark(idle)
-			polltest.Pass(time.Second)
+			testkit.Pass(time.Second)
 		}
 		m.expect(t, checkpoint.Position{Token: idle.Token, ClusterTime: numbered(1).ClusterTime}, 2)
 		m.finish(t)
@@ -136,7 +135,7 @@ func TestSaverSavesAfterManyEvents(t *testing.T) {
 		for n := range 4 {
 			m.publish(t, numbered(n))
 		}
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		m.expect(t, checkpoint.Position{}, 0)
 		m.publish(t, numbered(4))
 		synctest.Wait()
@@ -149,7 +148,7 @@ func TestSaverSavesAfterManyEvents(t *testing.T) {
 		}
 		m.expect(t, numbered(4), 2)
 		m.collection.order(nil, false)
-		polltest.Pass(time.Hour)
+		testkit.Pass(time.Hour)
 		m.expect(t, numbered(5), 3)
 		m.finish(t)
 	})
@@ -194,12 +193,12 @@ func TestSaverRetriesWithoutEndingTheTerm(t *testing.T) {
 		m := newTerm(t, checkpoint.SaverConfig{})
 		m.collection.order(errNetwork, false)
 		m.publish(t, numbered(1))
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		m.collection.order(nil, true) // requests hang: each is bounded
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		m.publish(t, numbered(2))
 		m.collection.order(nil, false)
-		polltest.Pass(10 * time.Second)
+		testkit.Pass(10 * time.Second)
 		m.expect(t, numbered(2), 61)
 		m.finish(t)
 		if log := m.log.String(); strings.Count(log, "\n") != 2 ||
@@ -278,7 +277,7 @@ func TestFlushAfterAnInterruptedSave(t *testing.T) {
 		m := newTerm(t, checkpoint.SaverConfig{})
 		m.collection.order(nil, true)
 		m.publish(t, numbered(1))
-		polltest.Pass(2 * time.Second)
+		testkit.Pass(2 * time.Second)
 		m.finish(t)
 		m.collection.order(nil, false)
 		if err := m.Flush(t.Context()); err != nil {
@@ -297,31 +296,31 @@ func TestAgeOfTheCheckpoint(t *testing.T) {
 		const age, window, epoch = "penstock_publisher_checkpoint_age_seconds",
 			"penstock_publisher_checkpoint_window_events", "penstock_publisher_epoch"
 		m := newTerm(t, checkpoint.SaverConfig{})
-		polltest.Pass(30 * time.Second)
-		if got := obstest.Value(t, m.registry, age); got != 30 {
+		testkit.Pass(30 * time.Second)
+		if got := testkit.Metric(t, m.registry, age); got != 30 {
 			t.Errorf("age is %v s, want 30 since the term began", got)
 		}
 		m.publish(t, numbered(1))
-		polltest.Pass(time.Second)
-		if got := obstest.Value(t, m.registry, age); got != 0 {
+		testkit.Pass(time.Second)
+		if got := testkit.Metric(t, m.registry, age); got != 0 {
 			t.Errorf("age is %v s, want none", got)
 		}
 		add(t, m.watermark, numbered(2), numbered(3))
-		polltest.Pass(20 * time.Second)
-		if got := obstest.Value(t, m.registry, age); got != 20 {
+		testkit.Pass(20 * time.Second)
+		if got := testkit.Metric(t, m.registry, age); got != 20 {
 			t.Errorf("age is %v s, want 20: an event is not acknowledged", got)
 		}
-		if got := obstest.Value(t, m.registry, window); got != 2 {
+		if got := testkit.Metric(t, m.registry, window); got != 2 {
 			t.Errorf("window is %v, want 2", got)
 		}
-		if got := obstest.Value(t, m.registry, epoch); got != 1 {
+		if got := testkit.Metric(t, m.registry, epoch); got != 1 {
 			t.Errorf("epoch is %v, want 1", got)
 		}
 		m.finish(t)
 		if err := m.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if obstest.Value(t, m.registry, age) != 0 || obstest.Value(t, m.registry, window) != 0 {
+		if testkit.Metric(t, m.registry, age) != 0 || testkit.Metric(t, m.registry, window) != 0 {
 			t.Error("age and window are reported for a term that is over")
 		}
 	})

@@ -9,8 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -31,7 +30,7 @@ func claim(t *testing.T, s *checkpoint.Store, holder string) *checkpoint.Claim {
 
 // token returns a resume token in MongoDB's form: a document.
 func token(data string) bson.Raw {
-	return bsontest.Raw(bson.D{{Key: "_data", Value: data}})
+	return testkit.Raw(bson.D{{Key: "_data", Value: data}})
 }
 
 func TestClaimIssuesEpochs(t *testing.T) {
@@ -103,7 +102,7 @@ func TestSaveIsFenced(t *testing.T) {
 		t.Errorf("stored position is %v", got)
 	}
 	for result, want := range map[string]float64{"saved": 2, "fenced": 1, "error": 0} {
-		if n := obstest.Value(t, registry, "penstock_publisher_checkpoint_saves_total", result); n != want {
+		if n := testkit.Metric(t, registry, "penstock_publisher_checkpoint_saves_total", result); n != want {
 			t.Errorf("%v saves count as %s, want %v", n, result, want)
 		}
 	}
@@ -203,7 +202,7 @@ func TestScanKeepsTheTypeOfItsAggregate(t *testing.T) {
 	s, _ := newStore(t, c)
 	for _, id := range []any{"u-1", bson.NewObjectID(), int64(7), int32(7), bson.Binary{Subtype: 4, Data: make([]byte, 16)}} {
 		p := checkpoint.Position{Scan: checkpoint.Scan{
-			OperationTime: bson.Timestamp{T: 9}, AggregateID: bsontest.Value(id), EventID: 1 << 40,
+			OperationTime: bson.Timestamp{T: 9}, AggregateID: testkit.Value(id), EventID: 1 << 40,
 		}}
 		w := checkpoint.NewWatermark(1)
 		w.Ack(add(t, w, p)...)

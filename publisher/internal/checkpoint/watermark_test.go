@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -36,7 +36,7 @@ func postBatch(n int) checkpoint.Position {
 func scanned(aggregateID string, eventID int64) checkpoint.Position {
 	return checkpoint.Position{Scan: checkpoint.Scan{
 		OperationTime: bson.Timestamp{T: 7},
-		AggregateID:   bsontest.Value(aggregateID),
+		AggregateID:   testkit.Value(aggregateID),
 		EventID:       eventID,
 	}}
 }

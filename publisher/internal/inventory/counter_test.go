@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
@@ -87,7 +87,7 @@ func start(t *testing.T, w *measured) *measuring {
 	t.Helper()
 	m := &measuring{measured: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	counter := inventory.New(inventory.Options{Quarantine: w.Count, Topic: w.Fill, Oplog: w.Runway, Registerer: m.registry, Logger: zerolog.New(m.log)})
-	m.stop = polltest.Start(t, func(ctx context.Context) error {
+	m.stop = testkit.Start(t, func(ctx context.Context) error {
 		counter.Run(ctx)
 		return nil
 	})
@@ -116,10 +116,10 @@ func TestGaugesFollowTheMeasurements(t *testing.T) {
 		m := start(t, &measured{records: 3, size: 1000, max: 5000, unclaimed: true})
 		defer m.stop()
 		m.shows("")
-		polltest.Pass(interval / 4)
+		testkit.Pass(interval / 4)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
 		m.set(func(w *measured) { w.records, w.size = 20_000, 0 })
-		polltest.Pass(2 * interval)
+		testkit.Pass(2 * interval)
 		m.shows("quarantine_records=10000 topic_size_bytes=0 topic_size_limit_bytes=5000")
 	})
 }
@@ -129,17 +129,17 @@ func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{records: 3, size: 1000, max: 5000, unclaimed: true})
 		defer m.stop()
-		polltest.Pass(interval)
+		testkit.Pass(interval)
 		m.set(func(w *measured) { w.countError, w.fillError = errors.New("no primary"), errors.New("no route") })
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		m.shows("")
 		if n := strings.Count(m.log.String(), `"level":"warn"`); n != 2 {
 			t.Errorf("%d warnings, want one each:\n%s", n, m.log)
 		}
 		m.set(func(w *measured) { w.countError, w.fillError = nil, nil })
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
 	})
 }
@@ -149,7 +149,7 @@ func TestTopicThatRefusesIsQueriedOnceAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{records: 3, fillError: fmt.Errorf("%w: 401", sbus.ErrUnreadable), unclaimed: true})
 		defer m.stop()
-		polltest.Pass(3*time.Hour - time.Minute)
+		testkit.Pass(3*time.Hour - time.Minute)
 		m.shows("quarantine_records=3")
 		if m.fills != 3 {
 			t.Errorf("the topic was asked %d times in 3 h", m.fills)
@@ -165,18 +165,18 @@ func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{runway: inventory.Runway{Left: 90 * time.Minute, Complete: true}, countError: errors.New("down"), fillError: errors.New("down")})
 		defer m.stop()
-		polltest.Pass(interval)
+		testkit.Pass(interval)
 		m.shows("oplog_complete=1 oplog_runway_seconds=5400")
 		m.set(func(w *measured) { w.runway = inventory.Runway{Left: -time.Minute} })
-		polltest.Pass(2 * interval)
+		testkit.Pass(2 * interval)
 		m.shows("oplog_complete=0 oplog_runway_seconds=-60")
 		m.set(func(w *measured) { w.unclaimed = true })
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		m.shows("")
 		m.set(func(w *measured) {
 			w.unclaimed, w.runwayError, w.runways = false, fmt.Errorf("%w: 13", mongox.ErrOplogHidden), 0
 		})
-		polltest.Pass(3*time.Hour - time.Minute)
+		testkit.Pass(3*time.Hour - time.Minute)
 		if m.runways != 3 || strings.Count(m.log.String(), "clusterMonitor") != 1 {
 			t.Errorf("asked %d times in 3 h:\n%s", m.runways, m.log)
 		}
@@ -187,7 +187,7 @@ func TestHangingCountTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{hangs: true, size: 1, max: 2, unclaimed: true})
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		m.shows("topic_size_bytes=1 topic_size_limit_bytes=2")
 		began := time.Now()
 		m.stop()

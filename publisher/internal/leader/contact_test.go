@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -68,20 +68,20 @@ func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {
 		ctx, stop := context.WithCancel(klog.NewContext(t.Context(), client))
 		result := make(chan error, 1)
 		go func() { result <- e.Run(ctx, untilDone) }()
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "unexpected EOF") {
 			t.Errorf("a minute without contact is logged as\n%s", got)
 		}
 		log.Reset()
 		lock.set(apierrors.NewForbidden(leaseKind, "publisher", errors.New("no role")))
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "no role") ||
 			!strings.Contains(got, "Grant its service account get and update on the lease") {
 			t.Errorf("a minute without rights is logged as\n%s", got)
 		}
 		log.Reset()
 		lock.set(nil)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if got := log.String(); strings.Count(got, "lease reached again") != 1 || !strings.Contains(got, "term began") {
 			t.Errorf("the end of it is logged as\n%s", got)
 		}
@@ -105,8 +105,8 @@ func TestForbiddenReleaseIsNotAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop := polltest.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
-		polltest.Pass(time.Minute)
+		stop := testkit.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
+		testkit.Pass(time.Minute)
 		log.Reset()
 		lock.set(apierrors.NewUnauthorized("Unauthorized"))
 		stop()
@@ -144,19 +144,19 @@ func TestUnreachableLockIsNotReady(t *testing.T) {
 			}
 		}
 		unready("before the first request", "not been read yet")
-		polltest.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
-		polltest.Pass(time.Second)
+		testkit.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
+		testkit.Pass(time.Second)
 		unready("without a first answer", "lease not reached", "unexpected EOF")
 		lock.set(nil)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		ready("after the first answer")
 		lock.set(apierrors.NewForbidden(leaseKind, "publisher", errors.New("no role")))
-		polltest.Pass(config.LeaseDuration / 2)
+		testkit.Pass(config.LeaseDuration / 2)
 		ready("in a short outage")
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		unready("in a long outage", "Grant its service account get and update on the lease", "no role", "(for 1m")
 		lock.set(nil)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		ready("after the outage")
 	})
 }
@@ -183,8 +183,8 @@ func TestSlowLockIsExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		polltest.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
-		polltest.Pass(5 * time.Second)
+		testkit.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
+		testkit.Pass(5 * time.Second)
 		for what, got := range map[string]string{"log": log.String(), "readiness": fmt.Sprint(e.CheckLock(t.Context()))} {
 			if !strings.Contains(got, "PENSTOCK_LEASE_RENEW_DEADLINE") {
 				t.Errorf("%s: %q", what, got)

@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -71,13 +70,13 @@ func (c *candidate) finish(t *testing.T) {
 // leads reports, by the metric, whether the candidate's work runs.
 func (c *candidate) leads(t *testing.T) bool {
 	t.Helper()
-	return obstest.Value(t, c.registry, "penstock_publisher_leader") == 1
+	return testkit.Metric(t, c.registry, "penstock_publisher_leader") == 1
 }
 
 // ended returns how many terms of the candidate ended for this reason.
 func (c *candidate) ended(t *testing.T, reason string) int {
 	t.Helper()
-	return int(obstest.Value(t, c.registry, "penstock_publisher_terms_total", reason))
+	return int(testkit.Metric(t, c.registry, "penstock_publisher_terms_total", reason))
 }
 
 func TestStopDrainsFirstAndReleasesSecond(t *testing.T) {
@@ -100,7 +99,7 @@ func TestStopDrainsFirstAndReleasesSecond(t *testing.T) {
 			steps = append(steps, "drain ended")
 			return nil
 		})
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if !c.leads(t) {
 			t.Fatal("candidate does not lead")
 		}
@@ -136,14 +135,14 @@ func TestStopOfACandidate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &lockStore{}
 				first := start(t, store, untilDone)
-				polltest.Pass(10 * time.Second)
+				testkit.Pass(10 * time.Second)
 				second := start(t, store, func(context.Context, *leader.Term) error {
 					t.Error("two processes lead")
 					return nil
 				})
-				polltest.Pass(10 * time.Second)
+				testkit.Pass(10 * time.Second)
 				second.link.set(state)
-				polltest.Pass(5 * time.Second)
+				testkit.Pass(5 * time.Second)
 				begun := time.Now()
 				second.finish(t)
 				if took := time.Since(begun); took > 0 {
@@ -161,7 +160,7 @@ func TestStopWithoutContactToTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{}
 		c := start(t, store, untilDone)
-		polltest.Pass(20 * time.Second)
+		testkit.Pass(20 * time.Second)
 		c.link.set(silent)
 		begun := time.Now()
 		c.finish(t)
@@ -180,7 +179,7 @@ func TestReleaseIsRetriedOnConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{conflicts: 3}
 		c := start(t, store, untilDone)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		c.finish(t)
 		if store.holder() != "" {
 			t.Errorf("the lease is held by %q, want no holder", store.holder())
@@ -204,7 +203,7 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 			return errors.New("stream is broken")
 		})
 		// Without a standby, it retries with a growing pause.
-		polltest.Pass(2 * time.Minute)
+		testkit.Pass(2 * time.Minute)
 		if len(failures) < 4 {
 			t.Fatalf("work was tried %d times, want 4", len(failures))
 		}
@@ -220,9 +219,9 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 
 		// With a standby, the standby leads next.
 		failing = start(t, store, func(context.Context, *leader.Term) error { return errors.New("stream is broken") })
-		polltest.Pass(time.Second)
+		testkit.Pass(time.Second)
 		standby := start(t, store, untilDone)
-		polltest.Pass(90 * time.Second)
+		testkit.Pass(90 * time.Second)
 		if !standby.leads(t) || store.holder() != standby.identity {
 			t.Error("standby does not lead after the leader's work failed")
 		}
@@ -239,9 +238,9 @@ func TestRestartedPodIsANewCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{}
 		first := start(t, store, untilDone)
-		polltest.Pass(20 * time.Second)
+		testkit.Pass(20 * time.Second)
 		second := start(t, store, untilDone)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if !first.leads(t) || second.leads(t) {
 			t.Errorf("leading: first %v, second %v, want the first alone", first.leads(t), second.leads(t))
 		}
@@ -273,7 +272,7 @@ func TestAloneLeadsWithoutALease(t *testing.T) {
 				return nil
 			})
 		}()
-		polltest.Pass(time.Hour)
+		testkit.Pass(time.Hour)
 		if terms != 2 {
 			t.Errorf("%d terms, want another after the one that failed", terms)
 		}

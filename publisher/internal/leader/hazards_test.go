@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -43,7 +43,7 @@ func TestStuckWorkerEndsRunWithoutARelease(t *testing.T) {
 					<-unstick
 					return nil
 				})
-				polltest.Pass(20 * time.Second)
+				testkit.Pass(20 * time.Second)
 				store.watch(func(record resourcelock.LeaderElectionRecord) {
 					if record.HolderIdentity == "" {
 						t.Error("lease was released while the work ran")
@@ -61,7 +61,7 @@ func TestStuckWorkerEndsRunWithoutARelease(t *testing.T) {
 					t.Error("the metric does not count the term's end with this reason")
 				}
 				c.link.set(connected)
-				polltest.Pass(config.RenewDeadline + config.RetryPeriod)
+				testkit.Pass(config.RenewDeadline + config.RetryPeriod)
 				close(unstick)
 			})
 		})
@@ -89,10 +89,10 @@ func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
 		})
 		var renewed time.Time
 		store.watch(func(resourcelock.LeaderElectionRecord) { renewed = time.Now() })
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		last := renewed
 		c.link.set(silent)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if took, want := ended.Sub(last), config.RenewDeadline+config.Margin; took != want {
 			t.Errorf("term ended %v after the last renewal, want %v", took, want)
 		}
@@ -101,7 +101,7 @@ func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
 		}
 		// When the connection returns, a new elector can lead again.
 		c.link.set(connected)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if !c.leads(t) {
 			t.Error("process does not lead again")
 		}
@@ -137,13 +137,13 @@ func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
 		}()
 		var renewed time.Time
 		store.watch(func(resourcelock.LeaderElectionRecord) { renewed = time.Now() })
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		for time.Since(renewed) != slow { // the answer to the last renewal has just arrived
-			polltest.Pass(time.Millisecond)
+			testkit.Pass(time.Millisecond)
 		}
 		last := renewed
 		link.set(silent)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if took, want := ended.Sub(last), config.RenewDeadline+config.Margin; took != want {
 			t.Errorf("term ended %v after the last renewal reached the store, want %v", took, want)
 		}
@@ -160,9 +160,9 @@ func TestTrustAfterASecondRenewalEndsBeforeCandidatesTakeOver(t *testing.T) {
 		config := leader.DefaultConfig()
 		store := &lockStore{}
 		a := start(t, store, untilDone)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		b := start(t, store, untilDone)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		renewals := 0
 		var last, taken time.Time
 		store.watch(func(record resourcelock.LeaderElectionRecord) {
@@ -182,7 +182,7 @@ func TestTrustAfterASecondRenewalEndsBeforeCandidatesTakeOver(t *testing.T) {
 				t.Errorf("the leader renewed %d times although its requests get no answer", renewals)
 			}
 		})
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if renewals != 2 {
 			t.Fatalf("leader renewed %d times, want 2", renewals)
 		}
@@ -220,14 +220,14 @@ func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 			}
 			return nil
 		})
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		// An operator changes the holder by kubectl edit.
 		record, version, _ := store.read()
 		record.HolderIdentity = "somebody"
 		if _, err := store.write(record, version); err != nil {
 			t.Fatal(err)
 		}
-		polltest.Pass(leader.DefaultConfig().RetryPeriod + time.Millisecond)
+		testkit.Pass(leader.DefaultConfig().RetryPeriod + time.Millisecond)
 		if !errors.Is(cause, leader.ErrLeaseLost) {
 			t.Errorf("the work's context ended with %v, want ErrLeaseLost", cause)
 		}
@@ -246,17 +246,17 @@ func TestLeaderCreatesADeletedLockAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{}
 		a := start(t, store, untilDone)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		b := start(t, store, untilDone)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		a.link.set(silent)
-		for deadline := time.Now().Add(time.Minute); !b.leads(t); polltest.Pass(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !b.leads(t); testkit.Pass(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("no candidate took over")
 			}
 		}
 		store.remove()
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if !b.leads(t) || store.holder() != b.identity {
 			t.Errorf("lock is held by %q", store.holder())
 		}
@@ -303,7 +303,7 @@ func TestADeadlockedElectorEndsRun(t *testing.T) {
 		}
 		result := make(chan error, 1)
 		go func() { result <- e.Run(quiet(), untilDone) }()
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if beats < 25 {
 			t.Errorf("heart beat %d times in a minute, want one for every request", beats)
 		}

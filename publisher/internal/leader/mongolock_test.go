@@ -17,7 +17,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -242,7 +242,7 @@ func TestElectionOverMongoLock(t *testing.T) {
 			t.Fatalf("%s leads, want a", got)
 		}
 		stopB := run("b")
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if len(terms) != 0 {
 			t.Fatal("b leads at the same time as a")
 		}

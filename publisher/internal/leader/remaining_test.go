@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -26,7 +26,7 @@ func TestRemainingTimeOfATerm(t *testing.T) {
 			lost = term.Remaining()
 			return nil
 		})
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		c.link.set(silent)
 		c.finish(t)
 		if leading < 1000*time.Hour {

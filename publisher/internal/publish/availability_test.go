@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -52,7 +52,7 @@ func TestFailoverDoesNotEndTheTerm(t *testing.T) {
 			Registerer: registry,
 			Logger:     zerolog.New(zerolog.SyncWriter(&log)),
 		})
-		refused := func() float64 { return obstest.Value(t, registry, "penstock_publisher_topic_refused") }
+		refused := func() float64 { return testkit.Metric(t, registry, "penstock_publisher_topic_refused") }
 		h := startHarness(t, b, func(o *publish.Options) { o.Availability = availability })
 		for id := range int64(600) {
 			h.submit(t, "a", id+1)

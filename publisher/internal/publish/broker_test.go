@@ -10,9 +10,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -295,7 +295,7 @@ func item(aggregate string, id int64) publish.Item {
 	return publish.Item{
 		Event: event.Event{
 			Keys:           event.Keys{AggregateID: aggregate, EventID: id, EventType: "Happened"},
-			RawAggregateID: bsontest.Value(aggregate),
+			RawAggregateID: testkit.Value(aggregate),
 		},
 		Ticket: uint64(id),
 		Size:   100,

@@ -12,9 +12,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -29,11 +28,11 @@ func crammed(tb testing.TB, id int64, size int, kind bson.Type, value []byte) ev
 	}
 	payload = append(payload, 0)
 	binary.LittleEndian.PutUint32(payload, uint32(len(payload)))
-	doc := bsontest.Raw(bson.D{
+	doc := testkit.Raw(bson.D{
 		{Key: "aggregateId", Value: fmt.Sprint("bomb-", kind, "-", id)}, {Key: "eventId", Value: int64(1)}, {Key: "eventType", Value: "Bomb"},
 		{Key: "payload", Value: bson.Raw(payload)},
 	})
-	ev, err := eventtest.Reader().Read(doc)
+	ev, err := testkit.EventReader().Read(doc)
 	if err != nil {
 		tb.Fatal(err)
 	}

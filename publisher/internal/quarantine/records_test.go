@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
@@ -23,7 +23,7 @@ func TestDocumentTextHasTheFormOfTheCommandLine(t *testing.T) {
 		`{"$numberInt":"7"}`:         int32(7),
 		`{"a": {"$numberLong":"1"}}`: bson.D{{Key: "a", Value: int64(1)}},
 	} {
-		if got := quarantine.DocumentText(bsontest.Value(v)); got != want {
+		if got := quarantine.DocumentText(testkit.Value(v)); got != want {
 			t.Errorf("%v is %q, want %q", v, got, want)
 		}
 	}

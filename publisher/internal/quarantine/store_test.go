@@ -16,9 +16,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
@@ -79,14 +79,14 @@ func TestRepeatedEventHasOneRecord(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		s := quarantine.NewStore(c, "events", quarantine.Options{Registerer: registry})
 		entry := quarantine.Entry{
-			DocumentID: bsontest.Value("e-1"),
+			DocumentID: testkit.Value("e-1"),
 			Reason:     event.ReasonMissingEventID, Field: "eventId", Detail: "absent",
 			Keys:  event.Keys{AggregateID: "user-7"},
-			Token: bsontest.Raw(bson.D{{Key: "_data", Value: "82"}}),
-			Event: bsontest.Raw(bson.D{{Key: "_id", Value: "e-1"}, {Key: "aggregateId", Value: "user-7"}}),
+			Token: testkit.Raw(bson.D{{Key: "_data", Value: "82"}}),
+			Event: testkit.Raw(bson.D{{Key: "_id", Value: "e-1"}, {Key: "aggregateId", Value: "user-7"}}),
 		}
 		began := time.Now()
-		if err := s.Put(t.Context(), 3, entry, quarantine.Entry{DocumentID: bsontest.Value(int32(2)), Reason: event.ReasonTooLarge}); err != nil {
+		if err := s.Put(t.Context(), 3, entry, quarantine.Entry{DocumentID: testkit.Value(int32(2)), Reason: event.ReasonTooLarge}); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Hour)
@@ -138,8 +138,8 @@ func TestRecordOfALargeEventOmitsTheEvent(t *testing.T) {
 	t.Parallel()
 	c := newRecords(t)
 	s := quarantine.NewStore(c, "events", quarantine.Options{})
-	big := bsontest.Raw(bson.D{{Key: "payload", Value: strings.Repeat("x", 15<<20)}})
-	if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: bsontest.Value("e"), Reason: event.ReasonTooLarge, Event: big}); err != nil {
+	big := testkit.Raw(bson.D{{Key: "payload", Value: strings.Repeat("x", 15<<20)}})
+	if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: testkit.Value("e"), Reason: event.ReasonTooLarge, Event: big}); err != nil {
 		t.Fatal(err)
 	}
 	if record := c.stored(t)[`{"_id":{"stream":"events","document":"e"}}`]; record["eventOmitted"] != true || record["event"] != nil {
@@ -161,8 +161,8 @@ func TestRecordThatIsRefusedIsStoredWithoutItsEvent(t *testing.T) {
 	}
 	s := quarantine.NewStore(c, "events", quarantine.Options{})
 	entries := []quarantine.Entry{
-		{DocumentID: bsontest.Value("flat"), Reason: event.ReasonMissingEventType, Event: bsontest.Raw(bson.D{{Key: "flat", Value: true}})},
-		{DocumentID: bsontest.Value("deep"), Reason: event.ReasonMissingEventType, Event: bsontest.Raw(bson.D{{Key: "deep", Value: true}})},
+		{DocumentID: testkit.Value("flat"), Reason: event.ReasonMissingEventType, Event: testkit.Raw(bson.D{{Key: "flat", Value: true}})},
+		{DocumentID: testkit.Value("deep"), Reason: event.ReasonMissingEventType, Event: testkit.Raw(bson.D{{Key: "deep", Value: true}})},
 	}
 	if err := s.Put(t.Context(), 1, entries...); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 		c := newRecords(t)
 		c.faults = []error{mongo.CommandError{Code: 189, Name: "PrimarySteppedDown"}, io.EOF, context.DeadlineExceeded}
 		s := quarantine.NewStore(c, "events", quarantine.Options{})
-		if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: bsontest.Value("e")}); err != nil {
+		if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: testkit.Value("e")}); err != nil {
 			t.Fatal(err)
 		}
 		if stored := c.stored(t); c.writes != 4 || len(stored) != 1 {
@@ -199,7 +199,7 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 		}
 
 		c.faults = []error{mongo.CommandError{Code: 13, Message: "not authorized"}}
-		if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: bsontest.Value("e")}); err == nil ||
+		if err := s.Put(t.Context(), 1, quarantine.Entry{DocumentID: testkit.Value("e")}); err == nil ||
 			!strings.Contains(err.Error(), "not authorized") || !strings.Contains(err.Error(), "grant the user readWrite") {
 			t.Errorf("ended with %v", err)
 		}
@@ -210,7 +210,7 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 		stop := errors.New("stop")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(stop) })
-		if err := s.Put(ctx, 1, quarantine.Entry{DocumentID: bsontest.Value("e")}); !errors.Is(err, stop) {
+		if err := s.Put(ctx, 1, quarantine.Entry{DocumentID: testkit.Value("e")}); !errors.Is(err, stop) {
 			t.Errorf("ended with %v", err)
 		}
 		if err := s.Put(t.Context(), 1); err != nil {

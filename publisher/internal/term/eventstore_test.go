@@ -12,11 +12,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -70,7 +70,7 @@ func (s *eventStore) insert(aggregate string, number int64, poison bool) {
 	if !poison {
 		doc = append(doc, bson.E{Key: "eventId", Value: number})
 	}
-	e.document = bsontest.Raw(append(doc, bson.E{Key: "eventType", Value: "T"},
+	e.document = testkit.Raw(append(doc, bson.E{Key: "eventType", Value: "T"},
 		bson.E{Key: "timestamp", Value: time.Unix(int64(timeOf(e.id).T), 0)}, bson.E{Key: "payload", Value: bson.D{{Key: "n", Value: number}}}))
 	s.append(e)
 }
@@ -107,14 +107,14 @@ func (s *eventStore) trim(n int) {
 func timeOf(i int) bson.Timestamp { return bson.Timestamp{T: uint32(clusterBase + i + 1), I: 1} }
 
 func positionToken(n, noops int) bson.Raw {
-	return bsontest.Raw(bson.D{{Key: "_data", Value: fmt.Sprintf("%08x.%d", n, noops)}})
+	return testkit.Raw(bson.D{{Key: "_data", Value: fmt.Sprintf("%08x.%d", n, noops)}})
 }
 
 // Strangers finds none: all ids are strings.
 func (*eventStore) Strangers(context.Context, []bson.Raw) ([]error, error) { return nil, nil }
 
 func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) {
-	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
+	if err := mongotest.CheckNoDeadline(ctx); err != nil {
 		return bson.Timestamp{}, err
 	}
 	s.mu.Lock()
@@ -128,7 +128,7 @@ func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) 
 }
 
 func (s *eventStore) identify(ctx context.Context) (mongox.CollectionID, error) {
-	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
+	if err := mongotest.CheckNoDeadline(ctx); err != nil {
 		return mongox.CollectionID{}, err
 	}
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 		f.at++
 		if e.ends() {
 			for _, operation := range []string{"rename", "invalidate"} {
-				chunk.Changes = append(chunk.Changes, bsontest.Raw(bson.D{
+				chunk.Changes = append(chunk.Changes, testkit.Raw(bson.D{
 					{Key: "_id", Value: positionToken(f.at, 0)},
 					{Key: "operationType", Value: operation},
 					{Key: "clusterTime", Value: timeOf(f.at - 1)},
@@ -207,7 +207,7 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 			}
 			break
 		}
-		chunk.Changes = append(chunk.Changes, bsontest.Raw(bson.D{
+		chunk.Changes = append(chunk.Changes, testkit.Raw(bson.D{
 			{Key: "_id", Value: positionToken(f.at, 0)},
 			{Key: "operationType", Value: "insert"},
 			{Key: "clusterTime", Value: timeOf(f.at - 1)},

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -35,13 +35,13 @@ func TestLagCountsFromTheCheckpointDuringAScan(t *testing.T) {
 				s.checkpoint.Set(t, bson.D{{Key: "_id", Value: "events"}}, checkpoint)
 				term := s.lead(t)
 				pass(10 * time.Minute)
-				if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 3*3600+600 || lag > 3*3600+601 {
+				if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 3*3600+600 || lag > 3*3600+601 {
 					t.Errorf("lag is %v s, want 3 h and 10 min", lag)
 				}
 				if err := term.end(term.abort); err != nil {
 					t.Error(err)
 				}
-				if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 0 {
+				if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 0 {
 					t.Errorf("after the term, lag is %v s", lag)
 				}
 			})

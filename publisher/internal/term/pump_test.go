@@ -8,9 +8,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -21,7 +20,7 @@ import (
 func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 	tb.Helper()
 	return &pump{
-		reader:     eventtest.Reader(),
+		reader:     testkit.EventReader(),
 		epoch:      3,
 		watermark:  checkpoint.NewWatermark(1 << 16),
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
@@ -36,8 +35,8 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 
 func insertAt(i int, document bson.D) watch.Insert {
 	return watch.Insert{
-		Document:    bsontest.Raw(document),
-		DocumentKey: bsontest.Raw(bson.D{{Key: "_id", Value: i}}),
+		Document:    testkit.Raw(document),
+		DocumentKey: testkit.Raw(bson.D{{Key: "_id", Value: i}}),
 		Token:       positionToken(i+1, 0),
 		Time:        timeOf(i),
 	}
@@ -88,7 +87,7 @@ func TestEventWithoutAKeyKeepsThePreviousScanPosition(t *testing.T) {
 	p := newPump(t, q, func(item publish.Item) { items = append(items, item) })
 	since := timeOf(7)
 	p.at = checkpoint.Position{Scan: checkpoint.Scan{OperationTime: since}}
-	bad := bsontest.Raw(bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "z"}})
+	bad := testkit.Raw(bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "z"}})
 	if err := p.scanned(t.Context(), []bson.Raw{bad}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -66,7 +66,7 @@ func TestEventIsLostOnlyAfterASecondLook(t *testing.T) {
 // that, and its document.
 func TestEventThatWasChangedIsNotLost(t *testing.T) {
 	t.Parallel()
-	changed := &keyed{document: bsontest.Raw(bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: 1}}), from: time.Now().Add(-time.Hour)}
+	changed := &keyed{document: testkit.Raw(bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: 1}}), from: time.Now().Add(-time.Hour)}
 	got := changed.reloaded(t)
 	if reasonOf(got.Err) != event.ReasonMissingEventType || got.Event.Document == nil {
 		t.Errorf("%v with the document %s, want %s", got.Err, got.Event.Document, event.ReasonMissingEventType)

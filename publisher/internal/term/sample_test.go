@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
@@ -32,7 +32,7 @@ func documents(first, n int, number string) []any {
 }
 
 // sampled is the sample of the store. The quarantine has the events with a smaller _id.
-func sampled(server *mongoxtest.Server, known int) term.Sample {
+func sampled(server *mongotest.Replies, known int) term.Sample {
 	return term.Sample{
 		Events: server.Client.Database("shop").Collection("events"), Fields: event.DefaultFields(),
 		Known: func(_ context.Context, ids []bson.RawValue) ([]bool, error) {
@@ -63,7 +63,7 @@ func TestSampleOfTheNewestEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := mongoxtest.NewServer(t, reply(test.newest...))
+			server := mongotest.NewReplies(t, reply(test.newest...))
 			_, err := sampled(server, test.known).Read(t.Context())
 			if test.want == "" {
 				if err != nil {
@@ -89,7 +89,7 @@ func TestSampleOfTheNewestEvents(t *testing.T) {
 
 func TestErrorOfReadingTheSampleIsReturned(t *testing.T) {
 	t.Parallel()
-	server := mongoxtest.NewServer(t, bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "not authorized"}})
+	server := mongotest.NewReplies(t, bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "not authorized"}})
 	_, err := sampled(server, 0).Read(t.Context())
 	if err == nil || errors.Is(err, term.ErrUnreadable) || !strings.Contains(err.Error(), "not authorized") {
 		t.Errorf("says %v", err)

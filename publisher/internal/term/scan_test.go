@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
@@ -231,7 +231,7 @@ func TestLapCoversTheScannedPart(t *testing.T) {
 	s := newSetup(t, random())
 	tm := &term{Runner: s.runner}
 	place := func(aggregate string) bson.RawValue {
-		return bsontest.Raw(bson.D{{Key: "v", Value: aggregate}}).Lookup("v")
+		return testkit.Raw(bson.D{{Key: "v", Value: aggregate}}).Lookup("v")
 	}
 	for name, test := range map[string]struct {
 		at, from string
@@ -253,7 +253,7 @@ func TestLapCoversTheScannedPart(t *testing.T) {
 			scan.Lap.FromAggregateID, scan.Lap.FromEventID = place(test.from), 5
 		}
 		for _, aggregate := range []string{"a", "b", "c", "d", "e"} {
-			read, err := s.runner.reader.Read(bsontest.Raw(bson.D{
+			read, err := s.runner.reader.Read(testkit.Raw(bson.D{
 				{Key: "_id", Value: 1}, {Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: int64(5)}, {Key: "eventType", Value: "T"},
 			}))
 			if err != nil {
@@ -274,7 +274,7 @@ func TestStreamAfterAScanHasTheTimeOfItsToken(t *testing.T) {
 	t.Parallel()
 	noted := bson.Timestamp{T: 0x6B011029, I: 1}
 	for data, want := range map[string]bson.Timestamp{"826B01102800000007": {T: 0x6B011028, I: 7}, "unknown": noted} {
-		token := bsontest.Raw(bson.D{{Key: "_data", Value: data}})
+		token := testkit.Raw(bson.D{{Key: "_data", Value: data}})
 		got := streamAfter(checkpoint.Scan{OperationTime: noted, Lap: &checkpoint.Lap{Token: token}})
 		if got.ClusterTime != want || !bytes.Equal(got.Token, token) {
 			t.Errorf("the stream starts at %v, not with the token %s at %v", got, token, want)

@@ -18,8 +18,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
@@ -131,7 +131,7 @@ func (c *fakeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	s.pages++
 	var page []bson.Raw
 	for _, e := range index[:min(len(index), s.page)] {
-		page = append(page, bsontest.Raw(bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.number}, {Key: "payload", Value: make([]byte, s.payload)}}))
+		page = append(page, testkit.Raw(bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.number}, {Key: "payload", Value: make([]byte, s.payload)}}))
 		c.next = stored{e.aggregate, e.number + 1}
 	}
 	return page, nil
@@ -231,7 +231,7 @@ func checkPrefixes(got, there []stored) error {
 func TestScanContinuesFromAPosition(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{page: 2, log: []stored{{"a", 1}, {"a", 2}, {"b", 1}, {"b", 2}, {"c", 1}}}
-	from, ok := store.Position(bsontest.Raw(bson.D{{Key: "aggregateId", Value: "b"}, {Key: "eventId", Value: int64(1)}}))
+	from, ok := store.Position(testkit.Raw(bson.D{{Key: "aggregateId", Value: "b"}, {Key: "eventId", Value: int64(1)}}))
 	if !ok {
 		t.Fatal("no position")
 	}

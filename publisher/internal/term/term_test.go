@@ -19,9 +19,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/event/eventtest"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -60,7 +60,7 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 			Checkpoints: checkpoint.NewStore(s.checkpoint, "events", checkpoint.Options{}),
 			Quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
 		},
-		reader: eventtest.Reader(),
+		reader: testkit.EventReader(),
 		publishing: publish.Options{
 			Connect: s.topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, event.SessionKeys{}), SessionKey: event.SessionKeys{}.Key,
 			Limits: publish.Limits{Connections: 2, MaxInflightEvents: 40},

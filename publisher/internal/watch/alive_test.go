@@ -12,8 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -25,35 +24,35 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		var beat beats
 		options := watch.Options{Silence: 30 * time.Second, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
 			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), len(store.opened()))
 		}
-		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag > 1.5 {
+		if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag > 1.5 {
 			t.Errorf("an idle stream lags %v s", lag)
 		}
 
 		store.with(func() { store.frozen = true })
 		froze := time.Now()
-		polltest.Pass(5*time.Minute + time.Second)
+		testkit.Pass(5*time.Minute + time.Second)
 		if after := beat.last().Sub(froze); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
 		if n := len(store.opened()); n < 9 || n > 11 {
 			t.Errorf("opened %d times, want once for each 30 s", n)
 		}
-		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 270 {
+		if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 270 {
 			t.Errorf("a silent stream lags %v s", lag)
 		}
 
 		store.with(func() { store.frozen = false })
-		polltest.Pass(3 * time.Second)
+		testkit.Pass(3 * time.Second)
 		if beat.ago() > 2*time.Second {
 			t.Errorf("last beat %v ago although the stream moves again", beat.ago())
 		}
 		run.end(t)
 		options.Metrics.End()
-		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 0 {
+		if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 0 {
 			t.Errorf("a term that is over lags %v s", lag)
 		}
 	})
@@ -65,10 +64,10 @@ func TestUnansweredRequestsTimeOut(t *testing.T) {
 		store := newFakeStore(1)
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
-		polltest.Pass(10 * time.Second)
+		testkit.Pass(10 * time.Second)
 		store.with(func() { store.hang, store.deaf = true, true })
 		hung := time.Now()
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		if n := len(store.opened()); n < 8 || n > 12 {
 			t.Errorf("opened %d times, want once for each 30 s", n)
 		}
@@ -76,9 +75,9 @@ func TestUnansweredRequestsTimeOut(t *testing.T) {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
 		store.with(func() { store.hang, store.deaf = false, false })
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		store.insert()
-		polltest.Pass(time.Second)
+		testkit.Pass(time.Second)
 		if got := run.seen(); !slices.Equal(got, numbers(2)) || beat.ago() > 2*time.Second {
 			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
 		}
@@ -97,10 +96,10 @@ func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{PrefetchBytes: 64 << 10, Metrics: watch.NewMetrics(registry), Beat: beat.beat}, r)
-		polltest.Pass(20 * time.Minute)
+		testkit.Pass(20 * time.Minute)
 		// Each event takes 1,000 bytes and its overhead. A batch has three events, and
 		// one batch waits for memory.
-		if read := obstest.Value(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
+		if read := testkit.Metric(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
 			t.Errorf("read %v events ahead, want what 64 KiB hold", read)
 		}
 		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
@@ -123,7 +122,7 @@ func TestHeartbeatsContinueWhileTheHandlerFinishesAtTheEnd(t *testing.T) {
 		var beat beats
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, r)
-		polltest.Pass(20 * time.Minute)
+		testkit.Pass(20 * time.Minute)
 		if beat.ago() > 2*time.Second {
 			t.Errorf("last beat %v ago although the reader only waits for the handler", beat.ago())
 		}

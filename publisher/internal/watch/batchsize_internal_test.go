@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestBatchSizeFollowsTheTimeOfReplies(t *testing.T) {
@@ -52,7 +52,7 @@ func TestTokenTime(t *testing.T) {
 		"826B01102800000007":   {T: 0x6B011028, I: 7},
 		"826B0110280000000Z04": {},
 	} {
-		token := bsontest.Raw(bson.D{{Key: "_data", Value: data}})
+		token := testkit.Raw(bson.D{{Key: "_data", Value: data}})
 		if got := TokenTime(token); got != want {
 			t.Errorf("%s is of %v, want %v", data, got, want)
 		}

@@ -13,9 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -29,7 +27,7 @@ func TestSlowSourceIsReadToItsEnd(t *testing.T) {
 		store.delay = 90 * time.Second
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, &recorder{})
-		polltest.Pass(2*time.Hour + 10*time.Minute)
+		testkit.Pass(2*time.Hour + 10*time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(batches*perBatch)) {
 			t.Errorf("handled %d of %d events in 2 h", len(got), batches*perBatch)
 		}
@@ -52,7 +50,7 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 		store.hang = true
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
-		polltest.Pass(20 * time.Minute)
+		testkit.Pass(20 * time.Minute)
 		if longest := beat.pause(); longest > 2*time.Second {
 			t.Errorf("no beat for %v although the server answers pings", longest)
 		}
@@ -61,7 +59,7 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 			t.Errorf("opened %d times in 20 min, want 3", n)
 		}
 		store.with(func() { store.hang = false })
-		polltest.Pass(10 * time.Minute)
+		testkit.Pass(10 * time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(1)) {
 			t.Errorf("handled %v, want the event once the server answers", got)
 		}
@@ -79,7 +77,7 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 		var beat beats
 		began := time.Now()
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 2 * time.Minute, Beat: beat.beat}, &recorder{})
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		if after := beat.last().Sub(began); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
@@ -87,7 +85,7 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 			t.Errorf("opened %d times in 5 min, want once for each 30 s", n)
 		}
 		store.with(func() { store.hang, store.deaf = false, false })
-		polltest.Pass(3 * time.Minute)
+		testkit.Pass(3 * time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(1)) || beat.ago() > 2*time.Second {
 			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
 		}
@@ -106,17 +104,17 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		options := watch.Options{CatchUp: 30 * time.Minute, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
-		polltest.Pass(29 * time.Minute)
+		testkit.Pass(29 * time.Minute)
 		if n := len(store.opened()); n != 1 || beat.pause() > 2*time.Second {
 			t.Errorf("opened %d times, no beat for %v; want once, and to stay alive", n, beat.pause())
 		}
-		if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 3500 || lag > 3700 {
+		if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 3500 || lag > 3700 {
 			t.Errorf("lag is %v s, want the hour that the position is behind", lag)
 		}
-		if got := obstest.Value(t, registry, "penstock_publisher_stream_caught_up"); got != 0 {
+		if got := testkit.Metric(t, registry, "penstock_publisher_stream_caught_up"); got != 0 {
 			t.Error("caught up an hour behind")
 		}
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		if n := len(store.opened()); n != 2 {
 			t.Errorf("opened %d times in 34 min, want a second time", n)
 		}
@@ -134,12 +132,12 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 		options := watch.Options{Metrics: watch.NewMetrics(registry), Logger: zerolog.New(&log)}
 		r := &recorder{}
 		run := start(t, store, atStart, options, r)
-		caughtUp := func() float64 { return obstest.Value(t, registry, "penstock_publisher_stream_caught_up") }
-		polltest.Pass(4 * time.Minute)
+		caughtUp := func() float64 { return testkit.Metric(t, registry, "penstock_publisher_stream_caught_up") }
+		testkit.Pass(4 * time.Minute)
 		if caughtUp() != 0 {
 			t.Error("caught up with changes left to read")
 		}
-		polltest.Pass(3 * time.Minute)
+		testkit.Pass(3 * time.Minute)
 		if caughtUp() != 1 {
 			t.Error("not caught up at the end of the stream")
 		}
@@ -152,7 +150,7 @@ func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 		for range 4000 {
 			store.insert()
 		}
-		polltest.Pass(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		run.end(t)
 		if caughtUp() != 0 {
 			t.Error("a stopped stream is caught up")
@@ -171,7 +169,7 @@ func TestLagStartsFromTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	// The virtual clock starts at this time.
 	hoursAgo := bson.Timestamp{T: uint32(time.Date(1999, 12, 31, 21, 0, 0, 0, time.UTC).Unix()), I: 1}
-	ofToken := bsontest.Raw(bson.M{"_data": fmt.Sprintf("82%08X%08X2B0229296E04", hoursAgo.T, 1)})
+	ofToken := testkit.Raw(bson.M{"_data": fmt.Sprintf("82%08X%08X2B0229296E04", hoursAgo.T, 1)})
 	for name, from := range map[string]watch.Position{
 		"a time":                      {Time: hoursAgo},
 		"a token that shows its time": {Token: ofToken, Time: bson.Timestamp{T: hoursAgo.T - 7200}},
@@ -184,8 +182,8 @@ func TestLagStartsFromTheCheckpoint(t *testing.T) {
 				store.hang = true
 				registry := prometheus.NewRegistry()
 				run := start(t, store, from, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
-				polltest.Pass(time.Minute)
-				if lag := obstest.Value(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 3*3600+60 {
+				testkit.Pass(time.Minute)
+				if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 3*3600+60 {
 					t.Errorf("lag is %v s, want 3 h and a minute", lag)
 				}
 				run.end(t)

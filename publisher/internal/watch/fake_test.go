@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -55,7 +55,7 @@ var epoch = time.Unix(1_700_000_000, 0)
 // token is the resume token after n changes and some noops. Like the server's, it is
 // opaque.
 func token(n, noops int) bson.Raw {
-	return bsontest.Raw(bson.M{"_data": fmt.Sprintf("%08x%08x", n, noops)})
+	return testkit.Raw(bson.M{"_data": fmt.Sprintf("%08x%08x", n, noops)})
 }
 
 func (s *fakeStore) append(operation string, fields bson.M) {
@@ -219,7 +219,7 @@ func (f *fakeStream) Next(ctx context.Context) (watch.Chunk, error) {
 				change[k] = v
 			}
 		}
-		chunk.Changes = append(chunk.Changes, bsontest.Raw(change))
+		chunk.Changes = append(chunk.Changes, testkit.Raw(change))
 		f.at++
 		if change["operationType"] == "invalidate" {
 			f.ended = true

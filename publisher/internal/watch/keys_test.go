@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -27,13 +27,13 @@ func TestPrefetchBoundsDocumentsReadByTheirKeys(t *testing.T) {
 		store.tooBig[0] = true
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{PrefetchBytes: limit}, r)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		// The documents that fit, and the document that waits for memory.
 		if bound := limit/size + 1; store.fetched() > bound {
 			t.Errorf("%d documents of 256 KiB were read ahead, want at most %d with a bound of 1 MiB", store.fetched(), bound)
 		}
 		close(r.block)
-		polltest.Pass(time.Minute)
+		testkit.Pass(time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(events)) {
 			t.Errorf("handled %v", got)
 		}

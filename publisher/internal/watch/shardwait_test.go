@@ -7,8 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/penstock-cdc/penstock/pkg/obs/obstest"
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -23,30 +22,30 @@ func TestIdleShardHasItsOwnMetric(t *testing.T) {
 		store := newFakeStore(1)
 		store.behind = 9 * time.Second
 		run := start(t, store, atStart, watch.Options{Metrics: metrics}, &recorder{})
-		polltest.Pass(5 * time.Second)
-		if got := obstest.Value(t, registry, wait); got != 9 {
+		testkit.Pass(5 * time.Second)
+		if got := testkit.Metric(t, registry, wait); got != 9 {
 			t.Errorf("waits %v s for a shard, want 9", got)
 		}
-		if got := obstest.Value(t, registry, lag); got > 1.5 {
+		if got := testkit.Metric(t, registry, lag); got > 1.5 {
 			t.Errorf("lag is %v s although all available changes are read", got)
 		}
 		// The shard has written its noop entry.
 		store.with(func() { store.behind = 0 })
-		polltest.Pass(2 * time.Second)
-		if got := obstest.Value(t, registry, wait); got != 0 {
+		testkit.Pass(2 * time.Second)
+		if got := testkit.Metric(t, registry, wait); got != 0 {
 			t.Errorf("waits %v s for a shard that has gone on", got)
 		}
 		// Far behind: the server scans its oplog.
 		store.with(func() { store.behind = time.Hour })
-		polltest.Pass(2 * time.Second)
-		if w, l := obstest.Value(t, registry, wait), obstest.Value(t, registry, lag); w != 0 || l < 3500 {
+		testkit.Pass(2 * time.Second)
+		if w, l := testkit.Metric(t, registry, wait), testkit.Metric(t, registry, lag); w != 0 || l < 3500 {
 			t.Errorf("an hour behind, it waits %v s for a shard and lags %v s", w, l)
 		}
 		store.with(func() { store.behind = 9 * time.Second })
-		polltest.Pass(2 * time.Second)
+		testkit.Pass(2 * time.Second)
 		run.end(t)
 		metrics.End()
-		if got := obstest.Value(t, registry, wait); got != 0 {
+		if got := testkit.Metric(t, registry, wait); got != 0 {
 			t.Errorf("waits %v s for a shard after the term", got)
 		}
 	})

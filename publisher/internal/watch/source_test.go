@@ -9,16 +9,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
 // newServer starts a server that returns these replies, and connects the driver to it.
 // The replies have the form of replies recorded from a real replica set.
-func newServer(t *testing.T, replies ...bson.D) (*mongoxtest.Server, *mongo.Collection) {
+func newServer(t *testing.T, replies ...bson.D) (*mongotest.Replies, *mongo.Collection) {
 	t.Helper()
-	s := mongoxtest.NewServer(t, replies...)
+	s := mongotest.NewReplies(t, replies...)
 	return s, s.Client.Database("shop").Collection("events")
 }
 
@@ -54,7 +54,7 @@ func TestBatchesOfTheDriverAreReadAsChunks(t *testing.T) {
 		reply("nextBatch", 7, "82C9"),
 		reply("nextBatch", 0, "82D9", bson.D{{Key: "_id", Value: bson.D{{Key: "_data", Value: "82D9"}}}, {Key: "operationType", Value: "invalidate"}}),
 	)
-	token := bsontest.Raw(bson.D{{Key: "_data", Value: "8201"}})
+	token := testkit.Raw(bson.D{{Key: "_data", Value: "8201"}})
 	stream, err := watch.NewCollection(events).Open(t.Context(), watch.Position{Token: token}, watch.Whole)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestFetchReadsOneDocument(t *testing.T) {
 	found := reply("firstBatch", 0, "", bson.D{{Key: "_id", Value: 3}, {Key: "a", Value: 1}})
 	s, events := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})
 	source := watch.NewCollection(events)
-	key := bsontest.Raw(bson.D{{Key: "_id", Value: 3}})
+	key := testkit.Raw(bson.D{{Key: "_id", Value: 3}})
 	inserted := bson.Timestamp{T: 70, I: 1}
 	if doc, err := source.Fetch(t.Context(), key, inserted); err != nil || doc.Lookup("a").Int32() != 1 {
 		t.Errorf("%v: %v", doc, err)

@@ -18,7 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/poll/polltest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -103,7 +103,7 @@ func TestWatcherPassesInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
 			t.Errorf("first batch has %d inserts up to %v", len(first.Inserts), first.Time)
 		}
 
-		polltest.Pass(3500 * time.Millisecond)
+		testkit.Pass(3500 * time.Millisecond)
 		store.insert()
 		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, numbers(8)) {
@@ -139,14 +139,14 @@ func TestFailedStreamIsReopenedAtItsPositionWithBackoff(t *testing.T) {
 		}
 		began := time.Now()
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
-		polltest.Pass(20 * time.Second)
+		testkit.Pass(20 * time.Second)
 		if n := len(run.seen()); n != 0 {
 			t.Errorf("%d events while the server refuses", n)
 		}
 		if tried := len(store.opened()); tried < 5 || tried > 11 {
 			t.Errorf("tried %d times in 20 s", tried)
 		}
-		polltest.Pass(2 * time.Minute)
+		testkit.Pass(2 * time.Minute)
 		if got := run.seen(); !slices.Equal(got, numbers(10)) {
 			t.Errorf("handled %v after %v", got, time.Since(began))
 		}
@@ -168,7 +168,7 @@ func TestChangesOtherThanInsertsAreCounted(t *testing.T) {
 		store.insert()
 		registry := prometheus.NewRegistry()
 		run := start(t, store, atStart, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
-		polltest.Pass(time.Second)
+		testkit.Pass(time.Second)
 		if got := run.seen(); !slices.Equal(got, []int64{1, 6}) {
 			t.Errorf("handled %v", got)
 		}
@@ -238,7 +238,7 @@ func TestLargeDocumentsAreReadFromTheStore(t *testing.T) {
 		store.tooBig[5], store.tooBig[300] = true, true
 		delete(store.log[300], "fullDocument") // deleted meanwhile
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
-		polltest.Pass(3 * time.Second)
+		testkit.Pass(3 * time.Second)
 		want := numbers(400)
 		want[300] = -1
 		if got := run.seen(); !slices.Equal(got, want) {
@@ -334,7 +334,7 @@ func resumeAfterCuts(t *testing.T, store *fakeStore, cuts []int, want []int64) e
 		r := &recorder{until: cut}
 		run := start(t, store, from, watch.Options{PrefetchBytes: 4 << 10}, r)
 		if cut == 0 {
-			polltest.Pass(2 * time.Minute)
+			testkit.Pass(2 * time.Minute)
 			run.cancel(errEnough)
 		} else {
 			defer time.AfterFunc(2*time.Minute, func() { run.cancel(errEnough) }).Stop()

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -31,7 +31,7 @@ func TestChanges(t *testing.T) {
 		{`{"a":[1,2]}`, `{"a":[2,2,3]}`, []authoring.FieldChange{{"a", "[1,2]", "[2,2,3]"}}},
 		{`{"a":[1]}`, `{"a":{"0":1}}`, []authoring.FieldChange{{"a", "[1]", `{"0":1}`}}},
 	} {
-		if got, more := authoring.Changes(bsontest.FromJSON(test.before), bsontest.FromJSON(test.after)); !reflect.DeepEqual(got, test.want) || more != 0 {
+		if got, more := authoring.Changes(testkit.FromJSON(test.before), testkit.FromJSON(test.after)); !reflect.DeepEqual(got, test.want) || more != 0 {
 			t.Errorf("%s to %s: %v and %d more", test.before, test.after, got, more)
 		}
 	}
@@ -39,7 +39,7 @@ func TestChanges(t *testing.T) {
 	for i := range 60 {
 		fields = append(fields, fmt.Sprintf(`"f%d":%d`, i, i))
 	}
-	if listed, more := authoring.Changes(nil, bsontest.FromJSON("{"+strings.Join(fields, ",")+"}")); len(listed) != 50 || more != 10 || listed[0] != (authoring.FieldChange{Path: "f0", After: "0"}) {
+	if listed, more := authoring.Changes(nil, testkit.FromJSON("{"+strings.Join(fields, ",")+"}")); len(listed) != 50 || more != 10 || listed[0] != (authoring.FieldChange{Path: "f0", After: "0"}) {
 		t.Errorf("%d changes and %d more: %v", len(listed), more, listed)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -138,7 +138,7 @@ func TestExplainDoesNotChangeTheFold(t *testing.T) {
 func TestExplainGo(t *testing.T) {
 	t.Parallel()
 	p, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Apply: func(_ projection.State, ev *event.Event) (projection.State, error) {
-		return bsontest.FromJSON(`{"n":1,"last":"` + ev.EventType + `"}`), nil
+		return testkit.FromJSON(`{"n":1,"last":"` + ev.EventType + `"}`), nil
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -120,7 +120,7 @@ func TestStarterIsAFileThatWorks(t *testing.T) {
 		}
 	}
 	const document = `{"eventCount":3,"lastEventType":"OrderPaid","lastEventAt":{"$date":"2026-01-02T03:04:05.006Z"},"address":{"city":"Bonn"},"customer":"Ada","total":{"$numberDecimal":"10.5"},"at":{"$date":"2026-01-02T03:04:05Z"},"cents":5,"mixed":"x"}`
-	if got := projectiontest.JSON(t, a.State()); got != projectiontest.JSON(t, bsontest.FromJSON(document)) {
+	if got := projectiontest.JSON(t, a.State()); got != projectiontest.JSON(t, testkit.FromJSON(document)) {
 		t.Errorf("the document is %s", got)
 	}
 }
@@ -165,7 +165,7 @@ func TestStarterCompilesForAnyEvents(t *testing.T) {
 		typed("T", "E6", ``), typed("event", "E7", ``), typed("projection", "E8", ``),
 	} {
 		if i == 10 {
-			ev.Payload = bsontest.FromJSON(`{"a":"text"}`).Lookup("a")
+			ev.Payload = testkit.FromJSON(`{"a":"text"}`).Lookup("a")
 		}
 		inference.Add(ev)
 	}

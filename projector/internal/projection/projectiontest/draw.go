@@ -6,8 +6,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func drawValue(t *rapid.T, depth int) any {
@@ -50,7 +50,7 @@ func DrawDocument(t *rapid.T) bson.Raw {
 			d = append(d, bson.E{Key: name, Value: drawValue(t, 0)})
 		}
 	}
-	return bsontest.Raw(d)
+	return testkit.Raw(d)
 }
 
 // DrawEvents draws events of the types A to D and one that no projection handles. Their
@@ -58,7 +58,7 @@ func DrawDocument(t *rapid.T) bson.Raw {
 func DrawEvents(t *rapid.T) []*event.Event {
 	var events []*event.Event
 	for i := range rapid.IntRange(1, 8).Draw(t, "events") {
-		payload := bsontest.Value(bson.D{{Key: "v", Value: rapid.SampledFrom([]any{int64(1), int64(2), 1.5}).Draw(t, "v")}, {Key: "w", Value: drawValue(t, 0)}})
+		payload := testkit.Value(bson.D{{Key: "v", Value: rapid.SampledFrom([]any{int64(1), int64(2), 1.5}).Draw(t, "v")}, {Key: "w", Value: drawValue(t, 0)}})
 		events = append(events, &event.Event{
 			Keys:    event.Keys{AggregateID: "a-1", EventID: int64(i + 1), EventType: rapid.SampledFrom([]string{"A", "A", "B", "B", "C", "C", "D", "Other"}).Draw(t, "type")},
 			Payload: payload,

@@ -5,8 +5,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 // Orders declares a projection with one handler of five operations and a condition.
@@ -42,5 +42,5 @@ func Order(n int) bson.Raw {
 	for i := range n {
 		lines = append(lines, bson.D{{Key: "price", Value: int64(1)}, {Key: "quantity", Value: int64(i)}, {Key: "sku", Value: "sku"}})
 	}
-	return bsontest.Raw(append(d, bson.E{Key: "items", Value: int64(3)}, bson.E{Key: "lines", Value: lines}))
+	return testkit.Raw(append(d, bson.E{Key: "items", Value: int64(3)}, bson.E{Key: "lines", Value: lines}))
 }

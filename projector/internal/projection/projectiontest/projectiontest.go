@@ -8,8 +8,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -23,7 +23,7 @@ func Event(id int64, eventType, payload string) *event.Event {
 		Timestamp: eventTime,
 	}
 	if payload != "" {
-		ev.Payload = bsontest.Value(bsontest.FromJSON(payload))
+		ev.Payload = testkit.Value(testkit.FromJSON(payload))
 	}
 	return ev
 }

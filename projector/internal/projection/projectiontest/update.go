@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/bsontest"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -37,7 +37,7 @@ func Sorted(content map[string]bson.RawValue) bson.Raw {
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		d = append(d, bson.E{Key: name, Value: content[name]})
 	}
-	return bsontest.Raw(d)
+	return testkit.Raw(d)
 }
 
 // changedKey applies $set or $unset to a key of a field that is a document.
@@ -57,7 +57,7 @@ func changedKey(t *rapid.T, field bson.RawValue, operator, key string, value bso
 	default:
 		t.Fatalf("%s of %s, which is not there", operator, key)
 	}
-	return bsontest.Value(next)
+	return testkit.Value(next)
 }
 
 // Updated applies an update like MongoDB, and fails if MongoDB would reject it.
@@ -90,7 +90,7 @@ func Updated(t *rapid.T, old map[string]bson.RawValue, update bson.Raw) map[stri
 				if next[name].Unmarshal(&a) != nil || value.Document().Lookup("$each").Unmarshal(&more) != nil {
 					t.Fatalf("%s: no array", update)
 				}
-				next[name] = bsontest.Value(append(a, more...))
+				next[name] = testkit.Value(append(a, more...))
 			default:
 				t.Fatalf("unknown operator %s", operator)
 			}

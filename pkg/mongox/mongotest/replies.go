@@ -1,4 +1,4 @@
-package mongoxtest
+package mongotest
 
 import (
 	"bytes"
@@ -14,9 +14,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
 )
 
-// Server answers a client with the replies of a test, one for each command, and records the
-// commands. After the last reply, commands fail.
-type Server struct {
+// Replies is a server that answers a client of the real driver with the replies of a test, one for
+// each command, and records the commands. After the last reply, commands fail. It uses the
+// driver's own test tools, from its packages under x.
+type Replies struct {
 	// Client is the server's only client; it is disconnected when the test ends.
 	Client *mongo.Client
 
@@ -27,11 +28,11 @@ type Server struct {
 	silentTo string
 }
 
-// NewServer makes a server that gives these replies. A reply with ok 0 is an error.
-func NewServer(t *testing.T, replies ...bson.D) *Server {
+// NewReplies makes a server that gives these replies. A reply with ok 0 is an error.
+func NewReplies(t *testing.T, replies ...bson.D) *Replies {
 	t.Helper()
 	deployment := drivertest.NewMockDeployment(replies...)
-	s := &Server{deployment: deployment}
+	s := &Replies{deployment: deployment}
 	opts := options.Client().SetMonitor(&event.CommandMonitor{
 		Started: func(ctx context.Context, e *event.CommandStartedEvent) {
 			s.mu.Lock()
@@ -66,17 +67,17 @@ func Hello(fields ...bson.E) bson.D {
 }
 
 // Answer adds replies after the ones that are left.
-func (s *Server) Answer(replies ...bson.D) { s.deployment.AddResponses(replies...) }
+func (s *Replies) Answer(replies ...bson.D) { s.deployment.AddResponses(replies...) }
 
 // Ignore leaves commands of that name without an answer until their contexts end.
-func (s *Server) Ignore(command string) {
+func (s *Replies) Ignore(command string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silentTo = command
 }
 
 // Commands returns the number of received commands.
-func (s *Server) Commands() int {
+func (s *Replies) Commands() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.commands)
@@ -84,7 +85,7 @@ func (s *Server) Commands() int {
 
 // Command returns the i-th command as relaxed JSON, without the fields that every command
 // has.
-func (s *Server) Command(t *testing.T, i int) string {
+func (s *Replies) Command(t *testing.T, i int) string {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

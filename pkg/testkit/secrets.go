@@ -1,5 +1,4 @@
-// Package clitest checks the command line of a program, for tests.
-package clitest
+package testkit
 
 import (
 	"bytes"

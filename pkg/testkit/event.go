@@ -1,10 +1,9 @@
-// Package eventtest reads events, for tests.
-package eventtest
+package testkit
 
 import "github.com/penstock-cdc/penstock/pkg/event"
 
-// Reader reads events whose fields have the default names.
-func Reader() *event.Reader {
+// EventReader reads events whose fields have the default names.
+func EventReader() *event.Reader {
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
 		panic(err)

@@ -1,6 +1,4 @@
-// Package bsontest makes BSON of Go values and of Extended JSON, for tests. It panics if a value
-// cannot be encoded.
-package bsontest
+package testkit
 
 import (
 	"fmt"

@@ -1,5 +1,4 @@
-// Package polltest runs loops and lets virtual time pass, for tests.
-package polltest
+package testkit
 
 import (
 	"context"

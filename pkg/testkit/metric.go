@@ -1,5 +1,4 @@
-// Package obstest reads metrics, for tests.
-package obstest
+package testkit
 
 import (
 	"slices"
@@ -8,19 +7,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Value is the value of a gauge or a counter. labels are the values of its labels, in the order
+// Metric is the value of a gauge or a counter. labels are the values of its labels, in the order
 // of their names.
-func Value(tb testing.TB, metrics prometheus.Gatherer, name string, labels ...string) float64 {
+func Metric(tb testing.TB, metrics prometheus.Gatherer, name string, labels ...string) float64 {
 	tb.Helper()
-	value, found := Find(tb, metrics, name, labels...)
+	value, found := FindMetric(tb, metrics, name, labels...)
 	if !found {
 		tb.Fatalf("no metric %s %s", name, labels)
 	}
 	return value
 }
 
-// Find is [Value] for a metric that may be absent.
-func Find(tb testing.TB, metrics prometheus.Gatherer, name string, labels ...string) (value float64, found bool) {
+// FindMetric is [Metric] for a metric that may be absent.
+func FindMetric(tb testing.TB, metrics prometheus.Gatherer, name string, labels ...string) (value float64, found bool) {
 	tb.Helper()
 	families, err := metrics.Gather()
 	if err != nil {

@@ -1,4 +1,4 @@
-package mongoxtest
+package mongotest
 
 import (
 	"context"
