@@ -104,7 +104,7 @@ bench: bench-build ## Measure both services beside the limits of the bare SDK an
 
 .PHONY: bench-refold
 bench-refold: ## Measure a refold against a copy, what it costs live events, and a verification against reading
-	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./projector/internal/refold ./projector/internal/verify
+	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./projector/internal/history
 
 .PHONY: bench-compare
 bench-compare: bench-build $(BIN)/benchstat ## Compare the speed with another revision (BASE=revision, ROUNDS=6; BENCH, SHORT and LATENCY_FOR as above)

@@ -36,7 +36,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
-	"github.com/penstock-cdc/penstock/projector/internal/resume"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // stopTimeout bounds the end of the goroutines that serve draining, after draining has
@@ -262,7 +262,7 @@ func (p *Projector) subscriptions() []string {
 var errBackgroundEnded = errors.New("the reading and writing of read models has ended")
 
 // compose makes the parts, and starts in group those that run beside draining.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *config.Stores, h *health.Health, pod string, connected func()) (*drain.Acceptor, *history, error) {
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *config.Stores, h *health.Health, pod string, connected func()) (*drain.Acceptor, *upkeep, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Dead: p.dead, Logger: p.logger})
@@ -290,7 +290,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		tracer: p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections))
-	resumer := resume.New(resume.Options{Claims: parked, Soon: parked.Soon(), Engine: eng, Registerer: p.registry, Logger: p.logger})
+	resumer := history.NewResumer(history.ResumerOptions{Claims: parked, Soon: parked.Soon(), Engine: eng, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
 		return nil, nil, err

@@ -7,7 +7,7 @@
 //	                     park.Store ◀┘  └▶ eventstore.Reader
 //	                     parked list        gaps, claim checks
 //	                                              ▲
-//	job.Store ──▶ job.Runner ──▶ refold.Workers ──┘──▶ readmodel.Writer
+//	job.Store ──▶ job.Runner ──▶ history.Workers ─┘──▶ readmodel.Writer
 //	jobs, ranges                 build, sweep
 //
 // Your own program can add projections written in Go to those in YAML, or replace them:

@@ -24,7 +24,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // podName names this process among the projectors. Each start of a process gets another
@@ -35,15 +35,15 @@ func podName(host string) string {
 	return host + "_" + hex.EncodeToString(random[:])
 }
 
-// history keeps this process in step with the catalog of definitions. It also holds the
+// upkeep keeps this process in step with the catalog of definitions. It also holds the
 // parts that the coordinator of rebuilds needs.
-type history struct {
+type upkeep struct {
 	pod      string
 	follower *generation.Follower
 	registry *generation.Registry
 	catalog  *generation.Catalog
 	jobs     *job.Store
-	findings *verify.FindingStore
+	findings *history.FindingStore
 	// runner and coordinator start after the targets are known.
 	runner *job.Runner
 	// reconciling runs the reconciler's jobs separately: they wait for the stream, and a
@@ -57,7 +57,7 @@ type history struct {
 
 // parkedKinds returns the kinds of parked aggregates of the pipeline's projections, as this
 // process has counted them.
-func (h *history) parkedKinds() []operate.ParkedKind {
+func (h *upkeep) parkedKinds() []operate.ParkedKind {
 	return operate.ParkedKinds(h.parked.Counts(), h.follower.Projections())
 }
 
@@ -75,12 +75,12 @@ func (p *Projector) newRegistry(s *config.Stores, pod string) *generation.Regist
 }
 
 // newHistory makes the parts that follow the catalog.
-func (p *Projector) newHistory(s *config.Stores, pod string, registry *generation.Registry, parked *park.Store, t *targets) *history {
-	h := &history{
+func (p *Projector) newHistory(s *config.Stores, pod string, registry *generation.Registry, parked *park.Store, t *targets) *upkeep {
+	h := &upkeep{
 		pod: pod, registry: registry, parked: parked,
 		records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), s.ReadModels.Name(), pod),
 		catalog:  generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), p.config.Pipeline().String()),
-		findings: verify.NewFindingStore(s.State),
+		findings: history.NewFindingStore(s.State),
 	}
 	h.jobs = job.NewStore(s.State, job.Options{Pruned: h.findings.Delete, Registerer: p.registry, Logger: p.logger})
 	h.follower = generation.NewFollower(generation.FollowerOptions{
@@ -120,7 +120,7 @@ func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh 
 
 // startHistory registers this process and sets the engine's targets. It retries after
 // transient errors.
-func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *history) error {
+func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *upkeep) error {
 	const what = "compare the projections with the catalog"
 	defer p.startup.begin(what, p.logger)()
 	for {
@@ -153,7 +153,7 @@ func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *histo
 }
 
 // coordinator makes the coordinator of rebuilds.
-func (p *Projector) coordinator(s *config.Stores, h *history, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
+func (p *Projector) coordinator(s *config.Stores, h *upkeep, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
 	return rebuild.New(rebuild.Options{
 		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
 		Jobs: h.jobs, Sample: p.config.History.VerifySample,

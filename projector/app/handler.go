@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // processor is the part of [engine.Engine] that handling uses.
@@ -45,7 +45,7 @@ type handler struct {
 	// tracer makes the spans; nil makes none.
 	tracer *tracing.Processor
 	// live records that live events are handled, so that the process's jobs yield to them.
-	live refold.Activity
+	live history.Activity
 }
 
 // maxClaimBytes bounds the bytes of the events that one call reads from the event store; the

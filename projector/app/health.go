@@ -66,7 +66,7 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 }
 
 // watchState adds the conditions of the state that all pods share, as this pod knows it.
-func watchState(h *health.Health, past *history, deadLetters *deadletter.Counter, reconciler *reconcile.Reconciler) {
+func watchState(h *health.Health, past *upkeep, deadLetters *deadletter.Counter, reconciler *reconcile.Reconciler) {
 	h.Watch("registration", health.Lasting(registrationSilence, func(context.Context) []health.Condition { return past.registry.Conditions() }))
 	h.Watch("parked", func(context.Context) []health.Condition {
 		return operate.ParkedConditions(past.parkedKinds())

@@ -28,7 +28,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // cluster is a database with an event store, in which pods project. A pod is a whole
@@ -53,7 +53,7 @@ func newCluster(t *testing.T) *cluster {
 
 // clusterPod is one of the projectors.
 type clusterPod struct {
-	*history
+	*upkeep
 	t      *testing.T
 	engine *engine.Engine
 	reader *event.Reader
@@ -95,13 +95,13 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	if pod.reader, err = event.NewReader(p.config.Fields); err != nil {
 		t.Fatal(err)
 	}
-	pod.history = p.newHistory(s, name, registry, parked, newTargets(pod.engine, parked, s.ReadModels, projections))
-	workers, err := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(refold.Activity))
+	pod.upkeep = p.newHistory(s, name, registry, parked, newTargets(pod.engine, parked, s.ReadModels, projections))
+	workers, err := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(history.Activity))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: workers, Holder: name, Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
-	pod.coordinator = p.coordinator(s, pod.history, parked, events)
+	pod.coordinator = p.coordinator(s, pod.upkeep, parked, events)
 	if err := park.Prepare(t.Context(), park.In(s.State)); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	})
 	t.Cleanup(pod.stop)
 	start(loader.Run, writer.Run, parked.Run)
-	if err := p.startHistory(t.Context(), s, pod.history); err != nil {
+	if err := p.startHistory(t.Context(), s, pod.upkeep); err != nil {
 		return nil, err
 	}
 	start(pod.follower.Run, pod.runner.Run, pod.coordinator.Run)

@@ -28,7 +28,7 @@ func (p *Projector) predecessors(ctx context.Context, s *config.Stores, pod stri
 // succeed ends what former processes of this identity hold: their registrations, the
 // coordination of rebuilds, the lease of the reconciler, and their claims of jobs and of parked
 // aggregates. Then any process can continue their work.
-func (p *Projector) succeed(ctx context.Context, h *history) error {
+func (p *Projector) succeed(ctx context.Context, h *upkeep) error {
 	if len(p.dead) == 0 {
 		return nil
 	}

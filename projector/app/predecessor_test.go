@@ -19,9 +19,9 @@ import (
 )
 
 // leases are the stores with the leases of a projector.
-func (c *cluster) leases(pod string) *history {
+func (c *cluster) leases(pod string) *upkeep {
 	c.t.Helper()
-	h := &history{
+	h := &upkeep{
 		pod: pod, catalog: c.catalog, jobs: c.jobs,
 		registry: generation.NewRegistry(mongox.Durable(c.database, generation.RegistryName), generation.Registration{Pod: pod}),
 		records:  reconcile.NewStore(reconcile.In(c.database), "", "", pod),
@@ -35,7 +35,7 @@ func (c *cluster) leases(pod string) *history {
 }
 
 // take takes each lease that is free, and adds it to taken.
-func (c *cluster) take(h *history, j job.Job, taken map[string]bool) {
+func (c *cluster) take(h *upkeep, j job.Job, taken map[string]bool) {
 	c.t.Helper()
 	_, err := h.catalog.Coordinate(c.t.Context(), "visits", h.pod, time.Hour)
 	taken["rebuild"] = taken["rebuild"] || err == nil
@@ -72,7 +72,7 @@ func TestSuccessorEndsTheLeasesOfADeadProjector(t *testing.T) {
 	all := map[string]bool{"rebuild": true, "job": true, "reconciler": true, "parked aggregate": true}
 	none := map[string]bool{"rebuild": false, "job": false, "reconciler": false, "parked aggregate": false}
 	// wins checks that the process takes all leases, which can last a second.
-	wins := func(h *history) {
+	wins := func(h *upkeep) {
 		t.Helper()
 		taken := maps.Clone(none)
 		for late := time.Now().Add(time.Minute); !maps.Equal(taken, all); <-time.After(20 * time.Millisecond) {
@@ -82,7 +82,7 @@ func TestSuccessorEndsTheLeasesOfADeadProjector(t *testing.T) {
 			c.take(h, j, taken)
 		}
 	}
-	loses := func(h *history) {
+	loses := func(h *upkeep) {
 		t.Helper()
 		taken := maps.Clone(none)
 		if c.take(h, j, taken); !maps.Equal(taken, none) {

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // sweepGrace is how long an aggregate may be behind the event store before a sweep folds
@@ -21,7 +20,7 @@ const sweepGrace = 30 * time.Second
 
 // reconciler makes the reconciler, with which the read models converge whatever the broker
 // does.
-func (p *Projector) reconciler(h *history) *reconcile.Reconciler {
+func (p *Projector) reconciler(h *upkeep) *reconcile.Reconciler {
 	interval := time.Duration(p.config.History.Reconcile)
 	return reconcile.New(reconcile.Options{
 		Interval: interval,
@@ -73,7 +72,7 @@ func (w sweepWorker) of(j job.Job) (job.Worker, error) {
 
 // comparesContent reports whether a sweep has the form of the verification worker.
 func comparesContent(j job.Job) (bool, error) {
-	var params verify.Params
+	var params history.VerifyParams
 	if err := bson.Unmarshal(j.Params, &params); err != nil {
 		return false, fmt.Errorf("read the parameters of job %s: %w", j.ID, err)
 	}
@@ -110,9 +109,9 @@ func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {
 }
 
 func (s sweeps) Start(ctx context.Context, id string, p reconcile.Projection) error {
-	params := any(refold.Params{GraceMillis: s.grace.Milliseconds()})
+	params := any(history.SweepParams{GraceMillis: s.grace.Milliseconds()})
 	if s.content {
-		params = verify.Params{Repair: true, GraceMillis: s.grace.Milliseconds()}
+		params = history.VerifyParams{Repair: true, GraceMillis: s.grace.Milliseconds()}
 	}
 	raw, err := bson.Marshal(params)
 	if err != nil {
@@ -146,9 +145,9 @@ func (s sweeps) Progress(ctx context.Context, id string) (reconcile.Progress, er
 	if err != nil {
 		return reconcile.Progress{}, err
 	}
-	folded := refold.CountBehind
+	folded := history.CountBehind
 	if content {
-		folded = verify.CountRepaired
+		folded = history.CountRepaired
 	}
 	return reconcile.Progress{Ended: j.State.Ended(), Failed: j.State != job.Done, Reason: j.Reason, Folded: j.Counts[folded]}, nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // A sweep of a replaced generation would never end, and the sweeps of one projection would
@@ -64,10 +64,10 @@ func TestSweepOfContentRepairs(t *testing.T) {
 	jobs := job.NewStore(server.Database(t), job.Options{})
 	for id, test := range map[string]struct {
 		content bool
-		want    verify.Params
+		want    history.VerifyParams
 	}{
-		"watermarks": {false, verify.Params{GraceMillis: 30_000}},
-		"content":    {true, verify.Params{GraceMillis: 30_000, Repair: true}},
+		"watermarks": {false, history.VerifyParams{GraceMillis: 30_000}},
+		"content":    {true, history.VerifyParams{GraceMillis: 30_000, Repair: true}},
 	} {
 		s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second, content: test.content}
 		if err := s.Start(t.Context(), id, reconcile.Projection{Name: id, Generation: 1}); err != nil {
@@ -77,7 +77,7 @@ func TestSweepOfContentRepairs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var params verify.Params
+		var params history.VerifyParams
 		if err := bson.Unmarshal(j.Params, &params); err != nil || params != test.want || j.Kind != job.Reconcile {
 			t.Errorf("%s: a job of kind %s with %+v, %v", id, j.Kind, params, err)
 		}

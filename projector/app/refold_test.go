@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // jobHost runs the parts of a projector that jobs need, without sessions: the runners of
@@ -73,9 +73,9 @@ func newJobHost(t *testing.T) *jobHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	workers, err := refold.New(refold.Options{
+	workers, err := history.New(history.Options{
 		Source: reader, Targets: h.engine.Targets, Parking: parked,
-		Store:  refoldStore{readModels{loader, writer}, readmodel.NewRepairer(h.database)},
+		Store:  historyStore{readModels{loader, writer}, readmodel.NewRepairer(h.database)},
 		Engine: h.engine, SaveEvery: time.Millisecond,
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestBuildParksAConflictUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.insert(t, came("a", 1), came("a", 2))
-	if built := h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2}); built.Counts[refold.CountParked] != 1 {
+	if built := h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2}); built.Counts[history.CountParked] != 1 {
 		t.Errorf("the build counts %v", built.Counts)
 	}
 	var marker struct {
@@ -196,7 +196,7 @@ func TestSweepEndsWithAnAggregateInTrouble(t *testing.T) {
 				h.insert(t, came(id, 1), came(id, 2))
 			}
 			swept := h.run(t, job.Job{ID: "visits.1.sweep", Kind: job.Sweep, Projection: "visits", Generation: 1})
-			if swept.Counts[refold.CountParked] != 1 || swept.Counts[refold.CountBehind] != 2 || swept.Counts[refold.CountFailed] != 0 {
+			if swept.Counts[history.CountParked] != 1 || swept.Counts[history.CountBehind] != 2 || swept.Counts[history.CountFailed] != 0 {
 				t.Errorf("the sweep counts %v", swept.Counts)
 			}
 			for _, id := range []string{"a", "c"} {

@@ -51,14 +51,14 @@ func stages() []statuspage.Stage {
 type stateTables struct {
 	recorder *statuspage.Recorder
 	// past is set when the stores are open.
-	past atomic.Pointer[history]
+	past atomic.Pointer[upkeep]
 }
 
 // errNotOpen is shown instead of a table until the stores are open.
 var errNotOpen = errors.New("this process has not connected to MongoDB yet")
 
 // rows adapts the reader of a table that needs the stores.
-func (s *stateTables) rows(read func(context.Context, *history) ([]statuspage.Row, error)) func(context.Context) ([]statuspage.Row, error) {
+func (s *stateTables) rows(read func(context.Context, *upkeep) ([]statuspage.Row, error)) func(context.Context) ([]statuspage.Row, error) {
 	return func(ctx context.Context) ([]statuspage.Row, error) {
 		past := s.past.Load()
 		if past == nil {
@@ -69,7 +69,7 @@ func (s *stateTables) rows(read func(context.Context, *history) ([]statuspage.Ro
 }
 
 // pods lists the running projectors of this pipeline.
-func (s *stateTables) pods(ctx context.Context, past *history) ([]statuspage.Row, error) {
+func (s *stateTables) pods(ctx context.Context, past *upkeep) ([]statuspage.Row, error) {
 	alive, err := past.registry.Alive(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *stateTables) pods(ctx context.Context, past *history) ([]statuspage.Row
 }
 
 // generations lists the projections with their generations.
-func (s *stateTables) generations(ctx context.Context, past *history) ([]statuspage.Row, error) {
+func (s *stateTables) generations(ctx context.Context, past *upkeep) ([]statuspage.Row, error) {
 	through := make(map[string]string)
 	verified, err := s.recorder.Series("penstock_projector_verified_through_timestamp_seconds", []string{"projection"}, func(v float64) string {
 		return cli.Time(time.Unix(int64(v), 0))
@@ -130,7 +130,7 @@ func (s *stateTables) generations(ctx context.Context, past *history) ([]statusp
 }
 
 // parked lists the kinds of parked aggregates, each with one aggregate and its error.
-func (*stateTables) parked(ctx context.Context, past *history) ([]statuspage.Row, error) {
+func (*stateTables) parked(ctx context.Context, past *upkeep) ([]statuspage.Row, error) {
 	var rows []statuspage.Row
 	for _, k := range past.parkedKinds() {
 		example, err := past.parked.Example(ctx, k.Projection, k.Reason)
@@ -154,7 +154,7 @@ func (*stateTables) parked(ctx context.Context, past *history) ([]statuspage.Row
 }
 
 // jobs lists the jobs that have not ended, and those that failed.
-func (s *stateTables) jobs(ctx context.Context, past *history) ([]statuspage.Row, error) {
+func (s *stateTables) jobs(ctx context.Context, past *upkeep) ([]statuspage.Row, error) {
 	found, err := past.jobs.List(ctx, job.Filter{States: []job.State{job.Planning, job.Running, job.Paused, job.Failed}})
 	if err != nil {
 		return nil, err

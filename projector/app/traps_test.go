@@ -15,7 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // The tests of this file run whole rebuilds, over the wire protocol. Each covers a fault of
@@ -118,7 +118,7 @@ func TestWipedReadModelIsFoldedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended, err := p.jobs.Await(t.Context(), sweep.ID, 5*time.Millisecond, nil)
-		if err != nil || ended.State != job.Done || ended.Counts[refold.CountBehind] != 19 {
+		if err != nil || ended.State != job.Done || ended.Counts[history.CountBehind] != 19 {
 			t.Errorf("%s: the sweep ended as %+v, %v", name, ended, err)
 		}
 		c.right(1)
@@ -161,7 +161,7 @@ func TestRetriedBuildStartsFromAnEmptyCollection(t *testing.T) {
 	c.live(3)
 	c.right(2)
 	built, err := fast.jobs.Get(t.Context(), fmt.Sprintf("visits.%d.build-0", c.entry().Live.Generation))
-	if err != nil || built.Counts[refold.CountWritten] != 200 || built.Counts[refold.CountEvents] != 600 {
+	if err != nil || built.Counts[history.CountWritten] != 200 || built.Counts[history.CountEvents] != 600 {
 		t.Errorf("the second build is %+v, %v; want every aggregate written", built, err)
 	}
 	c.await("the data of the failed build removed", func(*generation.Entry) bool {

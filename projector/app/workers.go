@@ -8,19 +8,18 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // workers returns the workers of all kinds of jobs. They share one rate, and yield to the
 // live events that the handler records in live.
-func (p *Projector) workers(s *config.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
+func (p *Projector) workers(s *config.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *history.Activity) (map[job.Kind]job.Worker, error) {
 	c := p.config
-	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.JobRate()), Live: live, Registerer: p.registry})
-	refolding, err := refold.New(refold.Options{
+	pace := history.NewPace(history.PaceOptions{Rate: float64(c.History.JobRate()), Live: live, Registerer: p.registry})
+	refolding, err := history.New(history.Options{
 		Source:       events,
 		Targets:      eng.Targets,
-		Store:        refoldStore{store, readmodel.NewRepairer(s.ReadModels)},
+		Store:        historyStore{store, readmodel.NewRepairer(s.ReadModels)},
 		Parking:      parked,
 		Engine:       eng,
 		Reachable:    s.PingReadModels,
@@ -32,7 +31,7 @@ func (p *Projector) workers(s *config.Stores, eng *engine.Engine, store readMode
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := operate.NewVerifier(c, s, p.projections, store, parked, verify.NewFindingStore(s.State), pace, p.logger)
+	verifier, err := operate.NewVerifier(c, s, p.projections, store, parked, history.NewFindingStore(s.State), pace, p.logger)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +41,8 @@ func (p *Projector) workers(s *config.Stores, eng *engine.Engine, store readMode
 	}, nil
 }
 
-// refoldStore adapts the store of read models to the refold.
-type refoldStore struct {
+// historyStore adapts the store of read models to the workers.
+type historyStore struct {
 	readModels
 	*readmodel.Repairer
 }

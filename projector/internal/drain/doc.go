@@ -30,7 +30,7 @@
 // # Trouble
 //
 // There is one waiting room for aggregates, the parked list. If the store answers and an
-// aggregate cannot go on, the handler parks it, and its events are done: package resume
+// aggregate cannot go on, the handler parks it, and its events are done: package history
 // continues it from the event store. So a session never waits for one of its aggregates.
 //
 // If the store does not answer, the whole session waits. It settles nothing, and tries the

@@ -5,19 +5,19 @@ import (
 	"testing"
 
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 func TestCountsHaveTheRightNoun(t *testing.T) {
 	t.Parallel()
-	of := map[string]int64{verify.CountAggregates: 1, verify.CountEvents: 1}
+	of := map[string]int64{history.CountAggregates: 1, history.CountEvents: 1}
 	if got := counts(job.Job{Counts: of}); got != "1 aggregate, 1 event" {
 		t.Errorf("a job has %q", got)
 	}
 	if got := summary(verified{State: job.Done, Counts: of}); !strings.Contains(got, ": 1 aggregate, 1 event: every") {
 		t.Errorf("a verification has %q", got)
 	}
-	alone := verified{State: job.Done, Counts: map[string]int64{verify.CountAggregates: 1}}
+	alone := verified{State: job.Done, Counts: map[string]int64{history.CountAggregates: 1}}
 	if got := summary(alone); !strings.Contains(got, ": 1 aggregate: every") {
 		t.Errorf("a verification of one aggregate has %q", got)
 	}

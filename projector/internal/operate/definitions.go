@@ -19,8 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // definitions finds the projections that jobs name. It looks in the catalog, then among
@@ -172,18 +171,18 @@ func (d *definitions) succeeded(ctx context.Context, name string, live int64) (b
 
 // NewVerifier makes the worker of the kind verify of a pod, which works for its own pipeline
 // only. declared are the projections of the pod. pace limits the rate.
-func NewVerifier(c config.Config, s *config.Stores, declared []*projection.Projection, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
+func NewVerifier(c config.Config, s *config.Stores, declared []*projection.Projection, store history.ReadModels, parked *park.Store, findings history.Findings, pace *history.Pace, logger zerolog.Logger) (*history.Verifier, error) {
 	return newVerifier(c, s, newDefinitions(s, c, declared), store, parked, findings, pace, logger)
 }
 
-func newVerifier(c config.Config, s *config.Stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, pace *refold.Pace, logger zerolog.Logger) (*verify.Worker, error) {
+func newVerifier(c config.Config, s *config.Stores, d *definitions, store history.ReadModels, parked *park.Store, findings history.Findings, pace *history.Pace, logger zerolog.Logger) (*history.Verifier, error) {
 	events, err := eventstore.NewReader(s.Events, c.Fields, logger)
 	if err != nil {
 		return nil, err
 	}
-	return verify.NewWorker(verify.Options{
+	return history.NewVerifier(history.VerifyOptions{
 		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.ReadModels), Parking: parked,
-		Listing: verify.NewDatabase(s.ReadModels), Views: readmodel.NewViewDocuments(s.ReadModels), Findings: findings,
+		Listing: history.NewDatabase(s.ReadModels), Views: readmodel.NewViewDocuments(s.ReadModels), Findings: findings,
 		Begin: pace.Begin, Logger: logger,
 		Target: d.target, Current: d.current, Succeeded: d.succeeded,
 	}), nil
@@ -191,6 +190,6 @@ func newVerifier(c config.Config, s *config.Stores, d *definitions, store verify
 
 // commandPace is the rate of a command, which is a process of its own. It does not see the
 // live events of the pods, so it does not yield to them.
-func commandPace(c config.Config) *refold.Pace {
-	return refold.NewPace(refold.PaceOptions{Rate: float64(c.History.CommandRate())})
+func commandPace(c config.Config) *history.Pace {
+	return history.NewPace(history.PaceOptions{Rate: float64(c.History.CommandRate())})
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // progress shows the progress of a job: a bar on a terminal, otherwise a line every
@@ -80,11 +80,11 @@ func progressLine(name string, j job.Job, count string, from int64, since time.D
 	line := fmt.Sprintf("%s [%s%s] %3.0f%%", name, strings.Repeat("#", filled), strings.Repeat("-", barWidth-filled), share*100)
 	if rate := float64(done-from) / since.Seconds(); done > from && since > 0 {
 		line += fmt.Sprintf("  %s, %.0f/s", counted(done, count), rate)
-		if left := float64(j.Total-done) / rate; left > 0 && j.Counts[verify.CountLate] == 0 {
+		if left := float64(j.Total-done) / rate; left > 0 && j.Counts[history.CountLate] == 0 {
 			line += fmt.Sprintf(", %s left", poll.Duration((time.Duration(left*float64(time.Second)) + time.Second).Truncate(time.Second)))
 		}
 	}
-	if late := j.Counts[verify.CountLate]; late > 0 {
+	if late := j.Counts[history.CountLate]; late > 0 {
 		line += fmt.Sprintf(", waiting for --grace: %d behind", late)
 	}
 	if j.State == job.Paused || j.Reason != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 type projectionsWatchCommand struct {
@@ -50,7 +50,7 @@ type Watch struct {
 
 // Run returns when the generation is live or never will be. It retries transient errors.
 func (w *Watch) Run(ctx context.Context) error {
-	w.bar = newProgress(w.Bars, w.Terminal, w.Name, refold.CountEvents)
+	w.bar = newProgress(w.Bars, w.Terminal, w.Name, history.CountEvents)
 	defer w.bar.end()
 	for {
 		done, err := w.look(ctx)

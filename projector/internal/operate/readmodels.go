@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // checkReadModels fails if the projectors read the events by other names, or if the read model
@@ -69,7 +69,7 @@ func (s *stored) ownerOf(ctx context.Context, kind, name string) (string, error)
 }
 
 // withReadModels calls do while the goroutines that read and write read models run.
-func (e *Environment) withReadModels(ctx context.Context, s *stored, do func(store verify.Store) error) (err error) {
+func (e *Environment) withReadModels(ctx context.Context, s *stored, do func(store history.ReadModels) error) (err error) {
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: e.Config.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: e.Config.Projections.FlushInterval})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

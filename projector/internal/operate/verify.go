@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // verifyCommand compares read models with the fold of their events.
@@ -67,7 +67,7 @@ type verified struct {
 	Reason     string           `json:"reason,omitempty"`
 	Counts     map[string]int64 `json:"counts"`
 	// Findings are the first findings of the job.
-	Findings []verify.Finding `json:"findings"`
+	Findings []history.Finding `json:"findings"`
 }
 
 func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
@@ -110,8 +110,8 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 		results, err = c.verify(ctx, e, s, d, targets)
 		counts := map[string]int64{}
 		for _, r := range results {
-			counts["wrong"] += verify.Wrong(r.Counts)
-			counts[verify.CountRepaired] += r.Counts[verify.CountRepaired]
+			counts["wrong"] += history.Wrong(r.Counts)
+			counts[history.CountRepaired] += r.Counts[history.CountRepaired]
 		}
 		return counts, err
 	}
@@ -136,12 +136,12 @@ const commandParallel = 4
 // verify runs one job for each projection. This process and every other one that runs jobs
 // of the kind work on it.
 func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d *definitions, targets []verified) (results []verified, err error) {
-	findings := verify.NewFindingStore(s.State)
+	findings := history.NewFindingStore(s.State)
 	jobs := job.NewStore(s.State, job.Options{Logger: e.Logger, Pruned: findings.Delete})
 	if err := errors.Join(job.Prepare(ctx, s.State), findings.Prepare(ctx)); err != nil {
 		return nil, err
 	}
-	err = e.withReadModels(ctx, s, func(store verify.Store) error {
+	err = e.withReadModels(ctx, s, func(store history.ReadModels) error {
 		worker, err := newVerifier(e.Config, s.Stores, d, store, s.parked, findings, commandPace(e.Config), e.Logger)
 		if err != nil {
 			return err
@@ -190,7 +190,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 	if err != nil {
 		return verified{}, err
 	}
-	params, err := bson.Marshal(verify.Params{Sample: share, Aggregate: c.Aggregate, Repair: c.Repair, GraceMillis: c.Grace.Milliseconds()})
+	params, err := bson.Marshal(history.VerifyParams{Sample: share, Aggregate: c.Aggregate, Repair: c.Repair, GraceMillis: c.Grace.Milliseconds()})
 	if err != nil {
 		return verified{}, fmt.Errorf("encode the parameters of the job: %w", err)
 	}
@@ -206,7 +206,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 			Parallel: commandParallel, Only: created.ID, Poll: commandPoll, Logger: e.Logger,
 		}).Run(working)
 	})
-	bar := newProgress(e.stderr, cli.IsTerminal(e.stderr), target.Projection, verify.CountEvents)
+	bar := newProgress(e.stderr, cli.IsTerminal(e.stderr), target.Projection, history.CountEvents)
 	ended, err := jobs.Await(ctx, created.ID, commandPoll, bar.show)
 	bar.end()
 	stop()
@@ -223,7 +223,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 	if err != nil {
 		return verified{}, err
 	}
-	target.Job, target.State, target.Reason, target.Counts, target.Findings = ended.ID, ended.State, ended.Reason, ended.Counts, []verify.Finding{}
+	target.Job, target.State, target.Reason, target.Counts, target.Findings = ended.ID, ended.State, ended.Reason, ended.Counts, []history.Finding{}
 	return target, nil
 }
 
@@ -257,17 +257,17 @@ func (c *verifyCommand) print(e *Environment, results []verified) error {
 		c.Output.Output = cli.OutputJSON
 	}
 	var wrong error
-	var findings []verify.Finding
+	var findings []history.Finding
 	for _, r := range results {
 		findings = append(findings, r.Findings...)
-		if verify.Wrong(r.Counts) > 0 || r.Counts[verify.CountUnknown] > 0 || r.State != job.Done {
+		if history.Wrong(r.Counts) > 0 || r.Counts[history.CountUnknown] > 0 || r.State != job.Done {
 			wrong = cli.ErrFindings
 		}
 	}
 	if c.JSON() {
 		return errors.Join(cli.PrintJSON(e.stdout, results), wrong)
 	}
-	err := cli.List(e.stdout, c.Output, findings, func(f verify.Finding) []cli.Field {
+	err := cli.List(e.stdout, c.Output, findings, func(f history.Finding) []cli.Field {
 		wrong := f.AggregateID
 		if f.Document != "" {
 			wrong = "document " + f.Document
@@ -289,7 +289,7 @@ func (c *verifyCommand) print(e *Environment, results []verified) error {
 }
 
 // repaired describes the outcome of a finding.
-func repaired(f verify.Finding) string {
+func repaired(f history.Finding) string {
 	switch {
 	case f.Repaired:
 		return "yes"
@@ -300,7 +300,7 @@ func repaired(f verify.Finding) string {
 }
 
 // detail returns the first difference, or the finding's own text if there is none.
-func detail(f verify.Finding) string {
+func detail(f history.Finding) string {
 	if len(f.Differences) == 0 {
 		return f.Detail
 	}
@@ -319,26 +319,26 @@ func summary(r verified) string {
 	if r.State != job.Done {
 		return fmt.Sprintf("%s, generation %d: the verification is %s: %s", r.Projection, r.Generation, r.State, r.Reason)
 	}
-	text := fmt.Sprintf("%s, generation %d: %s", r.Projection, r.Generation, cli.Count(r.Counts[verify.CountAggregates], "aggregate"))
+	text := fmt.Sprintf("%s, generation %d: %s", r.Projection, r.Generation, cli.Count(r.Counts[history.CountAggregates], "aggregate"))
 	// The verification of one aggregate counts no events.
-	if n, counted := r.Counts[verify.CountEvents]; counted {
+	if n, counted := r.Counts[history.CountEvents]; counted {
 		text += ", " + cli.Count(n, "event")
 	}
 	switch {
-	case r.Counts[verify.CountUnknown] > 0:
+	case r.Counts[history.CountUnknown] > 0:
 		return fmt.Sprintf("%s, generation %d: there is no such aggregate, neither in the event store nor in the read models", r.Projection, r.Generation)
-	case verify.Wrong(r.Counts) > 0:
-	case r.Counts[verify.CountAggregates] == 0:
+	case history.Wrong(r.Counts) > 0:
+	case r.Counts[history.CountAggregates] == 0:
 		text += ": nothing to compare"
 	default:
 		text += ": every read model equals the fold of its events"
 	}
-	for _, kind := range verify.Kinds() {
+	for _, kind := range history.Kinds() {
 		if n := r.Counts[string(kind)]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, kind)
 		}
 	}
-	if n := r.Counts[verify.CountRepaired]; n > 0 {
+	if n := r.Counts[history.CountRepaired]; n > 0 {
 		text += fmt.Sprintf(", %d of them repaired", n)
 	}
 	return text

@@ -16,8 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // TestVerificationIsLeftToThePipelineOfTheProjection: two pipelines can share the state
@@ -55,7 +54,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		worker, err := newVerifier(orders, s, test.d, struct {
 			*readmodel.Loader
 			*readmodel.Writer
-		}{loader, writer}, park.NewStore(park.In(s.State), park.Options{}), verify.NewFindingStore(s.State), refold.NewPace(refold.PaceOptions{}), zerolog.Nop())
+		}{loader, writer}, park.NewStore(park.In(s.State), park.Options{}), history.NewFindingStore(s.State), history.NewPace(history.PaceOptions{}), zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}

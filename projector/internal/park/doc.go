@@ -39,7 +39,7 @@
 // # Permanent reasons
 //
 // An operator corrects the reason of the failure, and requests a retry. Retry gives the
-// marker a time of its next attempt, so that package resume claims it like the others. If
+// marker a time of its next attempt, so that package history claims it like the others. If
 // the event fails again, Park makes the marker permanent again. Retries cannot overload
 // the stores: a claim allows one attempt at a time, the attempts of one request are
 // spread over time, and the waits between requested attempts at one event double.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // build makes one step of the building generation.
@@ -179,12 +179,12 @@ func (s *step) lacking(ctx context.Context, does func(generation.Registration) b
 // until they no longer do.
 func (s *step) verify(ctx context.Context) error {
 	b := s.entry.Building
-	params := verify.Params{Sample: s.Sample, Repair: b.Repairing, GraceMillis: verifyGrace.Milliseconds()}
+	params := history.VerifyParams{Sample: s.Sample, Repair: b.Repairing, GraceMillis: verifyGrace.Milliseconds()}
 	done, err := s.run(ctx, job.Verify, b.Round, b.Jobs.Verify, params, func(b *generation.Build, id string) { b.Jobs.Verify = id })
 	if err != nil || done == nil {
 		return err
 	}
-	findings, undelivered := verify.Wrong(done.Counts), done.Counts[verify.CountUndelivered]
+	findings, undelivered := history.Wrong(done.Counts), done.Counts[history.CountUndelivered]
 	switch {
 	case b.Repairing:
 		return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
@@ -205,7 +205,7 @@ func (s *step) verify(ctx context.Context) error {
 			b.Repairing = true
 		})
 	}
-	return s.proven(ctx, done.Counts[string(verify.Parked)])
+	return s.proven(ctx, done.Counts[string(history.Parked)])
 }
 
 // proven begins the promotion of a generation that is right, unless parked aggregates or

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
-	"github.com/penstock-cdc/penstock/projector/internal/verify"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // events are the events that a collection contains.
@@ -266,7 +266,7 @@ func (w *simulation) workUndelivered(findings, undelivered int64) {
 				findings++
 			}
 		}
-		j.State, j.Counts = job.Done, map[string]int64{string(verify.Different): findings, verify.CountUndelivered: undelivered, string(verify.Parked): w.parked}
+		j.State, j.Counts = job.Done, map[string]int64{string(history.Different): findings, history.CountUndelivered: undelivered, string(history.Parked): w.parked}
 		w.jobs[id] = j
 		return
 	}

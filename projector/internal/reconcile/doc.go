@@ -17,7 +17,7 @@
 // models are verified: every event that was stored before the start of a finished sweep
 // is in its read model, or its aggregate is parked. A sweep gives events in flight time
 // to arrive, so that it does not repeat the work of the stream. It also removes documents of
-// older generations: see package refold.
+// older generations: see package history.
 //
 // If ids only increase, an event that the topic skipped below the watermark leaves no gap in
 // the ids. So the sweep is then a verification with repair. Two kinds of events still cannot

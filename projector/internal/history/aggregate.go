@@ -1,0 +1,117 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// aggregate identifies an aggregate in the read models and in the event store.
+type aggregate struct {
+	id string
+	// raw is the id in the event store; its Type is 0 if the store does not have the
+	// aggregate.
+	raw bson.RawValue
+	// read is the number of documents that were read and are not counted for the rate yet.
+	read int
+}
+
+// load loads the state of one unit. The caller releases it.
+func (w *Verifier) load(ctx context.Context, u model.Unit) (model.State, error) {
+	for {
+		states, err := w.options.Store.Load(ctx, []model.Unit{u})
+		if err != nil {
+			return model.State{}, fmt.Errorf("load %s: %w", u.AggregateID, err)
+		}
+		state := states[0]
+		if state.Deferred {
+			// Load waits until there is memory for one document.
+			w.options.Store.Release(states)
+			continue
+		}
+		if err := unavailable(&state); err != nil {
+			w.options.Store.Release(states)
+			return model.State{}, fmt.Errorf("load %s: %w", u.AggregateID, err)
+		}
+		return state, nil
+	}
+}
+
+// unavailable returns the error of a state that could not be loaded. A document of a
+// newer generation is no such error: it is reported as a finding.
+func unavailable(s *model.State) error {
+	if errors.Is(s.Unavailable, model.ErrSuperseded) {
+		return nil
+	}
+	return s.Unavailable
+}
+
+// maxLooks bounds how often one call checks an aggregate that changes between two reads.
+const maxLooks = 5
+
+// look checks one aggregate. finding does not depend on time; late counts only if it
+// lasts, and has the kind Parked if the aggregate is parked and has every event before the
+// one that parked it. If both are nil, the read model is right. look also sets the raw id of the
+// aggregate.
+func (w *Verifier) look(ctx context.Context, t *engine.Target, a *aggregate) (finding, late *Finding, err error) {
+	known, err := w.options.Events.Known(ctx, []string{a.id})
+	if err != nil {
+		return nil, nil, err
+	}
+	a.raw = known[a.id]
+	u := t.Unit(a.id)
+	for range maxLooks {
+		before, err := w.parked(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		state, err := w.load(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		j := newJudge(t, a.id, state, before.EventID)
+		err = w.readFrom(ctx, a, 1, j.add)
+		if err == nil {
+			finding, late = j.verdict()
+		}
+		w.options.Store.Release([]model.State{state})
+		if err != nil || finding != nil || late == nil {
+			return finding, nil, err
+		}
+		after, err := w.parked(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		if after != before {
+			continue // It was parked meanwhile, or resumed.
+		}
+		if late.Kind == Parked {
+			return nil, late, nil
+		}
+		// Between the two answers the aggregate may have been parked and resumed. The
+		// result counts only if the watermark has not changed meanwhile.
+		again, err := w.load(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		w.options.Store.Release([]model.State{again})
+		if again.Watermark == late.Watermark && (again.Document == nil) == (state.Document == nil) {
+			return nil, late, nil
+		}
+	}
+	return nil, late, nil
+}
+
+// parked returns at which event a unit is parked.
+func (w *Verifier) parked(ctx context.Context, u model.Unit) (model.Position, error) {
+	positions, err := w.options.Parking.Parked(ctx, []model.Unit{u})
+	if err != nil {
+		return model.Position{}, fmt.Errorf("look up whether %s is parked: %w", u.AggregateID, err)
+	}
+	return positions[0], nil
+}

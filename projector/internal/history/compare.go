@@ -1,0 +1,157 @@
+package history
+
+import (
+	"bytes"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Difference is a field in which a document differs from the fold.
+type Difference struct {
+	// Path is the path of the field: keys and array indexes, separated by dots.
+	Path string `bson:"path" json:"path"`
+	// Want is the value in the fold and Have the value in the document, as Extended JSON
+	// with types. Each is empty if the field is absent, and is cut after 512 bytes.
+	Want string `bson:"want,omitempty" json:"want,omitempty"`
+	Have string `bson:"have,omitempty" json:"have,omitempty"`
+	// TypeOnly is set if both are numbers with the same value and different types.
+	TypeOnly bool `bson:"typeOnly,omitempty" json:"typeOnly,omitempty"`
+}
+
+const (
+	// maxDifferences bounds the differences that a finding lists.
+	maxDifferences = 20
+	// maxValue bounds the text of one value, in bytes.
+	maxValue = 512
+)
+
+// engineFields are written by the engine, not by a projection.
+var engineFields = []string{model.FieldID, model.FieldLastEventID, model.FieldLastUpdatedAt, model.FieldLastGeneration}
+
+// comparison collects differences.
+type comparison struct {
+	found []Difference
+	// more counts the differences beyond maxDifferences. others reports whether at least
+	// one of all differences is not only a type.
+	more   int
+	others bool
+}
+
+// compare compares the projection's own fields in a document with those of the fold.
+func compare(want, have bson.Raw) *comparison {
+	c := &comparison{}
+	c.documents("", want, have, engineFields)
+	return c
+}
+
+// equal reports whether there is no difference.
+func (c *comparison) equal() bool { return len(c.found) == 0 }
+
+// documents compares two documents and ignores the order of their fields.
+func (c *comparison) documents(path string, want, have bson.Raw, except []string) {
+	if bytes.Equal(want, have) {
+		return
+	}
+	wanted, _ := want.Elements()
+	had, _ := have.Elements()
+	values := make(map[string]bson.RawValue, len(had))
+	for _, e := range had {
+		if !slices.Contains(except, e.Key()) {
+			values[e.Key()] = e.Value()
+		}
+	}
+	for _, e := range wanted {
+		if slices.Contains(except, e.Key()) {
+			continue
+		}
+		value, ok := values[e.Key()]
+		delete(values, e.Key())
+		if !ok {
+			c.add(Difference{Path: join(path, e.Key()), Want: show(e.Value())}, false)
+			continue
+		}
+		c.values(join(path, e.Key()), e.Value(), value)
+	}
+	for _, e := range had {
+		if value, extra := values[e.Key()]; extra {
+			c.add(Difference{Path: join(path, e.Key()), Have: show(value)}, false)
+		}
+	}
+}
+
+func (c *comparison) values(path string, want, have bson.RawValue) {
+	if want.Type == have.Type {
+		switch want.Type {
+		case bson.TypeEmbeddedDocument, bson.TypeArray:
+			// The keys of an array are its indexes.
+			c.documents(path, want.Value, have.Value, nil)
+			return
+		}
+		if bytes.Equal(want.Value, have.Value) {
+			return
+		}
+	}
+	typeOnly := want.Type != have.Type && sameNumber(want, have)
+	c.add(Difference{Path: path, Want: show(want), Have: show(have), TypeOnly: typeOnly}, typeOnly)
+}
+
+func (c *comparison) add(d Difference, typeOnly bool) {
+	c.others = c.others || !typeOnly
+	if len(c.found) == maxDifferences {
+		c.more++
+		return
+	}
+	c.found = append(c.found, d)
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// show returns a value as Extended JSON with its type, cut after maxValue bytes.
+func show(v bson.RawValue) string {
+	text := v.String()
+	if len(text) > maxValue {
+		text = strings.ToValidUTF8(text[:maxValue], "") + "…"
+	}
+	return text
+}
+
+// sameNumber reports whether two values are numbers of equal value.
+func sameNumber(a, b bson.RawValue) bool {
+	x, isNumber := number(a)
+	y, alsoNumber := number(b)
+	return isNumber && alsoNumber && x.Cmp(y) == 0
+}
+
+// number returns the exact value of a finite number.
+func number(v bson.RawValue) (*big.Rat, bool) {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		return new(big.Rat).SetInt64(v.AsInt64()), true
+	case bson.TypeDouble:
+		return new(big.Rat).SetString(strconv.FormatFloat(v.Double(), 'g', -1, 64))
+	case bson.TypeDecimal128:
+		text := v.Decimal128().String()
+		if len(text) > 64 || strings.ContainsAny(text, "In") {
+			return nil, false
+		}
+		// An exponent in the thousands would expand to thousands of digits.
+		if at := strings.IndexByte(text, 'E'); at >= 0 {
+			if e, err := strconv.Atoi(text[at+1:]); err != nil || e > 400 || e < -400 {
+				return nil, false
+			}
+		}
+		return new(big.Rat).SetString(text)
+	}
+	return nil, false
+}

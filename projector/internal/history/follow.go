@@ -1,0 +1,133 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// follow continues a history from its watermark to its last event, or parks it.
+func (w *Workers) follow(ctx context.Context, h *folded) (c counts, err error) {
+	if h.parkedAt > 0 {
+		return w.precede(ctx, h)
+	}
+	if h.watermark < h.first-1 && h.hole == 1 {
+		err := w.Parking.Park(ctx, []model.Marker{{
+			Unit: h.unit, RawAggregateID: h.raw, Reason: string(projection.ReasonHistory),
+			Error:   fmt.Sprintf("the history in the event store begins at event %d; the read model has the events up to %d", h.first, h.watermark),
+			Resumes: true, Seldom: true, EventID: h.watermark + 1, Head: h.last,
+		}})
+		if err != nil {
+			return c, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
+		}
+		return counts{parked: 1}, nil
+	}
+	s := h.until(h.last)
+	s.Final, s.Parks = true, true
+	f, err := engine.CatchUp(ctx, w.Engine, s, nil)
+	if err != nil {
+		return c, err
+	}
+	if f.Watermark > h.watermark {
+		c.written = 1
+	}
+	switch cause := f.Cause; {
+	case f.Parked:
+		c.parked = 1
+		if !cause.Reason.Resumes() {
+			c.failed = 1
+		}
+		return c, nil
+	case cause != nil && cause.Reason == projection.ReasonUnavailable:
+		return counts{}, h.unavailable(f)
+	case cause != nil:
+		return w.stopped(ctx, h, f, c.written)
+	case f.Watermark < h.last:
+		return counts{}, fmt.Errorf("fold aggregate %s of %s: %w", h.unit.AggregateID, h.unit.Projection, errNoProgress)
+	}
+	return c, nil
+}
+
+// precede brings a history up to the event at which it is parked. A read model that was restored
+// from a backup can lack events before that one; nothing else delivers them. If it cannot be
+// brought there, it stays behind until the next sweep: its range does not wait for it.
+func (w *Workers) precede(ctx context.Context, h *folded) (counts, error) {
+	f, err := engine.CatchUp(ctx, w.Engine, h.until(h.parkedAt-1), nil)
+	switch cause := f.Cause; {
+	case err != nil:
+		return counts{}, err
+	case cause == nil || cause.Reason != projection.ReasonUnavailable:
+	case f.Interrupted, w.Reachable != nil && w.Reachable(ctx) != nil:
+		return counts{}, h.unavailable(f)
+	}
+	c := counts{parked: 1}
+	if f.Watermark > h.watermark {
+		c.written = 1
+	}
+	return c, nil
+}
+
+// until is the history for [engine.CatchUp], which brings it forward to a head.
+func (h *folded) until(head int64) engine.Suspended {
+	return engine.Suspended{
+		Projection: h.unit.Projection, Generation: h.unit.Generation,
+		AggregateID: h.unit.AggregateID, RawAggregateID: h.raw, Head: head,
+	}
+}
+
+// unavailable is the error of a history that a store does not let continue.
+func (h *folded) unavailable(f engine.Resumed) error {
+	return fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, f.Cause)
+}
+
+// errNoProgress says that a page of events did not move the watermark.
+var errNoProgress = errors.New("the watermark does not move, because other processes keep writing")
+
+// stopped parks a history that lacks an event, so that it resumes by itself. If only events that break the contract are left, the history is complete,
+// because the stream does not deliver those either.
+func (w *Workers) stopped(ctx context.Context, h *folded, f engine.Resumed, written int64) (counts, error) {
+	if f.Cause.Reason == projection.ReasonMissing {
+		more, err := w.readableAfter(ctx, h, f.Watermark)
+		if err != nil || !more {
+			return counts{written: written, unreadable: 1}, err
+		}
+	}
+	if err := w.Parking.Park(ctx, []model.Marker{f.Cause.Marker(h.unit, h.raw, h.last)}); err != nil {
+		return counts{}, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
+	}
+	return counts{parked: 1, written: written}, nil
+}
+
+// readableAfter reports whether the event store has an event of the aggregate after a
+// watermark that keeps the contract.
+func (w *Workers) readableAfter(ctx context.Context, h *folded, watermark int64) (bool, error) {
+	reading, cancel := mongox.Timeout(ctx, readTimeout)
+	defer cancel()
+	cursor, err := w.Source.Open(reading, eventstore.At(h.raw, watermark+1), eventstore.After(h.raw), bson.Timestamp{})
+	if cursor == nil || err != nil {
+		return false, mongox.Explain(reading, err)
+	}
+	defer w.closeCursor(ctx, cursor)
+	for {
+		page, err := cursor.Next(reading)
+		if errors.Is(err, eventstore.ErrEnd) {
+			return false, nil
+		}
+		if err != nil {
+			return false, mongox.Explain(reading, err)
+		}
+		for _, document := range page {
+			if ev, err := w.Source.Read(document); err == nil && ev.EventID > watermark {
+				return true, nil
+			}
+		}
+	}
+}

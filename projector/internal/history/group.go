@@ -1,0 +1,209 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+const (
+	// groupHistories and groupBytes bound the histories that are written together, and
+	// their read models. The last one of a group can be larger.
+	groupHistories = 1000
+	groupBytes     = 4 << 20
+	// liveShare divides both while live events flow, so that live writes do not wait behind
+	// a large write.
+	liveShare = 16
+	// following is how many aggregates of a group continue from their watermarks
+	// concurrently.
+	following = 8
+)
+
+// group is a number of histories that are written together.
+type group struct {
+	histories []*folded
+	bytes     int
+	// end is the position after the last history.
+	end    eventstore.Position
+	counts counts
+	done   chan struct{}
+	err    error
+}
+
+// counts are the counts of a group or a range; see the Count constants.
+type counts struct {
+	events, aggregates, written, parked, unreadable, behind int64
+	// failed are the parked aggregates whose events cannot be folded.
+	failed int64
+}
+
+func (c *counts) add(other counts) {
+	c.events += other.events
+	c.aggregates += other.aggregates
+	c.written += other.written
+	c.parked += other.parked
+	c.unreadable += other.unreadable
+	c.behind += other.behind
+	c.failed += other.failed
+}
+
+func (c *counts) asMap() map[string]int64 {
+	return map[string]int64{
+		CountEvents: c.events, CountAggregates: c.aggregates, CountWritten: c.written,
+		CountParked: c.parked, CountFailed: c.failed, CountUnreadable: c.unreadable, CountBehind: c.behind,
+	}
+}
+
+func countsOf(m map[string]int64) counts {
+	return counts{
+		events: m[CountEvents], aggregates: m[CountAggregates], written: m[CountWritten],
+		parked: m[CountParked], failed: m[CountFailed], unreadable: m[CountUnreadable], behind: m[CountBehind],
+	}
+}
+
+// full reports whether the group must be written.
+func (w *Workers) full(g *group) bool {
+	share := 1
+	if w.Pace.Yielding() {
+		share = liveShare
+	}
+	return len(g.histories) >= max(w.groupHistories/share, 1) || g.bytes >= w.groupBytes/share
+}
+
+func (g *group) add(h *folded) {
+	g.histories = append(g.histories, h)
+	// A small history can have a large read model.
+	g.bytes += max(h.bytes, h.fold.Size())
+	g.counts.aggregates++
+	g.end = eventstore.After(h.raw)
+}
+
+// write writes each history of the group, and follows those that cannot be written as a
+// whole. When it returns without an error, every history is durable or parked.
+func (b *build) write(ctx context.Context, g *group) error {
+	writes := make([]model.Write, 0, len(g.histories))
+	written := make([]*folded, 0, len(g.histories))
+	var again []*folded
+	for _, h := range g.histories {
+		if !h.concerned {
+			continue
+		}
+		write, ok := h.fold.Write(h.unit, model.State{})
+		if !ok {
+			// The first event failed or is missing. The watermark shows how to continue.
+			again = append(again, h)
+			continue
+		}
+		write.Building = b.target.Building
+		writes, written = append(writes, write), append(written, h)
+	}
+	if len(writes) > 0 {
+		results, err := b.Store.Write(ctx, writes)
+		if err != nil {
+			return fmt.Errorf("write read models: %w", err)
+		}
+		for i, result := range results {
+			if result.Status == model.Applied {
+				g.counts.written++
+			}
+			if h := written[i]; result.Status != model.Applied || !h.complete() {
+				again = append(again, h)
+			}
+		}
+	}
+	for _, h := range g.histories {
+		h.fold = nil
+	}
+	if err := b.loadWatermarks(ctx, again); err != nil {
+		return err
+	}
+	behind := slices.DeleteFunc(again, func(h *folded) bool { return h.watermark >= h.last })
+	return b.followAll(ctx, behind, &g.counts)
+}
+
+// loadWatermarks reads the watermarks of histories, and whether they have a foreign document.
+func (w *Workers) loadWatermarks(ctx context.Context, histories []*folded) error {
+	units := make([]model.Unit, len(histories))
+	for i, h := range histories {
+		units[i] = h.unit
+	}
+	states, err := w.states(ctx, units)
+	for i := range states {
+		histories[i].watermark, histories[i].foreign = states[i].Watermark, states[i].Foreign
+	}
+	return err
+}
+
+// maxUnread bounds the requests for watermarks of one call that may fail while the others
+// succeed.
+const maxUnread = 64
+
+// states gives the state of each unit. A unit that cannot be loaded, unlike others, gets the
+// watermark 0; following it finds the reason and parks it.
+func (w *Workers) states(ctx context.Context, units []model.Unit) ([]model.State, error) {
+	unread := 0
+	return w.statesOf(ctx, units, &unread)
+}
+
+// statesOf gives the state of each unit. If a request fails, it repeats the request for both
+// halves of the units, because one document may be the reason. unread counts the requests
+// that have failed.
+func (w *Workers) statesOf(ctx context.Context, units []model.Unit, unread *int) ([]model.State, error) {
+	if len(units) == 0 {
+		return nil, nil
+	}
+	states, err := w.Store.Watermarks(ctx, units)
+	if err != nil {
+		return nil, fmt.Errorf("load watermarks: %w", err)
+	}
+	failed := slices.IndexFunc(states, func(s model.State) bool {
+		return s.Unavailable != nil && !errors.Is(s.Unavailable, model.ErrSuperseded)
+	})
+	if failed < 0 {
+		return states, nil
+	}
+	if *unread++; *unread > maxUnread || w.Reachable != nil && w.Reachable(ctx) != nil {
+		return nil, fmt.Errorf("load the watermark of %s: %w", units[failed].AggregateID, states[failed].Unavailable)
+	}
+	if len(units) == 1 {
+		return states, nil
+	}
+	half := len(units) / 2
+	first, err := w.statesOf(ctx, units[:half], unread)
+	if err != nil {
+		return nil, err
+	}
+	second, err := w.statesOf(ctx, units[half:], unread)
+	return append(first, second...), err
+}
+
+// followAll continues histories from their watermarks, several concurrently.
+func (w *Workers) followAll(ctx context.Context, histories []*folded, total *counts) error {
+	if len(histories) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	var errs []error
+	var work sync.WaitGroup
+	free := make(chan struct{}, following)
+	for _, h := range histories {
+		free <- struct{}{}
+		work.Go(func() {
+			defer func() { <-free }()
+			c, err := w.follow(ctx, h)
+			mu.Lock()
+			defer mu.Unlock()
+			total.add(c)
+			if err != nil && len(errs) < 3 {
+				errs = append(errs, err)
+			}
+		})
+	}
+	work.Wait()
+	return errors.Join(errs...)
+}

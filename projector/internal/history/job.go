@@ -1,0 +1,139 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// SweepParams are the parameters of a sweep.
+type SweepParams struct {
+	// GraceMillis is how long an aggregate may be behind before it is folded: the time that an
+	// event may take through the topic. Zero means none.
+	GraceMillis int64 `bson:"graceMillis"`
+}
+
+// graceOf returns the grace of a job; 0 for a build.
+func graceOf(j job.Job) (time.Duration, error) {
+	var params SweepParams
+	if j.Params != nil {
+		if err := bson.Unmarshal(j.Params, &params); err != nil {
+			return 0, job.Permanent(fmt.Errorf("read the parameters of job %s: %w", j.ID, err))
+		}
+	}
+	return time.Duration(params.GraceMillis) * time.Millisecond, nil
+}
+
+// span is a decoded [job.Range]: a part of the event store. No aggregate is in two spans of
+// one plan.
+type span struct {
+	// from and until bound the span; zero is the beginning and the end.
+	from, until eventstore.Position
+	// since is a cluster time from before the work was planned. The worker sees every
+	// event up to it.
+	since bson.Timestamp
+	// position is where the work continues; zero at the beginning.
+	position eventstore.Position
+	// counts are the counts of the span up to position.
+	counts map[string]int64
+}
+
+// start is the position to read from.
+func (s span) start() eventstore.Position {
+	if s.position.IsZero() {
+		return s.from
+	}
+	return s.position
+}
+
+// lowerBound is the stored lower bound of a span.
+type lowerBound struct {
+	At    eventstore.Position `bson:"at"`
+	Since bson.Timestamp      `bson:"since"`
+}
+
+// encode returns the bounds of a span as a job of that id stores them.
+func (s span) encode(id string) (b job.Bounds, err error) {
+	if b.From, err = bson.Marshal(lowerBound{At: s.from, Since: s.since}); err == nil {
+		b.To, err = bson.Marshal(s.until)
+	}
+	if err != nil {
+		return b, fmt.Errorf("store a range of job %s: %w", id, err)
+	}
+	return b, nil
+}
+
+// decode reads a stored range.
+func decode(j job.Job, r job.Range) (span, error) {
+	s := span{counts: r.Counts}
+	var from lowerBound
+	err := bson.Unmarshal(r.From, &from)
+	s.from, s.since = from.At, from.Since
+	if err == nil && r.To != nil {
+		err = bson.Unmarshal(r.To, &s.until)
+	}
+	if err == nil && r.Position != nil {
+		err = bson.Unmarshal(r.Position, &s.position)
+	}
+	if err != nil {
+		return s, job.Permanent(fmt.Errorf("read range %d of job %s: %w", r.Index, j.ID, err))
+	}
+	return s, nil
+}
+
+// save stores the position of a span, and its counts up to it.
+func savePosition(ctx context.Context, p job.Progress, position eventstore.Position, c *counts) error {
+	raw, err := bson.Marshal(position)
+	if err != nil {
+		return fmt.Errorf("store the position of a range: %w", err)
+	}
+	return p.Save(ctx, raw, c.asMap())
+}
+
+// The counts of a range.
+const (
+	// CountEvents is how many events were read or compared: the unit of a plan's total.
+	CountEvents = "events"
+	// CountAggregates is how many aggregates were read or checked.
+	CountAggregates = "aggregates"
+	// CountWritten is how many aggregates were written.
+	CountWritten = "written"
+	// CountParked is how many aggregates are parked because they cannot be folded.
+	CountParked = "parked"
+	// CountFailed is how many of the parked aggregates have events that cannot be folded. It
+	// is stored so that the process which continues a range knows the share that has failed.
+	CountFailed = "failed"
+	// CountUnreadable is how many documents break the event contract.
+	CountUnreadable = "unreadable"
+	// CountBehind is how many aggregates a sweep found behind the event store, and folded,
+	// or found with a document of an older generation, which it removed. After a sweep with
+	// 0, every aggregate is at its head or parked.
+	CountBehind = "behind"
+)
+
+var (
+	// ErrUnknownTarget says that this process does not serve the generation. Another
+	// process may.
+	ErrUnknownTarget = errors.New("this process does not serve the generation")
+	// ErrMostlyFailing says that most aggregates of a range cannot be folded, so the
+	// definition is wrong, not the events. A retry does not help.
+	ErrMostlyFailing = errors.New("most aggregates cannot be folded")
+)
+
+// asJob translates an error to those of the job's runner.
+func asJob(err error) error {
+	switch {
+	case errors.Is(err, ErrUnknownTarget), errors.Is(err, model.ErrSuperseded):
+		return fmt.Errorf("%w: %w", job.ErrNotHere, err)
+	case errors.Is(err, ErrMostlyFailing), errors.Is(err, eventstore.ErrIndex):
+		return job.Permanent(err)
+	}
+	return err
+}

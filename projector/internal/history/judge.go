@@ -1,0 +1,164 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// judge compares the stored state of one aggregate with its events. The caller adds all
+// events in order, in one or more parts.
+type judge struct {
+	target *engine.Target
+	unit   model.Unit
+	state  model.State
+	// fold folds the events up to the watermark; nil if the watermark is 0. failed is the
+	// error that stopped it.
+	fold   *projection.Accumulator
+	failed *projection.Error
+	// parkedAt is the event at which the aggregate is parked; 0 if it is not parked.
+	parkedAt int64
+	// last is the last event, and head the last one that concerns the projection. due is the
+	// last one of those before parkedAt and before a hole: a parked aggregate must have it.
+	last, head, due int64
+	// reached is the last event up to the watermark.
+	reached int64
+	// hole is the first event id that is missing; 0 if none is.
+	hole int64
+	// whole folds all events, or those before parkedAt, if there is no document, to detect a
+	// missing one.
+	whole *projection.Accumulator
+}
+
+func newJudge(t *engine.Target, aggregateID string, state model.State, parkedAt int64) *judge {
+	j := &judge{target: t, unit: t.Unit(aggregateID), state: state, parkedAt: parkedAt}
+	if state.Watermark > 0 {
+		j.fold = t.Projection.Begin(nil, state.Watermark)
+	}
+	if state.Document == nil && parkedAt != 1 {
+		j.whole = t.Projection.Begin(nil, max(0, parkedAt-1))
+	}
+	return j
+}
+
+// add takes the next events.
+func (j *judge) add(events []*event.Event) {
+	for _, ev := range events {
+		if ev.EventID <= j.last {
+			continue
+		}
+		if j.hole == 0 && ev.EventID != j.last+1 {
+			j.hole = j.last + 1
+		}
+		j.last = ev.EventID
+		if ev.EventID <= j.state.Watermark {
+			j.reached = ev.EventID
+		}
+		if j.target.Projection.Concerns(ev) {
+			j.head = ev.EventID
+			if j.hole == 0 && (j.parkedAt == 0 || ev.EventID < j.parkedAt) {
+				j.due = ev.EventID
+			}
+		}
+	}
+	if j.fold != nil && j.failed == nil {
+		j.failed = j.fold.Add(events)
+	}
+	if j.whole != nil {
+		// If an event cannot be folded, projectors park the aggregate. The document as of
+		// the events before it may still be missing.
+		_ = j.whole.Add(events)
+	}
+}
+
+// verdict returns a finding that does not depend on time, or a finding that counts only
+// if it lasts (late). If both are nil, the read model is right.
+func (j *judge) verdict() (finding, late *Finding) {
+	w := j.state.Watermark
+	switch {
+	case j.state.Err != nil:
+		f := j.finding(Different, j.state.Err.Error())
+		return f, nil
+	case errors.Is(j.state.Unavailable, model.ErrSuperseded):
+		return nil, j.finding(OldGeneration, errNewer(j.state.Unavailable).Error())
+	case j.head == 0 && j.state.Document != nil:
+		return j.finding(Extra, "none of the aggregate's events concerns the projection"), nil
+	case w > 0 && j.hole > 0 && j.hole <= w && j.hole <= j.last:
+		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which the read model has", j.hole)), nil
+	case w > 0 && w > j.last:
+		return j.finding(Extra, fmt.Sprintf("the watermark is beyond the last event in the store, %d", j.last)), nil
+	case w > 0 && j.reached != w:
+		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which is the watermark", w)), nil
+	case j.failed != nil:
+		return j.content(fmt.Sprintf("an event up to the watermark cannot be folded: %v", j.failed)), nil
+	}
+	if f := j.compare(); f != nil {
+		return f, nil
+	}
+	if j.state.Foreign != nil {
+		return nil, j.finding(OldGeneration, fmt.Sprintf("the document is of generation %d", j.state.Foreign.Generation))
+	}
+	switch {
+	case w >= j.head:
+		return nil, nil
+	case j.parkedAt > 0 && w >= j.due:
+		return nil, j.finding(Parked, "")
+	}
+	f := j.finding(Behind, "")
+	if j.whole != nil && j.whole.State() != nil {
+		f.Kind = Missing
+	}
+	if f.Undelivered = j.parkedAt == 0; !f.Undelivered {
+		f.Detail = fmt.Sprintf("the aggregate is parked at event %d, and the read model lacks events before it", j.parkedAt)
+	}
+	return nil, f
+}
+
+// compare compares the document with the fold up to its watermark.
+func (j *judge) compare() *Finding {
+	var want bson.Raw
+	if j.fold != nil {
+		want = j.fold.State()
+	}
+	switch have := j.state.Document; {
+	case have == nil && want == nil:
+		return nil
+	case have == nil:
+		f := j.finding(Missing, "the watermark records that there is no document after that event, but the fold has one")
+		f.wrongContent = true
+		return f
+	case want == nil:
+		return j.content("the fold of the events has no document")
+	default:
+		c := compare(want, have)
+		if c.equal() {
+			return nil
+		}
+		f := j.content("")
+		if !c.others {
+			f.Kind = TypeOnly
+		}
+		f.Differences, f.More = c.found, c.more
+		return f
+	}
+}
+
+// content returns a finding about a document with wrong content.
+func (j *judge) content(detail string) *Finding {
+	f := j.finding(Different, detail)
+	f.wrongContent = true
+	return f
+}
+
+func (j *judge) finding(k Kind, detail string) *Finding {
+	return &Finding{
+		Projection: j.unit.Projection, Generation: max(j.unit.Generation, model.FirstGeneration), AggregateID: j.unit.AggregateID,
+		Kind: k, Watermark: j.state.Watermark, Head: j.head, Detail: detail,
+	}
+}

@@ -1,0 +1,274 @@
+package history_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+)
+
+func insert(t *testing.T, c *mongo.Collection, documents ...any) {
+	t.Helper()
+	if _, err := c.InsertMany(t.Context(), documents); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListingGivesEveryAggregateOnce(t *testing.T) {
+	t.Parallel()
+	db := history.Server.Database(t)
+	things := []any{bson.D{{Key: "_id", Value: 7}}, bson.D{{Key: "_id", Value: bson.D{{Key: "a", Value: 1}}}}}
+	sides := []any{bson.D{{Key: "_id", Value: bson.D{{Key: "projection", Value: "p"}, {Key: "aggregateId", Value: ""}}}}}
+	var want []string
+	for i := range 25 {
+		id := fmt.Sprintf("%02d", i)
+		want = append(want, id)
+		things = append(things, bson.D{{Key: "_id", Value: id}})
+		for _, projection := range []string{"o", "p", "q"} {
+			key := bson.D{{Key: "projection", Value: projection}, {Key: "aggregateId", Value: id}}
+			for _, generation := range []int64{1, 2}[:1+(i+1)%2] {
+				sides = append(sides, bson.D{{Key: "_id", Value: append(key[:2:2], bson.E{Key: "generation", Value: generation})}})
+			}
+		}
+	}
+	insert(t, db.Collection("things"), things...)
+	insert(t, db.Collection("watermarks"), sides...)
+	l := history.NewDatabase(db)
+	all := func(list func(after string) ([]string, error)) (ids []string) {
+		after := ""
+		for {
+			page, err := list(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ids = append(ids, page...); len(page) < 4 {
+				return ids
+			}
+			after = page[len(page)-1]
+		}
+	}
+	u := model.Unit{Projection: "p", Collection: "things"}
+	if got := all(func(after string) ([]string, error) { return l.Documents(t.Context(), u, after, 4) }); !slices.Equal(got, want) {
+		t.Errorf("documents %v", got)
+	}
+	if got := all(func(after string) ([]string, error) { return l.Watermarks(t.Context(), u, after, 4) }); !slices.Equal(got, want) {
+		t.Errorf("watermarks of the first generation %v", got)
+	}
+	u.Generation = 2
+	if got := all(func(after string) ([]string, error) { return l.Watermarks(t.Context(), u, after, 4) }); len(got) != 13 || got[12] != "24" {
+		t.Errorf("watermarks of generation 2 %v", got)
+	}
+	if got, err := l.Listed(t.Context(), u, []string{"24", "zz", "03"}); err != nil || !slices.Equal(got, []string{"03", "24"}) {
+		t.Errorf("listed %v, %v", got, err)
+	}
+	if odd, err := l.Odd(t.Context(), u, 10); err != nil || len(odd) != 2 {
+		t.Errorf("odd %v, %v", odd, err)
+	}
+}
+
+func TestFindingsAreBoundedInNumber(t *testing.T) {
+	t.Parallel()
+	s := history.NewFindingStore(history.Server.Database(t))
+	if err := s.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1010 {
+		for _, j := range []string{"a", "b"}[:1+i/1009] {
+			f := history.Finding{ID: fmt.Sprintf("%s/%04d", j, i), Job: j, AggregateID: fmt.Sprint(i), Kind: history.Different, Differences: []history.Difference{{Path: "n"}}}
+			if err := s.Put(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// The findings that are not stored count too.
+	counts := map[string]int64{string(history.Different): 1010}
+	if got, err := s.Recount(t.Context(), "a", counts); err != nil || !maps.Equal(got, counts) {
+		t.Errorf("counts %v, %v", got, err)
+	}
+	found, err := s.List(t.Context(), "a", 2000)
+	if err != nil || len(found) != 1000 || found[3].Kind != history.Different || found[3].Differences[0].Path != "n" {
+		t.Errorf("%d findings, %v", len(found), err)
+	}
+	if err := s.Delete(t.Context(), []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	for j, want := range map[string]int{"a": 0, "b": 1} {
+		if found, err := s.List(t.Context(), j, 10); err != nil || len(found) != want {
+			t.Errorf("%d findings of %s, %v", len(found), j, err)
+		}
+	}
+}
+
+// absentView counts how often a document of a view is compared.
+type absentView struct {
+	*readmodel.ViewDocuments
+	compared []string
+}
+
+func (v *absentView) Compare(_ context.Context, _ model.Unit, _ model.View, key string) (model.ViewDocument, error) {
+	v.compared = append(v.compared, key)
+	return model.ViewDocument{Whole: bson.Raw{5, 0, 0, 0, 0}}, nil
+}
+
+// The parts of one document are on three pages. It is one finding, and is compared once, also if
+// the work continues at a saved position.
+func TestAbsentViewDocumentCountsOnce(t *testing.T) {
+	t.Parallel()
+	view := projectiontest.One(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: A, key: "'k'", as: parts_, on: {E: {set: {x: "1"}}}}
+`)
+	db := history.Server.Database(t)
+	records := make([]any, 1200)
+	for i := range records {
+		id := bson.D{{Key: "projection", Value: "v"}, {Key: "aggregateId", Value: fmt.Sprintf("%04d", i)}, {Key: "generation", Value: int64(1)}}
+		part := bson.D{{Key: model.FieldDocuments, Value: bson.A{bson.D{{Key: model.FieldKey, Value: "k"}}}}}
+		records[i] = bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: 1}, {Key: "part", Value: part}}
+	}
+	insert(t, db.Collection("watermarks"), records...)
+	w := newSimulation(t, definitions["keeps its documents"])
+	views, findings := &absentView{ViewDocuments: readmodel.NewViewDocuments(db)}, history.NewFindingStore(db)
+	worker := history.NewVerifier(history.VerifyOptions{
+		Events: w, Store: w, Repairer: w, Parking: w, Listing: w, Views: views, Findings: findings,
+		Target: func(context.Context, string, int64) (engine.Target, error) {
+			return engine.Target{Projection: view, Collection: "v"}, nil
+		},
+	})
+	// Every save is due.
+	worker.SetClock(func() time.Time { w.time = w.time.Add(time.Minute); return w.time }, nil)
+	j := job.Job{ID: "j", Projection: "v", Generation: 1}
+	ranges, _, err := worker.Plan(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := job.Range{Bounds: ranges[2]}
+	for range 3 {
+		s := &stopping{}
+		if err := worker.Work(t.Context(), j, r, s); err == nil {
+			t.Fatal("the work did not stop")
+		}
+		r.Position, r.Counts = s.position, s.counts
+	}
+	found, err := findings.List(t.Context(), "j", 10)
+	if err != nil || len(found) != 1 || r.Counts[string(history.Missing)] != 1 || !slices.Equal(views.compared, []string{"k"}) {
+		t.Errorf("findings %+v, %v; counts %v; compared %v", found, err, r.Counts, views.compared)
+	}
+}
+
+// TestDocumentThatIsSetAsideMatchesNoWriter checks the writes of a repair on a server.
+func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
+	t.Parallel()
+	for _, generation := range []int64{1, 3} {
+		db := history.Server.Database(t)
+		things := db.Collection("things")
+		u := model.Unit{Projection: "p", Collection: "things", AggregateID: "a", Generation: generation}
+		document := bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(5)}, {Key: "n", Value: 1}, {Key: "by hand", Value: true}}
+		document = append(document, bson.E{Key: "lastGeneration", Value: generation})
+		insert(t, things, document)
+		r := readmodel.NewRepairer(db)
+		if ok, err := r.SetAside(t.Context(), u, 4); ok || err != nil {
+			t.Errorf("set aside at another watermark: %v, %v", ok, err)
+		}
+		if ok, err := r.SetAside(t.Context(), u, 5); !ok || err != nil {
+			t.Errorf("set aside: %v, %v", ok, err)
+		}
+		if ok, err := r.SetAside(t.Context(), u, 5); ok || err != nil {
+			t.Errorf("set aside twice: %v, %v", ok, err)
+		}
+		want := testkit.Raw(bson.D{{Key: "n", Value: 2}})
+		aside := model.Foreign{Generation: 0, Watermark: 5}
+		for _, other := range []model.Foreign{{Generation: 7, Watermark: 5}, {Generation: 0, Watermark: 4}} {
+			if ok, err := r.Replace(t.Context(), u, other, want, 6); ok || err != nil {
+				t.Errorf("replaced %+v: %v, %v", other, ok, err)
+			}
+		}
+		if ok, err := r.Replace(t.Context(), u, aside, want, 6); !ok || err != nil {
+			t.Errorf("replaced: %v, %v", ok, err)
+		}
+		var got bson.Raw
+		if err := things.FindOne(t.Context(), bson.D{}).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Lookup("n").AsInt64() != 2 || got.Lookup("lastEventId").AsInt64() != 6 || got.Lookup("by hand").Type != 0 || int64Of(got, "lastGeneration", 0) != generation {
+			t.Errorf("the document is %s", got)
+		}
+		// Its events have deleted it.
+		if ok, err := r.SetAside(t.Context(), u, 6); !ok || err != nil {
+			t.Errorf("set aside: %v, %v", ok, err)
+		}
+		if ok, err := r.Replace(t.Context(), u, model.Foreign{Watermark: 6}, nil, 7); !ok || err != nil {
+			t.Errorf("deleted: %v, %v", ok, err)
+		}
+		n, err := things.CountDocuments(t.Context(), bson.D{})
+		if err != nil || n != 0 {
+			t.Errorf("%d documents, %v", n, err)
+		}
+		if err := db.Collection("watermarks").FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: "a"}, {Key: "lastEventId", Value: 7}}).Err(); err != nil {
+			t.Errorf("the watermark: %v", err)
+		}
+	}
+}
+
+// TestNewerAggregateWithTheSameIDIsLeftOut checks that the events of the string "7" are not
+// compared with, or folded into, the read model of the older aggregate 7.
+func TestNewerAggregateWithTheSameIDIsLeftOut(t *testing.T) {
+	t.Parallel()
+	db := history.Server.Database(t)
+	events := db.Collection("events")
+	if _, err := events.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range int64(6) {
+		for _, id := range []any{7, "7"} {
+			insert(t, events, bson.D{{Key: "aggregateId", Value: id}, {Key: "eventId", Value: n + 1}, {Key: "eventType", Value: "Add"}, {Key: "payload", Value: bson.D{{Key: "n", Value: n}}}})
+			n *= 100
+		}
+	}
+	w := newSimulation(t, definitions["keeps its documents"])
+	reader, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.from = reader
+	w.still = true
+	own := testkit.Raw(bson.D{{Key: "n", Value: int64(15)}, {Key: "all", Value: bson.A{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5)}}})
+	w.of("7").document = documentOf("7", 6, 1, own)
+	if found, counts := w.verify(history.VerifyParams{}); len(found) > 0 {
+		t.Errorf("found %v, %v", found, counts)
+	}
+	w.change("7", func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
+	if found, _ := w.verify(history.VerifyParams{Repair: true}); found["7"].Kind != history.Different || !found["7"].Repaired {
+		t.Errorf("found %v", found)
+	}
+	if n := w.of("7").document.Lookup("n").AsInt64(); n != 15 {
+		t.Errorf("repaired to %d", n)
+	}
+}
+
+// TestListWithoutFindingsIsEmpty checks that commands can print the list as a JSON array.
+func TestListWithoutFindingsIsEmpty(t *testing.T) {
+	t.Parallel()
+	found, err := history.NewFindingStore(history.Server.Database(t)).List(t.Context(), "no such job", 10)
+	if err != nil || found == nil || len(found) != 0 {
+		t.Errorf("the findings are %#v, %v", found, err)
+	}
+}
