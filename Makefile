@@ -98,7 +98,7 @@ bench-build:
 	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/bench
 
 .PHONY: bench
-bench: bench-build ## Measure both services beside the limits of the bare SDK and driver (BENCH=regexp of rows, ROUNDS=3, SHORT=true, FORMAT=json, PROFILES=dir; about 45 minutes), and, if all rows are measured, refold and verification
+bench: bench-build ## Measure both services beside the limits of the bare SDK and driver (BENCH=regexp of rows, ROUNDS=3, SHORT=true; about 45 minutes), and, if all rows are measured, refold and verification
 	@$(BIN)/bench
 	@[ -n "$(BENCH)$(FORMAT)$(SHORT)" ] || $(MAKE) --no-print-directory bench-refold
 
@@ -111,8 +111,8 @@ bench-compare: bench-build $(BIN)/benchstat ## Compare the speed with another re
 	@hack/bench-compare.sh "$(BASE)" $(BIN) "$(or $(ROUNDS),6)"
 
 .PHONY: bench-page
-bench-page: bench-build ## Measure as make bench does, and write the table into docs/benchmarks.md and the short one into README.md: for a quiet machine
-	@$(BIN)/bench --page docs/benchmarks.md --page README.md
+bench-page: bench-build ## Measure as make bench does, and write the table into docs/benchmarks.md: for a quiet machine
+	@$(BIN)/bench --page docs/benchmarks.md
 
 .PHONY: bench-hot
 bench-hot: ## Measure the hot paths by themselves, with their allocations

@@ -8,7 +8,7 @@
 //	                        │        ├─ services as processes: rate, CPU, allocations, memory
 //	                        │        └─ limits as processes (RunLimit)
 //	                        ▼
-//	                      Report ──▶ table, JSON, Go's benchmark format
+//	                      Report ──▶ table, Go's benchmark format
 //
 // Run it with `make bench`; docs/benchmarks.md explains each row.
 package bench

@@ -86,22 +86,18 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 	if e.client, err = mongo.Connect(options.Client().ApplyURI(e.backend.MongoURI()).SetAppName("bench")); err != nil {
 		return fmt.Errorf("connect to the event store: %w", err)
 	}
-	var profiles []string
-	if e.Profiles != "" {
-		profiles = []string{"PENSTOCK_PPROF=true"}
-	}
 	// The same limits as in the chart, for containers of 512 MiB.
-	publisher := append([]string{"GOMEMLIMIT=460MiB"}, profiles...)
+	publisher := append([]string{"GOMEMLIMIT=460MiB"}, w.publisher...)
 	// A new pipeline sweeps all aggregates in its first seconds, and then once an hour.
 	// That would disturb the measurement.
-	projector := append([]string{"GOMEMLIMIT=409MiB", "PENSTOCK_RECONCILE=off"}, profiles...)
+	projector := append([]string{"GOMEMLIMIT=409MiB", "PENSTOCK_RECONCILE=off"}, w.projector...)
 	definitions := []byte(w.definition)
 	if e.projections = 1; w.definition == "" {
 		definitions, e.projections = shop.New(1, 1).Projections, projections
 	}
 	e.pipeline, err = harness.NewPipeline(e.backend, harness.PipelineOptions{
 		Programs: e.Binaries, Dir: e.dir, Projections: definitions,
-		PublisherEnv: append(publisher, w.publisher...), ProjectorEnv: append(projector, w.projector...),
+		PublisherEnv: publisher, ProjectorEnv: projector,
 	})
 	if err != nil {
 		return err

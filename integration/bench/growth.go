@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
@@ -17,7 +16,7 @@ const growthSlots = 8
 // growth measures 1, 2 and 4 projectors, and their requests to the state database.
 func growth() row {
 	return row{
-		name: "growth/projectors", about: 75 * time.Second, title: fmt.Sprintf("Projectors of %d sessions each, a session for each aggregate", growthSlots),
+		name: "growth/projectors", title: fmt.Sprintf("Projectors of %d sessions each, a session for each aggregate", growthSlots),
 		measure: func(ctx context.Context, b *bench) (reading, error) {
 			var r reading
 			for _, processes := range []int{1, 2, 4} {

@@ -11,17 +11,17 @@ import (
 
 // Host describes the machine and the revision of the figures.
 type Host struct {
-	CPU     string `json:"cpu"`
-	Cores   int    `json:"cores"`
-	System  string `json:"system"`
-	Go      string `json:"go"`
-	Commit  string `json:"commit"`
-	Time    string `json:"time"`
-	Latency string `json:"latency"`
-	Rounds  int    `json:"rounds"`
+	CPU     string
+	Cores   int
+	System  string
+	Go      string
+	Commit  string
+	Time    string
+	Latency string
+	Rounds  int
 	// LoadBefore is the machine's load average over the minute before the run. Above about
 	// 0.5, other processes used the machine, and only the ratios are meaningful.
-	LoadBefore string `json:"loadBefore"`
+	LoadBefore string
 }
 
 func describeHost(ctx context.Context, o *Options) Host {

@@ -2,8 +2,8 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -51,7 +51,7 @@ func (e *environment) measure(ctx context.Context, what string, n int, count fun
 		if counted <= 0 {
 			none = now
 		} else if m.begun.IsZero() {
-			if err := m.begin(ctx, e, counted, none, processes); err != nil {
+			if err := m.begin(ctx, counted, none, processes); err != nil {
 				return measured{}, err
 			}
 		}
@@ -61,11 +61,11 @@ func (e *environment) measure(ctx context.Context, what string, n int, count fun
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return measured{}, errors.Join(fmt.Errorf("%s: %d of %d: %w; the logs say\n%s", what, counted, n, context.Cause(ctx), e.logs(processes)), m.abort())
+			return measured{}, fmt.Errorf("%s: %d of %d: %w; the logs say\n%s", what, counted, n, context.Cause(ctx), logs(processes))
 		}
 		for _, p := range processes {
 			if !p.Running() {
-				return measured{}, errors.Join(fmt.Errorf("%s has ended (%w); its log says\n%s", p.Name, p.Err(), e.logs(processes)), m.abort())
+				return measured{}, fmt.Errorf("%s has ended (%w); its log says\n%s", p.Name, p.Err(), logs(processes))
 			}
 		}
 	}
@@ -78,10 +78,9 @@ type meter struct {
 	counted   int
 	processes []*harness.Process
 	before    []usage
-	profiling *profiling
 }
 
-func (m *meter) begin(ctx context.Context, e *environment, counted int, begun time.Time, processes []*harness.Process) error {
+func (m *meter) begin(ctx context.Context, counted int, begun time.Time, processes []*harness.Process) error {
 	m.begun, m.counted, m.processes = begun, counted, processes
 	for _, p := range processes {
 		used, err := usageOf(ctx, p)
@@ -90,7 +89,6 @@ func (m *meter) begin(ctx context.Context, e *environment, counted int, begun ti
 		}
 		m.before = append(m.before, used)
 	}
-	m.profiling = e.profile(ctx, processes)
 	return nil
 }
 
@@ -102,11 +100,11 @@ func (m *meter) end(ctx context.Context, counted int, now time.Time) (measured, 
 	for i, p := range m.processes {
 		used, err := usageOf(ctx, p)
 		if err != nil {
-			return measured{}, errors.Join(err, m.abort())
+			return measured{}, err
 		}
 		peak, err := p.OS.MaxResident()
 		if err != nil {
-			return measured{}, errors.Join(err, m.abort())
+			return measured{}, err
 		}
 		c := cost{
 			service: service(p.Name),
@@ -116,7 +114,7 @@ func (m *meter) end(ctx context.Context, counted int, now time.Time) (measured, 
 		}
 		out.addCost(c)
 	}
-	return out, m.profiling.wait()
+	return out, nil
 }
 
 // addCost adds up the costs of one service's processes; the peak is the largest of theirs.
@@ -130,10 +128,25 @@ func (m *measured) addCost(c cost) {
 	m.costs = append(m.costs, c)
 }
 
-func (m *meter) abort() error { return m.profiling.wait() }
-
 // service returns a process's name without its number.
 func service(process string) string {
 	name, _, _ := strings.Cut(process, "-")
 	return name
+}
+
+// logEnd is how many bytes of a log an error quotes.
+const logEnd = 2 << 10
+
+// logs returns the last lines of the processes' logs.
+func logs(processes []*harness.Process) string {
+	var b strings.Builder
+	for _, p := range processes {
+		text, err := os.ReadFile(p.Log)
+		if err != nil {
+			fmt.Fprintln(&b, err)
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s\n", p.Name, text[max(0, len(text)-logEnd):])
+	}
+	return b.String()
 }

@@ -135,22 +135,22 @@ func (e *environment) underLoad(ctx context.Context, o *observer, events []workl
 	processes := e.pipeline.Running()
 	var m meter
 	begun := time.Now()
-	if err := m.begin(ctx, e, 0, begun, processes); err != nil {
+	if err := m.begin(ctx, 0, begun, processes); err != nil {
 		return measured{}, err
 	}
 	stored, err := e.feed(ctx, o, events, due)
 	if err != nil {
-		return measured{}, errors.Join(err, m.abort())
+		return measured{}, err
 	}
 	if err := e.await(ctx, "all events in read models", func() (bool, error) {
 		for _, p := range processes {
 			if !p.Running() {
-				return false, fmt.Errorf("%s has ended (%w); its log says\n%s", p.Name, p.Err(), e.logs(processes))
+				return false, fmt.Errorf("%s has ended (%w); its log says\n%s", p.Name, p.Err(), logs(processes))
 			}
 		}
 		return o.counted() >= stored, nil
 	}); err != nil {
-		return measured{}, errors.Join(fmt.Errorf("%d of %d: %w", o.counted(), stored, err), m.abort())
+		return measured{}, fmt.Errorf("%d of %d: %w", o.counted(), stored, err)
 	}
 	return m.end(ctx, stored, time.Now())
 }

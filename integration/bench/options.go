@@ -33,8 +33,6 @@ type Options struct {
 	// Capacity is the rate in events/s of which the latency rows use shares; 0 means that
 	// they measure what both services reach. Compare two revisions at the same rate.
 	Capacity float64
-	// Profiles is a folder for the services' CPU and heap profiles; empty means none.
-	Profiles string
 	// Progress gets a line for each measurement; nil discards them.
 	Progress io.Writer
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -46,7 +45,7 @@ func (d disturbed) others() int {
 // figure of each row is the rate of all other events.
 func pipelineRows() []row {
 	return []row{
-		{name: rowSteady, about: 20 * time.Second, title: "Both services, from a stored backlog to read models", measure: func(ctx context.Context, b *bench) (reading, error) {
+		{name: rowSteady, title: "Both services, from a stored backlog to read models", measure: func(ctx context.Context, b *bench) (reading, error) {
 			return b.measureSteady(ctx)
 		}},
 		pipelineRow("pipeline/hot-aggregate", "… beside one hot aggregate with a fifth of all events", 0, addHot),
@@ -60,7 +59,7 @@ func pipelineRows() []row {
 // before and after it, so that load on the machine that rises or falls affects both
 // equally. The limit is the mean of the two.
 func pipelineRow(name, title string, idle int, disturb func(*workload.Workload) disturbed) row {
-	return row{name: name, about: 45 * time.Second, title: title, measure: func(ctx context.Context, b *bench) (reading, error) {
+	return row{name: name, title: title, measure: func(ctx context.Context, b *bench) (reading, error) {
 		// Reuse the steady measurement that followed the row before this one.
 		before := b.steady
 		b.steady = 0
@@ -94,9 +93,7 @@ func pipelineRow(name, title string, idle int, disturb func(*workload.Workload) 
 
 // measureSteady measures the undisturbed workload. The next row reuses the result.
 func (b *bench) measureSteady(ctx context.Context) (reading, error) {
-	// Name its profiles after the steady row instead of the row that it is measured for.
-	defer func(row string) { b.row = row }(b.row)
-	b.row, b.steady = rowSteady, 0
+	b.steady = 0
 	r, err := b.measurePipeline(ctx, 0, disturbed{Workload: shop.New(b.scale.pipeline, 1)})
 	if err == nil {
 		b.steady = r.figures[0].value

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -13,7 +12,6 @@ import (
 // Formats of a report.
 const (
 	formatTable = "table"
-	FormatJSON  = "json"
 	formatGo    = "go"
 )
 
@@ -23,15 +21,11 @@ func (r *Report) Write(w io.Writer, format string) error {
 	case formatTable:
 		_, err := io.WriteString(w, r.table())
 		return err
-	case FormatJSON:
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
 	case formatGo:
 		_, err := io.WriteString(w, r.benchmarks())
 		return err
 	}
-	return fmt.Errorf("unknown format %q; known are %s, %s and %s", format, formatTable, FormatJSON, formatGo)
+	return fmt.Errorf("unknown format %q; known are %s and %s", format, formatTable, formatGo)
 }
 
 // quietLoad is the highest load average of a quiet machine.
@@ -43,12 +37,8 @@ var header = []string{"measurement", "median", "least to most", "limit in the sa
 func (r *Report) table() string {
 	h := r.Host
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d cores, %s, %s, commit %s, %s. Added latency: %s. Rounds: %d. Load average before: %s.",
+	fmt.Fprintf(&b, "%s, %d cores, %s, %s, commit %s, %s. Added latency: %s. Rounds: %d. Load average before: %s.\n\n",
 		h.CPU, h.Cores, h.System, h.Go, h.Commit, h.Time, h.Latency, h.Rounds, h.LoadBefore)
-	if percent, row := r.maxOthers(); row != "" {
-		fmt.Fprintf(&b, " Other processes used at most %s %% of the cores (during %s).", number(percent), row)
-	}
-	b.WriteString("\n\n")
 	if load, err := strconv.ParseFloat(h.LoadBefore, 64); err == nil && load > quietLoad {
 		b.WriteString("**The machine was busy with other work** (the load average says how busy). Rates are below, and latencies far above, what it can do when it is quiet. CPU and allocations for each event, memory, and the shares depend on it less.\n\n")
 	}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/workload"
@@ -28,7 +27,7 @@ const (
 // projectorBuckets projects a published history of few long sessions.
 func projectorBuckets() row {
 	return row{
-		name: "projector/buckets", about: 30 * time.Second, title: "Projector, 64 buckets, from the topic to durable read models",
+		name: "projector/buckets", title: "Projector, 64 buckets, from the topic to durable read models",
 		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
 			w := shop.New(b.scale.buckets, 1)
 			e, err := b.published(ctx, w, inBuckets)
@@ -54,7 +53,7 @@ func projectorBuckets() row {
 // projectorAggregates projects a published history in the default mode.
 func projectorAggregates() row {
 	return row{
-		name: "projector/aggregates", about: 40 * time.Second, title: "Projector, a session for each aggregate of about 4 events",
+		name: "projector/aggregates", title: "Projector, a session for each aggregate of about 4 events",
 		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
 			w := shop.New(b.scale.aggregates, 1)
 			e, err := b.published(ctx, w, nil)

@@ -19,7 +19,7 @@ const countEvery = 50 * time.Millisecond
 // projection reads all events, so the row counts an event once for each.
 func projectorRebuild() row {
 	return row{
-		name: "projector/rebuild", about: 40 * time.Second, title: "Projector, building the read models of 3 projections while no event arrives, events read",
+		name: "projector/rebuild", title: "Projector, building the read models of 3 projections while no event arrives, events read",
 		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
 			e, err := b.newEnvironment(ctx, with{})
 			if err != nil {

@@ -4,52 +4,50 @@ import "slices"
 
 // Report is the result of a run.
 type Report struct {
-	Host Host  `json:"host"`
-	Rows []Row `json:"rows"`
+	Host Host
+	Rows []Row
 }
 
 // Row is one subject of the table.
 type Row struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
+	Name  string
+	Title string
 	// Figures are the row's results, the most important one first.
-	Figures []Figure `json:"figures"`
+	Figures []Figure
 	// Limits are compared with the first figure and have its unit.
-	Limits []Limit `json:"limits,omitempty"`
+	Limits []Limit
 	// Costs has the costs of each service.
-	Costs []Cost `json:"costs,omitempty"`
-	// Others is which part of the cores other processes used in each round, in percent.
-	Others []float64 `json:"othersPercent,omitempty"`
+	Costs []Cost
 	// Failures are the errors of the rounds in which the row was not measured.
-	Failures []string `json:"failures,omitempty"`
+	Failures []string
 }
 
 // Figure is one quantity in all rounds.
 type Figure struct {
-	Name   string    `json:"name"`
-	Unit   string    `json:"unit"`
-	Rounds []float64 `json:"rounds"`
+	Name   string
+	Unit   string
+	Rounds []float64
 }
 
 // Limit is the result of the bare SDK or driver in the same rounds.
 type Limit struct {
 	Figure
 	// Ratios are the row's first figure divided by the limit, round by round.
-	Ratios []float64 `json:"ratios"`
+	Ratios []float64
 	// CPU is in µs per event, Allocs in allocations per event. They are empty if the limit
 	// does not count events.
-	CPU    []float64 `json:"cpuMicrosPerEvent,omitempty"`
-	Allocs []float64 `json:"allocsPerEvent,omitempty"`
+	CPU    []float64
+	Allocs []float64
 }
 
 // Cost is the resource usage of a service.
 type Cost struct {
-	Service string `json:"service"`
+	Service string
 	// CPU is in µs per event, and Allocs in allocations per event.
-	CPU    []float64 `json:"cpuMicrosPerEvent"`
-	Allocs []float64 `json:"allocsPerEvent"`
+	CPU    []float64
+	Allocs []float64
 	// Peak is the largest resident memory since the process started, in MiB.
-	Peak []float64 `json:"peakMiB"`
+	Peak []float64
 }
 
 // Units of figures.
@@ -63,8 +61,6 @@ type reading struct {
 	figures []figure
 	limits  []limit
 	costs   []cost
-	// others is which part of the cores other processes used, in percent.
-	others float64
 }
 
 type figure struct {
@@ -84,7 +80,6 @@ type cost struct {
 
 // add adds the reading of another round.
 func (r *Row) add(one reading) {
-	r.Others = append(r.Others, one.others)
 	for i, f := range one.figures {
 		if i == len(r.Figures) {
 			r.Figures = append(r.Figures, Figure{Name: f.name, Unit: f.unit})

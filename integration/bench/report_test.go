@@ -126,18 +126,6 @@ func TestTableReplacesThePreviousTableOfThePage(t *testing.T) {
 		strings.Contains(text, "old") || !strings.Contains(text, "| Publisher ") {
 		t.Errorf("got\n%s", got)
 	}
-	write("before\n<!-- bench-short -->\nold\n<!-- /bench-short -->\nafter\n")
-	if err := twoRounds().WriteInto(page); err != nil {
-		t.Fatal(err)
-	}
-	if got, err = os.ReadFile(page); err != nil {
-		t.Fatal(err)
-	}
-	want := "before\n<!-- bench-short -->\n| | Penstock | peak memory | limits in the same run | share |\n|---|---|---|---|---|\n" +
-		"| publisher, from the change stream to acknowledged messages | 100,000 events/s | 100 MiB | bare Azure SDK, ready-made messages: 200,000 events/s | 0.50 |\n"
-	if text := string(got); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, ".\n<!-- /bench-short -->\nafter\n") || strings.Contains(text, "old") {
-		t.Errorf("got\n%s", got)
-	}
 	write("no marks")
 	if err := twoRounds().WriteInto(page); err == nil || !strings.Contains(err.Error(), tableBegin) {
 		t.Errorf("a page without the marks: %v", err)
@@ -185,37 +173,5 @@ func TestDisturbedWorkloadsHaveTheStatedShares(t *testing.T) {
 	}
 	if poisoned.parked < len(poisoned.until) || poisoned.parked > events/20 {
 		t.Errorf("%d events of parked aggregates", poisoned.parked)
-	}
-}
-
-// TestRowsOfTheShortTableExist checks that the names of rows and limits in the short table
-// exist in a run.
-func TestRowsOfTheShortTableExist(t *testing.T) {
-	t.Parallel()
-	names := Names()
-	for _, line := range short {
-		if !slices.Contains(names, line.row) {
-			t.Errorf("there is no row %s", line.row)
-		}
-	}
-	for value, want := range map[float64]string{120_484: "120,000 ms", 9_760: "9,760 ms", 443.2: "443 ms", 20.51: "20.5 ms", 999.6: "1,000 ms"} {
-		if got := rounded(value, unitMillis); got != want {
-			t.Errorf("%v is rounded to %s, want %s", value, got, want)
-		}
-	}
-}
-
-func TestShortTableShowsThePercentileAndBothServices(t *testing.T) {
-	t.Parallel()
-	row := Row{Name: "latency/at-25"}
-	row.add(reading{
-		figures: []figure{{"p50", unitMillis, 12}, {"p99", unitMillis, 40}},
-		limits:  []limit{{figure: figure{titleHops + ": insert 0.2", unitMillis, 10}}, {figure: figure{titleHopsAccepted, unitMillis, 8}}},
-		costs:   []cost{{service: "projector", peak: 161}, {service: "publisher", peak: 45}},
-	})
-	failed := Row{Name: "latency/at-50", Failures: []string{"no luck"}}
-	want := "| 12.0 ms, p99 40.0 ms | projector 161 MiB, publisher 45.0 MiB | bare hops, one after the other: 10.0 ms; bare hops that overlap, in a new session: 8.00 ms | 1.20; 1.50 |\n\n"
-	if got := (&Report{Rows: []Row{row, failed}}).short(); !strings.Contains(got, want) {
-		t.Errorf("got\n%s", got)
 	}
 }

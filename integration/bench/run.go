@@ -12,32 +12,16 @@ import (
 // row is a row of the report, with its measurement.
 type row struct {
 	name, title string
-	// about is the duration of a measurement of full scale on two quiet cores, for the
-	// forecast.
-	about time.Duration
-	// loads means that the row also loads the services for the scale's latencyFor.
-	loads   bool
-	measure func(ctx context.Context, b *bench) (reading, error)
+	measure     func(ctx context.Context, b *bench) (reading, error)
 }
 
-const (
-	// rowTimeout bounds one measurement of a row beyond the time for which it loads the
-	// services.
-	rowTimeout = 5 * time.Minute
-	// rowGrace is how long a row may clean up after its timeout. Then the run continues
-	// without it.
-	rowGrace = time.Minute
-)
-
-// errAbandoned reports a row that did not end even after its timeout.
-var errAbandoned = errors.New("the row did not end after its timeout; it may disturb the rows after it")
+// rowTimeout bounds one measurement of a row beyond the time for which it loads the services.
+const rowTimeout = 5 * time.Minute
 
 // bench is a run.
 type bench struct {
 	Options
 	scale scale
-	// row is the name of the row that is being measured, for the file names of profiles.
-	row string
 	// steady is what both services reached with an undisturbed backlog, in events/s, if
 	// that was the last successful measurement of this round; 0 otherwise.
 	steady float64
@@ -106,76 +90,40 @@ func measureRounds(ctx context.Context, o Options, s scale, selected []row) ([]R
 	}
 	b := &bench{Options: o, scale: s}
 	var errs []error
-	progress := newProgress(&o, s, selected)
+	begun := time.Now()
+	progress := func(format string, args ...any) {
+		fmt.Fprintf(o.Progress, "%s %s\n", time.Since(begun).Round(time.Second), fmt.Sprintf(format, args...))
+	}
 	for round := range o.Rounds {
 		b.steady, b.capacity, b.hops = 0, o.Capacity, nil
 		for i, r := range selected {
 			if ctx.Err() != nil {
 				return measured, errors.Join(append(errs, context.Cause(ctx))...)
 			}
-			progress.begin(round, i)
-			b.row = r.name
+			progress("round %d of %d, row %d of %d: %s …", round+1, o.Rounds, i+1, len(selected), r.name)
 			one, err := b.measure(ctx, r)
 			if err != nil {
 				// Keep the other rows' results, which took long to measure.
 				errs = append(errs, fmt.Errorf("measure %s: %w", r.name, err))
 				measured[i].Failures = append(measured[i].Failures, err.Error())
-				progress.failed(err)
+				progress("  %s FAILED: %v", r.name, err)
 				continue
 			}
 			measured[i].add(one)
-			progress.measured(one.figures[0])
+			progress("  %s: %s %s", r.name, number(one.figures[0].value), one.figures[0].unit)
 		}
 	}
 	return measured, errors.Join(errs...)
 }
 
-// measure measures a row once. It returns after the row's timeout even if the row does not.
+// measure measures a row once, within the row's timeout.
 func (b *bench) measure(ctx context.Context, r row) (reading, error) {
 	timeout := rowTimeout + b.scale.latencyFor
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %s", timeout))
 	defer cancel()
-	type outcome struct {
-		bench   bench
-		reading reading
-		err     error
-	}
-	measured := make(chan outcome, 1)
-	// An abandoned row must not change the state that later rows read.
-	own := *b
-	go func() {
-		o := outcome{bench: own}
-		o.reading, o.err = o.bench.measureBeside(ctx, r)
-		measured <- o
-	}()
-	var end outcome
-	select {
-	case end = <-measured:
-	case <-ctx.Done():
-		select {
-		case end = <-measured:
-		case <-time.After(rowGrace):
-			return reading{}, fmt.Errorf("%w: %w", errAbandoned, context.Cause(ctx))
-		}
-	}
-	*b = end.bench
-	if end.err == nil && len(end.reading.figures) == 0 {
-		return reading{}, errors.New("the row has no figure")
-	}
-	return end.reading, end.err
-}
-
-// measureBeside measures a row, and which part of the cores other processes used meanwhile.
-func (b *bench) measureBeside(ctx context.Context, r row) (reading, error) {
-	before, err := readProcessorTime()
-	if err != nil {
-		return reading{}, err
-	}
 	one, err := r.measure(ctx, b)
-	if err != nil {
-		return reading{}, err
+	if err == nil && len(one.figures) == 0 {
+		err = errors.New("the row has no figure")
 	}
-	after, err := readProcessorTime()
-	one.others = after.others(before)
 	return one, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -108,7 +107,7 @@ func viewRows() []row {
 			form = "only their totals in it"
 		}
 		rows = append(rows, row{
-			name: fmt.Sprintf("view/%d", sources), about: 30 * time.Second,
+			name:  fmt.Sprintf("view/%d", sources),
 			title: fmt.Sprintf("Both services, a view with %s a document, %s", plural(sources, "source", "sources"), form),
 			measure: func(ctx context.Context, b *bench) (reading, error) {
 				changing := b.scale.view / viewEvents
@@ -122,7 +121,7 @@ func viewRows() []row {
 		})
 	}
 	return append(rows, row{
-		name: "view/hot", about: 40 * time.Second,
+		name:  "view/hot",
 		title: fmt.Sprintf("… %d sessions on 2 processes that write one document of a view", hotSessions),
 		measure: func(ctx context.Context, b *bench) (reading, error) {
 			l := viewLoad{aggregates: hotSessions, changing: hotSessions, events: b.scale.view / hotSessions, sources: hotSessions}

@@ -23,10 +23,8 @@ type config struct {
 	StoreLatency time.Duration `help:"Latency that is added to each command to MongoDB." default:"0"`
 	LatencyFor   time.Duration `help:"How long each latency row loads the services; 0 means 60s, or 5s with --short." env:"LATENCY_FOR" default:"0"`
 	Capacity     float64       `help:"Events/s of which the latency rows load 25, 50 and 80 %; 0 measures what both services reach. Give it to compare revisions at the same rate." env:"CAPACITY" default:"0" placeholder:"RATE"`
-	Profiles     string        `help:"Folder for CPU and heap profiles of the services." env:"PROFILES" placeholder:"DIR"`
-	Format       string        `help:"What is printed: table, json, or go for benchstat." env:"FORMAT" enum:"table,json,go" default:"table"`
-	JSON         string        `help:"File that receives the report as JSON, beside what is printed." env:"JSON" placeholder:"FILE"`
-	Page         []string      `help:"File whose text between the lines <!-- bench --> and <!-- /bench --> becomes the table, or between <!-- bench-short --> and <!-- /bench-short --> the short table. Can be repeated." placeholder:"FILE"`
+	Format       string        `help:"What is printed: table, or go for benchstat." env:"FORMAT" enum:"table,go" default:"table"`
+	Page         string        `help:"File whose text between the lines <!-- bench --> and <!-- /bench --> becomes the table." placeholder:"FILE"`
 	Publisher    string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
 	Projector    string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
 }
@@ -59,16 +57,11 @@ func (c *config) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the own executable: %w", err)
 	}
-	if c.Profiles != "" {
-		if err := os.MkdirAll(c.Profiles, 0o750); err != nil {
-			return fmt.Errorf("make the folder for the profiles: %w", err)
-		}
-	}
 	o := bench.Options{
 		Binaries: harness.Binaries{Publisher: c.Publisher, Projector: c.Projector}, Self: self,
 		Rounds: c.Rounds, Short: c.Short, WithoutLimits: !c.Limits,
 		BrokerLatency: c.Latency, StoreLatency: c.StoreLatency, LatencyFor: c.LatencyFor, Capacity: c.Capacity,
-		Profiles: c.Profiles, Progress: os.Stderr,
+		Progress: os.Stderr,
 	}
 	if c.Rows != "" {
 		o.Rows = regexp.MustCompile(c.Rows)
@@ -77,26 +70,9 @@ func (c *config) run(ctx context.Context) error {
 	if report == nil {
 		return failed
 	}
-	if c.JSON != "" {
-		if err := writeJSON(report, c.JSON); err != nil {
-			return err
-		}
+	// Write the page even if rows failed: the table marks failed rows, and the others are valid.
+	if c.Page != "" && ctx.Err() == nil {
+		failed = errors.Join(failed, report.WriteInto(c.Page))
 	}
-	errs := []error{failed}
-	// Write the pages even if rows failed: the table marks failed rows, and the others
-	// are valid.
-	for _, page := range c.Page {
-		if ctx.Err() == nil {
-			errs = append(errs, report.WriteInto(page))
-		}
-	}
-	return errors.Join(append(errs, report.Write(os.Stdout, c.Format))...)
-}
-
-func writeJSON(report *bench.Report, path string) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return errors.Join(report.Write(file, bench.FormatJSON), file.Close())
+	return errors.Join(failed, report.Write(os.Stdout, c.Format))
 }
