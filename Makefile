@@ -27,8 +27,8 @@ help: ## Show this list
 ##@ Run
 
 .PHONY: demo
-demo: build ## Run events through the whole pipeline, kill its leader, change a projection (EVENTS=file.ndjson[.gz] for your own events, STAY=yes to keep it up)
-	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(EVENTS),--events $(EVENTS)) $(if $(STAY),--stay --logs $(BIN)/demo)
+demo: build ## Run events through the whole pipeline, kill its leader, change a projection (STAY=yes to keep it up)
+	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(STAY),--stay --logs $(BIN)/demo)
 
 .PHONY: build
 build: ## Build the services, the sandbox and the stand-ins into bin/

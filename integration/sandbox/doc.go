@@ -5,7 +5,7 @@
 // events keep coming, the projections file changes and the projectors are replaced one by
 // one: each changed projection is rebuilt beside the live one, and a reader of its
 // collection counts what it sees. Then a document of each is falsified by hand, and the
-// command `projector verify` finds and repairs it. The screen shows the rebuilds as the
+// command `projector verify` finds and repairs it. The view shows the rebuilds as the
 // projector's commands show them to an operator.
 //
 //	            first act                        second act

@@ -15,7 +15,7 @@ const failoverPoll = 20 * time.Millisecond
 // broker has accepted the first event of its successor. It returns the time between the
 // two, and an error if that takes longer than timeout.
 func killLeader(
-	ctx context.Context, pipeline *harness.Pipeline, view View, timeout time.Duration, killed func(),
+	ctx context.Context, pipeline *harness.Pipeline, view *View, timeout time.Duration, killed func(),
 ) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not within %s", timeout))
 	defer cancel()

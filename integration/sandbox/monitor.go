@@ -71,7 +71,7 @@ func (m *monitor) setRebuilds(s []RebuildStatus) {
 }
 
 // run shows a status at each interval until ctx ends.
-func (m *monitor) run(ctx context.Context, view View) {
+func (m *monitor) run(ctx context.Context, view *View) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {

@@ -33,7 +33,7 @@ type Options struct {
 	Stall time.Duration
 	// Dir gets the services' logs and the projections file.
 	Dir  string
-	View View
+	View *View
 }
 
 // Result is the outcome of a run.
@@ -47,8 +47,7 @@ type Result struct {
 	Took      time.Duration
 	Projected int
 	P50, P99  time.Duration
-	// Rebuilds are the outcomes of the second act, one for each changed projection; empty if
-	// the workload has no second act.
+	// Rebuilds are the outcomes of the second act, one for each changed projection.
 	Rebuilds []RebuildResult
 	// RebuildP50 and RebuildP99 are the times from insert to read model in the second act.
 	RebuildP50, RebuildP99 time.Duration
@@ -145,12 +144,9 @@ func (r *run) scenario(ctx context.Context, result *Result) error {
 		return err
 	}
 	events := r.opts.Workload.Events
-	first := len(events)
-	if r.opts.Workload.Change != nil {
-		first = max(1, int(firstAct*float64(first)))
-	}
+	first := max(1, int(firstAct*float64(len(events))))
 	err := r.failover(ctx, events[:first], result)
-	if err == nil && r.opts.Workload.Change != nil {
+	if err == nil {
 		err = r.change(ctx, events[first:], result)
 	}
 	if err != nil && !errors.Is(err, errStalled) {

@@ -71,13 +71,3 @@ type RebuildStatus struct {
 
 // Lag counts the events that are stored and not yet projected.
 func (s Status) Lag() int { return max(0, s.Stored-s.Projected) }
-
-// View shows a run to a person.
-type View interface {
-	// Show replaces the shown state of the run.
-	Show(Status)
-	// Note shows an event of the run.
-	Note(text string)
-	// Close ends the view, which shows nothing afterwards.
-	Close()
-}

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"charm.land/lipgloss/v2"
-	"charm.land/lipgloss/v2/table"
 )
 
 // Print writes the outcome as a table, followed by the problems.
@@ -15,7 +12,6 @@ func (r *Result) Print(out io.Writer) {
 	if r.Took > 0 {
 		rate = float64(r.Projected) / r.Took.Seconds()
 	}
-	cell := lipgloss.NewStyle().Padding(0, 1)
 	rows := [][]string{
 		{"events", fmt.Sprint(r.Report.Events)},
 		{"aggregates", fmt.Sprint(r.Report.Aggregates)},
@@ -28,11 +24,17 @@ func (r *Result) Print(out io.Writer) {
 	for i := range r.Rebuilds {
 		rows = append(rows, r.Rebuilds[i].rows()...)
 	}
-	if r.Rebuilds != nil {
+	if len(r.Rebuilds) > 0 {
 		rows = append(rows, []string{"insert to read model", fmt.Sprintf("p50 %s  p99 %s (the rebuilds included)", r.RebuildP50.Round(time.Millisecond), r.RebuildP99.Round(time.Millisecond))})
 	}
-	summary := table.New().StyleFunc(func(int, int) lipgloss.Style { return cell }).Rows(rows...)
-	fmt.Fprintf(out, "\n%s\n", summary.Render())
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row[0]))
+	}
+	fmt.Fprintln(out)
+	for _, row := range rows {
+		fmt.Fprintf(out, "%-*s  %s\n", width, row[0], row[1])
+	}
 	for _, problem := range r.Problems() {
 		fmt.Fprintf(out, "wrong: %s\n", problem)
 	}

@@ -9,21 +9,17 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox"
-	"github.com/penstock-cdc/penstock/integration/sandbox/eventlog"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
-	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // config holds the flags.
 type config struct {
-	Events     string        `help:"File of events to run, one JSON object a line, compressed by gzip if its name ends in .gz: aggregateId, aggregateType, eventId, eventType, timestamp, payload. A file of mongoexport has this format. Without it, the demo generates the events of a small shop." env:"EVENTS" placeholder:"FILE"`
 	Count      int           `help:"Number of events of the generated shop." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
 	Seed       uint64        `help:"Seed of the generated shop: the same seed gives the same events." default:"1" placeholder:"N"`
 	LoadTime   time.Duration `help:"Time over which the first four fifths of the events are stored; 0 stores them as fast as possible. The other events are stored ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`
 	Stall      time.Duration `help:"Give up after this long without progress." default:"60s"`
 	Publishers int           `help:"Number of publisher processes. One leads, the others are standbys." default:"2" placeholder:"N"`
 	Projectors int           `help:"Number of projector processes." default:"2" placeholder:"N"`
-	Plain      bool          `help:"Print one line per second instead of a live screen, as without a terminal."`
 	Publisher  string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
 	Projector  string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
 	Logs       string        `help:"Folder that keeps the services' logs. Without it they are removed if all went well." placeholder:"DIR"`
@@ -56,20 +52,9 @@ func (c *config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c *config) workload() (*workload.Workload, error) {
-	if c.Events != "" {
-		return eventlog.Open(c.Events)
-	}
-	return shop.WithViews(c.Count, c.Seed), nil
-}
-
 // run runs the workload, prints its result, and then keeps the pipeline up if requested.
 // It reports whether the result is OK.
-func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (ok bool, err error) {
-	w, err := c.workload()
-	if err != nil {
-		return false, err
-	}
+func (c *config) run(ctx context.Context) (ok bool, err error) {
 	dir := c.Logs
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "penstock-sandbox-"); err != nil {
@@ -92,7 +77,15 @@ func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (ok b
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 
-	result, err := c.acts(ctx, w, backend, dir, interrupt, terminal)
+	w := shop.WithViews(c.Count, c.Seed)
+	result, err := sandbox.Run(ctx, sandbox.Options{
+		Workload: w, Backend: backend, Broker: func() sandbox.BrokerStats {
+			accepted, dropped := backend.TopicCounts()
+			return sandbox.BrokerStats{Accepted: accepted, DuplicatesDropped: dropped}
+		},
+		Binaries: c.binaries(), Publishers: c.Publishers, Projectors: c.Projectors,
+		LoadTime: c.LoadTime, Stall: c.Stall, Dir: dir, View: sandbox.NewView(os.Stdout),
+	})
 	if err != nil {
 		return false, err
 	}
@@ -100,34 +93,10 @@ func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (ok b
 	if !c.Stay || !result.OK() {
 		return result.OK(), nil
 	}
-	projections := w.Projections
-	if w.Change != nil {
-		projections = w.Change.Projections
-	}
 	return true, sandbox.Stay(ctx, sandbox.StayOptions{
 		Backend: backend, Binaries: c.binaries(), Publishers: c.Publishers, Projectors: c.Projectors,
-		Dir: dir, Projections: projections, StartTimeout: c.Stall,
+		Dir: dir, Projections: w.Change.Projections, StartTimeout: c.Stall,
 		Print: func(line string) { fmt.Println(line) },
-	})
-}
-
-// acts runs the workload and shows it on a screen or line by line.
-func (c *config) acts(
-	ctx context.Context, w *workload.Workload, backend *harness.Embedded, dir string, interrupt func(), terminal bool,
-) (*sandbox.Result, error) {
-	var view sandbox.View = sandbox.NewPlainView(os.Stdout)
-	if terminal && !c.Plain {
-		title := fmt.Sprintf("%s, %d events of %d aggregates", w.Name, len(w.Events), w.Aggregates())
-		view = sandbox.NewScreen(os.Stdin, os.Stdout, title, interrupt)
-	}
-	defer view.Close()
-	return sandbox.Run(ctx, sandbox.Options{
-		Workload: w, Backend: backend, Broker: func() sandbox.BrokerStats {
-			accepted, dropped := backend.TopicCounts()
-			return sandbox.BrokerStats{Accepted: accepted, DuplicatesDropped: dropped}
-		},
-		Binaries: c.binaries(), Publishers: c.Publishers, Projectors: c.Projectors,
-		LoadTime: c.LoadTime, Stall: c.Stall, Dir: dir, View: view,
 	})
 }
 

@@ -9,8 +9,6 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/term"
-
 	"github.com/penstock-cdc/penstock/integration/cmd/internal/program"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
@@ -28,9 +26,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
 		return err
 	}
-	ctx, interrupt := context.WithCancel(ctx)
-	defer interrupt()
-	ok, err := c.run(ctx, interrupt, term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())))
+	ok, err := c.run(ctx)
 	if err != nil {
 		return err
 	}

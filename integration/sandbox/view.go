@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// plainEvery is the interval of the lines of a plain view.
-const plainEvery = time.Second
+// lineEvery is the interval of the lines of a view.
+const lineEvery = time.Second
 
-// PlainView prints one line per second, for a log or a pipe.
-type PlainView struct {
+// View shows a run to a person: it prints one line per second.
+type View struct {
 	out io.Writer
 
 	mu      sync.Mutex
@@ -20,16 +20,14 @@ type PlainView struct {
 	pages   map[string]string
 }
 
-var _ View = (*PlainView)(nil)
-
-// NewPlainView makes a view that writes to out.
-func NewPlainView(out io.Writer) *PlainView {
-	return &PlainView{out: out, pages: make(map[string]string)}
+// NewView makes a view that writes to out.
+func NewView(out io.Writer) *View {
+	return &View{out: out, pages: make(map[string]string)}
 }
 
 // Show writes a line for each status page with a new address, and one for the status if a
 // second has passed or the phase has changed.
-func (v *PlainView) Show(s Status) {
+func (v *View) Show(s Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, page := range s.Pages {
@@ -38,7 +36,7 @@ func (v *PlainView) Show(s Status) {
 			fmt.Fprintf(v.out, "        status page of %s: %s\n", page.Service, page.URL)
 		}
 	}
-	if v.printed && s.Phase == v.last.Phase && s.Elapsed-v.last.Elapsed < plainEvery {
+	if v.printed && s.Phase == v.last.Phase && s.Elapsed-v.last.Elapsed < lineEvery {
 		return
 	}
 	v.last, v.printed = s, true
@@ -62,11 +60,8 @@ func (v *PlainView) Show(s Status) {
 }
 
 // Note prints the text on a line of its own.
-func (v *PlainView) Note(text string) {
+func (v *View) Note(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	fmt.Fprintf(v.out, "        %s\n", text)
 }
-
-// Close does nothing.
-func (v *PlainView) Close() {}
