@@ -80,23 +80,6 @@ func TestChangeEvents(t *testing.T) {
 	}
 }
 
-func TestUpdateLookup(t *testing.T) {
-	t.Parallel()
-	c := collection(t)
-	insertOne(t, c, "_id", 1)
-	cs := watch(t, c, mongo.Pipeline{}, options.ChangeStream().SetFullDocument(options.UpdateLookup))
-	for i := range 2 {
-		must[*mongo.UpdateResult](t)(c.UpdateOne(t.Context(), d("_id", 1), d("$set", d("a", i))))
-	}
-	if e := next(t, cs); get(e, "fullDocument", "a") != int32(1) {
-		t.Errorf("not the present document: %v", e)
-	}
-	must[*mongo.DeleteResult](t)(c.DeleteOne(t.Context(), d("_id", 1)))
-	if !cs.Next(t.Context()) || cs.Current.Lookup("fullDocument").IsZero() {
-		t.Errorf("%v", cs.Current)
-	}
-}
-
 func TestPipelines(t *testing.T) {
 	t.Parallel()
 	c := collection(t)

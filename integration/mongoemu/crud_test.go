@@ -99,46 +99,6 @@ func wantCode(t *testing.T, err error, code int32, says string) {
 	}
 }
 
-func TestCountDistinctAggregate(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	c := collection(t)
-	must[*mongo.InsertManyResult](t)(c.InsertMany(ctx, numbered(10)))
-	if n := must[int64](t)(c.CountDocuments(ctx, d("group", d("$gt", 0)))); n != 6 {
-		t.Errorf("%d documents", n)
-	}
-	if n := must[int64](t)(c.EstimatedDocumentCount(ctx)); n != 10 {
-		t.Errorf("%d documents", n)
-	}
-	if n := must[int64](t)(c.CountDocuments(ctx, d(), options.Count().SetSkip(3).SetLimit(4))); n != 4 {
-		t.Errorf("%d documents", n)
-	}
-	var groups []int32
-	if err := c.Distinct(ctx, "group", d("_id", d("$lt", 2))).Decode(&groups); err != nil || fmt.Sprint(groups) != "[0 1]" {
-		t.Error(groups, err)
-	}
-	cursor, err := c.Aggregate(ctx, bson.A{
-		d("$match", d("_id", d("$lt", 9))),
-		d("$group", d("_id", "$group", "n", d("$sum", 1), "first", d("$min", "$_id"), "last", d("$max", "$_id"), "names", d("$push", "$name"))),
-		d("$sort", d("_id", -1)),
-		d("$project", d("n", 1, "first", 1, "last", 1, "names", 1)),
-		d("$limit", 2),
-	})
-	docs := all(t, cursor, err)
-	want := `[{"_id":2,"n":3,"first":2,"last":8,"names":["n002","n005","n008"]} {"_id":1,"n":3,"first":1,"last":7,"names":["n001","n004","n007"]}]`
-	if got := relaxed(t, docs); got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	cursor, err = c.Aggregate(ctx, bson.A{d("$skip", 8), d("$set", d("a", bson.A{"x", "y"})), d("$unwind", "$a"), d("$project", d("a", 1))})
-	if got, want := relaxed(t, all(t, cursor, err)), `[{"_id":8,"a":"x"} {"_id":8,"a":"y"} {"_id":9,"a":"x"} {"_id":9,"a":"y"}]`; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	_, err = c.Aggregate(ctx, bson.A{d("$lookup", d("from", "x"))})
-	wantCode(t, err, 238, "$lookup")
-	_, err = c.Aggregate(ctx, bson.A{d("$strange", 1)})
-	wantCode(t, err, 40324, "$strange")
-}
-
 func relaxed(t *testing.T, docs []bson.D) string {
 	t.Helper()
 	out := []string{}
@@ -146,47 +106,6 @@ func relaxed(t *testing.T, docs []bson.D) string {
 		out = append(out, string(must[[]byte](t)(bson.MarshalExtJSON(doc, false, false))))
 	}
 	return fmt.Sprint(out)
-}
-
-func TestReplaceDeleteFindAndModify(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	c := collection(t)
-	must[*mongo.InsertManyResult](t)(c.InsertMany(ctx, numbered(6)))
-	r := must[*mongo.UpdateResult](t)(c.ReplaceOne(ctx, d("_id", 0), d("x", 1)))
-	if r.MatchedCount != 1 || r.ModifiedCount != 1 {
-		t.Errorf("%+v", r)
-	}
-	r = must[*mongo.UpdateResult](t)(c.ReplaceOne(ctx, d("_id", "new", "y", 1), d("x", 1), options.Replace().SetUpsert(true)))
-	if r.UpsertedID != "new" || r.MatchedCount != 0 {
-		t.Errorf("%+v", r)
-	}
-	r = must[*mongo.UpdateResult](t)(c.UpdateMany(ctx, d("group", d("$exists", true)), d("$inc", d("group", 10))))
-	if r.MatchedCount != 5 || r.ModifiedCount != 5 {
-		t.Errorf("%+v", r)
-	}
-	if n := must[*mongo.DeleteResult](t)(c.DeleteMany(ctx, d("group", 11))).DeletedCount; n != 2 {
-		t.Errorf("deleted %d", n)
-	}
-	if n := must[*mongo.DeleteResult](t)(c.DeleteOne(ctx, d("group", 11))).DeletedCount; n != 0 {
-		t.Errorf("deleted %d", n)
-	}
-	var doc bson.D
-	if err := c.FindOneAndUpdate(ctx, d("group", 12), d("$set", d("seen", true)),
-		options.FindOneAndUpdate().SetSort(d("_id", -1)).SetReturnDocument(options.After).SetProjection(d("seen", 1))).Decode(&doc); err != nil ||
-		doc.String() != `{"_id":{"$numberInt":"5"},"seen":true}` {
-		t.Error(doc, err)
-	}
-	if err := c.FindOneAndDelete(ctx, d("_id", "new")).Decode(&doc); err != nil || get(doc, "x") != int32(1) {
-		t.Error(doc, err)
-	}
-	if err := c.FindOneAndReplace(ctx, d("_id", "nobody"), d("x", 1)).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
-		t.Error(err)
-	}
-	left := all(t, must[*mongo.Cursor](t)(c.Find(ctx, d(), options.Find().SetSort(d("_id", 1)))), nil)
-	if got, want := relaxed(t, left), `[{"_id":0,"x":1} {"_id":2,"group":12,"name":"n002"} {"_id":3,"group":10,"name":"n003"} {"_id":5,"group":12,"name":"n005","seen":true}]`; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
 }
 
 func TestInsertGivesIDsAndRefusesWhatIsTooLarge(t *testing.T) {
@@ -225,26 +144,6 @@ func TestLargeBatchesAreCut(t *testing.T) {
 	}
 	if docs := all(t, cursor, nil); len(docs) != n {
 		t.Errorf("%d documents, want %d", len(docs), n)
-	}
-}
-
-func TestBulkWrite(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	c := collection(t)
-	r, err := c.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewInsertOneModel().SetDocument(d("_id", 1)),
-		mongo.NewInsertOneModel().SetDocument(d("_id", 1)),
-		mongo.NewUpdateOneModel().SetFilter(d("_id", 1)).SetUpdate(d("$set", d("a", 1))),
-		mongo.NewUpdateOneModel().SetFilter(d("_id", 2)).SetUpdate(d("$set", d("a", 1))).SetUpsert(true),
-		mongo.NewDeleteOneModel().SetFilter(d("_id", 3)),
-	}, options.BulkWrite().SetOrdered(false))
-	var failed mongo.BulkWriteException
-	if !errors.As(err, &failed) || len(failed.WriteErrors) != 1 || failed.WriteErrors[0].Index != 1 || failed.WriteErrors[0].Code != 11000 {
-		t.Fatalf("%+v", err)
-	}
-	if r.InsertedCount != 1 || r.ModifiedCount != 1 || r.UpsertedCount != 1 || r.UpsertedIDs[3] != int32(2) || r.DeletedCount != 0 {
-		t.Errorf("%+v", r)
 	}
 }
 

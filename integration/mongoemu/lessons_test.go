@@ -10,8 +10,7 @@ import (
 )
 
 // lessons are commands with the expected parts of their replies, in order. They come from
-// the replies recorded from a real replica set, for clones without the record (see
-// TestTranscript). "<any>" matches any value, and "<none>" means that the field must be
+// the replies recorded from a real replica set. "<any>" matches any value, and "<none>" means that the field must be
 // absent. Other fields of the reply do not matter.
 var lessons = []struct{ command, want string }{
 	{`{"noSuchCommand": 1}`, `{"ok": 0.0, "code": 59, "codeName": "CommandNotFound", "errmsg": "no such command: 'noSuchCommand'"}`},
@@ -151,4 +150,13 @@ func differs(at string, want, got any) string {
 		return fmt.Sprintf("%s is %v, want %v", at, got, want)
 	}
 	return ""
+}
+
+func equalValues(a, b any) bool {
+	x, err := bson.Marshal(bson.D{{Key: "", Value: a}})
+	if err != nil {
+		return false
+	}
+	y, err := bson.Marshal(bson.D{{Key: "", Value: b}})
+	return err == nil && string(x) == string(y)
 }

@@ -94,3 +94,9 @@ func get(d bson.D, path ...string) any {
 	}
 	return v
 }
+
+// lsid is the id of a session.
+func lsid(n int64) bson.D {
+	id := [16]byte{15: byte(n)}
+	return bson.D{{Key: "id", Value: bson.Binary{Subtype: 4, Data: id[:]}}}
+}

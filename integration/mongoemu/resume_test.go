@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
-	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 )
 
 // A stream that resumes at any event's token, or at the token before it, returns exactly
@@ -76,66 +75,6 @@ func TestStartAtOperationTime(t *testing.T) {
 	insertOne(t, c, "_id", 3)
 	if cs.TryNext(t.Context()) {
 		t.Errorf("an event before its time: %v", cs.Current)
-	}
-}
-
-// If a connection drops in the middle, no event is lost or repeated. The driver resumes
-// once by itself. If that fails too, the reader opens the stream again at its last token.
-func TestResumeOverDroppedConnections(t *testing.T) {
-	t.Parallel()
-	s, client := start(t, mongoemu.Config{})
-	c := client.Database("db").Collection("c")
-	reader := mongoemutest.Connect(t, s, appName("reader"))
-	from := watch(t, c, inserts).ResumeToken()
-	var cs *mongo.ChangeStream
-	read := func() bson.D {
-		for failures := 0; ; failures++ {
-			if cs == nil {
-				o := options.ChangeStream().SetBatchSize(7).SetResumeAfter(from)
-				if opened, err := reader.Database("db").Collection("c").Watch(t.Context(), inserts, o); err == nil {
-					cs = opened
-				}
-			}
-			if cs != nil && cs.Next(t.Context()) {
-				from = cs.ResumeToken()
-				return event(t, cs)
-			}
-			if cs != nil {
-				_ = cs.Close(t.Context())
-				cs = nil
-			}
-			if failures == 20 {
-				t.Fatal("the stream cannot be opened again")
-			}
-		}
-	}
-	defer func() { _ = cs.Close(context.Background()) }()
-	const n = 500
-	written := make(chan error, 1)
-	go func() {
-		for i := range n {
-			if _, err := c.InsertOne(context.Background(), d("_id", i)); err != nil {
-				written <- err
-				return
-			}
-		}
-		written <- nil
-	}()
-	for i := range n {
-		switch i % 50 {
-		case 10:
-			s.DropConnections("reader")
-		case 30:
-			s.InterruptStreams(0)
-		case 40:
-			s.KillCursors()
-		}
-		if e := read(); get(e, "documentKey", "_id") != int32(i) {
-			t.Fatalf("event %d is %v", i, e)
-		}
-	}
-	if err := <-written; err != nil {
-		t.Fatal(err)
 	}
 }
 

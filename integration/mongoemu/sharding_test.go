@@ -1,11 +1,9 @@
 package mongoemu_test
 
 import (
-	"context"
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -77,43 +75,6 @@ func TestUniqueIndexNeedsTheShardKeyAsPrefix(t *testing.T) {
 	// _id is allowed.
 	if err := index(true, "_id", 1, "aggregateId", 1); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestStreamsAndTransactionsThroughMongos(t *testing.T) {
-	t.Parallel()
-	_, client := start(t, mongoemu.Config{Sharded: true})
-	c := client.Database("db").Collection("c")
-	session := must[*mongo.Session](t)(client.StartSession())
-	defer session.EndSession(t.Context())
-	if _, err := c.InsertOne(mongo.NewSessionContext(t.Context(), session), d("_id", 1)); err != nil {
-		t.Fatal(err)
-	}
-	at := session.OperationTime()
-	stream := must[*mongo.ChangeStream](t)(c.Watch(t.Context(), mongo.Pipeline{},
-		options.ChangeStream().SetStartAtOperationTime(at).SetMaxAwaitTime(100*time.Millisecond)))
-	defer func() { _ = stream.Close(t.Context()) }()
-	if !stream.Next(t.Context()) || stream.Current.Lookup("documentKey", "_id").AsInt64() != 1 {
-		t.Fatalf("%v, %v", stream.Current, stream.Err())
-	}
-	token := stream.ResumeToken()
-	_, err := session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
-		for id := range 3 {
-			if _, err := c.InsertOne(ctx, d("_id", 10+id)); err != nil {
-				return nil, err
-			}
-		}
-		return nil, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	resumed := must[*mongo.ChangeStream](t)(c.Watch(t.Context(), mongo.Pipeline{}, resumeAfter(token)))
-	defer func() { _ = resumed.Close(t.Context()) }()
-	for id := range 3 {
-		if !resumed.Next(t.Context()) || resumed.Current.Lookup("documentKey", "_id").AsInt64() != int64(10+id) {
-			t.Fatalf("%v, %v", resumed.Current, resumed.Err())
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -78,22 +77,6 @@ func TestTransactionIsolation(t *testing.T) {
 	}
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(ctx, d("v", "mine"))), nil), 1, 5)
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(ctx, d(), options.Find().SetSort(d("_id", 1)))), nil), 1, 2, 4, 5)
-}
-
-func TestAbort(t *testing.T) {
-	t.Parallel()
-	c := collection(t)
-	insertOne(t, c, "_id", 1, "v", "old")
-	in, session := begin(t, c.Database().Client())
-	must[*mongo.UpdateResult](t)(c.UpdateOne(in, d("_id", 1), d("$set", d("v", "mine"))))
-	must[*mongo.DeleteResult](t)(c.DeleteOne(in, d("_id", 1)))
-	if err := session.AbortTransaction(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if v := value(t, t.Context(), c, 1); v != "old" {
-		t.Errorf("%v", v)
-	}
-	must[*mongo.UpdateResult](t)(c.UpdateOne(t.Context(), d("_id", 1), d("$set", d("v", "new"))))
 }
 
 func TestWriteConflicts(t *testing.T) {
@@ -194,47 +177,6 @@ func TestPlainWritesWaitForTransactions(t *testing.T) {
 	}
 }
 
-// WithTransaction runs again after a conflict, so no increment is lost.
-func TestWithTransactionRetries(t *testing.T) {
-	t.Parallel()
-	c := collection(t)
-	insertOne(t, c, "_id", 1, "n", 0)
-	const writers, rounds = 4, 25
-	var wg sync.WaitGroup
-	errs := make(chan error, writers)
-	for range writers {
-		wg.Go(func() {
-			session, err := c.Database().Client().StartSession()
-			if err != nil {
-				errs <- err
-				return
-			}
-			defer session.EndSession(context.Background())
-			for range rounds {
-				_, err := session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
-					var doc bson.D
-					if err := c.FindOne(ctx, d("_id", 1)).Decode(&doc); err != nil {
-						return nil, err
-					}
-					return c.UpdateOne(ctx, d("_id", 1), d("$set", d("n", get(doc, "n").(int32)+1)))
-				})
-				if err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	close(errs)
-	for err := range errs {
-		t.Fatal(err)
-	}
-	if n := must[int64](t)(c.CountDocuments(t.Context(), d("n", writers*rounds))); n != 1 {
-		t.Error("increments were lost")
-	}
-}
-
 func TestTransactionLifetime(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -253,23 +195,6 @@ func TestTransactionLifetime(t *testing.T) {
 	err = session.CommitTransaction(ctx)
 	wantCode(t, err, 251, "")
 	wantLabel(t, err, "TransientTransactionError", "commit after its lifetime")
-}
-
-// A write error in a transaction aborts it.
-func TestDuplicateKeyAborts(t *testing.T) {
-	t.Parallel()
-	c := collection(t)
-	insertOne(t, c, "_id", 1)
-	in, session := begin(t, c.Database().Client())
-	must[*mongo.InsertOneResult](t)(c.InsertOne(in, d("_id", 2)))
-	_, err := c.InsertOne(in, d("_id", 1))
-	wantCode(t, err, 11000, "_id_")
-	_, err = c.InsertOne(in, d("_id", 3))
-	wantCode(t, err, 251, "")
-	wantCode(t, session.CommitTransaction(t.Context()), 251, "")
-	if n := must[int64](t)(c.CountDocuments(t.Context(), d())); n != 1 {
-		t.Errorf("%d documents", n)
-	}
 }
 
 func TestCommandsThatTransactionsRefuse(t *testing.T) {
@@ -409,38 +334,5 @@ func TestOperationTimesOnlyIncrease(t *testing.T) {
 	r = c.run("db", d("find", "c", "readConcern", d("afterClusterTime", bson.Timestamp{T: later.T + 1})))
 	if get(r, "code") != int32(72) {
 		t.Errorf("%v", r)
-	}
-}
-
-// The times that the driver keeps in a session only increase, and increase with each write.
-// A session that gets them reads the writes up to then.
-func TestSessionTimesOnlyIncrease(t *testing.T) {
-	t.Parallel()
-	c := collection(t)
-	session := must[*mongo.Session](t)(c.Database().Client().StartSession())
-	defer session.EndSession(context.Background())
-	ctx := mongo.NewSessionContext(t.Context(), session)
-	var cluster, operation bson.Timestamp
-	for i := range 10 {
-		must[*mongo.InsertOneResult](t)(c.InsertOne(ctx, d("_id", i)))
-		ot, ct := *session.OperationTime(), must[bson.RawValue](t)(session.ClusterTime().LookupErr("$clusterTime", "clusterTime"))
-		now := bson.Timestamp{}
-		now.T, now.I = ct.Timestamp()
-		if !ot.After(operation) || !now.After(cluster) || ot.After(now) {
-			t.Errorf("operation time %v after %v, cluster time %v after %v", ot, operation, now, cluster)
-		}
-		operation, cluster = ot, now
-		value(t, ctx, c, i)
-		if operation.After(*session.OperationTime()) {
-			t.Errorf("operation time %v after %v", *session.OperationTime(), operation)
-		}
-		other := must[*mongo.Session](t)(c.Database().Client().StartSession())
-		if err := errors.Join(other.AdvanceOperationTime(session.OperationTime()), other.AdvanceClusterTime(session.ClusterTime())); err != nil {
-			t.Fatal(err)
-		}
-		if n := must[int64](t)(c.CountDocuments(mongo.NewSessionContext(t.Context(), other), d())); n != int64(i+1) {
-			t.Errorf("%d documents after %d writes", n, i+1)
-		}
-		other.EndSession(t.Context())
 	}
 }

@@ -44,26 +44,6 @@ func TestUpserts(t *testing.T) {
 	wantCode(t, err, 66, "immutable field '_id'")
 }
 
-// An upsert that is guarded by more than its unique key raises E11000 for every stale
-// event, not only in a race.
-func TestGuardedUpsertIsADuplicateKey(t *testing.T) {
-	t.Parallel()
-	c := collection(t)
-	apply := func(n int) (*mongo.UpdateResult, error) {
-		return c.UpdateOne(t.Context(), d("_id", "u1", "lastEventId", d("$lt", n)), d("$set", d("lastEventId", n)), options.UpdateOne().SetUpsert(true))
-	}
-	if r, err := apply(1); err != nil || r.UpsertedCount != 1 {
-		t.Fatal(r, err)
-	}
-	if r, err := apply(3); err != nil || r.ModifiedCount != 1 {
-		t.Fatal(r, err)
-	}
-	for _, stale := range []int{3, 2, 1} {
-		_, err := apply(stale)
-		wantCode(t, err, 11000, `E11000 duplicate key error collection: db.c index: _id_ dup key: { _id: "u1" }`)
-	}
-}
-
 // Upserts of one key by equality never fail, however many race.
 func TestRacingUpsertsOfOneKey(t *testing.T) {
 	t.Parallel()

@@ -85,17 +85,6 @@ func (e *env) batch(s *azservicebus.Sender, idsAndSessions ...string) error {
 	return s.SendMessageBatch(e.ctx, b, nil)
 }
 
-func TestBatch(t *testing.T) {
-	virtual(t, sbemu.Default(), func(e *env) {
-		t := e.t
-
-		c := e.client()
-		must(t, e.batch(e.sender(c, "events"), "1", "a", "2", "b", "3", "a", "1", "a"))
-		equal(t, "session a", fmt.Sprint(ids(e.receive(e.accept(c, "a"), 2))), "[1 3]")
-		equal(t, "session b", fmt.Sprint(ids(e.receive(e.accept(c, "b"), 1))), "[2]")
-	})
-}
-
 func TestBatchIsAllOrNothing(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -266,102 +255,6 @@ func TestSessionlessMessages(t *testing.T) {
 	})
 }
 
-func TestScheduleAndCancel(t *testing.T) {
-	cfg := sbemu.Default()
-	cfg.Queues = []sbemu.Queue{{Name: "q"}}
-
-	for _, entity := range []string{"q", "events"} {
-		t.Run(entity, func(t *testing.T) {
-			virtual(t, cfg, func(e *env) {
-				t := e.t
-
-				c := e.client()
-				s := e.sender(c, entity)
-				at := time.Now().Add(time.Hour)
-
-				seqs, err := s.ScheduleMessages(e.ctx, []*azservicebus.Message{message("1", "a"), message("2", "a")}, at, nil)
-				must(t, err)
-
-				later := message("3", "a")
-				later.ScheduledEnqueueTime = pointer(at.Add(time.Minute))
-				must(t, s.SendMessage(e.ctx, later, nil))
-				must(t, s.CancelScheduledMessages(e.ctx, seqs[:1], nil))
-
-				large := message("4", "a")
-				large.Body = make([]byte, 257<<10)
-
-				if _, err := s.ScheduleMessages(e.ctx, []*azservicebus.Message{large}, at, nil); err == nil || !strings.Contains(err.Error(), "exceed the limit") {
-					t.Fatalf("scheduled a message that is too large: %v", err)
-				}
-
-				large.Body = large.Body[:200<<10]
-
-				if _, err := s.ScheduleMessages(e.ctx, []*azservicebus.Message{large, large}, at, nil); err == nil || !strings.Contains(err.Error(), "exceed the limit") {
-					t.Fatalf("scheduled messages that are too large together: %v", err)
-				}
-
-				if err := s.CancelScheduledMessages(e.ctx, seqs[:1], nil); err == nil {
-					t.Fatal("cancelled a message twice")
-				}
-
-				var r receiver
-				if entity == "q" {
-					q := e.queueReceiver(c, nil)
-					r = q
-
-					peeked, err := q.PeekMessages(e.ctx, 10, nil)
-					must(t, err)
-					equal(t, "peeked", len(peeked), 2)
-					equal(t, "state", peeked[0].State, azservicebus.MessageStateScheduled)
-				} else {
-					r = e.accept(e.client(), "a")
-				}
-
-				e.empty(r)
-				wait(61 * time.Minute)
-
-				if entity != "q" {
-					r = e.accept(e.client(), "a") // the lock has expired
-				}
-
-				msgs := e.receive(r, 2)
-				equal(t, "order", fmt.Sprint(ids(msgs)), "[2 3]")
-
-				if late := msgs[0].EnqueuedTime.Sub(at); late < -time.Millisecond || late > 10*time.Millisecond {
-					t.Fatalf("enqueued %s late", late)
-				}
-			})
-		})
-	}
-}
-
-func TestPeek(t *testing.T) {
-	virtual(t, sbemu.Default(), func(e *env) {
-		t := e.t
-
-		c := e.client()
-		s := e.sender(c, "events")
-		e.send(s, "a", "1", "2", "3")
-		e.send(s, "b", "4")
-
-		r := e.accept(c, "a")
-		must(t, r.DeferMessage(e.ctx, e.receive(r, 1)[0], nil))
-		e.receive(r, 1) // a locked message is peeked too
-
-		first, err := r.PeekMessages(e.ctx, 2, nil)
-		must(t, err)
-
-		rest, err := r.PeekMessages(e.ctx, 10, nil)
-		must(t, err)
-		equal(t, "peeked", fmt.Sprint(ids(first), ids(rest)), "[1 2] [3]")
-		equal(t, "state", first[0].State, azservicebus.MessageStateDeferred)
-
-		none, err := r.PeekMessages(e.ctx, 10, nil)
-		must(t, err)
-		equal(t, "left", len(none), 0)
-	})
-}
-
 func TestTimeToLive(t *testing.T) {
 	cfg := sbemu.Default()
 	cfg.Queues = []sbemu.Queue{{Name: "q", DeadLetterExpired: true, DefaultTTL: time.Hour}}
@@ -389,36 +282,6 @@ func TestTimeToLive(t *testing.T) {
 		counts, err := e.Counts("q")
 		must(t, err)
 		equal(t, "counts", counts, sbemu.Counts{DeadLettered: 2})
-	})
-}
-
-func TestTypesSurvive(t *testing.T) {
-	virtual(t, plainQueue(), func(e *env) {
-		t := e.t
-
-		c := e.client()
-		sent := &azservicebus.Message{
-			Body:                  []byte("body"),
-			ContentType:           pointer("application/json"),
-			CorrelationID:         pointer("c"),
-			Subject:               pointer("s"),
-			ReplyTo:               pointer("r"),
-			ReplyToSessionID:      pointer("rs"),
-			To:                    pointer("t"),
-			TimeToLive:            pointer(time.Minute),
-			PartitionKey:          pointer("p"),
-			ApplicationProperties: map[string]any{"i": int64(1), "s": "x", "f": 1.5, "b": true, "t": time.UnixMilli(5).UTC()},
-		}
-		must(t, e.sender(c, "q").SendMessage(e.ctx, sent, nil))
-
-		m := e.receive(e.queueReceiver(c, nil), 1)[0]
-		if m.MessageID == "" {
-			t.Fatal("the service assigns an id to a message without one")
-		}
-
-		back := m.Message()
-		back.MessageID = nil
-		equal(t, "message", fmt.Sprintf("%+v", deref(back)), fmt.Sprintf("%+v", deref(sent)))
 	})
 }
 

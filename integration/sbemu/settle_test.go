@@ -33,28 +33,6 @@ func (e *env) deadLetters(c *azservicebus.Client) *azservicebus.Receiver {
 	return e.queueReceiver(c, &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
 }
 
-func TestAbandonKeepsTheOrder(t *testing.T) {
-	virtual(t, sbemu.Default(), func(e *env) {
-		t := e.t
-
-		c := e.client()
-		e.send(e.sender(c, "events"), "a", "1", "2", "3")
-
-		r := e.acceptNext(c)
-		first := e.receive(r, 1)[0]
-		must(t, r.AbandonMessage(e.ctx, first, &azservicebus.AbandonMessageOptions{
-			PropertiesToModify: map[string]any{"tried": int64(1)},
-		}))
-
-		msgs := e.receive(r, 3)
-		equal(t, "order", fmt.Sprint(ids(msgs)), "[1 2 3]")
-		equal(t, "delivery count", msgs[0].DeliveryCount, 2)
-		equal(t, "delivery count of the next", msgs[1].DeliveryCount, 1)
-		equal(t, "modified property", msgs[0].ApplicationProperties["tried"], any(int64(1)))
-		equal(t, "sequence number", *msgs[0].SequenceNumber, *first.SequenceNumber)
-	})
-}
-
 // TestLeftoverCredit shows a hazard of the SDK. With leftover credit, it receives messages
 // in the background and releases them. That counts no delivery, and the messages come again
 // in order.
@@ -112,41 +90,6 @@ func TestMaxDeliveryCount(t *testing.T) {
 	})
 }
 
-func TestDeadLetter(t *testing.T) {
-	virtual(t, sbemu.Default(), func(e *env) {
-		t := e.t
-
-		c := e.client()
-		e.send(e.sender(c, "events"), "a", "1", "2")
-
-		r := e.acceptNext(c)
-		m := e.receive(r, 1)[0]
-		must(t, r.DeadLetterMessage(e.ctx, m, &azservicebus.DeadLetterOptions{
-			Reason:             pointer("why"),
-			ErrorDescription:   pointer("because"),
-			PropertiesToModify: map[string]any{"by": "test"},
-		}))
-		equal(t, "next", e.receive(r, 1)[0].MessageID, "2")
-
-		// The dead-letter queue of a session subscription has no sessions.
-		dead, err := c.NewReceiverForSubscription("events", "projector", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
-		must(t, err)
-
-		d := e.receive(dead, 1)[0]
-		equal(t, "reason", *d.DeadLetterReason, "why")
-		equal(t, "description", *d.DeadLetterErrorDescription, "because")
-		equal(t, "property", d.ApplicationProperties["by"], any("test"))
-		equal(t, "session", *d.SessionID, "a")
-		equal(t, "body", string(d.Body), "1")
-		must(t, dead.CompleteMessage(e.ctx, d, nil))
-		e.empty(dead)
-
-		transfer, err := c.NewReceiverForSubscription("events", "projector", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueTransfer})
-		must(t, err)
-		e.empty(transfer)
-	})
-}
-
 // TestSettlementCanEnlargeAMessage: the properties that a settlement adds may make a message
 // larger than a frame.
 func TestSettlementCanEnlargeAMessage(t *testing.T) {
@@ -165,66 +108,6 @@ func TestSettlementCanEnlargeAMessage(t *testing.T) {
 		dead := e.receive(e.deadLetters(c), 1)[0]
 		equal(t, "body", len(dead.Body), 60<<10)
 		equal(t, "description", len(*dead.DeadLetterErrorDescription), 40_000)
-	})
-}
-
-func TestDefer(t *testing.T) {
-	virtual(t, sbemu.Default(), func(e *env) {
-		t := e.t
-
-		c := e.client()
-		e.send(e.sender(c, "events"), "a", "1", "2")
-
-		r := e.acceptNext(c)
-		m := e.receive(r, 1)[0]
-		must(t, r.DeferMessage(e.ctx, m, &azservicebus.DeferMessageOptions{PropertiesToModify: map[string]any{"k": "v"}}))
-		equal(t, "next", e.receive(r, 1)[0].MessageID, "2")
-
-		deferred, err := r.ReceiveDeferredMessages(e.ctx, []int64{*m.SequenceNumber}, nil)
-		must(t, err)
-		equal(t, "state", deferred[0].State, azservicebus.MessageStateDeferred)
-		equal(t, "property", deferred[0].ApplicationProperties["k"], any("v"))
-
-		_, err = r.ReceiveDeferredMessages(e.ctx, []int64{*m.SequenceNumber}, nil)
-		if err == nil {
-			t.Fatal("received a deferred message twice")
-		}
-
-		must(t, r.AbandonMessage(e.ctx, deferred[0], nil))
-
-		deferred, err = r.ReceiveDeferredMessages(e.ctx, []int64{*m.SequenceNumber}, nil)
-		must(t, err)
-		equal(t, "delivery count", deferred[0].DeliveryCount, 2)
-		must(t, r.CompleteMessage(e.ctx, deferred[0], nil))
-
-		counts, err := e.Counts(queue)
-		must(t, err)
-		equal(t, "deferred", counts.Deferred, 0)
-	})
-}
-
-func TestMessageLockExpires(t *testing.T) {
-	virtual(t, plainQueue(), func(e *env) {
-		t := e.t
-
-		c := e.client()
-		e.send(e.sender(c, "q"), "", "1")
-
-		r := e.queueReceiver(c, nil)
-		m := e.receive(r, 1)[0]
-
-		wait(20 * time.Second)
-		must(t, r.RenewMessageLock(e.ctx, m, nil))
-		wait(20 * time.Second)
-		e.empty(r)
-
-		wait(10 * time.Second)
-		code(t, r.CompleteMessage(e.ctx, m, nil), azservicebus.CodeLockLost)
-		code(t, r.RenewMessageLock(e.ctx, m, nil), azservicebus.CodeLockLost)
-
-		again := e.receive(r, 1)[0]
-		equal(t, "delivery count", again.DeliveryCount, 2)
-		must(t, r.CompleteMessage(e.ctx, again, nil))
 	})
 }
 
@@ -286,22 +169,6 @@ func TestDroppedConnectionWithoutSessions(t *testing.T) {
 		equal(t, "message", again.MessageID, "2")
 		equal(t, "delivery count", again.DeliveryCount, 2)
 		must(t, second.CompleteMessage(e.ctx, again, nil))
-	})
-}
-
-func TestReceiveAndDelete(t *testing.T) {
-	virtual(t, plainQueue(), func(e *env) {
-		t := e.t
-
-		c := e.client()
-		e.send(e.sender(c, "q"), "", "1", "2")
-
-		r := e.queueReceiver(c, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
-		equal(t, "order", fmt.Sprint(ids(e.receive(r, 2))), "[1 2]")
-
-		counts, err := e.Counts("q")
-		must(t, err)
-		equal(t, "counts", counts, sbemu.Counts{})
 	})
 }
 
