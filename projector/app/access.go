@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
 
 // accessInterval is how often a process checks that MongoDB still accepts it.
@@ -71,7 +71,7 @@ func watchAccess(ctx context.Context, access *mongox.Access, check func(context.
 func readOwners(ctx context.Context, s *config.Stores) error {
 	for what, db := range map[string]*mongo.Database{"read models": s.ReadModels, "state": s.State} {
 		reading, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
-		err := mongox.Explain(reading, db.Collection(ownership.CollectionName).FindOne(reading, bson.D{{Key: "_id", Value: ""}}).Err())
+		err := mongox.Explain(reading, db.Collection(catalog.OwnersName).FindOne(reading, bson.D{{Key: "_id", Value: ""}}).Err())
 		cancel()
 		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 			return fmt.Errorf("read from the database of the %s: %w", what, err)

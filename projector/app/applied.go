@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -26,7 +26,7 @@ import (
 // applied provides the data for the answers to GET /applied.
 type applied struct {
 	// entries returns those of the catalog.
-	entries func() map[string]*generation.Entry
+	entries func() map[string]*catalog.Entry
 	stores  *config.Stores
 	parked  *park.Store
 	events  *eventstore.Reader

@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
 // TestArchivedReadModelsAreNotDropped checks that a promotion waits if it would delete read
@@ -27,28 +27,28 @@ func TestArchivedReadModelsAreNotDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.pod(0, counting(t, name, "visits", 2))
-			by := generation.Author{At: time.Now()}
+			by := catalog.Author{At: time.Now()}
 			if name != "visits" {
-				if err := c.change(func(e *generation.Entry) (*generation.Entry, error) { return generation.Retire(e, by) }); err != nil {
+				if err := c.change(func(e *catalog.Entry) (*catalog.Entry, error) { return catalog.Retire(e, by) }); err != nil {
 					t.Fatal(err)
 				}
 			}
-			waits := c.awaitOf(name, "the promotion waits", func(e *generation.Entry) bool {
-				return e.Building != nil && e.Building.State == generation.Verifying && strings.Contains(e.Building.Reason, "5 read models of collection visits have no events in the event store, such as a-00")
+			waits := c.awaitOf(name, "the promotion waits", func(e *catalog.Entry) bool {
+				return e.Building != nil && e.Building.State == catalog.Verifying && strings.Contains(e.Building.Reason, "5 read models of collection visits have no events in the event store, such as a-00")
 			})
 			if want := fmt.Sprintf("projector projections rebuild %s --allow-missing 5", name); !strings.Contains(waits.Building.Reason, want) {
 				t.Errorf("the reason is %q, want %q in it", waits.Building.Reason, want)
 			}
 			c.right(1)
 			e := c.entryOf(name)
-			next, err := generation.Allow(e, generation.Allowed{Archived: 5}, by)
+			next, err := catalog.Allow(e, catalog.Allowed{Archived: 5}, by)
 			if err == nil {
 				_, err = c.catalog.Write(t.Context(), e, next)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.awaitOf(name, "live", func(e *generation.Entry) bool {
+			c.awaitOf(name, "live", func(e *catalog.Entry) bool {
 				return e.Live != nil && e.Live.Collection == "visits" && e.Building == nil
 			})
 			if n, err := c.database.Collection("visits").CountDocuments(t.Context(), bson.D{{Key: "factor", Value: 2}}); n != 15 || err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 )
 
@@ -19,8 +19,8 @@ func (c *cluster) dropOf() *operate.Drop {
 	p := c.pod(0, visits(c.t, 1))
 	p.deliver(c.store(names(20)...))
 	p.stop()
-	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		return generation.Retire(e, generation.Author{At: time.Now()})
+	if err := c.change(func(e *catalog.Entry) (*catalog.Entry, error) {
+		return catalog.Retire(e, catalog.Author{At: time.Now()})
 	}); err != nil {
 		c.t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func (c *cluster) dropOf() *operate.Drop {
 }
 
 // drop makes the drop of the collection visits.
-func (c *cluster) drop(e *generation.Entry) *operate.Drop {
+func (c *cluster) drop(e *catalog.Entry) *operate.Drop {
 	c.t.Helper()
 	d, err := operate.NewDrop(c.t.Context(), &config.Stores{ReadModels: c.database, State: c.database}, c.catalog, e, []string{"visits"})
 	if err != nil {
@@ -43,7 +43,7 @@ func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
 	c := newCluster(t)
 	drop := c.dropOf()
 	c.pod(0, counting(t, "guests", "visits", 3))
-	c.awaitOf("guests", "live", func(e *generation.Entry) bool { return e.Live != nil })
+	c.awaitOf("guests", "live", func(e *catalog.Entry) bool { return e.Live != nil })
 	counts, err := drop.Delete(t.Context())
 	if err != nil || counts["collections"] != 0 {
 		t.Errorf("dropped %v, %v", counts, err)
@@ -58,7 +58,7 @@ func TestDropKeepsTheDocumentsOfAnApplication(t *testing.T) {
 	c := newCluster(t)
 	drop := c.dropOf()
 	c.write("visits", "one", 2)
-	_, err := drop.Run(t.Context(), generation.Author{At: time.Now()})
+	_, err := drop.Run(t.Context(), catalog.Author{At: time.Now()})
 	if err == nil || !strings.Contains(err.Error(), "visits has 2 documents that no projector has written, such as the one with _id \"one\": nothing is deleted") {
 		t.Errorf("error %v", err)
 	}
@@ -71,7 +71,7 @@ func TestDropKeepsTheDocumentsOfAnApplication(t *testing.T) {
 	if _, err := c.database.Collection("visits").DeleteMany(t.Context(), bson.D{{Key: "owner", Value: "application"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := drop.Run(t.Context(), generation.Author{At: time.Now()}); err != nil {
+	if _, err := drop.Run(t.Context(), catalog.Author{At: time.Now()}); err != nil {
 		t.Errorf("without these documents: %v", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
@@ -57,7 +57,7 @@ func TestExclusiveCommandsAreBoundedAndConfirmedByAMajority(t *testing.T) {
 	}
 	p = c.pod(0, visits(t, 2))
 	c.live(2)
-	c.await("the old collection dropped", func(e *generation.Entry) bool { return len(e.Garbage) == 0 || len(c.shadows()) == 0 })
+	c.await("the old collection dropped", func(e *catalog.Entry) bool { return len(e.Garbage) == 0 || len(c.shadows()) == 0 })
 	p.stop()
 	c.right(2)
 	drop, err := operate.NewDrop(t.Context(), s, c.catalog, c.entry(), []string{"visits"})

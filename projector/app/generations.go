@@ -14,17 +14,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
-	"github.com/penstock-cdc/penstock/projector/internal/shadow"
-	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // podName names this process among the projectors. Each start of a process gets another
@@ -39,9 +37,9 @@ func podName(host string) string {
 // parts that the coordinator of rebuilds needs.
 type upkeep struct {
 	pod      string
-	follower *generation.Follower
-	registry *generation.Registry
-	catalog  *generation.Catalog
+	follower *catalog.Follower
+	registry *catalog.Registry
+	catalog  *catalog.Catalog
 	jobs     *job.Store
 	findings *history.FindingStore
 	// runner and coordinator start after the targets are known.
@@ -49,7 +47,7 @@ type upkeep struct {
 	// reconciling runs the reconciler's jobs separately: they wait for the stream, and a
 	// build must not wait for them.
 	reconciling *job.Runner
-	coordinator *rebuild.Coordinator
+	coordinator *catalog.Coordinator
 	parked      *park.Store
 	// records has the lease of the reconciler.
 	records *reconcile.Store
@@ -66,29 +64,29 @@ func (h *upkeep) parkedKinds() []operate.ParkedKind {
 const away = 5 * time.Second
 
 // newRegistry makes this process's registration.
-func (p *Projector) newRegistry(s *config.Stores, pod string) *generation.Registry {
-	own := generation.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Host: cmp.Or(p.config.Process.Identity, p.host), StartedAt: time.Now()}
-	for _, d := range generation.Declare(p.projections...) {
-		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
+func (p *Projector) newRegistry(s *config.Stores, pod string) *catalog.Registry {
+	own := catalog.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Host: cmp.Or(p.config.Process.Identity, p.host), StartedAt: time.Now()}
+	for _, d := range catalog.Declare(p.projections...) {
+		own.Declares = append(own.Declares, catalog.Declaration{Projection: d.Name, Hash: d.Hash})
 	}
-	return generation.NewRegistry(mongox.Durable(s.State, generation.RegistryName), own)
+	return catalog.NewRegistry(mongox.Durable(s.State, catalog.RegistryName), own)
 }
 
 // newHistory makes the parts that follow the catalog.
-func (p *Projector) newHistory(s *config.Stores, pod string, registry *generation.Registry, parked *park.Store, t *targets) *upkeep {
+func (p *Projector) newHistory(s *config.Stores, pod string, registry *catalog.Registry, parked *park.Store, t *targets) *upkeep {
 	h := &upkeep{
 		pod: pod, registry: registry, parked: parked,
 		records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), s.ReadModels.Name(), pod),
-		catalog:  generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), p.config.Pipeline().String()),
+		catalog:  catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), p.config.Pipeline().String()),
 		findings: history.NewFindingStore(s.State),
 	}
 	h.jobs = job.NewStore(s.State, job.Options{Pruned: h.findings.Delete, Registerer: p.registry, Logger: p.logger})
-	h.follower = generation.NewFollower(generation.FollowerOptions{
+	h.follower = catalog.NewFollower(catalog.FollowerOptions{
 		Pod: pod, Pipeline: p.config.Pipeline().String(),
 		Catalog: h.catalog, Registry: registry, Engine: t,
-		Declares: generation.Declare(p.projections...), Able: t.Able,
+		Declares: catalog.Declare(p.projections...), Able: t.Able,
 		Empty: s.NoEvents,
-		Find: func(ctx context.Context, d generation.Declared, fresh bool) (generation.Found, error) {
+		Find: func(ctx context.Context, d catalog.Declared, fresh bool) (catalog.Found, error) {
 			return find(ctx, s.ReadModels, d, fresh)
 		},
 		Refuse:     p.config.History.OnChange == config.OnChangeRefuse,
@@ -101,17 +99,17 @@ func (p *Projector) newHistory(s *config.Stores, pod string, registry *generatio
 // find returns what the databases have of a declared projection. If its collection is
 // fresh, no projection of the catalog uses it, and its documents show whether it can be
 // adopted.
-func find(ctx context.Context, db *mongo.Database, d generation.Declared, fresh bool) (generation.Found, error) {
+func find(ctx context.Context, db *mongo.Database, d catalog.Declared, fresh bool) (catalog.Found, error) {
 	if !fresh {
-		return generation.Found{}, nil
+		return catalog.Found{}, nil
 	}
 	held, err := readmodel.Hold(ctx, db, d.Name, d.Collection)
-	found := generation.Found{Used: max(held.Documents, held.Watermarks)}
+	found := catalog.Found{Used: max(held.Documents, held.Watermarks)}
 	switch {
 	case err != nil:
 	case held.Documents > 0:
 		found.Adoptable = held.Documents
-	case held.Watermarks <= generation.First:
+	case held.Watermarks <= catalog.First:
 		// Without documents, watermarks do not show which generation was live.
 		found.Adoptable = held.Watermarks
 	}
@@ -139,7 +137,7 @@ func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *upkee
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, generation.ErrRefused), errors.Is(err, readmodel.ErrLayout):
+		case errors.Is(err, catalog.ErrRefused), errors.Is(err, readmodel.ErrLayout):
 			return errors.Join(err, h.registry.Leave(ctx))
 		case !mongox.Transient(err) && mongox.HasCode(err, mongox.CodeUnauthorized):
 			return fmt.Errorf("%s at %s: %w; the user needs the role readWrite on that database", what, p.config.MongoDB.State(), err)
@@ -153,11 +151,11 @@ func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *upkee
 }
 
 // coordinator makes the coordinator of rebuilds.
-func (p *Projector) coordinator(s *config.Stores, h *upkeep, parked *park.Store, events *eventstore.Reader) *rebuild.Coordinator {
-	return rebuild.New(rebuild.Options{
+func (p *Projector) coordinator(s *config.Stores, h *upkeep, parked *park.Store, events *eventstore.Reader) *catalog.Coordinator {
+	return catalog.NewCoordinator(catalog.CoordinatorOptions{
 		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
 		Jobs: h.jobs, Sample: p.config.History.VerifySample,
-		Collections: rebuildCollections{shadow.NewStore(s.ReadModels), s.ReadModels, p.logger},
+		Collections: rebuildCollections{catalog.NewShadows(s.ReadModels), s.ReadModels, p.logger},
 		Data:        rebuildData{s.ReadModels, parked, events},
 		Logger:      p.logger,
 	})

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
@@ -72,10 +72,10 @@ func watchState(h *health.Health, past *upkeep, deadLetters *deadletter.Counter,
 		return operate.ParkedConditions(past.parkedKinds())
 	})
 	h.Watch("builds", func(context.Context) []health.Condition {
-		return generation.BuildConditions(past.follower.Projections())
+		return catalog.BuildConditions(past.follower.Projections())
 	})
 	h.Watch("waiting builds", health.Lasting(buildSilence, func(context.Context) []health.Condition {
-		return generation.WaitingConditions(past.follower.Projections())
+		return catalog.WaitingConditions(past.follower.Projections())
 	}))
 	if deadLetters != nil {
 		h.Watch("dead-letters", func(context.Context) []health.Condition { return deadletter.Conditions(deadLetters.Messages()) })

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -53,7 +53,7 @@ func (c *cluster) index(name, field string, o *options.IndexOptionsBuilder) {
 // building waits until the next generation is being built.
 func (c *cluster) building() {
 	c.t.Helper()
-	c.await("the next generation being built", func(e *generation.Entry) bool { return e.Building != nil && e.Building.Jobs.Build != "" })
+	c.await("the next generation being built", func(e *catalog.Entry) bool { return e.Building != nil && e.Building.Jobs.Build != "" })
 }
 
 // TestLayoutChangedDuringABuildSurvivesThePromotion checks that indexes that are created,
@@ -107,8 +107,8 @@ func TestPromotionWaitsIfItsIndexesCannotBeCopied(t *testing.T) {
 			c.pod(20, visits(t, 2))
 			c.building()
 			c.index("hostile", "factor", o)
-			c.await("the promotion waits", func(e *generation.Entry) bool {
-				return e.Building != nil && e.Building.State == generation.Verifying && strings.Contains(e.Building.Reason, reason)
+			c.await("the promotion waits", func(e *catalog.Entry) bool {
+				return e.Building != nil && e.Building.State == catalog.Verifying && strings.Contains(e.Building.Reason, reason)
 			})
 			c.right(1)
 			if err := c.database.Collection("visits").Indexes().DropOne(t.Context(), "hostile"); err != nil {

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
 // TestReadersDoNotWaitForAPromotion promotes a generation while a transaction, such as an
@@ -34,8 +34,8 @@ func TestReadersDoNotWaitForAPromotion(t *testing.T) {
 	}
 	longest := c.readLive()
 	c.pod(0, visits(t, 2))
-	c.await("the reason why the promotion waits", func(e *generation.Entry) bool {
-		return e.Building != nil && e.Building.State == generation.Promoting && strings.Contains(e.Building.Reason, "a transaction or another command holds the collection")
+	c.await("the reason why the promotion waits", func(e *catalog.Entry) bool {
+		return e.Building != nil && e.Building.State == catalog.Promoting && strings.Contains(e.Building.Reason, "a transaction or another command holds the collection")
 	})
 	if err := session.AbortTransaction(t.Context()); err != nil {
 		t.Fatal(err)

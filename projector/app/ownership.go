@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
 
 // own makes this pipeline the owner of the names that only one pipeline may use. It fails
@@ -20,26 +20,26 @@ import (
 // sessions of it. Otherwise a misspelt subscription would own the names, and the corrected one
 // would be refused. A later start does not wait for the broker here.
 func (p *Projector) own(ctx context.Context, s *config.Stores) error {
-	var unowned []ownership.Name
-	if err := p.bind(ctx, s, func(ctx context.Context, places []ownership.Place) (err error) {
-		unowned, err = ownership.Check(ctx, places)
+	var unowned []catalog.OwnedName
+	if err := p.bind(ctx, s, func(ctx context.Context, places []catalog.Place) (err error) {
+		unowned, err = catalog.CheckNames(ctx, places)
 		return err
 	}); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(unowned, func(n ownership.Name) bool { return n.Kind == operate.OwnedSubscription }) {
+	if slices.ContainsFunc(unowned, func(n catalog.OwnedName) bool { return n.Kind == operate.OwnedSubscription }) {
 		if err := p.awaitSubscription(ctx); err != nil {
 			return err
 		}
 	}
-	return p.bind(ctx, s, func(ctx context.Context, places []ownership.Place) error {
-		return ownership.Take(ctx, places, p.logger)
+	return p.bind(ctx, s, func(ctx context.Context, places []catalog.Place) error {
+		return catalog.TakeNames(ctx, places, p.logger)
 	})
 }
 
 // bind calls do with the names of this pipeline, until do succeeds or another pipeline owns
 // one of them.
-func (p *Projector) bind(ctx context.Context, s *config.Stores, do func(context.Context, []ownership.Place) error) error {
+func (p *Projector) bind(ctx context.Context, s *config.Stores, do func(context.Context, []catalog.Place) error) error {
 	var refusal error
 	err := p.repeat(ctx, "bind the projections to this pipeline", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
 		places, err := operate.Owned(ctx, &p.config, p.projections, s)
@@ -47,7 +47,7 @@ func (p *Projector) bind(ctx context.Context, s *config.Stores, do func(context.
 			return err
 		}
 		err = do(ctx, places)
-		if errors.Is(err, ownership.ErrOwned) {
+		if errors.Is(err, catalog.ErrOwned) {
 			refusal = operate.ExplainOwner(err)
 			return nil
 		}

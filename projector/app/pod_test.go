@@ -19,9 +19,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
@@ -36,7 +36,7 @@ import (
 type cluster struct {
 	t        *testing.T
 	database *mongo.Database
-	catalog  *generation.Catalog
+	catalog  *catalog.Catalog
 	jobs     *job.Store
 	// heads are the last events of the aggregates.
 	heads map[string]int64
@@ -45,7 +45,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, database: server.Database(t), heads: map[string]int64{}}
-	c.catalog = generation.NewCatalog(mongox.Durable(c.database, generation.CatalogName), "")
+	c.catalog = catalog.NewCatalog(mongox.Durable(c.database, catalog.CatalogName), "")
 	c.jobs = job.NewStore(c.database, job.Options{})
 	mongotest.IndexEvents(t, c.database.Collection("events"))
 	return c
@@ -237,12 +237,12 @@ func (c *cluster) right(factor int64) {
 	}
 }
 
-func (c *cluster) entry() *generation.Entry {
+func (c *cluster) entry() *catalog.Entry {
 	c.t.Helper()
 	return c.entryOf("visits")
 }
 
-func (c *cluster) entryOf(projection string) *generation.Entry {
+func (c *cluster) entryOf(projection string) *catalog.Entry {
 	c.t.Helper()
 	entries, err := c.catalog.List(c.t.Context())
 	if err != nil {
@@ -252,13 +252,13 @@ func (c *cluster) entryOf(projection string) *generation.Entry {
 }
 
 // await waits until holds returns true for the entry of visits.
-func (c *cluster) await(what string, holds func(e *generation.Entry) bool) *generation.Entry {
+func (c *cluster) await(what string, holds func(e *catalog.Entry) bool) *catalog.Entry {
 	c.t.Helper()
 	return c.awaitOf("visits", what, holds)
 }
 
 // awaitOf waits for at most three minutes on a busy machine.
-func (c *cluster) awaitOf(projection, what string, holds func(e *generation.Entry) bool) *generation.Entry {
+func (c *cluster) awaitOf(projection, what string, holds func(e *catalog.Entry) bool) *catalog.Entry {
 	c.t.Helper()
 	late := time.After(3 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -279,13 +279,13 @@ func (c *cluster) awaitOf(projection, what string, holds func(e *generation.Entr
 // live waits until a generation is live and nothing is being built.
 func (c *cluster) live(number int64) {
 	c.t.Helper()
-	c.await(fmt.Sprintf("generation %d live", number), func(e *generation.Entry) bool {
+	c.await(fmt.Sprintf("generation %d live", number), func(e *catalog.Entry) bool {
 		return e.Live != nil && nth(e) == number && e.Live.Generation == e.Generations && e.Building == nil
 	})
 }
 
 // nth counts the generations that an entry has had.
-func nth(e *generation.Entry) int64 {
+func nth(e *catalog.Entry) int64 {
 	numbers := map[int64]bool{}
 	for _, r := range e.History {
 		numbers[r.Generation] = true
@@ -294,14 +294,14 @@ func nth(e *generation.Entry) int64 {
 }
 
 // change changes the entry in the way of a command.
-func (c *cluster) change(do func(e *generation.Entry) (*generation.Entry, error)) error {
+func (c *cluster) change(do func(e *catalog.Entry) (*catalog.Entry, error)) error {
 	for {
 		old := c.entry()
 		next, err := do(old)
 		if err != nil {
 			return err
 		}
-		if _, err = c.catalog.Write(c.t.Context(), old, next); !errors.Is(err, generation.ErrConflict) {
+		if _, err = c.catalog.Write(c.t.Context(), old, next); !errors.Is(err, catalog.ErrConflict) {
 			return err
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
 // predecessors returns the former processes of this one's identity, by their registrations.
@@ -17,8 +17,8 @@ func (p *Projector) predecessors(ctx context.Context, s *config.Stores, pod stri
 	if identity == "" {
 		return nil
 	}
-	registered := mongox.Durable(s.State, generation.RegistryName)
-	former, err := generation.Former(ctx, registered, p.config.Pipeline().String(), identity, pod)
+	registered := mongox.Durable(s.State, catalog.RegistryName)
+	former, err := catalog.Former(ctx, registered, p.config.Pipeline().String(), identity, pod)
 	if err != nil {
 		p.logger.Warn().Err(err).Msg("former processes of this pod not known: what they held ends by itself")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -23,7 +23,7 @@ func (c *cluster) leases(pod string) *upkeep {
 	c.t.Helper()
 	h := &upkeep{
 		pod: pod, catalog: c.catalog, jobs: c.jobs,
-		registry: generation.NewRegistry(mongox.Durable(c.database, generation.RegistryName), generation.Registration{Pod: pod}),
+		registry: catalog.NewRegistry(mongox.Durable(c.database, catalog.RegistryName), catalog.Registration{Pod: pod}),
 		records:  reconcile.NewStore(reconcile.In(c.database), "", "", pod),
 		parked:   park.NewStore(park.In(c.database), park.Options{Process: pod, FirstRetry: time.Millisecond}),
 	}
@@ -39,7 +39,7 @@ func (c *cluster) take(h *upkeep, j job.Job, taken map[string]bool) {
 	c.t.Helper()
 	_, err := h.catalog.Coordinate(c.t.Context(), "visits", h.pod, time.Hour)
 	taken["rebuild"] = taken["rebuild"] || err == nil
-	if errors.Is(err, generation.ErrNotCoordinator) {
+	if errors.Is(err, catalog.ErrNotCoordinator) {
 		err = nil
 	}
 	_, planned, planning := h.jobs.Claim(c.t.Context(), j, h.pod, time.Hour)
@@ -58,7 +58,7 @@ func (c *cluster) take(h *upkeep, j job.Job, taken map[string]bool) {
 func TestSuccessorEndsTheLeasesOfADeadProjector(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	if _, err := c.catalog.Write(t.Context(), nil, &generation.Entry{Name: "visits"}); err != nil {
+	if _, err := c.catalog.Write(t.Context(), nil, &catalog.Entry{Name: "visits"}); err != nil {
 		t.Fatal(err)
 	}
 	dead, living, third := c.leases("dead"), c.leases("living"), c.leases("third")

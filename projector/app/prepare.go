@@ -9,9 +9,9 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -110,7 +110,7 @@ func (p *Projector) repeat(ctx context.Context, what string, where mongox.Store,
 			return fmt.Errorf("prepare %s: %w", where, err)
 		case mongox.AccessRefused(err) && !mongox.Transient(err):
 			return fmt.Errorf("prepare %s: %w; the user needs the role readWrite on that database", where, err)
-		case !mongox.Transient(err) && !errors.Is(err, ownership.ErrUnsettled):
+		case !mongox.Transient(err) && !errors.Is(err, catalog.ErrUnsettled):
 			return fmt.Errorf("prepare %s: %w", where, err)
 		}
 		p.startup.retry(what, err)

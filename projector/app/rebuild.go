@@ -12,20 +12,19 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
-	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 )
 
 // rebuildCollections are the collections of the read models.
 type rebuildCollections struct {
-	*shadow.Store
+	*catalog.Shadows
 	readModels *mongo.Database
 	logger     zerolog.Logger
 }
 
-var _ rebuild.Collections = rebuildCollections{}
+var _ catalog.Collections = rebuildCollections{}
 
 // Prepare gives the shadow collection the layout of the collection like, unless read models
 // could not exist with it. It logs what the shadow cannot get.
@@ -38,7 +37,7 @@ func (c rebuildCollections) Prepare(ctx context.Context, made, like string) (bso
 		c.logger.Warn().Err(err).Str("collection", like).Str("newCollection", made).Strs("searchIndexes", search).
 			Msg("search indexes are not copied to the new generation: create them again when it is live")
 	}
-	return c.Store.Prepare(ctx, made, like)
+	return c.Shadows.Prepare(ctx, made, like)
 }
 
 // removeTimeout bounds one step of removing a generation's data, because the coordinator
@@ -52,7 +51,7 @@ type rebuildData struct {
 	events     *eventstore.Reader
 }
 
-var _ rebuild.Data = rebuildData{}
+var _ catalog.Data = rebuildData{}
 
 // Remove removes data of a generation for up to removeTimeout, and reports whether none is
 // left.
@@ -84,7 +83,7 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 }
 
 // Inspect begins to inspect a collection.
-func (d rebuildData) Inspect(collection string) rebuild.Inspection {
+func (d rebuildData) Inspect(collection string) catalog.Inspection {
 	return &inspection{rebuildData: d, collection: collection}
 }
 
@@ -109,15 +108,15 @@ type inspection struct {
 }
 
 // Next continues for inspectTime.
-func (i *inspection) Next(ctx context.Context) (done bool, found rebuild.Inspected, err error) {
+func (i *inspection) Next(ctx context.Context) (done bool, found catalog.Inspected, err error) {
 	for end := time.Now().Add(inspectTime); !i.past.Done && time.Now().Before(end); {
 		next, err := i.past.Next(ctx, i.readModels, i.collection, i.archived)
 		if err != nil {
-			return false, rebuild.Inspected{}, err
+			return false, catalog.Inspected{}, err
 		}
 		i.past = next
 	}
-	return i.past.Done, rebuild.Inspected{
+	return i.past.Done, catalog.Inspected{
 		Unmanaged: i.past.Err(i.readModels, i.collection), Archived: i.past.Archived, Example: i.past.ExampleArchived,
 	}, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
@@ -39,7 +39,7 @@ func (p *Projector) reconciler(h *upkeep) *reconcile.Reconciler {
 type sweeps struct {
 	jobs *job.Store
 	// entries returns those of the catalog.
-	entries func() map[string]*generation.Entry
+	entries func() map[string]*catalog.Entry
 	// who names this process in lists of jobs.
 	who string
 	// grace is how long an aggregate may be behind.
@@ -102,7 +102,7 @@ func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {
 	var live []reconcile.Projection
 	for name, e := range s.entries() {
 		if e.RetiredAt == nil && e.Live != nil {
-			live = append(live, reconcile.Projection{Name: name, Generation: max(e.Live.Generation, generation.First)})
+			live = append(live, reconcile.Projection{Name: name, Generation: max(e.Live.Generation, catalog.First)})
 		}
 	}
 	return live, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/statuspage"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
@@ -74,7 +74,7 @@ func (s *stateTables) pods(ctx context.Context, past *upkeep) ([]statuspage.Row,
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(alive, func(a, b generation.Registration) int { return cmp.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(alive, func(a, b catalog.Registration) int { return cmp.Compare(a.Pod, b.Pod) })
 	rows := make([]statuspage.Row, len(alive))
 	for i, r := range alive {
 		name := r.Pod
@@ -122,7 +122,7 @@ func (s *stateTables) generations(ctx context.Context, past *upkeep) ([]statuspa
 		}
 		rows = append(rows, statuspage.Row{
 			Cells: []string{name, e.Status(), live, building, through[name]},
-			Alarm: e.Building != nil && e.Building.State == generation.Failed,
+			Alarm: e.Building != nil && e.Building.State == catalog.Failed,
 		})
 	}
 	slices.SortFunc(rows, func(a, b statuspage.Row) int { return cmp.Compare(a.Cells[0], b.Cells[0]) })

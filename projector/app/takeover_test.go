@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -76,8 +76,8 @@ func TestPromotionKeepsTheDocumentsOfAnApplication(t *testing.T) {
 	c.write("visits", "one", 2)
 	p.stop()
 	c.pod(0, visits(t, 2))
-	c.await("the promotion waits", func(e *generation.Entry) bool {
-		return e.Building != nil && e.Building.State == generation.Verifying && strings.Contains(e.Building.Reason, "visits has 2 documents that no projector has written")
+	c.await("the promotion waits", func(e *catalog.Entry) bool {
+		return e.Building != nil && e.Building.State == catalog.Verifying && strings.Contains(e.Building.Reason, "visits has 2 documents that no projector has written")
 	})
 	if n := c.left("visits"); n != 2 {
 		t.Errorf("%d documents of the application are left", n)

@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -29,7 +29,7 @@ type targets struct {
 	prepared map[string]bool
 }
 
-var _ generation.Engine = (*targets)(nil)
+var _ catalog.Engine = (*targets)(nil)
 
 func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, declared []*Projection) *targets {
 	return &targets{Engine: eng, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}}
@@ -38,7 +38,7 @@ func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, decl
 // projection returns the projection of a definition. If it is declared in YAML, it is
 // compiled from the catalog's text even if this process declares the same, so that all pods
 // run the same definition.
-func (t *targets) projection(d generation.Definition) (*Projection, error) {
+func (t *targets) projection(d catalog.Definition) (*Projection, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.compiled[d.Hash]; p != nil {
@@ -53,13 +53,13 @@ func (t *targets) projection(d generation.Definition) (*Projection, error) {
 }
 
 // Able returns why this process cannot fold events into a target; nil if it can.
-func (t *targets) Able(target generation.Target) error {
+func (t *targets) Able(target catalog.Target) error {
 	_, err := t.projection(target.Definition)
 	return err
 }
 
 // Set gives the engine its targets, and waits until no call works on earlier ones.
-func (t *targets) Set(ctx context.Context, all []generation.Target) error {
+func (t *targets) Set(ctx context.Context, all []catalog.Target) error {
 	next := make([]engine.Target, len(all))
 	served := make([]park.Served, len(all))
 	var live []string

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
 // version makes a projection in Go with this version as its definition.
@@ -26,10 +26,10 @@ func TestProcessServesOnlyTheVersionsInItsCode(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
 	old := newTargets(nil, nil, nil, []*Projection{first})
-	if p, err := old.projection(generation.Declare(first)[0].Definition); p != first || err != nil {
+	if p, err := old.projection(catalog.Declare(first)[0].Definition); p != first || err != nil {
 		t.Errorf("its own: %v, %v", p, err)
 	}
-	if err := old.Able(generation.Target{Projection: "accounts", Generation: 2, Definition: generation.Declare(second)[0].Definition}); err == nil {
+	if err := old.Able(catalog.Target{Projection: "accounts", Generation: 2, Definition: catalog.Declare(second)[0].Definition}); err == nil {
 		t.Error("Able accepted a definition whose code this pod lacks")
 	}
 	if first.Hash() == second.Hash() || version(t, "accounts", "1").Hash() != first.Hash() {

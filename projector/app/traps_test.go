@@ -13,7 +13,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
@@ -136,8 +136,8 @@ func TestRetriedBuildStartsFromAnEmptyCollection(t *testing.T) {
 	}
 	p.stop()
 	slow := c.pod(100, visits(t, 2))
-	shadow := c.await("generation 2 begins", func(e *generation.Entry) bool { return e.Building != nil }).Building.Shadow
-	c.await("a part of generation 2 built", func(*generation.Entry) bool {
+	shadow := c.await("generation 2 begins", func(e *catalog.Entry) bool { return e.Building != nil }).Building.Shadow
+	c.await("a part of generation 2 built", func(*catalog.Entry) bool {
 		n, err := c.database.Collection(shadow).EstimatedDocumentCount(t.Context())
 		return err == nil && n > 0
 	})
@@ -145,15 +145,15 @@ func TestRetriedBuildStartsFromAnEmptyCollection(t *testing.T) {
 	if _, err := slow.jobs.Cancel(t.Context(), e.Building.Jobs.Build, "no reason"); err != nil {
 		t.Fatal(err)
 	}
-	c.await("generation 2 failed", func(e *generation.Entry) bool { return e.Building != nil && e.Building.State == generation.Failed })
+	c.await("generation 2 failed", func(e *catalog.Entry) bool { return e.Building != nil && e.Building.State == catalog.Failed })
 	c.right(1)
 	slow.stop()
 	// Make the rest of the failed build look finished, and wrong.
 	if _, err := c.database.Collection(shadow).UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "n", Value: int64(999)}, {Key: "lastEventId", Value: int64(3)}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: e.Building.Definition}, 0, generation.Author{At: time.Now()})
+	if err := c.change(func(e *catalog.Entry) (*catalog.Entry, error) {
+		return catalog.Start(e, e.Pipeline, catalog.Declared{Name: e.Name, Definition: e.Building.Definition}, 0, catalog.Author{At: time.Now()})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestRetriedBuildStartsFromAnEmptyCollection(t *testing.T) {
 	if err != nil || built.Counts[history.CountWritten] != 200 || built.Counts[history.CountEvents] != 600 {
 		t.Errorf("the second build is %+v, %v; want every aggregate written", built, err)
 	}
-	c.await("the data of the failed build removed", func(*generation.Entry) bool {
+	c.await("the data of the failed build removed", func(*catalog.Entry) bool {
 		return len(c.shadows()) == 0
 	})
 }
@@ -181,8 +181,8 @@ func TestTwoRebuildsAtOnceRunOneAfterTheOther(t *testing.T) {
 	var starting sync.WaitGroup
 	for range 4 {
 		starting.Go(func() {
-			if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-				return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: definition}, 0, generation.Author{At: time.Now()})
+			if err := c.change(func(e *catalog.Entry) (*catalog.Entry, error) {
+				return catalog.Start(e, e.Pipeline, catalog.Declared{Name: e.Name, Definition: definition}, 0, catalog.Author{At: time.Now()})
 			}); err != nil {
 				t.Error(err)
 			}
@@ -194,14 +194,14 @@ func TestTwoRebuildsAtOnceRunOneAfterTheOther(t *testing.T) {
 	c.right(1)
 	var superseded []int64
 	for _, r := range c.entry().History {
-		if r.What == generation.WhatSuperseded {
+		if r.What == catalog.WhatSuperseded {
 			superseded = append(superseded, r.Generation)
 		}
 	}
 	if len(superseded) != 3 {
 		t.Errorf("superseded are %v", superseded)
 	}
-	c.await("the data of the others removed", func(*generation.Entry) bool { return len(c.shadows()) == 0 })
+	c.await("the data of the others removed", func(*catalog.Entry) bool { return len(c.shadows()) == 0 })
 }
 
 // TestRebuildOverAnEmptyEventStoreEnds checks that a rebuild does not wait for an event.
@@ -228,9 +228,9 @@ func TestGoProjectionChangesInARollout(t *testing.T) {
 	c.right(1)
 
 	fresh := c.pod(0, visitsInGo(t, 2))
-	waiting := c.await("the new generation waits for the old pod", func(e *generation.Entry) bool {
-		return e.Building != nil && e.Building.State == generation.CatchingUp && e.Building.Reason == "pods that do not serve the generation yet: "+old.pod+", "+fresh.pod ||
-			e.Building != nil && e.Building.State == generation.CatchingUp && e.Building.Reason == "pods that do not serve the generation yet: "+old.pod
+	waiting := c.await("the new generation waits for the old pod", func(e *catalog.Entry) bool {
+		return e.Building != nil && e.Building.State == catalog.CatchingUp && e.Building.Reason == "pods that do not serve the generation yet: "+old.pod+", "+fresh.pod ||
+			e.Building != nil && e.Building.State == catalog.CatchingUp && e.Building.Reason == "pods that do not serve the generation yet: "+old.pod
 	})
 	if waiting.Live.Generation != 1 {
 		t.Errorf("live is %+v", waiting.Live)

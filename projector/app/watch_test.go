@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 )
 
@@ -38,7 +38,7 @@ func (c *cluster) watch(bars *printed) (end func() (lines string, err error)) {
 	var out printed
 	w := operate.Watch{
 		Name: "visits", Every: 10 * time.Millisecond, Out: &out, Bars: bars, Terminal: true,
-		Entry: func(context.Context) (*generation.Entry, error) { return c.entry(), nil },
+		Entry: func(context.Context) (*catalog.Entry, error) { return c.entry(), nil },
 		Job:   c.jobs.Get,
 	}
 	ended := make(chan error, 1)
@@ -61,13 +61,13 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	p.stop()
 
 	slow := c.pod(300, visits(t, 2))
-	second := c.await("generation 2 built", func(e *generation.Entry) bool { return e.Building != nil }).Building.Generation
+	second := c.await("generation 2 built", func(e *catalog.Entry) bool { return e.Building != nil }).Building.Generation
 	var bars printed
 	cancelled := c.watch(&bars)
 	bar := regexp.MustCompile(`visits \[#*-+\] +\d+%  \d+ events, \d+/s, (\d+m)?\d+s left`)
-	c.await("a bar with the time left", func(*generation.Entry) bool { return bar.MatchString(bars.String()) })
-	by := generation.Author{At: time.Now()}
-	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) { return generation.GiveUp(e, by) }); err != nil {
+	c.await("a bar with the time left", func(*catalog.Entry) bool { return bar.MatchString(bars.String()) })
+	by := catalog.Author{At: time.Now()}
+	if err := c.change(func(e *catalog.Entry) (*catalog.Entry, error) { return catalog.GiveUp(e, by) }); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := cancelled()
@@ -76,8 +76,8 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	}
 	slow.stop()
 
-	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		return generation.Start(e, e.Pipeline, generation.Declare(visits(t, 2))[0], 0, by)
+	if err := c.change(func(e *catalog.Entry) (*catalog.Entry, error) {
+		return catalog.Start(e, e.Pipeline, catalog.Declare(visits(t, 2))[0], 0, by)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +89,10 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	}
 	c.right(2)
 
-	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) {
-		next, err := generation.Start(e, e.Pipeline, generation.Declared{Name: "visits", Definition: e.Live.Definition}, 0, by)
+	if err := c.change(func(e *catalog.Entry) (*catalog.Entry, error) {
+		next, err := catalog.Start(e, e.Pipeline, catalog.Declared{Name: "visits", Definition: e.Live.Definition}, 0, by)
 		if err == nil {
-			next = generation.Fail(next, "no reason", by)
+			next = catalog.Fail(next, "no reason", by)
 		}
 		return next, err
 	}); err != nil {

@@ -16,10 +16,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -56,7 +55,7 @@ func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
 			checkSessions(ctx, &r, s)
 		}
 		if client.Client == s.State.Client() {
-			r.Writable(ctx, s.State, generation.CatalogName, "state, rights")
+			r.Writable(ctx, s.State, catalog.CatalogName, "state, rights")
 		}
 	}
 	if reached {
@@ -77,13 +76,13 @@ func checkOwners(ctx context.Context, r *preflight.Report, s *config.Stores, e *
 	defer cancel()
 	places, err := Owned(ctx, &e.Config, e.Projections, s)
 	if err == nil {
-		_, err = ownership.Check(ctx, places)
+		_, err = catalog.CheckNames(ctx, places)
 	}
 	err = mongox.Explain(ctx, err)
 	switch {
 	case err == nil:
 		r.OK(what, "no other pipeline owns the projections, their collections or the subscription")
-	case errors.Is(err, ownership.ErrOwned):
+	case errors.Is(err, catalog.ErrOwned):
 		r.Fail(what, "names belong to another pipeline", ExplainOwner(err).Error())
 	default:
 		r.Refused(what, err, "grant the user readWrite on the databases of the read models and the state")
@@ -145,12 +144,12 @@ func checkSessions(ctx context.Context, r *preflight.Report, s *config.Stores) {
 // checkDocuments checks that the collections that no projection uses yet have no documents
 // of others.
 func checkDocuments(ctx context.Context, s *config.Stores, e *Environment) error {
-	entries, err := generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), e.Config.Pipeline().String()).List(ctx)
+	entries, err := catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), e.Config.Pipeline().String()).List(ctx)
 	if err != nil {
 		return err
 	}
-	for _, d := range generation.Declare(e.Projections...) {
-		if !generation.InUse(entries, d.Collection) {
+	for _, d := range catalog.Declare(e.Projections...) {
+		if !catalog.InUse(entries, d.Collection) {
 			err = errors.Join(err, readmodel.CheckDocuments(ctx, s.ReadModels, d.Collection))
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -130,12 +130,12 @@ func TestCheckNamesTheOtherOwner(t *testing.T) {
 	if report, findings := check("orders"); findings || !strings.HasPrefix(report, ok) {
 		t.Errorf("before the first start:\n%s", report)
 	}
-	if n, err := ownership.Owners(db).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+	if n, err := catalog.Owners(db).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
 		t.Errorf("the check has taken %d names: %v", n, err)
 	}
 	places, err := Owned(t.Context(), &e.Config, e.Projections, s)
 	if err == nil {
-		err = ownership.Take(t.Context(), places, zerolog.Nop())
+		err = catalog.TakeNames(t.Context(), places, zerolog.Nop())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -22,20 +22,20 @@ func TestConditionsNameTheRemedy(t *testing.T) {
 		{Projection: "users", Reason: "missing"}:                      1,
 		{Projection: "others", Reason: "missing"}:                     1,
 		{Projection: "retired", Reason: "missing"}:                    1,
-	}, map[string]*generation.Entry{
-		"orders":  {Live: &generation.Live{Generation: 2}, Building: &generation.Build{Generation: 3}},
-		"users":   {Live: &generation.Live{Generation: generation.First}},
-		"retired": {Live: &generation.Live{Generation: generation.First}, RetiredAt: new(time.Time)},
+	}, map[string]*catalog.Entry{
+		"orders":  {Live: &catalog.Live{Generation: 2}, Building: &catalog.Build{Generation: 3}},
+		"users":   {Live: &catalog.Live{Generation: catalog.First}},
+		"retired": {Live: &catalog.Live{Generation: catalog.First}, RetiredAt: new(time.Time)},
 	}))
-	builds := generation.BuildConditions(map[string]*generation.Entry{
-		"orders": {Name: "orders", Building: &generation.Build{State: generation.Failed, Reason: "2 aggregates are parked"}},
-		"users":  {Name: "users", Building: &generation.Build{State: generation.Verifying}},
+	builds := catalog.BuildConditions(map[string]*catalog.Entry{
+		"orders": {Name: "orders", Building: &catalog.Build{State: catalog.Failed, Reason: "2 aggregates are parked"}},
+		"users":  {Name: "users", Building: &catalog.Build{State: catalog.Verifying}},
 	})
-	waiting := generation.WaitingConditions(map[string]*generation.Entry{
-		"orders": {Name: "orders", Building: &generation.Build{Generation: 2, State: generation.Verifying, Reason: "3 read models have no events"}},
-		"paused": {Name: "paused", Building: &generation.Build{Generation: 4, State: generation.Promoting}},
-		"failed": {Name: "failed", Building: &generation.Build{State: generation.Failed, Reason: "no"}},
-		"users":  {Name: "users", Building: &generation.Build{State: generation.Verifying}},
+	waiting := catalog.WaitingConditions(map[string]*catalog.Entry{
+		"orders": {Name: "orders", Building: &catalog.Build{Generation: 2, State: catalog.Verifying, Reason: "3 read models have no events"}},
+		"paused": {Name: "paused", Building: &catalog.Build{Generation: 4, State: catalog.Promoting}},
+		"failed": {Name: "failed", Building: &catalog.Build{State: catalog.Failed, Reason: "no"}},
+		"users":  {Name: "users", Building: &catalog.Build{State: catalog.Verifying}},
 	})
 	silent := silentConditions([]podStatus{{Pod: "new", StartedAt: time.Now()}, {Pod: "silent"}, {Pod: "well"}}, []health.Report{{Process: "well"}})
 	for line, found := range map[string][]health.Condition{

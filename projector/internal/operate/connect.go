@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
@@ -21,7 +21,7 @@ import (
 type stored struct {
 	*config.Stores
 	environment *Environment
-	catalog     *generation.Catalog
+	catalog     *catalog.Catalog
 	parked      *park.Store
 	jobs        *job.Store
 	// omitted reports the entries of the catalog that cannot be read.
@@ -43,7 +43,7 @@ func (e *Environment) connect(ctx context.Context) (*stored, error) {
 	}
 	return &stored{
 		Stores: s, environment: e,
-		catalog: generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), ""),
+		catalog: catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), ""),
 		parked:  park.NewStore(park.In(s.State), park.Options{Logger: e.Logger}),
 		jobs:    job.NewStore(s.State, job.Options{Logger: e.Logger}),
 	}, nil
@@ -60,7 +60,7 @@ func (s *stored) change(ctx context.Context, c cli.Change, what string, do func(
 // entries reads the catalog. For an unreadable entry of another event store it returns only the
 // name and the pipeline, so that commands leave its parked aggregates alone. It fails if an
 // entry of the configured event store cannot be read.
-func (s *stored) entries(ctx context.Context) (map[string]*generation.Entry, error) {
+func (s *stored) entries(ctx context.Context) (map[string]*catalog.Entry, error) {
 	found, err := s.allEntries(ctx)
 	unreadable, ok := errors.AsType[*mongox.UnreadableError](err)
 	if !ok {
@@ -75,19 +75,19 @@ func (s *stored) entries(ctx context.Context) (map[string]*generation.Entry, err
 		if !ok {
 			name = record.Lookup("_id").String()
 		}
-		found[name] = &generation.Entry{Name: name, Pipeline: pipeline, Unreadable: err}
+		found[name] = &catalog.Entry{Name: name, Pipeline: pipeline, Unreadable: err}
 	}
 	return found, s.omitted.Report(err, s.environment.Logger)
 }
 
 // namesOf returns the sorted names of the entries for which keep is true.
-func namesOf(entries map[string]*generation.Entry, keep func(*generation.Entry) bool) []string {
+func namesOf(entries map[string]*catalog.Entry, keep func(*catalog.Entry) bool) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(entries)), func(name string) bool { return !keep(entries[name]) })
 }
 
 // allEntries reads the catalog. It fails if an entry cannot be read, also one of another event
 // store.
-func (s *stored) allEntries(ctx context.Context) (map[string]*generation.Entry, error) {
+func (s *stored) allEntries(ctx context.Context) (map[string]*catalog.Entry, error) {
 	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	found, err := s.catalog.List(ctx)
@@ -95,8 +95,8 @@ func (s *stored) allEntries(ctx context.Context) (map[string]*generation.Entry, 
 }
 
 // alive returns the running projectors of a pipeline.
-func (s *stored) alive(ctx context.Context, pipeline string) ([]generation.Registration, error) {
-	return generation.NewRegistry(mongox.Durable(s.State, generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
+func (s *stored) alive(ctx context.Context, pipeline string) ([]catalog.Registration, error) {
+	return catalog.NewRegistry(mongox.Durable(s.State, catalog.RegistryName), catalog.Registration{Pipeline: pipeline}).Alive(ctx)
 }
 
 // events makes the reader of the event store.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
@@ -22,7 +22,7 @@ func TestUnreadableEntryOfAnotherEventStoreIsLeftOut(t *testing.T) {
 	db := server.Database(t)
 	var invoices config.Config
 	invoices.MongoDB.EventsDatabase, invoices.MongoDB.EventsCollection = "shop", "invoices"
-	if _, err := db.Collection(generation.CatalogName).InsertOne(t.Context(), bson.D{{Key: "_id", Value: "visits"}, {Key: "pipeline", Value: invoices.Pipeline().String()}, {Key: "revision", Value: "x"}}); err != nil {
+	if _, err := db.Collection(catalog.CatalogName).InsertOne(t.Context(), bson.D{{Key: "_id", Value: "visits"}, {Key: "pipeline", Value: invoices.Pipeline().String()}, {Key: "revision", Value: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	parked := park.NewStore(park.In(db), park.Options{})
@@ -35,7 +35,7 @@ func TestUnreadableEntryOfAnotherEventStoreIsLeftOut(t *testing.T) {
 		e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", collection
 		err = c.runOn(t.Context(), e, &stored{
 			Stores: &config.Stores{State: db, ReadModels: db}, environment: e,
-			catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""), parked: parked,
+			catalog: catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), ""), parked: parked,
 		})
 		return shown.String(), err
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -135,7 +135,7 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	}
 	// Other pipelines can have an aggregate with the same id. Their markers keep no message of
 	// this subscription.
-	others := namesOf(entries, func(entry *generation.Entry) bool { return entry.Pipeline != e.Config.Pipeline().String() })
+	others := namesOf(entries, func(entry *catalog.Entry) bool { return entry.Pipeline != e.Config.Pipeline().String() })
 	known := map[string]aggregateState{}
 	for i := range found {
 		d := &found[i]
@@ -165,7 +165,7 @@ type aggregateState struct {
 
 // aggregateState reads the state of the aggregate of a dead letter. others are the projections
 // of other pipelines. A retired projection needs no events, so none is missing in it.
-func (s *stored) aggregateState(ctx context.Context, d *deadLetter, entries map[string]*generation.Entry, others []string) (aggregateState, error) {
+func (s *stored) aggregateState(ctx context.Context, d *deadLetter, entries map[string]*catalog.Entry, others []string) (aggregateState, error) {
 	markers, err := s.markers(ctx, park.Filter{AggregateID: d.AggregateID, Except: others})
 	if err != nil {
 		return aggregateState{}, err

@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -71,7 +71,7 @@ func TestDeadLetterIsAppliedWhenEveryReadModelHasItsEvent(t *testing.T) {
 	queue := peeked{messages: []deadletter.Message{{Sequence: 1, Reason: deadDeliveries, ContentType: event.ContentTypeBSON, Body: body}}}
 	create := func(pipeline, name string) {
 		t.Helper()
-		entry := generation.Create(pipeline, generation.Declared{Name: name, Definition: generation.Definition{Collection: name, Text: "{}"}}, generation.Found{}, generation.Author{At: time.Now()})
+		entry := catalog.Create(pipeline, catalog.Declared{Name: name, Definition: catalog.Definition{Collection: name, Text: "{}"}}, catalog.Found{}, catalog.Author{At: time.Now()})
 		if _, err := s.catalog.Write(t.Context(), nil, entry); err != nil {
 			t.Fatal(err)
 		}

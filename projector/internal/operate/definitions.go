@@ -12,9 +12,9 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -35,21 +35,21 @@ type definitions struct {
 // newDefinitions makes the definitions of a pod, which works for its own pipeline only.
 func newDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
 	own := c.Pipeline().String()
-	return &definitions{mongox.Durable(s.State, generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
+	return &definitions{mongox.Durable(s.State, catalog.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
 }
 
 // newCommandDefinitions makes the definitions of a command. Its configuration names the
 // event store of the pipeline, but not always the subscription.
 func newCommandDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
-	return &definitions{mongox.Durable(s.State, generation.CatalogName), declared, c.Pipeline().SameEvents}
+	return &definitions{mongox.Durable(s.State, catalog.CatalogName), declared, c.Pipeline().SameEvents}
 }
 
 // errOtherPipeline says that another pipeline owns a projection.
 var errOtherPipeline = errors.New("its events are in another event store than the configured one: set PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION to that of its pipeline")
 
 // entry reads the catalog entry of a projection; nil if there is none.
-func (d *definitions) entry(ctx context.Context, name string) (*generation.Entry, error) {
-	var e generation.Entry
+func (d *definitions) entry(ctx context.Context, name string) (*catalog.Entry, error) {
+	var e catalog.Entry
 	err := d.catalog.FindOne(ctx, bson.D{{Key: "_id", Value: name}}).Decode(&e)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
@@ -105,13 +105,13 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 	if err != nil {
 		return engine.Target{}, err
 	}
-	var definition generation.Definition
+	var definition catalog.Definition
 	var t engine.Target
 	switch {
-	case e == nil && number == generation.First && d.named(name) != nil:
+	case e == nil && number == catalog.First && d.named(name) != nil:
 		p := d.named(name)
 		return engine.Target{Projection: p, Collection: p.Collection()}, nil
-	case e == nil && number == generation.First:
+	case e == nil && number == catalog.First:
 		return t, fmt.Errorf("projection %s is not declared here: %w", name, job.ErrNotHere)
 	case e != nil && !d.mine(e.Pipeline):
 		return t, fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, e.Pipeline, job.ErrNotHere)
@@ -122,7 +122,7 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 	default:
 		return t, noGeneration(name, number)
 	}
-	if number > generation.First {
+	if number > catalog.First {
 		t.Generation = number
 	}
 	t.Projection, err = Compile(definition, d.declared)
@@ -152,7 +152,7 @@ func (d *definitions) current(ctx context.Context, name string, number int64) er
 		return nil
 	case e.Live == nil || e.Live.Generation != number:
 		return noGeneration(name, number)
-	case b != nil && b.State == generation.Promoting:
+	case b != nil && b.State == catalog.Promoting:
 		return fmt.Errorf("generation %d of projection %s is just being replaced by generation %d", number, name, b.Generation)
 	}
 	return nil
@@ -166,7 +166,7 @@ func (d *definitions) succeeded(ctx context.Context, name string, live int64) (b
 		return false, err
 	}
 	b := e.Building
-	return b != nil && b.Ongoing() && b.State != generation.Building, nil
+	return b != nil && b.Ongoing() && b.State != catalog.Building, nil
 }
 
 // NewVerifier makes the worker of the kind verify of a pod, which works for its own pipeline

@@ -10,8 +10,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -165,7 +165,7 @@ func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after [
 	if err != nil {
 		return nil, 0, err
 	}
-	maps.DeleteFunc(found, func(_ string, entry *generation.Entry) bool {
+	maps.DeleteFunc(found, func(_ string, entry *catalog.Entry) bool {
 		return !e.Config.Pipeline().SameEvents(entry.Pipeline)
 	})
 	if len(found) == 0 {
@@ -196,7 +196,7 @@ func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after [
 }
 
 // alivePods counts the pods of the pipelines of entries.
-func alivePods(ctx context.Context, s *stored, found map[string]*generation.Entry) (int, error) {
+func alivePods(ctx context.Context, s *stored, found map[string]*catalog.Entry) (int, error) {
 	pipelines := map[string]bool{}
 	for _, entry := range found {
 		pipelines[entry.Pipeline] = true
@@ -214,7 +214,7 @@ func alivePods(ctx context.Context, s *stored, found map[string]*generation.Entr
 
 // rolloutOver describes what a rollout of the new definition starts. entry is the
 // catalog's; nil if there is none.
-func (c *comparison) rolloutOver(entry *generation.Entry, refuse bool) (text string, builds bool) {
+func (c *comparison) rolloutOver(entry *catalog.Entry, refuse bool) (text string, builds bool) {
 	switch {
 	case c.after == nil:
 		return retires, false

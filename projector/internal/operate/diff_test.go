@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -166,16 +166,16 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 		return projections[0]
 	}
 	one, two, three := parse("1"), parse("2"), parse("3")
-	entry := func(live, building *projection.Projection, history ...*projection.Projection) *generation.Entry {
-		e := &generation.Entry{Name: "p", Generations: 4}
+	entry := func(live, building *projection.Projection, history ...*projection.Projection) *catalog.Entry {
+		e := &catalog.Entry{Name: "p", Generations: 4}
 		if live != nil {
-			e.Live = &generation.Live{Generation: 1, Definition: generation.Declare(live)[0].Definition}
+			e.Live = &catalog.Live{Generation: 1, Definition: catalog.Declare(live)[0].Definition}
 		}
 		if building != nil {
-			e.Building = &generation.Build{Generation: 4, Definition: generation.Declare(building)[0].Definition, State: generation.CatchingUp}
+			e.Building = &catalog.Build{Generation: 4, Definition: catalog.Declare(building)[0].Definition, State: catalog.CatchingUp}
 		}
 		for _, p := range history {
-			e.History = append(e.History, generation.Record{Hash: p.Hash()})
+			e.History = append(e.History, catalog.Record{Hash: p.Hash()})
 		}
 		return e
 	}
@@ -183,7 +183,7 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 	retired.RetiredAt = &time.Time{}
 	for _, test := range []struct {
 		name   string
-		entry  *generation.Entry
+		entry  *catalog.Entry
 		after  *projection.Projection
 		refuse bool
 		want   string
@@ -213,9 +213,9 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 			continue
 		}
 		// Once no pod declares the present definition, the catalog changes as forecast.
-		changes := generation.Decide(generation.View{
-			Entries: map[string]*generation.Entry{"p": test.entry}, Declares: generation.Declare(test.after),
-		}, generation.Author{})
+		changes := catalog.Decide(catalog.View{
+			Entries: map[string]*catalog.Entry{"p": test.entry}, Declares: catalog.Declare(test.after),
+		}, catalog.Author{})
 		started := len(changes) == 1 && changes[0].New.Building != nil && changes[0].New.Building.Hash == test.after.Hash()
 		if started != builds {
 			t.Errorf("%s: a build starts: %t, forecast: %t", test.name, started, builds)

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -71,7 +71,7 @@ func (e *Environment) declaredFoldables() ([]foldable, error) {
 // liveFoldables returns the live generations of the catalog. For a projection without one,
 // it returns the generation that is being built. It leaves out entries of other event
 // stores.
-func (e *Environment) liveFoldables(found map[string]*generation.Entry, names []string) ([]foldable, error) {
+func (e *Environment) liveFoldables(found map[string]*catalog.Entry, names []string) ([]foldable, error) {
 	var all []foldable
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		entry := found[name]
@@ -79,7 +79,7 @@ func (e *Environment) liveFoldables(found map[string]*generation.Entry, names []
 			continue
 		}
 		var f foldable
-		var d generation.Definition
+		var d catalog.Definition
 		switch {
 		case entry.Live != nil:
 			d, f.generation, f.origin = entry.Live.Definition, entry.Live.Generation, "the catalog, live"
@@ -106,7 +106,7 @@ var errNoCode = errors.New("this process does not have the code of that definiti
 
 // Compile returns the projection of a definition in the catalog. inCode has the projections
 // in Go.
-func Compile(d generation.Definition, inCode []*projection.Projection) (*projection.Projection, error) {
+func Compile(d catalog.Definition, inCode []*projection.Projection) (*projection.Projection, error) {
 	if !d.InCode {
 		return projection.Compile(d.Text)
 	}

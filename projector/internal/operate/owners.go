@@ -11,8 +11,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -31,8 +31,8 @@ const (
 // none.
 const ownedFields = "optional fields of the events of"
 
-func fieldsOf(c *config.Config) []ownership.Field {
-	return []ownership.Field{
+func fieldsOf(c *config.Config) []catalog.OwnerField {
+	return []catalog.OwnerField{
 		{Name: "PENSTOCK_FIELD_AGGREGATE_TYPE", Value: c.Fields.AggregateType},
 		{Name: "PENSTOCK_FIELD_TIMESTAMP", Value: c.Fields.Timestamp},
 		{Name: "PENSTOCK_FIELD_PAYLOAD", Value: c.Fields.Payload},
@@ -45,9 +45,9 @@ func fieldsOf(c *config.Config) []ownership.Field {
 func (s *stored) checkFields(ctx context.Context, pipeline string) error {
 	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
-	name := ownership.Name{Kind: ownedFields, Name: pipeline, Owner: fieldsOf(&s.environment.Config)}
-	_, err := ownership.Check(ctx, []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: []ownership.Name{name}}})
-	if conflict, ok := errors.AsType[*ownership.ConflictError](err); ok {
+	name := catalog.OwnedName{Kind: ownedFields, Name: pipeline, Owner: fieldsOf(&s.environment.Config)}
+	_, err := catalog.CheckNames(ctx, []catalog.Place{{Owners: catalog.Owners(s.ReadModels), Names: []catalog.OwnedName{name}}})
+	if conflict, ok := errors.AsType[*catalog.ConflictError](err); ok {
 		return fmt.Errorf("the projectors read the events by other names of fields: %v; set the variables as recorded", conflict.Conflicts[0])
 	}
 	return mongox.Explain(ctx, err)
@@ -57,43 +57,43 @@ func (s *stored) checkFields(ctx context.Context, pipeline string) error {
 // could collide. A projection's name is part of its watermarks, beside the read models, and of
 // its parked aggregates, in the state. Two pipelines that drain one subscription would each
 // get some of its events, so a subscription belongs to one database of read models.
-func Owned(ctx context.Context, c *config.Config, projections []*projection.Projection, s *config.Stores) ([]ownership.Place, error) {
+func Owned(ctx context.Context, c *config.Config, projections []*projection.Projection, s *config.Stores) ([]catalog.Place, error) {
 	cluster, err := mongox.ClusterOf(ctx, s.ReadModels.Client())
 	if err != nil {
 		return nil, err
 	}
 	pipeline := c.Pipeline()
-	owner := []ownership.Field{
+	owner := []catalog.OwnerField{
 		{Name: "Service Bus namespace", Value: pipeline.Namespace},
 		{Name: "topic", Value: pipeline.Topic},
 		{Name: "subscription", Value: pipeline.Subscription},
 		{Name: "event store", Value: pipeline.EventStore},
 	}
-	var declared, collections []ownership.Name
+	var declared, collections []catalog.OwnedName
 	for _, projection := range projections {
-		declared = append(declared, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: owner})
-		collections = append(collections, ownership.Name{
+		declared = append(declared, catalog.OwnedName{Kind: "projection", Name: projection.Name(), Owner: owner})
+		collections = append(collections, catalog.OwnedName{
 			Kind: ownedReadModel, Name: projection.Collection(),
-			Owner: slices.Concat(owner, []ownership.Field{{Name: ownedProjection, Value: projection.Name()}}),
+			Owner: slices.Concat(owner, []catalog.OwnerField{{Name: ownedProjection, Value: projection.Name()}}),
 		})
 	}
-	collections = append(collections, ownership.Name{Kind: ownedFields, Name: pipeline.String(), Owner: fieldsOf(c)})
-	drained := ownership.Name{Kind: OwnedSubscription, Name: pipeline.Drained(), Owner: []ownership.Field{
+	collections = append(collections, catalog.OwnedName{Kind: ownedFields, Name: pipeline.String(), Owner: fieldsOf(c)})
+	drained := catalog.OwnedName{Kind: OwnedSubscription, Name: pipeline.Drained(), Owner: []catalog.OwnerField{
 		{Name: "read models' cluster", Value: cluster.Name},
 		{Name: "read models' database", Value: c.MongoDB.ReadModels().Database},
 	}}
 	if c.MongoDB.State().SameDatabase(c.MongoDB.ReadModels()) {
-		return []ownership.Place{{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, declared, []ownership.Name{drained})}}, nil
+		return []catalog.Place{{Owners: catalog.Owners(s.ReadModels), Names: slices.Concat(collections, declared, []catalog.OwnedName{drained})}}, nil
 	}
-	return []ownership.Place{
-		{Owners: ownership.Owners(s.ReadModels), Names: slices.Concat(collections, declared)},
-		{Owners: ownership.Owners(s.State), Names: slices.Concat(declared, []ownership.Name{drained})},
+	return []catalog.Place{
+		{Owners: catalog.Owners(s.ReadModels), Names: slices.Concat(collections, declared)},
+		{Owners: catalog.Owners(s.State), Names: slices.Concat(declared, []catalog.OwnedName{drained})},
 	}, nil
 }
 
 // ExplainOwner adds the remedies to an ownership conflict.
 func ExplainOwner(err error) error {
-	conflict, ok := errors.AsType[*ownership.ConflictError](err)
+	conflict, ok := errors.AsType[*catalog.ConflictError](err)
 	if !ok {
 		return err
 	}
@@ -103,9 +103,9 @@ func ExplainOwner(err error) error {
 	}
 	command := "projector owners release --why TEXT " + strings.Join(release, " ")
 	if c := conflict.Conflicts[0]; c.Kind == ownedFields && len(conflict.Conflicts) == 1 {
-		return fmt.Errorf("read models are folded by other names of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events have new names, release the record in collection %s and rebuild the projections: %s", c, ownership.CollectionName, command)
+		return fmt.Errorf("read models are folded by other names of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events have new names, release the record in collection %s and rebuild the projections: %s", c, catalog.OwnersName, command)
 	}
-	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; a collection that another projection has left is free after \"projector projections drop\"; to take the names over with their data instead, stop the other pipeline permanently and release the records in collection %s: %s", err, ownership.CollectionName, command)
+	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; a collection that another projection has left is free after \"projector projections drop\"; to take the names over with their data instead, stop the other pipeline permanently and release the records in collection %s: %s", err, catalog.OwnersName, command)
 }
 
 // ownersCommands are the commands about the names that one pipeline owns.
@@ -129,7 +129,7 @@ func (c *ownersReleaseCommand) runOn(ctx context.Context, e *Environment, s *sto
 	what := make([]string, len(c.Names))
 	for i, name := range c.Names {
 		for _, db := range []*mongo.Database{s.ReadModels, s.State} {
-			owner, err := ownership.Recorded(ctx, ownership.Owners(db), ownership.Record(name))
+			owner, err := catalog.OwnerOf(ctx, catalog.Owners(db), catalog.ParseName(name))
 			if err != nil {
 				return err
 			}
@@ -144,8 +144,8 @@ func (c *ownersReleaseCommand) runOn(ctx context.Context, e *Environment, s *sto
 	return s.change(ctx, c.Change, "release "+strings.Join(what, "; "), func(ctx context.Context) (map[string]int64, error) {
 		for _, name := range c.Names {
 			err := errors.Join(
-				ownership.Release(ctx, ownership.Owners(s.ReadModels), ownership.Record(name)),
-				ownership.Release(ctx, ownership.Owners(s.State), ownership.Record(name)))
+				catalog.ReleaseName(ctx, catalog.Owners(s.ReadModels), catalog.ParseName(name)),
+				catalog.ReleaseName(ctx, catalog.Owners(s.State), catalog.ParseName(name)))
 			if err != nil {
 				return nil, err
 			}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -62,7 +62,7 @@ type chosen struct {
 	// total also counts those beyond the limit.
 	total int64
 	// entries are those of the catalog.
-	entries map[string]*generation.Entry
+	entries map[string]*catalog.Entry
 	// foreign are the projections of other event stores, which share the state database.
 	foreign []string
 }
@@ -78,9 +78,9 @@ func (f parkedFilter) choose(ctx context.Context, e *Environment, s *stored) (c 
 }
 
 // chooseAmong is choose with the entries of the catalog, and without the projections in except.
-func (f parkedFilter) chooseAmong(ctx context.Context, e *Environment, s *stored, entries map[string]*generation.Entry, except ...string) (c chosen, err error) {
+func (f parkedFilter) chooseAmong(ctx context.Context, e *Environment, s *stored, entries map[string]*catalog.Entry, except ...string) (c chosen, err error) {
 	c.entries = entries
-	c.foreign = namesOf(entries, func(entry *generation.Entry) bool { return !e.Config.Pipeline().SameEvents(entry.Pipeline) })
+	c.foreign = namesOf(entries, func(entry *catalog.Entry) bool { return !e.Config.Pipeline().SameEvents(entry.Pipeline) })
 	if slices.Contains(c.foreign, f.Projection) {
 		return c, fmt.Errorf("projection %s belongs to the pipeline %s: %w", f.Projection, entries[f.Projection].Pipeline, errOtherPipeline)
 	}
@@ -150,7 +150,7 @@ func (f parkedFilter) checkProjection(ctx context.Context, s *stored) error {
 }
 
 // parkedColumns are the columns of a list; ages are relative to now.
-func parkedColumns(now time.Time, entries map[string]*generation.Entry) func(park.Listed) []cli.Field {
+func parkedColumns(now time.Time, entries map[string]*catalog.Entry) func(park.Listed) []cli.Field {
 	return func(m park.Listed) []cli.Field {
 		name := m.Projection
 		if m.Generation > 1 {
@@ -172,8 +172,8 @@ func parkedColumns(now time.Time, entries map[string]*generation.Entry) func(par
 // next describes what will happen to a parked aggregate. An aggregate that is parked in a
 // generation that is being built fails by the new definition, which a rollout corrects. No
 // projector writes a retired projection.
-func next(m park.Listed, entries map[string]*generation.Entry) string {
-	entry := cmp.Or(entries[m.Projection], &generation.Entry{})
+func next(m park.Listed, entries map[string]*catalog.Entry) string {
+	entry := cmp.Or(entries[m.Projection], &catalog.Entry{})
 	switch {
 	case m.Discarded != nil:
 		return "discarded"
@@ -236,7 +236,7 @@ func (s *stored) markers(ctx context.Context, f park.Filter) ([]park.Listed, err
 
 // parkedFields are the fields of one parked aggregate. An aggregate has more than one
 // marker only while a projection is rebuilt.
-func parkedFields(m park.Listed, entries map[string]*generation.Entry) []cli.Field {
+func parkedFields(m park.Listed, entries map[string]*catalog.Entry) []cli.Field {
 	discarded := ""
 	if m.Discarded != nil {
 		discarded = fmt.Sprintf("by %s at %s: %s", m.Discarded.Who, cli.Time(m.Discarded.At), m.Discarded.Why)

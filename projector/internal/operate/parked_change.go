@@ -10,7 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -49,7 +49,7 @@ func (c *parkedRetryCommand) runOn(ctx context.Context, e *Environment, s *store
 	if err != nil {
 		return err
 	}
-	retired := namesOf(entries, func(entry *generation.Entry) bool {
+	retired := namesOf(entries, func(entry *catalog.Entry) bool {
 		return entry.RetiredAt != nil && e.Config.Pipeline().SameEvents(entry.Pipeline)
 	})
 	if name := c.Projection; slices.Contains(retired, name) {
@@ -88,7 +88,7 @@ var errRetired = errors.New("no projector retries the parked aggregates of a ret
 
 // report prints the result. It returns [cli.ErrFindings] if aggregates are parked again, or if
 // another command has discarded them.
-func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.Listed, entries map[string]*generation.Entry) error {
+func (c *parkedRetryCommand) report(e *Environment, r retried, again []park.Listed, entries map[string]*catalog.Entry) error {
 	var err error
 	if c.JSON() {
 		err = cli.PrintJSON(e.stdout, r)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
@@ -24,13 +24,13 @@ type ParkedKind struct {
 // ParkedKinds returns the kinds of parked aggregates of the projections' live and building
 // generations. It leaves out retired projections: no projector writes them, so their read models
 // are not up to date anyway, and nothing retries the aggregates.
-func ParkedKinds(counts map[park.Group]int64, entries map[string]*generation.Entry) []ParkedKind {
+func ParkedKinds(counts map[park.Group]int64, entries map[string]*catalog.Entry) []ParkedKind {
 	groups := slices.SortedFunc(maps.Keys(counts), func(a, b park.Group) int {
 		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Generation, b.Generation))
 	})
 	var kinds []ParkedKind
 	for _, g := range groups {
-		e, number := entries[g.Projection], max(g.Generation, generation.First)
+		e, number := entries[g.Projection], max(g.Generation, catalog.First)
 		if e == nil || e.RetiredAt != nil || g.Discarded || counts[g] == 0 {
 			continue
 		}

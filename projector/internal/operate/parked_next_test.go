@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -12,7 +12,7 @@ import (
 // because the new definition is the reason.
 func TestNextOfAParkedAggregate(t *testing.T) {
 	t.Parallel()
-	entries := map[string]*generation.Entry{"orders": {Building: &generation.Build{Generation: 2}}, "old": {RetiredAt: new(time.Time)}}
+	entries := map[string]*catalog.Entry{"orders": {Building: &catalog.Build{Generation: 2}}, "old": {RetiredAt: new(time.Time)}}
 	at := time.Unix(1, 0)
 	for want, m := range map[string]park.Listed{
 		"parked retry":          {Projection: "orders", Generation: 1},

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -27,8 +27,8 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 	var invoices config.Config
 	invoices.MongoDB.EventsDatabase, invoices.MongoDB.EventsCollection = "shop", "invoices"
 	pipeline := invoices.Pipeline().String()
-	entry := generation.Create(pipeline, generation.Declare(projectiontest.One(t, visitsYAML))[0], generation.Found{}, generation.Author{At: time.Now()})
-	if _, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), pipeline).Write(t.Context(), nil, entry); err != nil {
+	entry := catalog.Create(pipeline, catalog.Declare(projectiontest.One(t, visitsYAML))[0], catalog.Found{}, catalog.Author{At: time.Now()})
+	if _, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), pipeline).Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
 	}
 	parked := park.NewStore(park.In(db), park.Options{})
@@ -49,7 +49,7 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 		e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", collection
 		err = c.runOn(t.Context(), e, &stored{
 			Stores: &config.Stores{State: db, Events: db.Collection(collection)}, environment: e,
-			catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""), parked: parked,
+			catalog: catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), ""), parked: parked,
 		})
 		return shown.String(), err
 	}
@@ -94,9 +94,9 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 func TestParkedAggregatesOfARetiredProjectionAreNotRetried(t *testing.T) {
 	t.Parallel()
 	e, s, out := emptyState(t)
-	by := generation.Author{At: time.Now()}
-	live := generation.Create(e.Config.Pipeline().String(), generation.Declared{Name: "visits", Definition: generation.Definition{Collection: "visits"}}, generation.Found{}, by)
-	retired, err := generation.Retire(live, by)
+	by := catalog.Author{At: time.Now()}
+	live := catalog.Create(e.Config.Pipeline().String(), catalog.Declared{Name: "visits", Definition: catalog.Definition{Collection: "visits"}}, catalog.Found{}, by)
+	retired, err := catalog.Retire(live, by)
 	if err != nil {
 		t.Fatal(err)
 	}

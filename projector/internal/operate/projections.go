@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -34,15 +34,15 @@ type projectionView struct {
 	// ViewOf are the aggregate types of which a view makes its documents; none for another
 	// projection.
 	ViewOf []string `json:"viewOf,omitempty"`
-	// State is the result of [generation.Entry.Status].
-	State     string              `json:"state"`
-	Live      *liveView           `json:"live,omitempty"`
-	Building  *buildView          `json:"building,omitempty"`
-	GivenUp   *generation.GivenUp `json:"givenUp,omitempty"`
-	RetiredAt *time.Time          `json:"retiredAt,omitempty"`
-	Left      []string            `json:"leftBehind,omitempty"`
-	History   []generation.Record `json:"history,omitempty"`
-	Pods      []podView           `json:"pods,omitempty"`
+	// State is the result of [catalog.Entry.Status].
+	State     string           `json:"state"`
+	Live      *liveView        `json:"live,omitempty"`
+	Building  *buildView       `json:"building,omitempty"`
+	GivenUp   *catalog.GivenUp `json:"givenUp,omitempty"`
+	RetiredAt *time.Time       `json:"retiredAt,omitempty"`
+	Left      []string         `json:"leftBehind,omitempty"`
+	History   []catalog.Record `json:"history,omitempty"`
+	Pods      []podView        `json:"pods,omitempty"`
 }
 
 type liveView struct {
@@ -54,16 +54,16 @@ type liveView struct {
 }
 
 type buildView struct {
-	Generation  int64            `json:"generation"`
-	Hash        string           `json:"hash"`
-	Definition  string           `json:"definition,omitempty"`
-	Collection  string           `json:"collection"`
-	Shadow      string           `json:"shadow"`
-	State       generation.State `json:"state"`
-	Reason      string           `json:"reason,omitempty"`
-	Jobs        []string         `json:"jobs"`
-	Parked      int64            `json:"parked"`
-	AllowParked int64            `json:"allowParked"`
+	Generation  int64         `json:"generation"`
+	Hash        string        `json:"hash"`
+	Definition  string        `json:"definition,omitempty"`
+	Collection  string        `json:"collection"`
+	Shadow      string        `json:"shadow"`
+	State       catalog.State `json:"state"`
+	Reason      string        `json:"reason,omitempty"`
+	Jobs        []string      `json:"jobs"`
+	Parked      int64         `json:"parked"`
+	AllowParked int64         `json:"allowParked"`
 	// Missing is the number of live read models that have no events.
 	Missing      int64     `json:"missing"`
 	AllowMissing int64     `json:"allowMissing"`
@@ -81,7 +81,7 @@ type podView struct {
 
 // viewProjection makes the view of an entry. With full, it includes the definitions and the
 // history.
-func viewProjection(e *generation.Entry, full bool) projectionView {
+func viewProjection(e *catalog.Entry, full bool) projectionView {
 	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: e.Status(), RetiredAt: e.RetiredAt, GivenUp: e.GivenUp}
 	v.ViewOf = viewOf(e)
 	if l := e.Live; l != nil {
@@ -115,7 +115,7 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 
 // viewOf returns the aggregate types of a view: of its live definition, or of the one that is
 // being built.
-func viewOf(e *generation.Entry) []string {
+func viewOf(e *catalog.Entry) []string {
 	text := ""
 	switch {
 	case e.Live != nil:
@@ -199,7 +199,7 @@ type projectionName struct {
 func (projectionName) needs() config.Part { return config.PartMongoDB }
 
 // entry reads the projection's entry of the catalog.
-func (n projectionName) entry(ctx context.Context, s *stored) (*generation.Entry, error) {
+func (n projectionName) entry(ctx context.Context, s *stored) (*catalog.Entry, error) {
 	found, err := s.entries(ctx)
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (c *projectionsShowCommand) runOn(ctx context.Context, e *Environment, s *s
 }
 
 // podsOf returns the pods that declare or write a projection.
-func podsOf(name string, alive []generation.Registration) []podView {
+func podsOf(name string, alive []catalog.Registration) []podView {
 	var pods []podView
 	for _, r := range alive {
 		pod := podView{Pod: r.Pod, Serves: []int64{}}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
 // author names the person who changes the catalog by a command.
-func author(c cli.Change) generation.Author {
-	return generation.Author{Who: c.Person(), Why: c.Why, At: time.Now()}
+func author(c cli.Change) catalog.Author {
+	return catalog.Author{Who: c.Person(), Why: c.Why, At: time.Now()}
 }
 
 // catalogAttempts bounds the attempts at a change. An attempt fails if a pod has changed
@@ -22,7 +22,7 @@ const catalogAttempts = 5
 
 // propose asks for confirmation of a change of the projection's entry, and makes it. plan
 // returns what the change does to an entry, as text and as the changed entry.
-func (n projectionName) propose(ctx context.Context, s *stored, c cli.Change, plan func(old *generation.Entry) (what string, next *generation.Entry, err error)) (after *generation.Entry, err error) {
+func (n projectionName) propose(ctx context.Context, s *stored, c cli.Change, plan func(old *catalog.Entry) (what string, next *catalog.Entry, err error)) (after *catalog.Entry, err error) {
 	before, err := n.entry(ctx, s)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (n projectionName) propose(ctx context.Context, s *stored, c cli.Change, pl
 		return nil, err
 	}
 	err = s.change(ctx, c, what, func(ctx context.Context) (map[string]int64, error) {
-		after, err = n.changeEntry(ctx, s, func(old *generation.Entry) (*generation.Entry, error) {
+		after, err = n.changeEntry(ctx, s, func(old *catalog.Entry) (*catalog.Entry, error) {
 			_, next, err := plan(old)
 			return next, err
 		})
@@ -43,7 +43,7 @@ func (n projectionName) propose(ctx context.Context, s *stored, c cli.Change, pl
 
 // changeEntry changes the projection's entry. It tries again if a pod has changed the entry
 // since it was read.
-func (n projectionName) changeEntry(ctx context.Context, s *stored, change func(*generation.Entry) (*generation.Entry, error)) (*generation.Entry, error) {
+func (n projectionName) changeEntry(ctx context.Context, s *stored, change func(*catalog.Entry) (*catalog.Entry, error)) (*catalog.Entry, error) {
 	var conflict error
 	for range catalogAttempts {
 		old, err := n.entry(ctx, s)
@@ -55,7 +55,7 @@ func (n projectionName) changeEntry(ctx context.Context, s *stored, change func(
 			return nil, err
 		}
 		written, err := s.catalog.Write(ctx, old, next)
-		if !errors.Is(err, generation.ErrConflict) {
+		if !errors.Is(err, catalog.ErrConflict) {
 			return written, err
 		}
 		conflict = err
@@ -81,7 +81,7 @@ func (c *projectionsRebuildCommand) Validate() error {
 }
 
 // allowed returns what the promotion tolerates: what it has tolerated, with the given flags.
-func (c *projectionsRebuildCommand) allowed(before generation.Allowed) generation.Allowed {
+func (c *projectionsRebuildCommand) allowed(before catalog.Allowed) catalog.Allowed {
 	if c.AllowParked != nil {
 		before.Parked = *c.AllowParked
 	}
@@ -101,7 +101,7 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *Environment) err
 		return err
 	}
 	defer s.Close(ctx)
-	after, err := c.propose(ctx, s, c.Change, func(old *generation.Entry) (string, *generation.Entry, error) { return c.plan(ctx, s, old, declared) })
+	after, err := c.propose(ctx, s, c.Change, func(old *catalog.Entry) (string, *catalog.Entry, error) { return c.plan(ctx, s, old, declared) })
 	if err == nil {
 		printBuild(e, after)
 	}
@@ -109,18 +109,18 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *Environment) err
 }
 
 // printBuild prints the state of the build.
-func printBuild(e *Environment, entry *generation.Entry) {
+func printBuild(e *Environment, entry *catalog.Entry) {
 	fmt.Fprintf(e.stdout, "generation %d of projection %s is %s; the projectors build it, and \"projector projections show %s\" shows their progress\n",
 		entry.Building.Generation, entry.Name, entry.Building.State, entry.Name)
 }
 
 // declared returns the definition of the configured projections; nil if there is none.
-func (c *projectionsRebuildCommand) declared(e *Environment) (*generation.Definition, error) {
+func (c *projectionsRebuildCommand) declared(e *Environment) (*catalog.Definition, error) {
 	projections, err := load(e.Config.Projections.Path, e.inCode)
 	if err != nil {
 		return nil, e.refuseProjections(err)
 	}
-	for _, d := range generation.Declare(projections...) {
+	for _, d := range catalog.Declare(projections...) {
 		if d.Name == c.Name {
 			return &d.Definition, nil
 		}
@@ -129,7 +129,7 @@ func (c *projectionsRebuildCommand) declared(e *Environment) (*generation.Defini
 }
 
 // plan returns what a rebuild does to an entry, as text and as the changed entry.
-func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *generation.Entry, declared *generation.Definition) (what string, next *generation.Entry, err error) {
+func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *catalog.Entry, declared *catalog.Definition) (what string, next *catalog.Entry, err error) {
 	by := author(c.Change)
 	if e.RetiredAt != nil {
 		return "", nil, fmt.Errorf("projection %s is retired: it is built again as soon as a pod declares it", c.Name)
@@ -144,19 +144,19 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *gene
 	default:
 		return "", nil, fmt.Errorf("projection %s has no definition any more: set PENSTOCK_PROJECTIONS to a file that declares it", c.Name)
 	}
-	if b := e.Building; b != nil && b.Hash == definition.Hash && b.State != generation.Failed {
+	if b := e.Building; b != nil && b.Hash == definition.Hash && b.State != catalog.Failed {
 		allowed := c.allowed(b.Allowed)
 		if b.Allowed == allowed {
 			return "", nil, fmt.Errorf("generation %d of projection %s is being built by this definition already: it is %s", b.Generation, c.Name, b.State)
 		}
-		next, err = generation.Allow(e, allowed, by)
+		next, err = catalog.Allow(e, allowed, by)
 		return fmt.Sprintf("allow %d parked aggregates and %d deleted read models without events in generation %d of projection %s", allowed.Parked, allowed.Archived, b.Generation, c.Name), next, err
 	}
 	next, err = start(ctx, s, e, *definition, by)
 	if err != nil {
 		return "", nil, err
 	}
-	next.Building.Allowed, next.Building.Asked = c.allowed(generation.Allowed{}), true
+	next.Building.Allowed, next.Building.Asked = c.allowed(catalog.Allowed{}), true
 	what = fmt.Sprintf("build generation %d of projection %s by definition %s", next.Building.Generation, c.Name, definition.Hash)
 	if e.Building != nil {
 		what += fmt.Sprintf(", instead of generation %d, which is %s", e.Building.Generation, e.Building.State)
@@ -165,8 +165,8 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *gene
 }
 
 // start begins to build a definition. Its collection must belong to no other projection.
-func start(ctx context.Context, s *stored, e *generation.Entry, definition generation.Definition, by generation.Author) (*generation.Entry, error) {
-	all, err := generation.NewCatalog(mongox.Durable(s.State, generation.CatalogName), e.Pipeline).List(ctx)
+func start(ctx context.Context, s *stored, e *catalog.Entry, definition catalog.Definition, by catalog.Author) (*catalog.Entry, error) {
+	all, err := catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), e.Pipeline).List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func start(ctx context.Context, s *stored, e *generation.Entry, definition gener
 			return nil, fmt.Errorf("collection %s belongs to projection %s: give projection %s another collection, or delete the other one first with projector projections drop %s", definition.Collection, name, e.Name, name)
 		}
 	}
-	return generation.Start(e, e.Pipeline, generation.Declared{Name: e.Name, Definition: definition}, 0, by)
+	return catalog.Start(e, e.Pipeline, catalog.Declared{Name: e.Name, Definition: definition}, 0, by)
 }
 
 type projectionsRetryCommand struct {
@@ -184,9 +184,9 @@ type projectionsRetryCommand struct {
 }
 
 func (c *projectionsRetryCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	after, err := c.propose(ctx, s, c.Change, func(old *generation.Entry) (what string, next *generation.Entry, err error) {
+	after, err := c.propose(ctx, s, c.Change, func(old *catalog.Entry) (what string, next *catalog.Entry, err error) {
 		b := old.Building
-		if b == nil || b.State != generation.Failed {
+		if b == nil || b.State != catalog.Failed {
 			return "", nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, old.Status())
 		}
 		next, err = start(ctx, s, old, b.Definition, author(c.Change))
@@ -208,12 +208,12 @@ type projectionsCancelCommand struct {
 
 func (c *projectionsCancelCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	number := int64(0) // of the generation that the person confirms
-	after, err := c.propose(ctx, s, c.Change, func(old *generation.Entry) (what string, next *generation.Entry, err error) {
+	after, err := c.propose(ctx, s, c.Change, func(old *catalog.Entry) (what string, next *catalog.Entry, err error) {
 		b := old.Building
 		if b != nil && number > 0 && b.Generation != number {
 			return "", nil, fmt.Errorf("generation %d of projection %s is being built now: check that one, and repeat the command", b.Generation, c.Name)
 		}
-		if next, err = generation.GiveUp(old, author(c.Change)); err != nil {
+		if next, err = catalog.GiveUp(old, author(c.Change)); err != nil {
 			return "", nil, err
 		}
 		number = b.Generation
@@ -236,14 +236,14 @@ type projectionsRetireCommand struct {
 }
 
 func (c *projectionsRetireCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	_, err := c.propose(ctx, s, c.Change, func(old *generation.Entry) (what string, next *generation.Entry, err error) {
+	_, err := c.propose(ctx, s, c.Change, func(old *catalog.Entry) (what string, next *catalog.Entry, err error) {
 		if old.RetiredAt != nil {
 			return "", nil, fmt.Errorf("projection %s is retired already", c.Name)
 		}
 		if err := c.undeclared(ctx, s, old.Pipeline); err != nil {
 			return "", nil, err
 		}
-		next, err = generation.Retire(old, author(c.Change))
+		next, err = catalog.Retire(old, author(c.Change))
 		return fmt.Sprintf("retire projection %s, which no running projector declares", c.Name), next, err
 	})
 	if err == nil {

@@ -11,12 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 )
 
 type projectionsDropCommand struct {
@@ -84,7 +82,7 @@ func (c *projectionsDropCommand) runOn(ctx context.Context, e *Environment, s *s
 }
 
 // dropped returns the collections that a drop deletes: those that no other projection uses.
-func dropped(e *generation.Entry, all map[string]*generation.Entry) []string {
+func dropped(e *catalog.Entry, all map[string]*catalog.Entry) []string {
 	mine := make(map[string]bool)
 	for _, l := range e.Left {
 		mine[l.Collection] = true
@@ -140,21 +138,21 @@ func countDocuments(ctx context.Context, s *stored, collections []string) (int64
 // read are deleted, because another projection may become live under the name meanwhile.
 type Drop struct {
 	stored      *stored
-	entry       *generation.Entry
+	entry       *catalog.Entry
 	collections []string
 	// uuids are those of the collections that exist, by name.
 	uuids map[string]bson.Binary
 }
 
 // NewDrop prepares to delete collections of an entry of the catalog.
-func NewDrop(ctx context.Context, s *config.Stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (*Drop, error) {
-	return newDrop(ctx, &stored{Stores: s, catalog: catalog, parked: park.NewStore(park.In(s.State), park.Options{})}, entry, collections)
+func NewDrop(ctx context.Context, s *config.Stores, c *catalog.Catalog, entry *catalog.Entry, collections []string) (*Drop, error) {
+	return newDrop(ctx, &stored{Stores: s, catalog: c, parked: park.NewStore(park.In(s.State), park.Options{})}, entry, collections)
 }
 
-func newDrop(ctx context.Context, s *stored, entry *generation.Entry, collections []string) (*Drop, error) {
+func newDrop(ctx context.Context, s *stored, entry *catalog.Entry, collections []string) (*Drop, error) {
 	d := &Drop{stored: s, entry: entry, collections: collections, uuids: make(map[string]bson.Binary, len(collections))}
 	for _, collection := range collections {
-		uuid, err := shadow.NewStore(s.ReadModels).UUID(ctx, collection)
+		uuid, err := catalog.NewShadows(s.ReadModels).UUID(ctx, collection)
 		if err != nil {
 			return nil, err
 		}
@@ -191,12 +189,12 @@ func (d *Drop) refuseOthers(ctx context.Context) error {
 
 // Run deletes the data, unless the entry has changed since it was read. A person may take long
 // to confirm, and the projection may be live again under the same collection.
-func (d *Drop) Run(ctx context.Context, by generation.Author) (map[string]int64, error) {
+func (d *Drop) Run(ctx context.Context, by catalog.Author) (map[string]int64, error) {
 	if err := d.refuseUnmanaged(ctx); err != nil {
 		return nil, err
 	}
-	_, err := d.stored.catalog.Write(ctx, d.entry, generation.BeginDrop(d.entry, d.collections, by))
-	if errors.Is(err, generation.ErrConflict) {
+	_, err := d.stored.catalog.Write(ctx, d.entry, catalog.BeginDrop(d.entry, d.collections, by))
+	if errors.Is(err, catalog.ErrConflict) {
 		return nil, fmt.Errorf("%w since the command looked at it: nothing is deleted; check projection %s, and repeat the command", err, d.entry.Name)
 	}
 	if err != nil {
@@ -207,12 +205,12 @@ func (d *Drop) Run(ctx context.Context, by generation.Author) (map[string]int64,
 		return counts, fmt.Errorf("%w; repeat the command", err)
 	}
 	for _, collection := range d.collections {
-		if err := ownership.Release(ctx, ownership.Owners(d.stored.ReadModels), ownership.Name{Kind: ownedReadModel, Name: collection}); err != nil {
+		if err := catalog.ReleaseName(ctx, catalog.Owners(d.stored.ReadModels), catalog.OwnedName{Kind: ownedReadModel, Name: collection}); err != nil {
 			return counts, fmt.Errorf("%w; repeat the command", err)
 		}
 	}
-	_, err = projectionName{d.entry.Name}.changeEntry(ctx, d.stored, func(old *generation.Entry) (*generation.Entry, error) {
-		return generation.EndDrop(old, d.collections), nil
+	_, err = projectionName{d.entry.Name}.changeEntry(ctx, d.stored, func(old *catalog.Entry) (*catalog.Entry, error) {
+		return catalog.EndDrop(old, d.collections), nil
 	})
 	return counts, err
 }
@@ -238,7 +236,7 @@ func (d *Drop) refuseUnmanaged(ctx context.Context) error {
 func (d *Drop) Delete(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{"collections": 0}
 	for collection, uuid := range d.uuids {
-		dropped, err := shadow.NewStore(d.stored.ReadModels).DropExactly(ctx, collection, uuid)
+		dropped, err := catalog.NewShadows(d.stored.ReadModels).DropExactly(ctx, collection, uuid)
 		if err != nil {
 			return counts, err
 		}

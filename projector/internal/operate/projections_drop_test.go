@@ -11,8 +11,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -22,18 +22,18 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	s := &config.Stores{ReadModels: db, State: db}
-	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
-	by := generation.Author{At: time.Now()}
-	declared := generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}
-	write := func(old, changed *generation.Entry) *generation.Entry {
+	projections := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "")
+	by := catalog.Author{At: time.Now()}
+	declared := catalog.Declared{Name: "visits", Definition: catalog.Definition{Hash: "a", Collection: "visits"}}
+	write := func(old, changed *catalog.Entry) *catalog.Entry {
 		t.Helper()
-		stored, err := catalog.Write(t.Context(), old, changed)
+		stored, err := projections.Write(t.Context(), old, changed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return stored
 	}
-	step := func(e *generation.Entry, err error) *generation.Entry {
+	step := func(e *catalog.Entry, err error) *catalog.Entry {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -50,29 +50,29 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	if _, err := db.Collection("visits").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(1)}}); err != nil {
 		t.Fatal(err)
 	}
-	live := write(nil, generation.Create("p", declared, generation.Found{}, by))
-	retired := write(live, step(generation.Retire(live, by)))
-	collections := dropped(retired, map[string]*generation.Entry{"visits": retired})
-	drop, err := NewDrop(t.Context(), s, catalog, retired, collections)
+	live := write(nil, catalog.Create("p", declared, catalog.Found{}, by))
+	retired := write(live, step(catalog.Retire(live, by)))
+	collections := dropped(retired, map[string]*catalog.Entry{"visits": retired})
+	drop, err := NewDrop(t.Context(), s, projections, retired, collections)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	again := write(retired, step(generation.Start(retired, "p", declared, 0, by)))
-	again = write(again, generation.Promote(again, by))
-	if _, err := drop.Run(t.Context(), by); !errors.Is(err, generation.ErrConflict) {
+	again := write(retired, step(catalog.Start(retired, "p", declared, 0, by)))
+	again = write(again, catalog.Promote(again, by))
+	if _, err := drop.Run(t.Context(), by); !errors.Is(err, catalog.ErrConflict) {
 		t.Errorf("the drop ended with %v", err)
 	}
 	has(true)
 
-	retired = write(again, step(generation.Retire(again, by)))
+	retired = write(again, step(catalog.Retire(again, by)))
 	drop.entry = retired
 	counts, err := drop.Run(t.Context(), by)
 	if err != nil || counts["collections"] != 1 {
 		t.Errorf("the drop ended with %v, %v", counts, err)
 	}
 	has(false)
-	entries, err := catalog.List(t.Context())
+	entries, err := projections.List(t.Context())
 	if err != nil || !entries["visits"].Dropped() || len(entries["visits"].Left) > 0 {
 		t.Errorf("the entry is %+v, %v", entries["visits"], err)
 	}
@@ -82,12 +82,12 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 // collection that the projection used earlier already holds the new generation.
 func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
 	t.Parallel()
-	e := &generation.Entry{
-		Name: "visits", Live: &generation.Live{Definition: generation.Definition{Collection: "new"}},
-		Building: &generation.Build{Definition: generation.Definition{Collection: "old"}, Shadow: "visits.generation-3"},
-		Left:     []generation.Left{{Collection: "old"}, {Collection: "older"}},
+	e := &catalog.Entry{
+		Name: "visits", Live: &catalog.Live{Definition: catalog.Definition{Collection: "new"}},
+		Building: &catalog.Build{Definition: catalog.Definition{Collection: "old"}, Shadow: "visits.generation-3"},
+		Left:     []catalog.Left{{Collection: "old"}, {Collection: "older"}},
 	}
-	if got := dropped(e, map[string]*generation.Entry{"visits": e}); !slices.Equal(got, []string{"older"}) {
+	if got := dropped(e, map[string]*catalog.Entry{"visits": e}); !slices.Equal(got, []string{"older"}) {
 		t.Errorf("dropped are %v", got)
 	}
 }
@@ -96,22 +96,22 @@ func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
 func TestDropNamesOnlyWhatIsThere(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
-	by := generation.Author{At: time.Now()}
-	live, err := catalog.Write(t.Context(), nil, generation.Create(config.Pipeline{Topic: "p"}.String(), generation.Declared{Name: "visits", Definition: generation.Definition{Hash: "a", Collection: "visits"}}, generation.Found{}, by))
+	projections := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "")
+	by := catalog.Author{At: time.Now()}
+	live, err := projections.Write(t.Context(), nil, catalog.Create(config.Pipeline{Topic: "p"}.String(), catalog.Declared{Name: "visits", Definition: catalog.Definition{Hash: "a", Collection: "visits"}}, catalog.Found{}, by))
 	if err != nil {
 		t.Fatal(err)
 	}
-	retired, err := generation.Retire(live, by)
+	retired, err := catalog.Retire(live, by)
 	if err == nil {
-		_, err = catalog.Write(t.Context(), live, retired)
+		_, err = projections.Write(t.Context(), live, retired)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out, asked strings.Builder
 	e := &Environment{stdout: &out, stderr: &asked}
-	s := &stored{Stores: &config.Stores{ReadModels: db, State: db}, environment: e, catalog: catalog, parked: park.NewStore(park.In(db), park.Options{})}
+	s := &stored{Stores: &config.Stores{ReadModels: db, State: db}, environment: e, catalog: projections, parked: park.NewStore(park.In(db), park.Options{})}
 	c := &projectionsDropCommand{projectionName: projectionName{"visits"}, Change: cli.Change{Yes: true, Why: "test"}}
 	if err := c.runOn(t.Context(), e, s); !errors.Is(err, errOtherReadModels) {
 		t.Errorf("in a database that knows nothing of the projection, the drop ended with %v", err)
@@ -120,7 +120,7 @@ func TestDropNamesOnlyWhatIsThere(t *testing.T) {
 	if err := c.runOn(t.Context(), e, s); err != nil || out.String() != "forgot visits\n" {
 		t.Errorf("the drop ended with %v: %s%s", err, out.String(), asked.String())
 	}
-	entries, err := catalog.List(t.Context())
+	entries, err := projections.List(t.Context())
 	if err != nil || !entries["visits"].Dropped() {
 		t.Errorf("the entry is %+v, %v", entries["visits"], err)
 	}
@@ -143,9 +143,9 @@ func TestDropDeletesNothingOfAnotherPipeline(t *testing.T) {
 			}
 			own(t, db, owners[0], "projection", "visits")
 			own(t, db, owners[1], "read model", "visits")
-			entry := &generation.Entry{Name: "visits", Pipeline: ours.String()}
-			catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), "")
-			if _, err := NewDrop(t.Context(), &config.Stores{ReadModels: db, State: db}, catalog, entry, []string{"visits"}); !errors.Is(err, errOtherReadModels) {
+			entry := &catalog.Entry{Name: "visits", Pipeline: ours.String()}
+			projections := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "")
+			if _, err := NewDrop(t.Context(), &config.Stores{ReadModels: db, State: db}, projections, entry, []string{"visits"}); !errors.Is(err, errOtherReadModels) {
 				t.Errorf("the drop is prepared: %v", err)
 			}
 		})

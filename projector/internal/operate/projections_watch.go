@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
@@ -22,7 +22,7 @@ type projectionsWatchCommand struct {
 func (c *projectionsWatchCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	w := Watch{
 		Name: c.Name, Every: commandPoll, Out: e.stdout, Bars: e.stderr, Terminal: cli.IsTerminal(e.stderr),
-		Entry: func(ctx context.Context) (*generation.Entry, error) { return c.entry(ctx, s) },
+		Entry: func(ctx context.Context) (*catalog.Entry, error) { return c.entry(ctx, s) },
 		Job:   s.jobs.Get,
 	}
 	return w.Run(ctx)
@@ -38,7 +38,7 @@ type Watch struct {
 	Out, Bars io.Writer
 	// Terminal is whether Bars is a terminal.
 	Terminal bool
-	Entry    func(ctx context.Context) (*generation.Entry, error)
+	Entry    func(ctx context.Context) (*catalog.Entry, error)
 	Job      func(ctx context.Context, id string) (job.Job, error)
 
 	bar *progress
@@ -83,7 +83,7 @@ func (w *Watch) look(ctx context.Context) (done bool, err error) {
 		return true, nil
 	case b == nil:
 		return true, fmt.Errorf("generation %d of projection %s is not built any more: \"projector projections show %s\" has its history", w.generation, w.Name, w.Name)
-	case b.State == generation.Failed:
+	case b.State == catalog.Failed:
 		return true, fmt.Errorf("generation %d of projection %s has failed: %s", b.Generation, w.Name, b.Reason)
 	}
 	w.generation = b.Generation
@@ -107,9 +107,9 @@ func (w *Watch) say(format string, args ...any) {
 }
 
 // show shows the build's present job, if that has begun.
-func (w *Watch) show(ctx context.Context, b *generation.Build) error {
-	id := map[generation.State]string{
-		generation.Building: b.Jobs.Build, generation.CatchingUp: b.Jobs.Sweep, generation.Verifying: b.Jobs.Verify,
+func (w *Watch) show(ctx context.Context, b *catalog.Build) error {
+	id := map[catalog.State]string{
+		catalog.Building: b.Jobs.Build, catalog.CatchingUp: b.Jobs.Sweep, catalog.Verifying: b.Jobs.Verify,
 	}[b.State]
 	if id == "" {
 		return nil

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
@@ -23,7 +22,7 @@ import (
 // of a live generation is not in the configured database. A verification would report every read
 // model as missing, and a repair would write all of them into the wrong database. A projector
 // records the owner of a collection there before it writes the catalog.
-func (s *stored) checkReadModels(ctx context.Context, e *generation.Entry) error {
+func (s *stored) checkReadModels(ctx context.Context, e *catalog.Entry) error {
 	if err := s.checkFields(ctx, e.Pipeline); err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ var errOtherReadModels = errors.New("wrong database of read models")
 func (s *stored) ownerOf(ctx context.Context, kind, name string) (string, error) {
 	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
-	fields, err := ownership.Recorded(ctx, ownership.Owners(s.ReadModels), ownership.Name{Kind: kind, Name: name})
+	fields, err := catalog.OwnerOf(ctx, catalog.Owners(s.ReadModels), catalog.OwnedName{Kind: kind, Name: name})
 	var parts []string
 	for _, field := range fields {
 		if field.Name != ownedProjection {

@@ -16,9 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
-	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
@@ -26,21 +25,21 @@ import (
 // own records a pipeline as the owner of a name, as its projectors do when they start.
 func own(t *testing.T, db *mongo.Database, p config.Pipeline, kind, name string) {
 	t.Helper()
-	owned := ownership.Name{Kind: kind, Name: name, Owner: []ownership.Field{
+	owned := catalog.OwnedName{Kind: kind, Name: name, Owner: []catalog.OwnerField{
 		{Name: "Service Bus namespace", Value: p.Namespace}, {Name: "topic", Value: p.Topic},
 		{Name: "subscription", Value: p.Subscription}, {Name: "event store", Value: p.EventStore},
 	}}
-	if err := ownership.Take(t.Context(), []ownership.Place{{Owners: ownership.Owners(db), Names: []ownership.Name{owned}}}, zerolog.Nop()); err != nil {
+	if err := catalog.TakeNames(t.Context(), []catalog.Place{{Owners: catalog.Owners(db), Names: []catalog.OwnedName{owned}}}, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // visitsEntry stores a live projection of visitsYAML in the catalog.
-func visitsEntry(t *testing.T, state *mongo.Database, pipeline string) *generation.Entry {
+func visitsEntry(t *testing.T, state *mongo.Database, pipeline string) *catalog.Entry {
 	t.Helper()
 	projections := projectiontest.All(t, visitsYAML)
-	entry, err := generation.NewCatalog(mongox.Durable(state, generation.CatalogName), pipeline).Write(t.Context(), nil,
-		generation.Create(pipeline, generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()}))
+	entry, err := catalog.NewCatalog(mongox.Durable(state, catalog.CatalogName), pipeline).Write(t.Context(), nil,
+		catalog.Create(pipeline, catalog.Declare(projections[0])[0], catalog.Found{}, catalog.Author{At: time.Now()}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +94,7 @@ func TestCommandWithOtherFieldNamesIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ExplainOwner(ownership.Take(t.Context(), places, zerolog.Nop()))
+		return ExplainOwner(catalog.TakeNames(t.Context(), places, zerolog.Nop()))
 	}
 	if err := errors.Join(take(c), take(c), s.checkFields(t.Context(), c.Pipeline().String())); err != nil {
 		t.Fatal(err)
@@ -155,7 +154,7 @@ func TestVerifyRepairsNothingInAnotherDatabase(t *testing.T) {
 	e := &Environment{Config: c, Logger: zerolog.Nop(), stdout: &out, stderr: &out}
 	s := &stored{
 		Stores: &config.Stores{ReadModels: wrong, State: state, Events: state.Collection("events")}, environment: e,
-		catalog: generation.NewCatalog(mongox.Durable(state, generation.CatalogName), ""), parked: park.NewStore(park.In(state), park.Options{}),
+		catalog: catalog.NewCatalog(mongox.Durable(state, catalog.CatalogName), ""), parked: park.NewStore(park.In(state), park.Options{}),
 	}
 	command := verifyCommand{Projection: []string{"visits"}, Sample: "100%", Repair: true, Grace: time.Second, Limit: 10, Change: cli.Change{Yes: true}}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
@@ -154,7 +154,7 @@ func (e *Environment) status(ctx context.Context, s *stored) (statusView, error)
 }
 
 // judge makes the verdict on the projectors of a pipeline.
-func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, entries map[string]*generation.Entry, parked map[park.Group]int64, deadLetters map[string]int) error {
+func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, entries map[string]*catalog.Entry, parked map[park.Group]int64, deadLetters map[string]int) error {
 	reports, err := health.NewReports(s.State, "projector", p.Pipeline).List(ctx)
 	if err != nil {
 		return err
@@ -167,8 +167,8 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 		})
 	}
 	own := maps.Clone(entries)
-	maps.DeleteFunc(own, func(_ string, entry *generation.Entry) bool { return entry.Pipeline != p.Pipeline })
-	conditions = append(conditions, generation.BuildConditions(own)...)
+	maps.DeleteFunc(own, func(_ string, entry *catalog.Entry) bool { return entry.Pipeline != p.Pipeline })
+	conditions = append(conditions, catalog.BuildConditions(own)...)
 	conditions = append(conditions, ParkedConditions(ParkedKinds(parked, own))...)
 	if p.Pipeline == e.Config.Pipeline().String() {
 		conditions = append(conditions, deadletter.Conditions(deadLetters)...)
@@ -179,7 +179,7 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 
 // unregistered reports whether a process runs, but cannot renew its registration.
 func unregistered(r health.Report) bool {
-	return slices.ContainsFunc(r.Verdict.Conditions, func(c health.Condition) bool { return c.Name == generation.Unregistered })
+	return slices.ContainsFunc(r.Verdict.Conditions, func(c health.Condition) bool { return c.Name == catalog.Unregistered })
 }
 
 // reportSilence is how long a pod may run before it reports its health.
@@ -202,7 +202,7 @@ func silentConditions(pods []podStatus, reports []health.Report) []health.Condit
 }
 
 // pipelineOn reads the status of the projectors of one pipeline.
-func pipelineOn(ctx context.Context, s *stored, pipeline string, names []string, found map[string]*generation.Entry) (pipelineStatus, error) {
+func pipelineOn(ctx context.Context, s *stored, pipeline string, names []string, found map[string]*catalog.Entry) (pipelineStatus, error) {
 	p := pipelineStatus{Pipeline: pipeline, Pods: []podStatus{}}
 	alive, err := s.alive(ctx, pipeline)
 	if err != nil {
@@ -233,7 +233,7 @@ func parkedIn(counts map[park.Group]int64, names []string) []parkedStatus {
 	all := []parkedStatus{}
 	for group, n := range counts {
 		if slices.Contains(names, group.Projection) {
-			all = append(all, parkedStatus{group.Projection, max(group.Generation, generation.First), group.Reason, group.Discarded, n})
+			all = append(all, parkedStatus{group.Projection, max(group.Generation, catalog.First), group.Reason, group.Discarded, n})
 		}
 	}
 	slices.SortFunc(all, func(a, b parkedStatus) int {

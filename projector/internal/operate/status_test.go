@@ -9,8 +9,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
@@ -25,7 +25,7 @@ func emptyState(t *testing.T) (*Environment, *stored, *bytes.Buffer) {
 	e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", "events"
 	return e, &stored{
 		Stores: &config.Stores{ReadModels: db, State: db, Events: db.Collection("events")}, environment: e,
-		catalog: generation.NewCatalog(mongox.Durable(db, generation.CatalogName), ""),
+		catalog: catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), ""),
 		parked:  park.NewStore(park.In(db), park.Options{}), jobs: job.NewStore(db, job.Options{}),
 	}, &out
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -34,13 +34,13 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	}
 	orders, invoices := pipeline("orders"), pipeline("invoices")
 	projections := projectiontest.All(t, visitsYAML)
-	catalog := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), invoices.Pipeline().String())
-	entry := generation.Create(invoices.Pipeline().String(), generation.Declare(projections[0])[0], generation.Found{}, generation.Author{At: time.Now()})
-	if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
+	recorded := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), invoices.Pipeline().String())
+	entry := catalog.Create(invoices.Pipeline().String(), catalog.Declare(projections[0])[0], catalog.Found{}, catalog.Author{At: time.Now()})
+	if _, err := recorded.Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
 	}
 	loader, writer := readmodel.NewLoader(db, readmodel.LoaderOptions{}), readmodel.NewWriter(db, readmodel.WriterOptions{})
-	verifying := job.Job{ID: "visits", Kind: job.Verify, Projection: "visits", Generation: generation.First}
+	verifying := job.Job{ID: "visits", Kind: job.Verify, Projection: "visits", Generation: catalog.First}
 	for _, test := range []struct {
 		name string
 		d    *definitions
@@ -61,7 +61,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		if _, _, err := worker.Plan(t.Context(), verifying); errors.Is(err, job.ErrNotHere) == test.mine {
 			t.Errorf("%s plans the job: %v", test.name, err)
 		}
-		if _, err := test.d.target(t.Context(), "visits", generation.First); errors.Is(err, job.ErrNotHere) == test.mine {
+		if _, err := test.d.target(t.Context(), "visits", catalog.First); errors.Is(err, job.ErrNotHere) == test.mine {
 			t.Errorf("%s finds the projection: %v", test.name, err)
 		}
 		if _, err := test.d.live(t.Context(), "visits"); errors.Is(err, errOtherPipeline) == test.mine || err != nil && !strings.Contains(err.Error(), "shop.invoices") {
@@ -75,18 +75,18 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 	t.Parallel()
 	projections := projectiontest.All(t, visitsYAML)
-	declared := generation.Declare(projections[0])[0]
-	by := generation.Author{At: time.Now()}
+	declared := catalog.Declare(projections[0])[0]
+	by := catalog.Author{At: time.Now()}
 	for name, test := range map[string]struct {
-		entry func() (*generation.Entry, error)
+		entry func() (*catalog.Entry, error)
 		want  string
 	}{
 		"declared by nobody yet": {nil, "no projector has started with it"},
-		"first generation being built": {func() (*generation.Entry, error) {
-			return generation.Start(nil, new(config.Config).Pipeline().String(), declared, 0, by)
+		"first generation being built": {func() (*catalog.Entry, error) {
+			return catalog.Start(nil, new(config.Config).Pipeline().String(), declared, 0, by)
 		}, " is building"},
-		"retired": {func() (*generation.Entry, error) {
-			return generation.Retire(generation.Create(new(config.Config).Pipeline().String(), declared, generation.Found{}, by), by)
+		"retired": {func() (*catalog.Entry, error) {
+			return catalog.Retire(catalog.Create(new(config.Config).Pipeline().String(), declared, catalog.Found{}, by), by)
 		}, "no projector declares it any more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := generation.NewCatalog(mongox.Durable(db, generation.CatalogName), new(config.Config).Pipeline().String()).Write(t.Context(), nil, entry); err != nil {
+				if _, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), new(config.Config).Pipeline().String()).Write(t.Context(), nil, entry); err != nil {
 					t.Fatal(err)
 				}
 			}

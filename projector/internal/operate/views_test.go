@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -109,8 +109,8 @@ func TestProjectionsShowViews(t *testing.T) {
 	projections := projectiontest.All(t, "projections: [{name: plain, collection: plain, on: {E: {delete: true}}}]"+shopViews)
 	view := pipelineStatus{}
 	for _, p := range projections {
-		definition := generation.Definition{Text: p.Definition()}
-		for _, e := range []*generation.Entry{{Live: &generation.Live{Definition: definition}}, {Building: &generation.Build{Definition: definition}}} {
+		definition := catalog.Definition{Text: p.Definition()}
+		for _, e := range []*catalog.Entry{{Live: &catalog.Live{Definition: definition}}, {Building: &catalog.Build{Definition: definition}}} {
 			e.Name = p.Name()
 			shown := viewProjection(e, false)
 			if want := map[string][]string{"customerOrders": {"Customer", "Order"}, "productSales": {"Order"}}[p.Name()]; !slices.Equal(shown.ViewOf, want) {

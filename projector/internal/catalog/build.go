@@ -1,0 +1,350 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+)
+
+// build makes one step of the building generation.
+func (s *step) build(ctx context.Context) error {
+	b := s.entry.Building
+	switch {
+	case b.State == Failed:
+		return s.endJobs(ctx)
+	case !b.Prepared():
+		return s.prepare(ctx)
+	}
+	if b.State != Promoting {
+		// Jobs would fold into a collection of the same name that a write creates.
+		if waits, err := s.present(ctx); err != nil || waits {
+			return err
+		}
+	}
+	switch {
+	case b.State == Building:
+		return s.fold(ctx)
+	case b.State == CatchingUp:
+		return s.catchUp(ctx)
+	case b.State == Verifying:
+		return s.verify(ctx)
+	case b.State == Promoting:
+		return s.promote(ctx)
+	default:
+		return fmt.Errorf("generation %d of projection %s is in the unknown state %q: run the version of Penstock that wrote it", b.Generation, s.entry.Name, b.State)
+	}
+}
+
+// endJobs cancels the jobs of a failed generation, once.
+func (s *step) endJobs(ctx context.Context) error {
+	b := s.entry.Building
+	if s.hold.ended == b.Generation {
+		return nil
+	}
+	if err := s.cancel(ctx, b.Jobs, "the rebuild has failed"); err != nil {
+		return err
+	}
+	s.hold.ended = b.Generation
+	return nil
+}
+
+func (s *step) cancel(ctx context.Context, jobs JobIDs, reason string) error {
+	for _, id := range []string{jobs.Build, jobs.Sweep, jobs.Verify} {
+		if id == "" {
+			continue
+		}
+		// It is no error if the job has ended or does not exist.
+		if _, err := s.Jobs.Cancel(ctx, id, reason); err != nil && !errors.Is(err, job.ErrNotFound) && !errors.Is(err, job.ErrState) {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare creates the shadow collection with the layout of the live one, or of an existing
+// collection with the declared name.
+func (s *step) prepare(ctx context.Context) error {
+	b, like := s.entry.Building, s.like()
+	s.hold.inspection, s.hold.inspected, s.hold.completing, s.hold.completed = nil, time.Time{}, nil, time.Time{}
+	uuid, err := s.Collections.Prepare(ctx, b.Shadow, like)
+	if err != nil {
+		return err
+	}
+	if err := s.change(ctx, func(b *Build) { b.UUID = uuid }); err != nil {
+		return err
+	}
+	s.log().Info().Str("collection", b.Shadow).Str("like", like).Msg("collection created for a new generation")
+	return nil
+}
+
+// like returns the collection whose layout the new one gets.
+func (s *step) like() string {
+	if s.entry.Live != nil {
+		return s.entry.Live.Collection
+	}
+	return s.entry.Building.Collection
+}
+
+// fold starts the job that folds every aggregate from the event store. Before it, the pods
+// have headStart to begin with live writes, so that less is left to the sweep.
+func (s *step) fold(ctx context.Context) error {
+	if s.entry.Building.Jobs.Build == "" {
+		behind, err := s.notServing(ctx, true)
+		if err != nil {
+			return err
+		}
+		if s.hold.prepared.IsZero() {
+			s.hold.prepared = time.Now()
+		}
+		if len(behind) > 0 && time.Since(s.hold.prepared) < headStart {
+			return nil
+		}
+	}
+	done, err := s.run(ctx, job.Build, 0, s.entry.Building.Jobs.Build, nil,
+		func(b *Build, id string) { b.Jobs.Build = id })
+	if err != nil || done == nil {
+		return err
+	}
+	return s.enter(ctx, CatchingUp, nil)
+}
+
+// catchUp waits until every alive pod folds each event into the generation before it
+// settles the event. Then it starts the job that folds the aggregates left behind until
+// then. A pod that registers later serves the generation from its first event on.
+func (s *step) catchUp(ctx context.Context) error {
+	b := s.entry.Building
+	if b.Jobs.Sweep == "" {
+		behind, err := s.notServing(ctx, false)
+		if err != nil {
+			return err
+		}
+		if len(behind) > 0 {
+			return s.wait(ctx, "pods that do not serve the generation yet: "+strings.Join(behind, ", "))
+		}
+	}
+	done, err := s.run(ctx, job.Sweep, b.Round, b.Jobs.Sweep, nil,
+		func(b *Build, id string) { b.Jobs.Sweep = id })
+	if err != nil || done == nil {
+		return err
+	}
+	return s.enter(ctx, Verifying, nextRound)
+}
+
+// nextRound clears the jobs of the last round.
+func nextRound(b *Build) {
+	b.Round++
+	b.Jobs.Sweep, b.Jobs.Verify = "", ""
+}
+
+// notServing names the alive pods that settle events without the generation. If deferring
+// is set, pods that defer events do not count as such.
+func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error) {
+	serves := func(serving Serving) bool {
+		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && (deferring || !serving.Defers)
+	}
+	return s.lacking(ctx, func(r Registration) bool { return slices.ContainsFunc(r.Serves, serves) })
+}
+
+// lacking names the alive pods for which does is false.
+func (s *step) lacking(ctx context.Context, does func(Registration) bool) ([]string, error) {
+	alive, err := s.Pods.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var behind []string
+	own := false
+	for _, r := range alive {
+		own = own || r.Pod == s.Pod
+		if !does(r) {
+			behind = append(behind, r.Pod)
+		}
+	}
+	if !own {
+		// A list without this pod is not valid: it may be empty because the registry was.
+		behind = append(behind, s.Pod)
+	}
+	return behind, nil
+}
+
+// verify starts the job that compares the new collection with the fold of its events, and
+// repairs it once if something is wrong. While the topic does not deliver events, read models
+// fall behind after each repair: that says nothing against the generation, so it is repaired
+// until they no longer do.
+func (s *step) verify(ctx context.Context) error {
+	b := s.entry.Building
+	params := history.VerifyParams{Sample: s.Sample, Repair: b.Repairing, GraceMillis: verifyGrace.Milliseconds()}
+	done, err := s.run(ctx, job.Verify, b.Round, b.Jobs.Verify, params, func(b *Build, id string) { b.Jobs.Verify = id })
+	if err != nil || done == nil {
+		return err
+	}
+	findings, undelivered := history.Wrong(done.Counts), done.Counts[history.CountUndelivered]
+	switch {
+	case b.Repairing:
+		return s.enter(ctx, Verifying, func(b *Build) {
+			nextRound(b)
+			b.Repairing, b.Repaired = false, true
+		})
+	case findings > 0 && findings == undelivered && b.Repaired:
+		return s.enter(ctx, Verifying, func(b *Build) {
+			nextRound(b)
+			b.Repairing = true
+			b.Reason = fmt.Sprintf("%d read models are behind the event store although they were repaired: is the publisher running, and does the topic deliver?", findings)
+		})
+	case findings > 0 && b.Repaired:
+		return s.fail(ctx, fmt.Sprintf("%d read models differ from the fold of their events after a repair: see the findings of job %s", findings, b.Jobs.Verify))
+	case findings > 0:
+		return s.enter(ctx, Verifying, func(b *Build) {
+			nextRound(b)
+			b.Repairing = true
+		})
+	}
+	return s.proven(ctx, done.Counts[string(history.Parked)])
+}
+
+// proven begins the promotion of a generation that is right, unless parked aggregates or
+// another projection prevent it. leftOut are the aggregates that the verification has left out,
+// because they were parked.
+func (s *step) proven(ctx context.Context, leftOut int64) error {
+	b := s.entry.Building
+	parked, why, err := s.parked(ctx)
+	switch {
+	case err != nil:
+		return err
+	case why != "" && leftOut == 0:
+		return s.wait(ctx, why)
+	case why != "":
+		return s.heldBack(ctx, func(b *Build) *int64 { return &b.Parked }, parked, why)
+	case (b.Parked > 0 || leftOut > b.Allowed.Parked) && s.entry.Live != nil:
+		return s.verifyAgain(ctx)
+	}
+	behind, err := s.notServing(ctx, false)
+	if err != nil {
+		return err
+	}
+	if len(behind) > 0 {
+		return s.enter(ctx, CatchingUp, nextRound)
+	}
+	if time.Now().Before(s.hold.retry) {
+		return nil
+	}
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.inspect, s.complete, s.mayRename} {
+		if waits, err := obstacle(ctx); err != nil || waits {
+			return err
+		}
+	}
+	token := fmt.Sprintf("%s.%d.%d", s.entry.Name, b.Generation, s.entry.Revision)
+	return s.enter(ctx, Promoting, func(b *Build) { b.Pause = token })
+}
+
+// parked returns how many aggregates are parked in the generation, and why that prevents its
+// promotion: "" if it does not, as without a live generation.
+func (s *step) parked(ctx context.Context) (n int64, why string, err error) {
+	b := s.entry.Building
+	if s.entry.Live == nil {
+		return 0, "", nil
+	}
+	n, example, err := s.Data.Parked(ctx, s.entry.Name, b.Generation)
+	if n > b.Allowed.Parked {
+		why = fmt.Sprintf("the promotion waits for the aggregates that are parked in the new generation (%d), such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", n, example, s.entry.Name, n)
+	}
+	return n, why, err
+}
+
+// heldBack records that n aggregates prevent the promotion, and why. When they no longer do,
+// the generation is verified again.
+func (s *step) heldBack(ctx context.Context, count func(b *Build) *int64, n int64, reason string) error {
+	if *count(s.entry.Building) < n {
+		if err := s.change(ctx, func(b *Build) { *count(b) = n }); err != nil {
+			return err
+		}
+	}
+	return s.wait(ctx, reason)
+}
+
+// verifyAgain verifies a generation again that was held back. Aggregates that were healed
+// meanwhile were left out of the verification.
+func (s *step) verifyAgain(ctx context.Context) error {
+	return s.enter(ctx, Verifying, func(b *Build) {
+		nextRound(b)
+		b.Parked, b.Archived, b.Repaired = 0, 0, false
+	})
+}
+
+// present makes sure that the new collection still exists under its own name. It has the
+// readers' name if the state database was restored to a time before the promotion.
+func (s *step) present(ctx context.Context) (waits bool, err error) {
+	b := s.entry.Building
+	at, err := s.Collections.Where(ctx, b.UUID)
+	switch {
+	case err != nil:
+		return false, err
+	case at == "":
+		return true, s.missing(ctx)
+	case at == b.Collection:
+		return true, s.fail(ctx, fmt.Sprintf("collection %s, in which the generation is built, is what readers see already, so the catalog is older than the read models: repeat the build with projector projections retry %s", b.Shadow, s.entry.Name))
+	}
+	s.hold.gone = time.Time{}
+	return false, nil
+}
+
+// inspect makes sure that the collection that the promotion replaces has only documents
+// that the new generation has too: those of projectors, with events in the event store. It
+// reads the whole collection, in several steps.
+func (s *step) inspect(ctx context.Context) (waits bool, err error) {
+	b := s.entry.Building
+	if s.hold.inspection != nil || time.Since(s.hold.inspected) >= inspectRetry || s.hold.allowed != b.Allowed.Archived {
+		if s.hold.inspection == nil {
+			s.hold.inspection, s.hold.allowed = s.Data.Inspect(b.Collection), b.Allowed.Archived
+		}
+		done, found, err := s.hold.inspection.Next(ctx)
+		if err != nil || !done {
+			return true, err
+		}
+		s.hold.inspection = nil
+		if found.Unmanaged != nil {
+			s.hold.retry = time.Now().Add(inspectRetry)
+			return true, s.wait(ctx, found.Unmanaged.Error())
+		}
+		s.hold.found, s.hold.inspected = found, time.Now()
+	}
+	switch n := s.hold.found.Archived; {
+	case n > b.Allowed.Archived:
+		return true, s.heldBack(ctx, func(b *Build) *int64 { return &b.Archived }, n, fmt.Sprintf("%d read models of collection %s have no events in the event store, such as %s, and the promotion would delete them: put their events back into the event store, or allow it with projector projections rebuild %s --allow-missing %d", n, b.Collection, s.hold.found.Example, s.entry.Name, n))
+	case b.Archived > 0:
+		return true, s.verifyAgain(ctx)
+	}
+	return false, nil
+}
+
+// complete gives the new collection what has changed in the layout of the live one since
+// the build began. The build of an index may take longer than the lease. It continues
+// while the next steps renew the lease.
+func (s *step) complete(ctx context.Context) (waits bool, err error) {
+	if s.hold.completing == nil {
+		if time.Since(s.hold.completed) < inspectRetry {
+			return false, nil
+		}
+		b, like, ended := s.entry.Building, s.like(), make(chan error, 1)
+		s.hold.completing, s.hold.completed = ended, time.Now()
+		s.completions.Go(func() {
+			_, err := s.Collections.Prepare(ctx, b.Shadow, like)
+			ended <- err
+		})
+	}
+	select {
+	case err := <-s.hold.completing:
+		s.hold.completing = nil
+		if err != nil {
+			s.hold.completed = time.Time{}
+		}
+		return err != nil || time.Since(s.hold.completed) >= inspectRetry, err
+	case <-time.After(completeStep):
+		return true, s.wait(ctx, fmt.Sprintf("the changed layout of collection %s, such as its indexes, is being copied to the new collection", s.like()))
+	}
+}

@@ -1,0 +1,176 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// View is the information on which a pod bases its decisions.
+type View struct {
+	// Pipeline is the pipeline of the pod and of all entries.
+	Pipeline string
+	// Entries are the catalog's entries by projection name.
+	Entries map[string]*Entry
+	// Declares are this pod's projections.
+	Declares []Declared
+	// Alive are the registrations that have not expired, including this pod's.
+	Alive []Registration
+	// Empty is set if the event store has no events, so there is nothing to build from.
+	Empty bool
+	// Found is what the databases have of the declared projections, by name.
+	Found map[string]Found
+}
+
+// Found is what the databases have of a projection and its collection.
+type Found struct {
+	// Adoptable is the generation of the read models that a projection without an entry can
+	// adopt: those from a version without a catalog, or of a catalog that was lost. It is 0
+	// if there are none.
+	Adoptable int64
+	// Used is the highest generation number in the collection and its side watermarks; 0 for
+	// none.
+	Used int64
+}
+
+// Change is a change of a catalog entry.
+type Change struct {
+	// Old is nil for a new entry.
+	Old, New *Entry
+	// Declared is the definition that asks for the change.
+	Declared Declared
+	// Changed is set if the change replaces a projection's definition. An operator may
+	// have to confirm it first: see PENSTOCK_ON_CHANGE.
+	Changed bool
+}
+
+// begins reports whether a generation begins with the change.
+func (c Change) begins() bool { return c.Old == nil || c.New.Generations != c.Old.Generations }
+
+// Decide returns the changes of the catalog that this pod's declarations require. An
+// entry that matches its declaration, or is being promoted, needs none.
+func Decide(v View, by Author) []Change {
+	var changes []Change
+	for _, d := range v.Declares {
+		c := Change{Old: v.Entries[d.Name], Declared: d}
+		found := v.Found[d.Name]
+		switch old := c.Old; {
+		case old == nil && (found.Adoptable > 0 || v.Empty && found.Used == 0):
+			c.New = Create(v.Pipeline, d, found, by)
+		case old != nil && old.HasGivenUp(d.Hash):
+			// An operator has cancelled its build: the pod follows the catalog.
+		case old == nil || old.RetiredAt != nil || old.Live == nil && old.Building == nil:
+			c.New, _ = Start(old, v.Pipeline, d, found.Used, by)
+			c.Changed = old != nil && old.Live != nil && old.Live.Hash != d.Hash
+		case d.Hash == old.Wanted():
+			if old.asked() && (old.Building == nil || old.Building.State != Promoting) {
+				c.New = declare(old, by)
+			}
+		case old.Seen(d.Hash) && old.asked():
+			// An operator has asked for another definition, and pods that declare it have
+			// not started yet.
+		case old.Seen(d.Hash) && v.declared(d.Name, old.Wanted()):
+			// The pod has an old file: it follows the catalog.
+		case old.Live != nil && old.Live.Hash == d.Hash && !old.Live.Frozen:
+			c.New, _ = Cancel(old, by)
+		default:
+			c.New, _ = Start(old, v.Pipeline, d, found.Used, by)
+			c.Changed = true
+		}
+		if c.New != nil {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+// InUse reports whether a projection uses a collection.
+func InUse(entries map[string]*Entry, collection string) bool {
+	for _, e := range entries {
+		if e.Uses(collection) {
+			return true
+		}
+	}
+	return false
+}
+
+// declared reports whether an alive pod declares the projection with the hash.
+func (v View) declared(name, hash string) bool {
+	return slices.ContainsFunc(v.Alive, func(r Registration) bool {
+		return slices.Contains(r.Declares, Declaration{Projection: name, Hash: hash})
+	})
+}
+
+// Undeclared returns the projections that no registration declares and that are not
+// retired.
+func Undeclared(entries map[string]*Entry, alive []Registration) []string {
+	declared := map[string]bool{}
+	for _, r := range alive {
+		for _, d := range r.Declares {
+			declared[d.Projection] = true
+		}
+	}
+	var names []string
+	for name, e := range entries {
+		if !declared[name] && e.RetiredAt == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Target is a generation into which pods fold events.
+type Target struct {
+	Projection string
+	Generation int64
+	Definition
+	// Collection holds the generation's documents now: the shadow collection while it is
+	// built, later the live one. It can differ from the definition's collection.
+	Collection string
+	// Building is set while the generation is built. No reader uses it yet, so it never
+	// delays the settlement of an event.
+	Building bool
+	// GivenUp is the hash of the definition that was to replace this live one and whose
+	// build an operator cancelled; empty for none.
+	GivenUp string
+	// Defers is set if an event is settled without this generation when the generation
+	// lacks earlier events: a job that has not begun yet will fold the aggregate.
+	Defers bool
+}
+
+// Targets returns the generations into which every pod that can do so folds events: the
+// live ones and those being built.
+func Targets(entries map[string]*Entry) []Target {
+	var targets []Target
+	for name, e := range entries {
+		if e.RetiredAt != nil {
+			continue
+		}
+		if live := e.Live; live != nil && !live.Frozen {
+			target := Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection}
+			if e.GivenUp != nil {
+				target.GivenUp = e.GivenUp.Hash
+			}
+			targets = append(targets, target)
+		}
+		if b := e.Building; b != nil && b.Ongoing() {
+			targets = append(targets, Target{Projection: name, Generation: b.Generation, Definition: b.Definition, Collection: b.Shadow, Building: true, Defers: b.State == Building})
+		}
+	}
+	slices.SortFunc(targets, func(a, b Target) int {
+		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Generation, b.Generation))
+	})
+	return targets
+}
+
+// Refusal returns the error of a pod whose declaration changes a projection although
+// changes need a confirmation. difference are the lines in which the two definitions
+// differ.
+func (c Change) Refusal(difference []string) error {
+	text := ""
+	for _, line := range difference {
+		text += "\n  " + line
+	}
+	return fmt.Errorf("projection %s is declared with definition %s, and the catalog has %s:%s\nTo rebuild it, run: projector projections rebuild %s", c.Declared.Name, c.Declared.Hash, c.Old.Wanted(), text, c.Declared.Name)
+}

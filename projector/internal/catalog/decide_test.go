@@ -1,0 +1,365 @@
+package catalog_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
+)
+
+var by = catalog.Author{Who: "pod", At: time.UnixMilli(0).UTC()}
+
+// users declares the projection users with a definition.
+func users(hash string) catalog.Declared {
+	return catalog.Declared{Name: "users", Definition: catalog.Definition{Hash: hash, Text: "text of " + hash, Collection: "userReadModels"}}
+}
+
+// podWith returns an alive pod that declares users with a definition.
+func podWith(hash string) catalog.Registration {
+	return catalog.Registration{Pod: "pod-" + hash, Declares: []catalog.Declaration{{Projection: "users", Hash: hash}}}
+}
+
+func entriesOf(all ...*catalog.Entry) map[string]*catalog.Entry {
+	entries := map[string]*catalog.Entry{}
+	for _, e := range all {
+		if e != nil {
+			entries[e.Name] = e
+		}
+	}
+	return entries
+}
+
+// live returns the entry users with a live definition.
+func live(hash string) *catalog.Entry {
+	return catalog.Create("p", users(hash), catalog.Found{}, by)
+}
+
+// start begins to build another definition.
+func start(t interface{ Fatal(...any) }, e *catalog.Entry, hash string) *catalog.Entry {
+	next, err := catalog.Start(e, "p", users(hash), 0, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func in(e *catalog.Entry, state catalog.State) *catalog.Entry {
+	next := *e
+	building := *e.Building
+	building.State = state
+	next.Building = &building
+	return &next
+}
+
+// askedFor returns the entry with a build that an operator has asked for.
+func askedFor(e *catalog.Entry) *catalog.Entry {
+	next := *e
+	building := *e.Building
+	building.Asked = true
+	next.Building = &building
+	return &next
+}
+
+// givenUp returns the entry after an operator has cancelled its build.
+func givenUp(t interface{ Fatal(...any) }, e *catalog.Entry) *catalog.Entry {
+	next, err := catalog.GiveUp(e, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func retired(t *testing.T, e *catalog.Entry) *catalog.Entry {
+	t.Helper()
+	next, err := catalog.Retire(e, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// say describes an entry: its live generation, then its building one.
+func say(e *catalog.Entry) string {
+	if e == nil {
+		return "none"
+	}
+	var b strings.Builder
+	if e.Live != nil {
+		fmt.Fprintf(&b, "live %d %s", e.Live.Generation, e.Live.Hash)
+		if e.Live.Frozen {
+			b.WriteString(" frozen")
+		}
+	}
+	if e.Building != nil {
+		fmt.Fprintf(&b, " %s %d %s", e.Building.State, e.Building.Generation, e.Building.Hash)
+	}
+	if e.RetiredAt != nil {
+		b.WriteString(" retired")
+	}
+	for _, g := range e.Garbage {
+		fmt.Fprintf(&b, " garbage %d", g.Generation)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		entries  map[string]*catalog.Entry
+		declares string
+		alive    []catalog.Registration
+		empty    bool
+		found    catalog.Found
+		// want is the entry after the change; empty for no change.
+		want    string
+		changed bool
+	}{
+		"an empty event store needs no build":                                        {declares: "a", empty: true, want: "live 1 a"},
+		"a read model from before the catalog is adopted":                            {declares: "a", found: catalog.Found{Adoptable: 1}, want: "live 1 a"},
+		"a new projection is built":                                                  {declares: "a", want: "building 1 a"},
+		"read models of a lost catalog are adopted with their number":                {declares: "a", found: catalog.Found{Adoptable: 3, Used: 5}, want: "live 3 a"},
+		"a number that was used is not used again":                                   {declares: "a", found: catalog.Found{Used: 5}, want: "building 6 a"},
+		"a number that was used is not used again over an empty event store":         {declares: "a", empty: true, found: catalog.Found{Used: 5}, want: "building 6 a"},
+		"an unchanged definition changes nothing":                                    {entries: entriesOf(live("a")), declares: "a"},
+		"a changed definition is built":                                              {entries: entriesOf(live("a")), declares: "b", alive: []catalog.Registration{podWith("a"), podWith("b")}, want: "live 1 a building 2 b", changed: true},
+		"the definition that is being built changes nothing":                         {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
+		"a pod with the old file follows":                                            {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []catalog.Registration{podWith("a"), podWith("b")}},
+		"a rollback during the build ends it":                                        {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []catalog.Registration{podWith("a")}, want: "live 1 a garbage 2"},
+		"a build that an operator has asked for is no rollback":                      {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "a", alive: []catalog.Registration{podWith("a")}},
+		"a live generation that an operator has asked for is not rolled back":        {entries: entriesOf(catalog.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "a", alive: []catalog.Registration{podWith("a")}},
+		"a pod that declares a requested build makes it an ordinary one":             {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "b", want: "live 1 a building 2 b"},
+		"a pod that declares a requested live generation makes it an ordinary one":   {entries: entriesOf(catalog.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "b", want: "live 2 b garbage 1"},
+		"a pod that declares a requested build changes nothing during the promotion": {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), catalog.Promoting)), declares: "b"},
+		"a build that was asked for and has failed is rolled back":                   {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), catalog.Failed)), declares: "a", want: "live 1 a garbage 2"},
+		"a third definition replaces a requested build":                              {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"a definition that changes again replaces the build":                         {entries: entriesOf(start(t, live("a"), "b")), declares: "c", alive: []catalog.Registration{podWith("b"), podWith("c")}, want: "live 1 a building 3 c garbage 2", changed: true},
+		"a definition that changes again waits for the promotion":                    {entries: entriesOf(in(start(t, live("a"), "b"), catalog.Promoting)), declares: "c"},
+		"no rollback during the promotion":                                           {entries: entriesOf(in(start(t, live("a"), "b"), catalog.Promoting)), declares: "a"},
+		"a failed build is not repeated":                                             {entries: entriesOf(in(start(t, live("a"), "b"), catalog.Failed)), declares: "b"},
+		"a cancelled build is not repeated":                                          {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b"},
+		"a cancelled build is not repeated by a pod that starts alone":               {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b", alive: []catalog.Registration{podWith("b")}},
+		"a cancelled first build is not repeated":                                    {entries: entriesOf(givenUp(t, start(t, nil, "a"))), declares: "a"},
+		"after a cancelled build, the live definition changes nothing":               {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "a"},
+		"after a cancelled build, another definition is built":                       {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"after a cancelled build, a retired projection declared again is built":      {entries: entriesOf(retired(t, givenUp(t, start(t, live("a"), "b")))), declares: "b", want: "live 1 a frozen building 3 b garbage 2", changed: true},
+		"a failed build is superseded":                                               {entries: entriesOf(in(start(t, live("a"), "b"), catalog.Failed)), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"a rollback ends a failed build":                                             {entries: entriesOf(in(start(t, live("a"), "b"), catalog.Failed)), declares: "a", want: "live 1 a garbage 2"},
+		"an old pod after the promotion changes nothing":                             {entries: entriesOf(catalog.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []catalog.Registration{podWith("a"), podWith("b")}},
+		"a rollback after the promotion is built":                                    {entries: entriesOf(catalog.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []catalog.Registration{podWith("a")}, want: "live 2 b building 3 a garbage 1", changed: true},
+		"a retired projection declared again is built":                               {entries: entriesOf(retired(t, live("a"))), declares: "a", want: "live 1 a frozen building 2 a"},
+		"a retired projection declared again with another definition is built":       {entries: entriesOf(retired(t, live("a"))), declares: "b", want: "live 1 a frozen building 2 b", changed: true},
+		"a retired projection whose definition changes back during the build":        {entries: entriesOf(start(t, retired(t, live("a")), "b")), declares: "a", want: "live 1 a frozen building 3 a garbage 2", changed: true},
+		"a projection retired during its first build is built again":                 {entries: entriesOf(retired(t, start(t, nil, "a"))), declares: "a", want: "building 2 a garbage 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changes := catalog.Decide(catalog.View{
+				Pipeline: "p", Entries: test.entries, Declares: []catalog.Declared{users(test.declares)},
+				Alive: test.alive, Empty: test.empty, Found: map[string]catalog.Found{"users": test.found},
+			}, by)
+			got, changed := "", false
+			if len(changes) > 0 {
+				got, changed = say(changes[0].New), changes[0].Changed
+			}
+			if got != test.want || changed != test.changed || len(changes) > 1 {
+				t.Errorf("decided %q (a changed definition: %t), want %q (%t)", got, changed, test.want, test.changed)
+			}
+		})
+	}
+}
+
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	building := start(t, live("a"), "b")
+	prepared := in(building, catalog.Building)
+	prepared.Building.UUID = bson.Binary{Subtype: 4, Data: []byte("0123456789abcdef")}
+	for name, test := range map[string]struct {
+		entry *catalog.Entry
+		want  string
+	}{
+		"live":                                  {live("a"), "1 userReadModels;"},
+		"before there is a collection":          {building, "1 userReadModels;"},
+		"building":                              {prepared, "1 userReadModels;2 users.generation-2 building defers;"},
+		"catching up":                           {in(prepared, catalog.CatchingUp), "1 userReadModels;2 users.generation-2 building;"},
+		"promoting":                             {in(prepared, catalog.Promoting), "1 userReadModels;2 users.generation-2 building;"},
+		"failed":                                {in(prepared, catalog.Failed), "1 userReadModels;"},
+		"retired":                               {retired(t, prepared), ""},
+		"declared again, live generation stale": {start(t, retired(t, live("a")), "a"), ""},
+	} {
+		got := ""
+		for _, target := range catalog.Targets(entriesOf(test.entry)) {
+			got += fmt.Sprint(target.Generation, " ", target.Collection)
+			if target.Building {
+				got += " building"
+			}
+			if target.Defers {
+				got += " defers"
+			}
+			got += ";"
+		}
+		if got != test.want {
+			t.Errorf("%s: targets are %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestUndeclaredProjections(t *testing.T) {
+	t.Parallel()
+	entries := entriesOf(live("a"), retired(t, &catalog.Entry{Name: "gone", Live: &catalog.Live{}}), &catalog.Entry{Name: "old"})
+	if got := catalog.Undeclared(entries, []catalog.Registration{podWith("b")}); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("undeclared are %v", got)
+	}
+}
+
+// Pods with different files start and stop in any order. Builds succeed, fail or are
+// cancelled by an operator. Once pods no longer start or stop, the catalog stops
+// changing. If all pods declare the same definition then, it is live or being built,
+// unless an operator has cancelled its build. No generation's number is given twice, even
+// if the catalog is lost, and the live generation of a lost catalog is adopted.
+func TestDecisionsConverge(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var entry *catalog.Entry
+		alive := map[string]catalog.Registration{}
+		given := map[int64]bool{}
+		// found is what the database of the read models has. The catalog can be lost.
+		var found catalog.Found
+		decide := func(hash string) bool {
+			changes := catalog.Decide(catalog.View{
+				Pipeline: "p", Entries: entriesOf(entry), Declares: []catalog.Declared{users(hash)},
+				Alive: registrations(alive), Empty: rapid.Bool().Draw(t, "empty"),
+				Found: map[string]catalog.Found{"users": found},
+			}, by)
+			if len(changes) == 0 {
+				return false
+			}
+			before := entry
+			entry = changes[0].New
+			if before != nil && before.Live != nil && entry.Live == nil {
+				t.Fatalf("a decision has taken the live generation away: %s, %s", say(before), say(entry))
+			}
+			if b := entry.Building; b != nil && (before == nil || before.Building == nil || before.Building.Generation != b.Generation) {
+				if given[b.Generation] {
+					t.Fatalf("generation %d was given twice", b.Generation)
+				}
+				given[b.Generation] = true
+			}
+			if before == nil && found.Adoptable > 0 && (entry.Live == nil || entry.Live.Generation != found.Adoptable) {
+				t.Fatalf("generation %d was not adopted: %s", found.Adoptable, say(entry))
+			}
+			found.Used = max(found.Used, entry.Generations)
+			return true
+		}
+		decideAll := func() (changed bool) {
+			for _, r := range registrations(alive) {
+				changed = decide(r.Declares[0].Hash) || changed
+			}
+			return changed
+		}
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			hash := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "hash")
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
+			case 0, 1:
+				alive[hash] = podWith(hash)
+				decide(hash)
+			case 2:
+				delete(alive, hash)
+			case 3:
+				if entry != nil && entry.Building != nil && entry.Building.State == catalog.Building {
+					entry = in(entry, catalog.Promoting)
+				}
+			case 4:
+				if entry != nil && entry.Building != nil {
+					if entry.Building.State == catalog.Promoting {
+						entry = catalog.Promote(entry, by)
+					} else {
+						entry = catalog.Fail(entry, "no reason", by)
+					}
+				}
+			case 5:
+				decideAll()
+			case 6:
+				if entry != nil && entry.Building != nil && entry.Building.State != catalog.Promoting {
+					entry = givenUp(t, entry)
+				}
+			case 7:
+				found.Adoptable = 0
+				if entry != nil && entry.Live != nil {
+					found.Adoptable = entry.Live.Generation
+				}
+				entry = nil
+			}
+		}
+		if entry != nil && entry.Building != nil && entry.Building.State == catalog.Promoting {
+			entry = catalog.Promote(entry, by)
+		}
+		for round := 0; decideAll(); round++ {
+			if round > 5 {
+				t.Fatalf("the pods %v do not agree: %s", alive, say(entry))
+			}
+		}
+		if len(alive) == 1 {
+			for hash := range alive {
+				if entry.Wanted() != hash && !entry.HasGivenUp(hash) {
+					t.Fatalf("all pods declare %s, and the catalog wants %s", hash, say(entry))
+				}
+			}
+		}
+	})
+}
+
+func registrations(alive map[string]catalog.Registration) []catalog.Registration {
+	var all []catalog.Registration
+	for _, hash := range []string{"a", "b", "c"} {
+		if r, ok := alive[hash]; ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	e := live("a")
+	for i := range 100 {
+		e = catalog.Promote(start(t, e, fmt.Sprint(i)), by)
+	}
+	if n := len(e.History); n != 20 || e.Generations != 101 || e.Live.Generation != 101 {
+		t.Errorf("%d records, generation %d of %d", n, e.Live.Generation, e.Generations)
+	}
+}
+
+func TestFormerCollectionStaysInTheEntry(t *testing.T) {
+	t.Parallel()
+	moved := users("b")
+	moved.Collection = "people"
+	e, err := catalog.Start(live("a"), "p", moved, 0, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = catalog.Promote(e, by)
+	if len(e.Left) != 1 || e.Left[0].Collection != "userReadModels" || !e.Uses("userReadModels") || !e.Uses("people") {
+		t.Errorf("left is %v", e.Left)
+	}
+	e = catalog.Promote(start(t, e, "c"), by)
+	if len(e.Left) != 1 || e.Left[0].Collection != "people" {
+		t.Errorf("after the way back, left is %v", e.Left)
+	}
+}
+
+func TestRefusalNamesTheDifferenceAndTheCommand(t *testing.T) {
+	t.Parallel()
+	c := catalog.Change{Old: live("a"), Declared: users("b")}
+	text := c.Refusal([]string{"- x: 1", "+ x: 2"}).Error()
+	for _, part := range []string{"users", "definition b", "has a", "\n  - x: 1\n  + x: 2", "projector projections rebuild users"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %q", part, text)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+// Package catalog stores the catalog of projections: the live definition of each, the
+// one being built, and the earlier ones. It also keeps the registry of the pods, and
+// decides what a pod does when its declarations and the catalog differ. Its coordinator
+// makes a building generation the live one.
+//
+// # Generations
+//
+// The generations of a projection are numbered 1, 2, 3 and so on. A number is never used
+// twice, not even after a build that failed or was cancelled. Documents, side watermarks
+// and markers contain the number, except those of generation 1. So the data of two
+// generations never mix.
+//
+// If a projection takes over the collection of another one, its number is above every
+// number of the former owners. A pod that was suspended in the middle of a write for a
+// former owner is then a writer of an older generation. The numbers that were used are
+// also recorded in the database of the read models ([Found]), which a pod does before it
+// writes a generation. So they survive the loss of the catalog. A projection whose catalog
+// entry was lost adopts its read models with the number that they have.
+//
+//	                  declared anew            proven by the coordinator
+//	(no entry) ──────────────────▶ building ───────────────────────────▶ live
+//	     │                          │    ▲                                │  │
+//	     │ nothing to build from,   │    │ declared with another          │  │ no alive pod
+//	     │ or known from before     │    │ definition: rebuild            │  │ declares it
+//	     └────────────────────────────────────────────────────────▶ live ─┘  ▼
+//	                                │                                      retired
+//	          another definition, or ▼                                       │ drop
+//	          a cancellation     garbage                                     ▼
+//	                                                                     (no entry)
+//
+// A projection can have a live and a building generation at the same time. During its
+// first build it has no live one.
+//
+// # Definitions
+//
+// The canonical text of a declaration identifies a definition, and definitions are compared
+// by its hash (package projection). The catalog keeps the text. Every pod compiles the live
+// definition and the one that is being built from the catalog, whatever its own file says.
+//
+// # Decisions
+//
+// [Decide] is a pure function. Every pod calls it regularly with the same catalog and
+// registry, and writes the result by compare-and-swap on the entry's revision. So it does
+// not matter which pod is first, and no pod needs a special role. A definition that the
+// projection has had before replaces the present one only if no alive pod declares the
+// present one. So a pod with an old file that restarts during a rollout changes nothing,
+// and a rollback rebuilds the old definition as soon as the last new pod is gone.
+//
+// If an operator cancels a build ([GiveUp]), the pods that declare its definition do not
+// start it again. The entry records the definition until another build starts.
+//
+// # Registry and trust
+//
+// A pod registers before it reads the catalog, and renews its registration every 5 s. A
+// registration lasts 30 s, measured by the server's clock. If renewals fail, the pod
+// stops trusting its own view ([Registry.Trusted]) before the other pods consider it
+// gone. So it settles no event based on an outdated catalog.
+//
+// A projection that no alive pod declares for 30 s is retired.
+//
+// # Builds
+//
+// A build makes a building generation of a projection the live one. Readers see a
+// complete collection at any moment. One pod, the coordinator, holds a lease on the
+// projection's catalog entry and makes the steps:
+//
+//	             shadow collection made,       all alive pods serve it,
+//	             job build done                job sweep done
+//	building ────────────────────▶ catching up ────────────────▶ verifying ◀─┐
+//	   │                              ▲   │                       │  │  │    │ repaired once, only behind,
+//	   │      a pod does not serve it └───┼───────────────────────┘  │  └────┘ or held back before
+//	   │                                  │                          │ nothing found
+//	   │ a job fails, or is cancelled     │                          ▼
+//	   └──────────────▶ failed ◀──────────┴── still found ─────── promoting
+//	                                                              │   ▲ │ all have paused:
+//	                       a pod does not pause in time           │   │ │ rename, write the entry
+//	                                                              ▼   │ ▼
+//	                                                           verifying  live
+//
+// The state is in the catalog. Each step first checks what exists, and can be repeated. So
+// a coordinator that is killed at any point leaves nothing that stops its successor. A model
+// test kills and stops coordinators and pods between any two operations (model_test.go).
+//
+// # A late coordinator
+//
+// A coordinator that was stopped for longer than its lease continues in the middle of a
+// step. Its writes to the catalog name its epoch and the revision that it read, and match
+// nothing. It can repeat three other things: create jobs under the ids that they already
+// have, remove data of a generation whose number is never used again, and rename.
+//
+// # Promotion
+//
+// Before the pause, the coordinator checks what the promotion would destroy. If the new collection
+// is gone, the build fails. If the collection that it replaces has documents that no projector
+// has written, the promotion waits. It also waits if the event store has no events of some read
+// models, which the new generation cannot have (--allow-missing). Documents that are written
+// between this check and the rename, within seconds, are not found.
+//
+// The live stream settles an event when both generations have it, and the live one is neither
+// swept nor repaired from the catching up on. So after a promotion readers lack at most events
+// whose messages are not settled (package engine).
+//
+// What has changed in the layout of the live collection is copied. An index is then built on
+// a full collection, which may take longer than the coordinator's lease. So the copy runs
+// beside the steps that renew the lease. If it took longer than a minute, the layouts are
+// compared again before the promotion.
+//
+//	shadow ──rename──▶ shadow.promotion-<epoch> ──rename, dropTarget──▶ the readers' name
+//
+// The source of the second rename has a name that only this coordinator uses: a successor
+// first moves the collection to its own name. So a late coordinator finds nothing to
+// rename, and no rename happens twice. No write is lost between the renames, because every
+// alive pod has paused the projection's writes and has recorded that in the registry. Pods
+// continue when they see the entry in which the generation is live. Before the first rename
+// the coordinator records it in the entry. Until then it, or its successor, withdraws the
+// promotion if a pod does not pause in time. Afterwards nobody can, because a late coordinator
+// may still rename.
+//
+// # Garbage
+//
+// The data of a generation that was superseded, cancelled or replaced are removed as soon
+// as no alive pod serves it, and again after an hour, because a stopped pod may have
+// written some when it continued. Shadow collections that no entry names are dropped an
+// hour after they were first seen.
+//
+// # Shadow collections
+//
+// A generation is built in a collection of its own, the shadow, with the layout of the live
+// one ([Shadows]). Each function first reads what exists, and can be repeated. Collections are
+// identified by their UUIDs,
+// because a rename keeps the UUID and a name can be used again.
+//
+// The shadow of a sharded collection gets its shard key and its zones. A rename keeps
+// both, and the UUID. The server refuses a rename over a collection with zones, so the
+// target's zones are removed just before. The shadow has the same ones. A coordinator
+// that is killed in between leaves a live collection without zones, until its successor
+// completes the rename.
+//
+// # Owners
+//
+// Each name that two pipelines could share belongs to one of them: a
+// projection's name, a read model's collection, a subscription. The names are stored in
+// the collection pipeline_owners of the database in which they could collide.
+//
+//	              Take, by anyone                   Take, by another owner
+//	(no owner) ───────────────────▶ owned by one ─────────────────────────▶ refused
+//	     ▲                             │     ▲
+//	     └── Release, by an operator ──┘     └ Take, by the owner's other pods
+//
+// A projector takes all of its names or none, with one exception: if two pipelines start for the
+// first time at the same moment, the slower one can keep names that the other does not use. If the
+// subscription has no owner yet, the caller first proves that the broker gives sessions of
+// it, so that a misspelt subscription owns nothing. [CheckNames] finds conflicts before that.
+//
+// The owner of a collection names its projection too, so a collection belongs to one projection
+// for good. An owner is never removed automatically, because read models outlive their
+// projector: an operator releases it, or drops the projection.
+package catalog

@@ -1,0 +1,524 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+)
+
+// events are the events that a collection contains.
+type events map[int]bool
+
+// collection is a collection in the read models' database.
+type collection struct {
+	uuid bson.Binary
+	// projection and generation are those of its documents.
+	projection string
+	generation int64
+	events     events
+	// unmanaged is set while an application has documents in it, and early if it has
+	// written them before a verification began, so that no promotion may drop them.
+	unmanaged, early bool
+	// layout is the number of the last change of its indexes, and owed that of the last one
+	// before a verification began, which no promotion may lose.
+	layout, owed int
+}
+
+// simulation is a model of everything around the coordinators: a projection and those
+// that it was renamed from, their catalog entries, collections, pods and jobs. Events are
+// numbers: a pod that settles one has written it into the collections of all targets that
+// it serves.
+type simulation struct {
+	// name is the present name of the projection.
+	name        string
+	entries     map[string]*catalog.Entry
+	collections map[string]*collection
+	uuids       byte
+	pods        map[string]*pod
+	jobs        map[string]job.Job
+	// begun are the generations that were built, and removed those whose data were removed,
+	// by projection.
+	begun, removed map[string]map[int64]bool
+	// settled are the events that pods have settled, stored those in the event store. Each
+	// event is that of another aggregate. archived are the events that the event store does
+	// not have any more, and restored those that were archived and that it has again.
+	settled, stored, archived, restored events
+	last                                int
+	// changes is the number of changes of indexes.
+	changes int
+	// parked is the number of parked aggregates, or unlisted the error of counting them.
+	parked   int64
+	unlisted error
+	// refusal is the error of creating a collection, refused that of every rename, and renaming
+	// that of the rename to the readers' name, if set.
+	refusal, refused, renaming error
+	// broken is the first violation of an invariant.
+	broken error
+	// reader is the UUID of the collection that readers saw last.
+	reader bson.Binary
+}
+
+// pod is one projector, with its view of the catalog and its registration.
+type pod struct {
+	name       string
+	registered catalog.Registration
+	until      time.Time
+	targets    []catalog.Target
+	paused     map[string]string
+	known      bool
+	// writing is the event that the pod is writing, 0 for none. stale is set if the event is
+	// not settled afterwards, for example because the guard of a write matched nothing.
+	writing int
+	stale   bool
+	// dead is set after the pod was killed.
+	dead bool
+}
+
+const readers = "userReadModels"
+
+func newSimulation() *simulation {
+	return &simulation{
+		name:    "users",
+		entries: map[string]*catalog.Entry{}, collections: map[string]*collection{}, pods: map[string]*pod{},
+		jobs: map[string]job.Job{}, begun: map[string]map[int64]bool{}, removed: map[string]map[int64]bool{}, settled: events{}, stored: events{}, archived: events{}, restored: events{},
+	}
+}
+
+func declared(name, hash string) catalog.Declared {
+	return catalog.Declared{Name: name, Definition: catalog.Definition{Hash: hash, Collection: readers}}
+}
+
+func (w *simulation) fail(format string, args ...any) {
+	if w.broken == nil {
+		w.broken = fmt.Errorf(format, args...)
+	}
+}
+
+func (w *simulation) create(name string) *collection {
+	w.uuids++
+	w.collections[name] = &collection{uuid: bson.Binary{Subtype: 4, Data: []byte{w.uuids}}, events: events{}}
+	return w.collections[name]
+}
+
+func (w *simulation) entry() *catalog.Entry { return w.entries[w.name] }
+
+// replace is the compare-and-swap of the catalog.
+func (w *simulation) replace(old, changed *catalog.Entry, epoch int64) (*catalog.Entry, error) {
+	stored := w.entries[changed.Name]
+	if old == nil && stored != nil || old != nil && (stored == nil || stored.Revision != old.Revision) || epoch > 0 && stored.Coordinator.Epoch != epoch {
+		return nil, catalog.ErrConflict
+	}
+	next := *changed
+	next.Revision = 1
+	if stored != nil {
+		next.Revision, next.Coordinator = stored.Revision+1, stored.Coordinator
+	}
+	w.entries[changed.Name] = &next
+	if w.begun[next.Name] == nil {
+		w.begun[next.Name] = map[int64]bool{}
+	}
+	if next.Building != nil {
+		w.begun[next.Name][next.Building.Generation] = true
+	}
+	return &next, nil
+}
+
+// see checks what a reader sees: there is always a collection, and it is the live one or
+// the one that is being promoted.
+func (w *simulation) see() {
+	if len(w.entries) == 0 {
+		return
+	}
+	c := w.collections[readers]
+	if c == nil {
+		w.fail("readers see no collection")
+		return
+	}
+	if !slices.Equal(c.uuid.Data, w.reader.Data) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(w.entries)), func(e *catalog.Entry) bool {
+			b := e.Building
+			return b != nil && b.State == catalog.Promoting && slices.Equal(b.UUID.Data, c.uuid.Data)
+		}) {
+			w.fail("readers see a collection that is not being promoted")
+		}
+		w.reader = c.uuid
+	}
+	for n := range w.settled {
+		if !c.events[n] {
+			w.fail("readers miss event %d, which was settled", n)
+			return
+		}
+	}
+}
+
+// poll is one round of a pod: it renews its registration and follows the catalog.
+func (w *simulation) poll(p *pod) {
+	if p.until.Before(time.Now()) {
+		// The registration had expired: others may have gone on without this pod.
+		// An event that it is writing is not settled: the pod is not trusted until it has
+		// read the catalog, which waits for the event.
+		p.paused, p.known, p.stale = nil, false, true
+		if p.writing == 0 {
+			p.targets = nil
+		}
+	}
+	p.until = time.Now().Add(catalog.Lease)
+	if p.known && p.writing == 0 {
+		p.paused = map[string]string{}
+		for name, e := range w.entries {
+			if e.Building != nil && e.Building.State == catalog.Promoting {
+				p.paused[name] = e.Building.Pause
+			}
+		}
+		p.targets = catalog.Targets(w.entries)
+	}
+	p.known = true
+	p.registered = catalog.Registration{Pod: p.name}
+	for _, t := range p.targets {
+		if !p.known {
+			break
+		}
+		p.registered.Serves = append(p.registered.Serves, catalog.Serving{Projection: t.Projection, Generation: t.Generation, Defers: t.Defers})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.paused)) {
+		p.registered.Paused = append(p.registered.Paused, catalog.Pausing{Projection: name, Token: p.paused[name]})
+	}
+}
+
+// project lets a pod write an event into its first target or, if one is already in the
+// first, into the others. Then the pod settles the event if it is trusted.
+func (w *simulation) project(p *pod) {
+	if p.writing == 0 {
+		if len(p.paused) > 0 || len(p.targets) == 0 {
+			return
+		}
+		w.last++
+		w.stored[w.last] = true
+		p.writing = w.last
+		p.stale = !w.put(p.targets[0], p.writing)
+		return
+	}
+	live := !p.targets[0].Building
+	for _, t := range p.targets[1:] {
+		written := w.put(t, p.writing)
+		live, p.stale = live || !t.Building, p.stale || !t.Building && !written
+	}
+	if time.Now().Before(p.until.Add(-5*time.Second)) && !p.stale && live {
+		w.settled[p.writing] = true
+	}
+	p.writing = 0
+}
+
+// put writes an event into a target, and reports whether the guard matched: it does not
+// match documents of another generation. A document of another projection must count as
+// one of an older generation.
+func (w *simulation) put(t catalog.Target, event int) bool {
+	c := w.collections[t.Collection]
+	if c == nil {
+		c = w.create(t.Collection) // MongoDB creates a missing collection too.
+		c.projection, c.generation = t.Projection, t.Generation
+	}
+	if c.projection != t.Projection && t.Generation >= c.generation {
+		w.fail("generation %d of %s writes into generation %d of %s", t.Generation, t.Projection, c.generation, c.projection)
+	}
+	if c.generation != t.Generation {
+		return false
+	}
+	c.events[event] = true
+	return true
+}
+
+// work lets one job do all of its work.
+func (w *simulation) work(findings int64) { w.workUndelivered(findings, 0) }
+
+// workUndelivered is work with findings of which some lack only the latest events.
+func (w *simulation) workUndelivered(findings, undelivered int64) {
+	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
+		j := w.jobs[id]
+		if j.State.Ended() {
+			continue
+		}
+		e := w.entries[j.Projection]
+		if e.Building == nil || e.Building.Generation != j.Generation {
+			continue // No pod serves the target.
+		}
+		c := w.collections[e.Building.Shadow]
+		if c == nil {
+			continue
+		}
+		if j.Kind != job.Verify || repairing(j) {
+			maps.Copy(c.events, w.stored)
+		}
+		for n := range w.restored {
+			if !c.events[n] {
+				findings++
+			}
+		}
+		j.State, j.Counts = job.Done, map[string]int64{string(history.Different): findings, history.CountUndelivered: undelivered, string(history.Parked): w.parked}
+		w.jobs[id] = j
+		return
+	}
+}
+
+// repairing reports whether a job is a verification with repair.
+func repairing(j job.Job) bool {
+	repairs, _ := j.Params.Lookup("repair").BooleanOK()
+	return repairs
+}
+
+// actor is one coordinator's access to the simulation. Each operation waits for the schedule
+// before it is executed and again before it is answered. A killed actor gets no answer.
+type actor struct {
+	*simulation
+	ask    chan struct{}
+	answer chan struct{}
+	killed chan struct{}
+}
+
+var errKilled = errors.New("killed")
+
+func (a *actor) gate() error {
+	select {
+	case a.ask <- struct{}{}:
+	case <-a.killed:
+		return errKilled
+	}
+	select {
+	case <-a.answer:
+		return nil
+	case <-a.killed:
+		return errKilled
+	}
+}
+
+func do[T any](a *actor, operation func() (T, error)) (T, error) {
+	var none T
+	if err := a.gate(); err != nil {
+		return none, err
+	}
+	result, err := operation()
+	if stopped := a.gate(); stopped != nil {
+		return none, stopped
+	}
+	return result, err
+}
+
+func (a *actor) List(context.Context) (map[string]*catalog.Entry, error) {
+	return do(a, func() (map[string]*catalog.Entry, error) { return maps.Clone(a.entries), nil })
+}
+
+func (a *actor) Coordinate(_ context.Context, name, pod string, lease time.Duration) (*catalog.Entry, error) {
+	return do(a, func() (*catalog.Entry, error) {
+		e := *a.entries[name]
+		if e.Coordinator.Until.After(time.Now()) {
+			return nil, catalog.ErrNotCoordinator
+		}
+		e.Coordinator = catalog.Holder{Pod: pod, Epoch: e.Coordinator.Epoch + 1, Until: time.Now().Add(lease)}
+		a.entries[name] = &e
+		return &e, nil
+	})
+}
+
+func (a *actor) Renew(_ context.Context, name string, epoch int64, lease time.Duration) error {
+	_, err := do(a, func() (bool, error) {
+		e := *a.entries[name]
+		if e.Coordinator.Epoch != epoch {
+			return false, catalog.ErrNotCoordinator
+		}
+		e.Coordinator.Until = time.Now().Add(lease)
+		a.entries[name] = &e
+		return true, nil
+	})
+	return err
+}
+
+func (a *actor) Release(ctx context.Context, name string, epoch int64) error {
+	return a.Renew(ctx, name, epoch, -1)
+}
+
+func (a *actor) WriteAs(_ context.Context, epoch int64, old, changed *catalog.Entry) (*catalog.Entry, error) {
+	return do(a, func() (*catalog.Entry, error) { return a.replace(old, changed, epoch) })
+}
+
+func (a *actor) Alive(context.Context) ([]catalog.Registration, error) {
+	return do(a, func() ([]catalog.Registration, error) {
+		var alive []catalog.Registration
+		for _, name := range slices.Sorted(maps.Keys(a.pods)) {
+			if p := a.pods[name]; p.until.After(time.Now()) {
+				alive = append(alive, p.registered)
+			}
+		}
+		return alive, nil
+	})
+}
+
+func (a *actor) Create(_ context.Context, j job.Job) (job.Job, error) {
+	return do(a, func() (job.Job, error) {
+		if _, ok := a.jobs[j.ID]; !ok {
+			j.State = job.Planning
+			a.jobs[j.ID] = j
+		}
+		return a.jobs[j.ID], nil
+	})
+}
+
+func (a *actor) Get(_ context.Context, id string) (job.Job, error) {
+	return do(a, func() (job.Job, error) {
+		j, ok := a.jobs[id]
+		if !ok {
+			a.fail("the entry names job %s, which was never created", id)
+		}
+		return j, nil
+	})
+}
+
+func (a *actor) Cancel(_ context.Context, id, reason string) (job.Job, error) {
+	return do(a, func() (job.Job, error) {
+		j, ok := a.jobs[id]
+		if ok && j.State != job.Done {
+			j.State, j.Reason = job.Cancelled, reason
+			a.jobs[id] = j
+		}
+		return j, nil
+	})
+}
+
+func (a *actor) Prepare(_ context.Context, shadow, like string) (bson.Binary, error) {
+	return do(a, func() (bson.Binary, error) {
+		if a.refusal != nil {
+			return bson.Binary{}, a.refusal
+		}
+		c := a.collections[shadow]
+		if c == nil {
+			c = a.create(shadow)
+			projection, number, _ := strings.Cut(shadow, ".generation-")
+			c.projection = projection
+			c.generation, _ = strconv.ParseInt(number, 10, 64)
+		}
+		if model := a.collections[like]; model != nil {
+			c.layout = model.layout
+		}
+		return c.uuid, nil
+	})
+}
+
+func (a *actor) Names(_ context.Context, prefix string) ([]string, error) {
+	return do(a, func() ([]string, error) {
+		var names []string
+		for name := range a.collections {
+			if strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names, nil
+	})
+}
+
+func (a *actor) Rename(_ context.Context, from, to string, drop bool) error {
+	_, err := do(a, func() (bool, error) {
+		c := a.collections[from]
+		if a.refused != nil {
+			return false, a.refused
+		}
+		if to == readers && a.renaming != nil {
+			return false, a.renaming
+		}
+		if c == nil || a.collections[to] != nil && !drop {
+			return true, nil
+		}
+		if replaced := a.collections[to]; replaced != nil && replaced.early {
+			a.fail("documents of an application were dropped")
+		}
+		if replaced := a.collections[to]; replaced != nil && to == readers && c.layout < replaced.owed {
+			a.fail("indexes were lost")
+		}
+		delete(a.collections, from)
+		a.collections[to] = c
+		a.see()
+		return true, nil
+	})
+	return err
+}
+
+func (a *actor) Where(_ context.Context, uuid bson.Binary) (string, error) {
+	return do(a, func() (string, error) {
+		for name, c := range a.collections {
+			if slices.Equal(c.uuid.Data, uuid.Data) {
+				return name, nil
+			}
+		}
+		return "", nil
+	})
+}
+
+func (a *actor) Drop(_ context.Context, name string) error {
+	_, err := do(a, func() (bool, error) {
+		if name == readers {
+			a.fail("the readers' collection was dropped")
+		}
+		delete(a.collections, name)
+		return true, nil
+	})
+	return err
+}
+
+func (a *actor) Remove(_ context.Context, projection string, number int64) (bool, error) {
+	return do(a, func() (bool, error) {
+		if e := a.entries[projection]; e.Live != nil && e.Live.Generation == number || e.Building != nil && e.Building.Generation == number {
+			a.fail("data of generation %d are removed, which is in use", number)
+		}
+		if a.removed[projection] == nil {
+			a.removed[projection] = map[int64]bool{}
+		}
+		a.removed[projection][number] = true
+		return true, nil
+	})
+}
+
+func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
+	parked, err := do(a, func() (int64, error) { return a.parked, a.unlisted })
+	return parked, "ada (expression)", err
+}
+
+func (a *actor) Inspect(string) catalog.Inspection { return &inspection{a, 2} }
+
+// inspection inspects the readers' collection in several steps.
+type inspection struct {
+	*actor
+	steps int
+}
+
+var errUnmanaged = errors.New("5 documents that no projector has written")
+
+func (i *inspection) Next(context.Context) (done bool, found catalog.Inspected, err error) {
+	done, err = do(i.actor, func() (bool, error) {
+		i.steps--
+		if i.steps > 0 {
+			return false, nil
+		}
+		c := i.collections[readers]
+		if c.unmanaged {
+			found.Unmanaged = errUnmanaged
+		}
+		for n := range c.events {
+			if i.archived[n] {
+				found.Archived++
+				found.Example = strconv.Itoa(n)
+			}
+		}
+		return true, nil
+	})
+	return done, found, err
+}
