@@ -34,7 +34,7 @@ type driver struct {
 // node is the official driver for Node.js.
 var node = driver{
 	name:   "node",
-	want:   41,
+	want:   42,
 	tools:  []string{"node", "npm"},
 	remedy: "install Node.js 20.19 or later",
 	commands: [][]string{
@@ -50,14 +50,14 @@ type outcome struct {
 	Action, Test, Output string
 }
 
-// check runs the scenarios against a server, prints their outcomes, and fails if too
+// check runs the scenarios, and those of the folder with, against a server, prints their outcomes, and fails if too
 // few pass.
-func (d driver) check(ctx context.Context, dir, uri string, verbose bool, out io.Writer) error {
+func (d driver) check(ctx context.Context, dir, uri, with string, verbose bool, out io.Writer) error {
 	if tool := d.missing(); tool != "" {
 		fmt.Fprintf(out, "%s not run: %s is not installed: %s\n", d.name, tool, d.remedy)
 		return nil
 	}
-	if err := unpack(dir); err != nil {
+	if err := unpack(dir, with); err != nil {
 		return err
 	}
 	var printed []byte
@@ -144,8 +144,9 @@ func (d driver) report(outcomes []outcome, verbose bool, out io.Writer) error {
 	return nil
 }
 
-// unpack writes the scenarios to the folder.
-func unpack(dir string) error {
+// unpack writes the scenarios, and the programs and scenarios of the folder with, to the folder
+// dir.
+func unpack(dir, with string) error {
 	entries, err := scenarios.ReadDir("javascript")
 	for _, e := range entries {
 		var content []byte
@@ -156,8 +157,29 @@ func unpack(dir string) error {
 			break
 		}
 	}
+	if err == nil && with != "" {
+		err = copyPrograms(dir, with)
+	}
 	if err != nil {
 		return fmt.Errorf("unpack the scenarios: %w", err)
 	}
 	return nil
+}
+
+// copyPrograms copies the JavaScript of a folder.
+func copyPrograms(dir, from string) error {
+	programs, err := filepath.Glob(filepath.Join(from, "*.mjs"))
+	if err == nil && len(programs) == 0 {
+		err = fmt.Errorf("folder %s has no *.mjs", from)
+	}
+	for _, program := range programs {
+		var content []byte
+		if content, err = os.ReadFile(program); err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(program)), content, 0o600)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return err
 }
