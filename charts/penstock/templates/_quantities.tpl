@@ -75,21 +75,61 @@ milliseconds, 0 for none, and the remedy.
 {{- if and (include "penstock.bytes" $request) (gt (include "penstock.bytes" $request | float64) $bytes) }}
 {{ $component }}.resources.requests.memory is {{ $request }}, more than {{ $component }}.resources.limits.memory, which is {{ $limit }}: use at most the limit
 {{ end }}
-{{- $buffers := dict }}
-{{- if eq $component "publisher" }}
-{{- $buffers = dict "publisher.publish.maxInflightBytes" $own.publish.maxInflightBytes "publisher.stream.prefetchBytes" $own.stream.prefetchBytes }}
-{{- else }}
-{{- $buffers = dict "projector.keepBytes" $own.keepBytes "projector.loadBytes" $own.loadBytes "projector.sessions.bufferBytes" $own.sessions.bufferBytes }}
-{{- end }}
-{{- $sum := 0 }}
-{{- $names := list }}
-{{- range $name, $size := $buffers }}
-{{- if $size }}{{ $sum = add $sum (int64 $size) }}{{ $names = append $names $name }}{{ end }}
-{{- end }}
-{{- if gt (float64 $sum) $bytes }}
-{{ $sum }} bytes of buffers ({{ join " + " $names }}) do not fit into {{ $component }}.resources.limits.memory, which is {{ $limit }}: lower the buffers, or raise the limit
+{{- with include "penstock.buffers" $ | fromYaml }}
+{{- if gt (float64 .need) $bytes }}
+{{ $component }}.resources.limits.memory is {{ $limit }}, and the {{ $component }} can need {{ divf (float64 .need) 1048576 | ceil | int64 }}Mi with {{ with .set }}{{ join " and " . }}{{ else }}its smallest buffers{{ end }}: raise the limit{{ if .set }}, or lower the buffers{{ end }}
 {{ end }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+The buffers of a component, as a map: set has those that the values set, sizes the bytes of the
+others by the names of their values, and need the bytes that the container needs at least.
+sizes is empty if the service's defaults fit into the memory limit.
+
+A process uses a base and a multiple of each buffer. docs/benchmarks.md has the measurements:
+a byte in flight is held as a document and as a message, a loaded read model is held with its
+changes and its write, and a received message with its decoded event. If the defaults do not
+fit, those that are not set shrink together, to a sixteenth at most.
+*/}}
+{{- define "penstock.buffers" -}}
+{{- $own := index .root.Values .component }}
+{{- $base := 134217728.0 }}
+{{- $buffers := list }}
+{{- if eq .component "publisher" }}
+{{- $base = 167772160.0 }}
+{{- $buffers = list
+  (list "publish.maxInflightBytes" $own.publish.maxInflightBytes 67108864 1.5)
+  (list "stream.prefetchBytes" $own.stream.prefetchBytes 16777216 1.5) }}
+{{- else }}
+{{- $buffers = list
+  (list "loadBytes" $own.loadBytes 67108864 3)
+  (list "keepBytes" $own.keepBytes 33554432 1)
+  (list "sessions.bufferBytes" $own.sessions.bufferBytes 67108864 2) }}
+{{- end }}
+{{- $set := list }}
+{{- $unset := 0.0 }}
+{{- range $buffers }}
+{{- if kindIs "invalid" (index . 1) }}
+{{- $unset = addf $unset (mulf (index . 2) (index . 3)) }}
+{{- else }}
+{{- $base = addf $base (mulf (float64 (index . 1)) (index . 3)) }}
+{{- $set = append $set (printf "%s: %d" (index . 0) (int64 (index . 1))) }}
+{{- end }}
+{{- end }}
+{{- $sizes := dict }}
+{{- with include "penstock.bytes" (dig "limits" "memory" "" ($own.resources | default dict)) }}
+{{- $left := subf (float64 .) $base }}
+{{- if lt $left $unset }}
+{{- range $buffers }}
+{{- if kindIs "invalid" (index . 1) }}
+{{- $_ := set $sizes (index . 0) (mulf (index . 2) (divf $left $unset) | floor | int64 | toString) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- dict "set" $set "sizes" $sizes "need" (addf $base (divf $unset 16) | toString) | toYaml }}
 {{- end }}
 
 {{- define "penstock.problems.metrics" -}}
