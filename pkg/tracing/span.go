@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // Span is a sampled span that has not ended. The zero value is no span: the event is not
@@ -29,14 +31,6 @@ func SpanOf(ctx context.Context) Span { return sampled(trace.SpanFromContext(ctx
 // Recorded reports whether s is a span.
 func (s Span) Recorded() bool { return s.span != nil }
 
-// Context returns the context that identifies the span; it is invalid if there is no span.
-func (s Span) Context() trace.SpanContext {
-	if s.span == nil {
-		return trace.SpanContext{}
-	}
-	return s.span.SpanContext()
-}
-
 // In returns a context whose operations belong to the span.
 func (s Span) In(ctx context.Context) context.Context {
 	if s.span == nil {
@@ -45,7 +39,7 @@ func (s Span) In(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, s.span)
 }
 
-// End ends the span. An error marks it as failed.
+// End ends the span; an error is its status.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return
@@ -61,7 +55,7 @@ func (s Span) EndWith(outcome string, err error) {
 	if s.span == nil {
 		return
 	}
-	s.span.SetAttributes(attribute.String(keyOutcome, outcome))
+	s.span.SetAttributes(attribute.String("penstock.outcome", outcome))
 	s.End(err)
 }
 
@@ -70,17 +64,6 @@ func (s Span) EndWith(outcome string, err error) {
 func (s Span) MarshalZerologObject(e *zerolog.Event) {
 	if s.span != nil {
 		c := s.span.SpanContext()
-		e.Str("trace_id", c.TraceID().String()).Str("span_id", c.SpanID().String())
-	}
-}
-
-// Origin writes the ids of a sampled W3C trace context into a log line. It is for a message
-// for which this process has no span.
-type Origin struct{ Parent string }
-
-// MarshalZerologObject implements [zerolog.LogObjectMarshaler].
-func (o Origin) MarshalZerologObject(e *zerolog.Event) {
-	if c := trace.SpanContextFromContext(remote(context.Background(), o.Parent, "")); c.IsSampled() {
 		e.Str("trace_id", c.TraceID().String()).Str("span_id", c.SpanID().String())
 	}
 }
@@ -100,13 +83,9 @@ func (s Span) Observe(h prometheus.Histogram, value float64) {
 // w3c reads and writes the trace context.
 var w3c = propagation.TraceContext{}
 
-// remote returns a context with a W3C trace context as the parent. If the text is not
-// valid, it returns ctx.
-func remote(ctx context.Context, parent, state string) context.Context {
-	if parent == "" {
-		return ctx
-	}
-	return w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": state})
+// remote returns a context with a W3C trace context as the parent; none if it is not valid.
+func remote(parent, state string) context.Context {
+	return w3c.Extract(context.Background(), propagation.MapCarrier{"traceparent": parent, "tracestate": state})
 }
 
 // header returns the W3C trace context of a span, sampled or not.
@@ -116,18 +95,50 @@ func header(s trace.Span) (parent, state string) {
 	return carrier["traceparent"], carrier["tracestate"]
 }
 
-// startBatch starts the span of an operation for several events. It is a child of the only
-// span, or links to several.
-func startBatch(ctx context.Context, t trace.Tracer, name string, spans []trace.SpanContext, options ...trace.SpanStartOption) (context.Context, Span) {
-	if len(spans) == 1 {
-		ctx = trace.ContextWithSpanContext(ctx, spans[0])
-	} else {
-		links := make([]trace.Link, len(spans))
-		for i, s := range spans {
-			links[i].SpanContext = s
-		}
-		options = append(options, trace.WithNewRoot(), trace.WithLinks(links...))
+// Events are the spans of the events that are processed together. A nil Events has none. It
+// must not be changed while others read it.
+type Events struct {
+	byKey map[eventKey]Span
+}
+
+type eventKey struct {
+	aggregateID string
+	id          int64
+}
+
+// With adds s for an event if s is recorded. It makes the Events if e is nil.
+func (e *Events) With(k *event.Keys, s Span) *Events {
+	if !s.Recorded() {
+		return e
 	}
-	ctx, span := t.Start(ctx, name, options...)
-	return ctx, sampled(span)
+	if e == nil {
+		e = &Events{byKey: make(map[eventKey]Span)}
+	}
+	e.byKey[eventKey{k.AggregateID, k.EventID}] = s
+	return e
+}
+
+// Of returns the span of an event, if it has one.
+func (e *Events) Of(aggregateID string, id int64) Span {
+	if e == nil {
+		return Span{}
+	}
+	return e.byKey[eventKey{aggregateID, id}]
+}
+
+// eventsKey is the key of Events in a context.
+type eventsKey struct{}
+
+// In returns a context with the events; ctx itself if there are none.
+func (e *Events) In(ctx context.Context) context.Context {
+	if e == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, eventsKey{}, e)
+}
+
+// EventsOf returns the events in a context; nil if there are none.
+func EventsOf(ctx context.Context) *Events {
+	e, _ := ctx.Value(eventsKey{}).(*Events)
+	return e
 }

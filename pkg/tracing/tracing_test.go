@@ -13,14 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
-	"go.mongodb.org/mongo-driver/v2/bson"
-	mongoevent "go.mongodb.org/mongo-driver/v2/event"
-	"go.opentelemetry.io/otel/trace"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
-	"github.com/penstock-cdc/penstock/pkg/tracing/tracingtest"
 )
 
 const (
@@ -30,8 +27,10 @@ const (
 	unsampled   = "00-" + writerTrace + "-" + writerSpan + "-00"
 )
 
-func config(c *tracingtest.Collector) tracing.Config {
-	return tracing.Config{Exporter: "otlp", Endpoint: c.URL, Protocol: "http/protobuf", Sampler: "parentbased_always_on"}
+func config(t *testing.T, endpoint string) tracing.Config {
+	t.Helper()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+	return tracing.Config{Exporter: "otlp", Sampler: "parentbased_always_on"}
 }
 
 func open(t *testing.T, c tracing.Config, logger zerolog.Logger) *tracing.Tracer {
@@ -66,23 +65,16 @@ func TestDisabledTracingMakesNoTracer(t *testing.T) {
 
 // off calls everything that tracing does for one event, from the change stream to the read
 // model, with tracing off.
-func off(ctx context.Context, m *event.Message, h prometheus.Histogram, spans []trace.SpanContext) {
-	var tracer *tracing.Tracer
-	publisher, processor := tracer.Publisher("", ""), tracer.Processor("", "", "")
-	published := publisher.Begin(m, publisher.Now())
-	sending, send := publisher.Send(published.In(ctx), spans)
-	send.EndSend(1, nil)
+func off(ctx context.Context, m *event.Message, h prometheus.Histogram) {
+	var publisher, processor *tracing.Messages
+	published := publisher.Publish(m, publisher.Now())
+	ctx = published.In(ctx)
 	published.End(nil)
 
-	span := processor.Begin(sending, &tracing.Message{Keys: &m.Keys})
+	span := processor.Process(&m.Keys, m.MessageID, nil, 1)
 	var events *tracing.Events
 	events = events.With(&m.Keys, span)
-	ctx = events.In(ctx)
-	found := tracing.EventsOf(ctx)
-	writes := tracer.Write(ctx, found, &tracing.Write{})
-	_, commit := tracer.Commit(ctx, "c", 1, tracing.Contexts(writes))
-	commit.Observe(h, 1)
-	commit.End(nil)
+	found := tracing.EventsOf(events.In(ctx))
 	found.Of(m.AggregateID, m.EventID).Observe(h, 1)
 	span.EndWith("done", nil)
 }
@@ -91,7 +83,7 @@ func TestDisabledTracingAllocatesNothing(t *testing.T) {
 	m := message(1, "")
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Help: "h"})
 	ctx := t.Context()
-	if allocs := testing.AllocsPerRun(100, func() { off(ctx, &m, h, nil) }); allocs != 0 {
+	if allocs := testing.AllocsPerRun(100, func() { off(ctx, &m, h) }); allocs != 0 {
 		t.Errorf("%v allocations for an event, want none", allocs)
 	}
 }
@@ -103,123 +95,43 @@ func BenchmarkDisabledTracing(b *testing.B) {
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		off(ctx, &m, h, nil)
+		off(ctx, &m, h)
 	}
 }
 
-func TestEventIsOneTraceOverBothProtocols(t *testing.T) {
-	t.Parallel()
-	for _, protocol := range []string{"http/protobuf", "grpc"} {
-		t.Run(protocol, func(t *testing.T) {
-			t.Parallel()
-			c := tracingtest.New(t)
-			settings := config(c)
-			if settings.Protocol = protocol; protocol == "grpc" {
-				settings.Endpoint = c.GRPC
-			}
-			tracer := open(t, settings, zerolog.Nop())
-			m := message(1, sampled)
-			publisher := tracer.Publisher("bus.example:5671", "events")
-			published := publisher.Begin(&m, publisher.Now())
-			_, send := publisher.Send(t.Context(), []trace.SpanContext{published.Context()})
-			send.EndSend(1, nil)
-			published.End(nil)
-			properties := m.Properties()
-			if properties["traceparent"] != properties["Diagnostic-Id"] || properties["traceparent"] == sampled {
-				t.Errorf("the message carries %v", properties)
-			}
-
-			parent, state := event.TraceContext(properties)
-			processed := tracer.Processor("bus.example", "events", "projector").Begin(t.Context(), &tracing.Message{
-				Keys: &m.Keys, MessageID: m.MessageID, Parent: parent, State: state, Deliveries: 2,
-			})
-			events := (*tracing.Events)(nil).With(&m.Keys, processed)
-			writes := tracer.Write(t.Context(), events, &tracing.Write{Projection: "p", Collection: "c", AggregateID: "a", To: 1})
-			ctx, commit := tracer.Commit(t.Context(), "c", 1, tracing.Contexts(writes))
-			monitor := tracer.Monitor()
-			command, _ := bson.Marshal(bson.D{{Key: "update", Value: "c"}})
-			monitor.Started(ctx, &mongoevent.CommandStartedEvent{Command: command, CommandName: "update", DatabaseName: "d", RequestID: 1})
-			monitor.Failed(ctx, &mongoevent.CommandFailedEvent{CommandFinishedEvent: mongoevent.CommandFinishedEvent{CommandName: "update", RequestID: 1}, Failure: errors.New("no")})
-			monitor.Started(t.Context(), &mongoevent.CommandStartedEvent{Command: command, CommandName: "update", RequestID: 2})
-			monitor.Succeeded(t.Context(), &mongoevent.CommandSucceededEvent{CommandFinishedEvent: mongoevent.CommandFinishedEvent{RequestID: 2}})
-			commit.End(nil)
-			for _, w := range writes {
-				w.EndWith("applied", nil)
-			}
-			processed.EndWith("done", nil)
-			if err := tracer.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-
-			spans := c.Trace(writerTrace)
-			if len(spans) != 6 || len(c.Spans()) != 6 {
-				t.Fatalf("%d spans in the trace of %d, want 6: %+v", len(spans), len(c.Spans()), c.Spans())
-			}
-			parentOf := map[string]string{"publish events": writerSpan}
-			for child, parent := range map[string]string{
-				"send events": "publish events", "process events": "publish events", "write c": "process events", "commit c": "write c", "update c": "commit c",
-			} {
-				parentOf[child] = tracingtest.Named(spans, parent)[0].SpanID
-			}
-			for _, s := range spans {
-				if s.ParentID != parentOf[s.Name] || s.Service != "test" {
-					t.Errorf("%s has the parent %s, want %s", s.Name, s.ParentID, parentOf[s.Name])
-				}
-			}
-			kinds := map[string]traces.Span_SpanKind{
-				"publish events": traces.Span_SPAN_KIND_PRODUCER, "send events": traces.Span_SPAN_KIND_CLIENT,
-				"process events": traces.Span_SPAN_KIND_CONSUMER, "update c": traces.Span_SPAN_KIND_CLIENT,
-			}
-			for name, kind := range kinds {
-				if s := tracingtest.Named(spans, name)[0]; s.Kind != kind {
-					t.Errorf("%s is of kind %v", name, s.Kind)
-				}
-			}
-			process := tracingtest.Named(spans, "process events")[0].Attributes
-			if process["messaging.system"] != "servicebus" || process["messaging.servicebus.message.delivery_count"] != int64(2) ||
-				process["messaging.destination.subscription.name"] != "projector" || process["penstock.outcome"] != "done" {
-				t.Errorf("process says %v", process)
-			}
-			if update := tracingtest.Named(spans, "update c")[0]; !update.Failed || update.Attributes["db.namespace"] != "d" {
-				t.Errorf("update is %+v", update)
-			}
-		})
+func TestEventIsOneTrace(t *testing.T) {
+	c := testkit.NewCollector(t)
+	tracer := open(t, config(t, c.URL), zerolog.Nop())
+	m := message(1, sampled)
+	publisher := tracer.Publisher("bus.example:5671", "events")
+	publisher.Publish(&m, publisher.Now()).End(errors.New("refused"))
+	properties := m.Properties()
+	if properties["traceparent"] != properties["Diagnostic-Id"] || properties["traceparent"] == sampled {
+		t.Errorf("the message carries %v", properties)
 	}
-}
-
-func TestBatchLinksToItsEvents(t *testing.T) {
-	t.Parallel()
-	c := tracingtest.New(t)
-	tracer := open(t, config(c), zerolog.Nop())
-	publisher := tracer.Publisher("bus", "events")
-	var contexts []trace.SpanContext
-	for i := range int64(2) {
-		m := message(i+1, "")
-		s := publisher.Begin(&m, time.Now())
-		contexts = append(contexts, s.Context())
-		s.End(nil)
-	}
-	_, send := publisher.Send(t.Context(), contexts)
-	send.EndSend(2, nil)
+	tracer.Processor("bus.example", "events", "projector").Process(&m.Keys, m.MessageID, properties, 2).EndWith("done", nil)
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sends := tracingtest.Named(c.Spans(), "send")
-	if len(sends) != 1 || sends[0].ParentID != "" || len(sends[0].Links) != 2 || sends[0].Attributes["messaging.batch.message_count"] != int64(2) {
-		t.Fatalf("sends are %+v", sends)
+	spans := c.Trace(writerTrace)
+	if len(spans) != 2 || len(c.Spans()) != 2 {
+		t.Fatalf("%d spans in the trace of %d, want 2: %+v", len(spans), len(c.Spans()), c.Spans())
 	}
-	for i, link := range sends[0].Links {
-		if link.SpanID != contexts[i].SpanID().String() || link.TraceID != contexts[i].TraceID().String() {
-			t.Errorf("link %d is %+v", i, link)
-		}
+	publish, process := testkit.Named(spans, "publish events")[0], testkit.Named(spans, "process events")[0]
+	if publish.ParentID != writerSpan || publish.Kind != traces.Span_SPAN_KIND_PRODUCER || publish.Service != "test" || !publish.Failed {
+		t.Errorf("the event was published by %+v", publish)
 	}
-	if contexts[0].TraceID() == contexts[1].TraceID() {
-		t.Error("two events without a parent share a trace")
+	if process.ParentID != publish.SpanID || process.Kind != traces.Span_SPAN_KIND_CONSUMER || process.Failed {
+		t.Errorf("the event was processed by %+v", process)
+	}
+	said := process.Attributes
+	if said["messaging.system"] != "servicebus" || said["messaging.servicebus.message.delivery_count"] != int64(2) ||
+		said["messaging.destination.subscription.name"] != "projector" || said["penstock.outcome"] != "done" || said["penstock.event.id"] != int64(1) {
+		t.Errorf("process says %v", said)
 	}
 }
 
 func TestSampling(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		sampler string
 		ratio   float64
@@ -236,13 +148,12 @@ func TestSampling(t *testing.T) {
 		"parent-based always_off, the writer samples": {"parentbased_always_off", 1, sampled, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := tracingtest.New(t)
-			settings := config(c)
+			c := testkit.NewCollector(t)
+			settings := config(t, c.URL)
 			settings.Sampler, settings.Ratio = test.sampler, test.ratio
 			tracer := open(t, settings, zerolog.Nop())
 			m := message(1, test.parent)
-			span := tracer.Publisher("bus", "events").Begin(&m, time.Now())
+			span := tracer.Publisher("bus", "events").Publish(&m, time.Now())
 			span.End(nil)
 			if span.Recorded() != test.want {
 				t.Errorf("sampled is %t", span.Recorded())
@@ -285,47 +196,34 @@ func (l *lines) count(what string) int {
 }
 
 func TestUnreachableCollectorIsLoggedOnce(t *testing.T) {
-	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
-	for _, protocol := range []string{"http/protobuf", "grpc"} {
-		t.Run(protocol, func(t *testing.T) {
-			t.Parallel()
-			var log lines
-			c := tracing.Config{Exporter: "otlp", Endpoint: "http://" + address, Protocol: protocol, Sampler: "always_on"}
-			tracer := open(t, c, zerolog.New(&log).Level(zerolog.InfoLevel))
-			publisher := tracer.Publisher("bus", "events")
-			// Many more spans than the queue holds. The caller must not wait for the
-			// collector.
-			for i := range int64(10_000) {
-				m := message(i+1, "")
-				publisher.Begin(&m, time.Now()).End(nil)
-			}
-			begun := time.Now()
-			_ = tracer.Close(t.Context())
-			if took := time.Since(begun); took > tracing.CloseTimeout+time.Minute {
-				t.Errorf("closing took %v", took)
-			}
-			if n := log.count("\n"); n > 1 || n == 1 && log.count("dropping spans") != 1 {
-				t.Errorf("%d lines: %s", n, log.text.String())
-			}
-			if protocol != "grpc" && log.count("dropping spans") != 1 { // gRPC retries for longer
-				t.Error("nothing says that spans are dropped")
-			}
-		})
+	var log lines
+	tracer := open(t, config(t, "http://"+address), zerolog.New(&log).Level(zerolog.InfoLevel))
+	publisher := tracer.Publisher("bus", "events")
+	// Many more spans than the queue holds. The caller must not wait for the collector.
+	for i := range int64(10_000) {
+		m := message(i+1, "")
+		publisher.Publish(&m, time.Now()).End(nil)
+	}
+	begun := time.Now()
+	_ = tracer.Close(t.Context())
+	if took := time.Since(begun); took > tracing.CloseTimeout+time.Minute {
+		t.Errorf("closing took %v", took)
+	}
+	if log.count("\n") != 1 || log.count("dropping spans") != 1 {
+		t.Errorf("the log has %s", log.text.String())
 	}
 }
 
 func TestExemplarsAndLogLinesNameTheSpan(t *testing.T) {
-	t.Parallel()
-	c := tracingtest.New(t)
-	tracer := open(t, config(c), zerolog.Nop())
+	tracer := open(t, config(t, testkit.NewCollector(t).URL), zerolog.Nop())
 	m := message(1, sampled)
-	span := tracer.Publisher("bus", "events").Begin(&m, time.Now())
+	span := tracer.Publisher("bus", "events").Publish(&m, time.Now())
 	defer span.End(nil)
 
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Help: "h", Buckets: []float64{1}})
@@ -338,7 +236,7 @@ func TestExemplarsAndLogLinesNameTheSpan(t *testing.T) {
 	for _, label := range metric.GetHistogram().GetBucket()[0].GetExemplar().GetLabel() {
 		exemplar[label.GetName()] = label.GetValue()
 	}
-	if exemplar["trace_id"] != writerTrace || exemplar["span_id"] != span.Context().SpanID().String() {
+	if exemplar["trace_id"] != writerTrace || exemplar["span_id"] == "" {
 		t.Errorf("the exemplar is %v", exemplar)
 	}
 
@@ -346,13 +244,11 @@ func TestExemplarsAndLogLinesNameTheSpan(t *testing.T) {
 	logger := zerolog.New(&log)
 	logger.Info().EmbedObject(span).Msg("a")
 	logger.Info().EmbedObject(tracing.SpanOf(span.In(t.Context()))).Msg("b")
-	logger.Info().EmbedObject(tracing.Origin{Parent: sampled}).Msg("c")
-	logger.Info().EmbedObject(tracing.Span{}).EmbedObject(tracing.Origin{Parent: unsampled}).EmbedObject(tracing.SpanOf(t.Context())).Msg("d")
-	id := span.Context().SpanID().String()
+	logger.Info().EmbedObject(tracing.Span{}).EmbedObject(tracing.SpanOf(t.Context())).Msg("c")
+	id := exemplar["span_id"]
 	want := `{"level":"info","trace_id":"` + writerTrace + `","span_id":"` + id + `","message":"a"}
 {"level":"info","trace_id":"` + writerTrace + `","span_id":"` + id + `","message":"b"}
-{"level":"info","trace_id":"` + writerTrace + `","span_id":"` + writerSpan + `","message":"c"}
-{"level":"info","message":"d"}
+{"level":"info","message":"c"}
 `
 	if log.String() != want {
 		t.Errorf("the log has\n%s", log.String())
@@ -361,12 +257,9 @@ func TestExemplarsAndLogLinesNameTheSpan(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	wrong := tracing.Config{Exporter: "otlp", Endpoint: "collector:4318", TracesEndpoint: "ftp://x", Ratio: 2}
-	err := wrong.Validate()
-	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT is", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is", "OTEL_TRACES_SAMPLER_ARG is"} {
-		if err == nil || !strings.Contains(err.Error(), variable) {
-			t.Errorf("no problem of %s in %v", variable, err)
-		}
+	wrong := tracing.Config{Exporter: "otlp", Ratio: 2}
+	if err := wrong.Validate(); err == nil || !strings.Contains(err.Error(), "OTEL_TRACES_SAMPLER_ARG is 2") {
+		t.Errorf("the problem is %v", err)
 	}
 	wrong.Exporter = "none"
 	if err := wrong.Validate(); err != nil {

@@ -145,7 +145,7 @@ func (p *Projector) trace(ctx context.Context) (err error) {
 // run opens the stores, waits for them, and drains.
 func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTables) error {
 	var connected atomic.Bool
-	s, err := config.OpenStores(p.config.MongoDB, p.tracer.Monitor(), p.logger)
+	s, err := config.OpenStores(p.config.MongoDB, nil, p.logger)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ var errBackgroundEnded = errors.New("the reading and writing of read models has 
 func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *config.Stores, h *health.Health, pod string, connected func()) (*drain.Acceptor, *upkeep, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer, Process: pod, Dead: p.dead, Logger: p.logger})
+	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Process: pod, Dead: p.dead, Logger: p.logger})
 	parked := park.NewStore(park.In(s.State), park.Options{Process: pod, Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.Events, c.Fields, p.logger)
 	if err != nil {
@@ -273,7 +273,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	}
 	registry := p.newRegistry(s, pod)
 	eng, err := engine.New(engine.Options{
-		Store:      tracedReadModels{readModels{loader, writer}, p.tracer},
+		Store:      readModels{loader, writer},
 		Parking:    parked,
 		Repairer:   events,
 		Reachable:  s.PingReadModels,

@@ -43,7 +43,7 @@ type handler struct {
 	// session repeats its events.
 	unprojected, claimChecks obs.Repeats
 	// tracer makes the spans; nil makes none.
-	tracer *tracing.Processor
+	tracer *tracing.Messages
 	// live records that live events are handled, so that the process's jobs yield to them.
 	live history.Activity
 }
@@ -74,8 +74,16 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since tim
 	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
 	verdicts := make([]model.Verdict, len(batch))
-	traced := h.begin(ctx, batch)
-	defer func() { end(traced, batch, verdicts) }()
+	traced := h.trace(batch)
+	defer func() {
+		for i, d := range batch {
+			v := verdicts[i]
+			if v.Outcome == model.Deferred {
+				v.Err = nil // the event waits, which is no error
+			}
+			traced.Of(d.Event.AggregateID, d.Event.EventID).EndWith(v.Outcome.String(), v.Err)
+		}
+	}()
 	ctx = traced.In(ctx)
 	events := make([]*event.Event, 0, len(batch))
 	places := make([]int, 0, len(batch))
@@ -120,6 +128,14 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since tim
 		h.settle(ctx, c, verdicts, since)
 	}
 	return verdicts
+}
+
+// trace starts the spans of a batch.
+func (h *handler) trace(batch []*drain.Delivery) (traced *tracing.Events) {
+	for _, d := range batch {
+		traced = traced.With(&d.Event.Keys, h.tracer.Process(&d.Event.Keys, d.MessageID, d.Properties(), d.Deliveries()))
+	}
+	return traced
 }
 
 // redeem reads the event of a claim check.

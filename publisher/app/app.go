@@ -276,7 +276,7 @@ type stores struct {
 
 func (p *Publisher) open() (*stores, error) {
 	at := p.config.MongoDB
-	s := &stores{Clients: mongox.Clients{Options: mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Dialer: at.Dialer, Logger: p.logger}}}
+	s := &stores{Clients: mongox.Clients{Options: mongox.Options{AppName: appName, Dialer: at.Dialer, Logger: p.logger}}}
 	events, err := s.For("event store", at.Events())
 	if err != nil {
 		return nil, err

@@ -105,7 +105,6 @@ mongodb or serviceBus ("values") and the component. */}}
 {{- include "penstock.env.plain" (list
   (list "OTEL_TRACES_EXPORTER" "otlp")
   (list "OTEL_EXPORTER_OTLP_ENDPOINT" $values.tracing.endpoint)
-  (list "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL" $values.tracing.protocol)
   (list "OTEL_TRACES_SAMPLER" $values.tracing.sampler)
   (list "OTEL_TRACES_SAMPLER_ARG" $values.tracing.ratio)
 ) }}

@@ -34,7 +34,7 @@ type Stores struct {
 	mongox.Clients
 }
 
-// OpenStores makes the clients. They connect in the background. monitor observes all commands; nil
+// OpenStores makes the clients. They connect in the background. monitor, which only tests have, observes all commands; nil
 // for none.
 func OpenStores(c mongox.ReadModelsConfig, monitor *event.CommandMonitor, logger zerolog.Logger) (*Stores, error) {
 	s := &Stores{Clients: mongox.Clients{Options: mongox.Options{AppName: "penstock-projector", Monitor: monitor, Dialer: c.Dialer, Logger: logger}}}

@@ -1,12 +1,9 @@
 package drain
 
 import (
-	"time"
-
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // Delivery is one event received in a session.
@@ -33,23 +30,6 @@ func (d *Delivery) Properties() map[string]any { return d.message.ApplicationPro
 
 // Deliveries counts how often the broker has delivered the message, from 1 on.
 func (d *Delivery) Deliveries() uint32 { return d.message.DeliveryCount }
-
-// Enqueued is when the broker accepted the message; zero if it did not say.
-func (d *Delivery) Enqueued() time.Time {
-	if d.message.EnqueuedTime == nil {
-		return time.Time{}
-	}
-	return *d.message.EnqueuedTime
-}
-
-// Size is the length of the message's body.
-func (d *Delivery) Size() int { return d.size }
-
-// originOf returns the trace of a message, for the log.
-func originOf(m *azservicebus.ReceivedMessage) tracing.Origin {
-	parent, _ := event.TraceContext(m.ApplicationProperties)
-	return tracing.Origin{Parent: parent}
-}
 
 // decode reads the event in a message.
 func decode(reader *event.Reader, sessionID string, m *azservicebus.ReceivedMessage) *Delivery {

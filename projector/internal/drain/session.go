@@ -215,7 +215,7 @@ func (s *session) room() load {
 // deadLetter dead-letters a message that is not an event.
 func (s *session) deadLetter(work context.Context, d *Delivery) {
 	s.metrics.invalid.Inc()
-	s.reading.repeats.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).EmbedObject(originOf(d.message)).Msg("message is not an event; dead-lettered")
+	s.reading.repeats.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).Msg("message is not an event; dead-lettered")
 	round := s.settler.begin(work)
 	defer round.end()
 	round.settle(d)

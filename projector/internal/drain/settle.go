@@ -179,7 +179,7 @@ func (t settling) run() {
 		}
 		if pause == 0 || attempt == settleAttempts {
 			t.log.Debug().Err(err).Str("operation", t.operation()).Str("messageId", t.message.MessageID).
-				EmbedObject(originOf(t.message)).Msg("message not settled; it will be delivered again as a duplicate")
+				Msg("message not settled; it will be delivered again as a duplicate")
 			t.left.Store(true)
 			return
 		}

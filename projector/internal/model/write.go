@@ -2,7 +2,6 @@ package model
 
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // Kind is the kind of a write.
@@ -54,8 +53,6 @@ type Write struct {
 	// Update holds $set and $unset of own fields and of keys one level below them
 	// (field.key), and $push of own fields. nil means that only the watermark changes.
 	Update bson.Raw
-	// Traced are the spans of the write's sampled events; nil if there are none.
-	Traced []trace.SpanContext
 }
 
 // Status is the outcome of a write.

@@ -11,12 +11,10 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -37,8 +35,6 @@ type WriterOptions struct {
 	Parallel int
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
-	// Tracer makes the spans of group commits; nil makes none.
-	Tracer *tracing.Tracer
 	// Process names this process in the record of its transactions; empty means the name of the
 	// host.
 	Process string
@@ -52,7 +48,6 @@ type WriterOptions struct {
 type Writer struct {
 	db      database
 	metrics *metrics
-	tracer  *tracing.Tracer
 	logger  zerolog.Logger
 	groups  gatherer[model.Write, model.Written]
 	// kinds run the parts of group commits.
@@ -75,7 +70,7 @@ func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
 }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), tracer: o.Tracer, logger: o.Logger, kinds: poll.NewPool(idleWorkers), keep: func(context.Context) {}}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers), keep: func(context.Context) {}}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },
@@ -115,8 +110,6 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
 	start := time.Now()
-	ctx, span := w.tracer.Commit(ctx, collection, len(operations), traced(operations))
-	defer span.End(nil)
 	results := make([]model.Written, len(operations))
 	kinds := make(map[commitFunc][]int)
 	for i := range operations {
@@ -154,22 +147,13 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 		results[i].Err = mongox.Explain(ctx, results[i].Err)
 	}
 	w.metrics.writeSize.Observe(float64(len(operations)))
-	span.Observe(w.metrics.writeDuration, time.Since(start).Seconds())
+	w.metrics.writeDuration.Observe(time.Since(start).Seconds())
 	for _, result := range results {
 		if result.Status == model.Stale {
 			w.metrics.stale.Inc()
 		}
 	}
 	return results
-}
-
-// traced are the spans of the operations; nil if none is traced.
-func traced(operations []model.Write) []trace.SpanContext {
-	var spans []trace.SpanContext
-	for i := range operations {
-		spans = append(spans, operations[i].Traced...)
-	}
-	return spans
 }
 
 // commitFunc is the way to commit operations of one kind.

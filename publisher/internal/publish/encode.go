@@ -140,7 +140,7 @@ func (w *worker) encodeOne(ctx context.Context, i int) error {
 	e.message = message
 	if !e.begun {
 		e.begun = true
-		e.span = w.d.options.Tracer.Begin(&e.message, e.submitted)
+		e.span = w.d.options.Tracer.Publish(&e.message, e.submitted)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ type Options struct {
 	Availability *Availability
 
 	// Tracer makes the spans; nil makes none.
-	Tracer *tracing.Publisher
+	Tracer *tracing.Messages
 	// Metrics are not exported by default. All terms of a process share one set.
 	Metrics *Metrics
 	// Logger is silent by default.

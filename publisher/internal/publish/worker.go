@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // slowSend is the time after which an unanswered send no longer occupies a regular slot:
@@ -27,7 +24,6 @@ type worker struct {
 	slot     slot     // of the batch; the dispatcher's mutex guards it
 	batch    []*entry
 	messages []*event.Message
-	traced   []trace.SpanContext // of the batch's sampled events
 	tickets  []uint64
 	failure  failure // of the last send
 	// bodies is the length of the batch's bodies, reserved is what of the budget they use.
@@ -158,9 +154,7 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	sendCtx, cancel := context.WithTimeout(ctx, w.d.options.SendTimeout)
 	start := time.Now()
 	call := w.d.activity.begin()
-	sendCtx, span := w.beginSend(sendCtx)
 	accepted, err = conn.sender.Send(sendCtx, w.messages)
-	span.EndSend(accepted, err)
 	w.d.activity.end(call)
 	took := time.Since(start)
 	cancel()
@@ -180,7 +174,7 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	}
 	w.d.options.Availability.Accepted()
 	w.d.rateLimit.accepted(accepted)
-	span.Observe(w.d.metrics.sendDuration, took.Seconds())
+	w.batch[0].span.Observe(w.d.metrics.sendDuration, took.Seconds())
 	w.d.metrics.batchEvents.Observe(float64(accepted))
 	return accepted, nil
 }
@@ -261,17 +255,6 @@ func (w *worker) slow() {
 		w.d.sends[slotAlone]++
 	}
 	w.d.wake()
-}
-
-// beginSend starts the span of sending the batch, if one of its events is sampled.
-func (w *worker) beginSend(ctx context.Context) (context.Context, tracing.Span) {
-	w.traced = w.traced[:0]
-	for _, e := range w.batch {
-		if e.span.Recorded() {
-			w.traced = append(w.traced, e.span.Context())
-		}
-	}
-	return w.d.options.Tracer.Send(ctx, w.traced)
 }
 
 // endSpans ends the spans of the worker's batch when Run ends.

@@ -31,7 +31,7 @@ type Options struct {
 	Health     *health.Health
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
-	Tracer     *tracing.Publisher
+	Tracer     *tracing.Messages
 
 	// Events and History read the event store. Collection reads which collection has its name
 	// now.

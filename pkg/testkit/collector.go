@@ -1,23 +1,19 @@
-package tracingtest
+package testkit
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -27,63 +23,27 @@ type Span struct {
 	Kind            traces.Span_SpanKind
 	TraceID, SpanID string
 	ParentID        string
-	Links           []Link
 	Attributes      map[string]any
 	Failed          bool
-	Status          string
-	Begin, End      time.Time
 }
 
-// Link is a link of a span.
-type Link struct{ TraceID, SpanID string }
-
-// Collector receives spans. Make it with [New]. It is safe for concurrent use.
+// Collector receives spans. Make it with [NewCollector]. It is safe for concurrent use.
 type Collector struct {
-	collector.UnimplementedTraceServiceServer
-	// URL is the endpoint for OTLP over HTTP, and GRPC the one for OTLP over gRPC.
-	URL, GRPC string
+	// URL is the endpoint for OTLP over HTTP.
+	URL string
 
 	mu    sync.Mutex
 	spans []Span
 }
 
-// New starts a collector, which stops at the end of the test.
-func New(tb testing.TB) *Collector {
+// NewCollector starts a collector, which stops at the end of the test.
+func NewCollector(tb testing.TB) *Collector {
 	tb.Helper()
 	c := &Collector{}
 	web := httptest.NewServer(http.HandlerFunc(c.serve))
 	tb.Cleanup(web.Close)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, c)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	tb.Cleanup(func() {
-		server.Stop()
-		if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			tb.Error(err)
-		}
-	})
-	c.URL, c.GRPC = web.URL, "http://"+listener.Addr().String()
+	c.URL = web.URL
 	return c
-}
-
-// Export implements the service of OTLP over gRPC.
-func (c *Collector) Export(_ context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, resource := range r.GetResourceSpans() {
-		service, _ := attributesOf(resource.GetResource().GetAttributes())["service.name"].(string)
-		for _, scope := range resource.GetScopeSpans() {
-			for _, s := range scope.GetSpans() {
-				c.spans = append(c.spans, spanOf(service, s))
-			}
-		}
-	}
-	return &collector.ExportTraceServiceResponse{}, nil
 }
 
 // serve implements OTLP over HTTP.
@@ -98,7 +58,16 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	_, _ = c.Export(r.Context(), &request)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range request.GetResourceSpans() {
+		service, _ := attributesOf(resource.GetResource().GetAttributes())["service.name"].(string)
+		for _, scope := range resource.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				c.spans = append(c.spans, spanOf(service, s))
+			}
+		}
+	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
@@ -126,20 +95,13 @@ func Named(spans []Span, name string) []Span {
 }
 
 func spanOf(service string, s *traces.Span) Span {
-	span := Span{
+	return Span{
 		Service: service, Name: s.GetName(), Kind: s.GetKind(),
 		TraceID: hex.EncodeToString(s.GetTraceId()), SpanID: hex.EncodeToString(s.GetSpanId()),
 		ParentID:   hex.EncodeToString(s.GetParentSpanId()),
 		Attributes: attributesOf(s.GetAttributes()),
 		Failed:     s.GetStatus().GetCode() == traces.Status_STATUS_CODE_ERROR,
-		Status:     s.GetStatus().GetMessage(),
-		Begin:      time.Unix(0, int64(s.GetStartTimeUnixNano())),
-		End:        time.Unix(0, int64(s.GetEndTimeUnixNano())),
 	}
-	for _, link := range s.GetLinks() {
-		span.Links = append(span.Links, Link{hex.EncodeToString(link.GetTraceId()), hex.EncodeToString(link.GetSpanId())})
-	}
-	return span
 }
 
 func attributesOf(pairs []*common.KeyValue) map[string]any {
