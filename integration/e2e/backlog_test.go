@@ -3,17 +3,14 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
-	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
 // A projector counts the sessions that have messages, including those that it holds. The
@@ -28,131 +25,74 @@ func TestBacklogQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	t.Parallel()
 	sender := sbemu.Policy{Name: "publisher", Key: "c2VuZC1vbmx5", Send: true}
 	listener := sbemu.Policy{Name: "projector", Key: "bGlzdGVuLW9ubHk=", Listen: true}
-	backend := startWithPolicies(t, sender, listener)
-	store := eventStore(t, backend.MongoURI())
+	backend := startWith(t, sbemu.Config{
+		Policies: []sbemu.Policy{{Name: sbemu.DefaultPolicy, Key: sbemu.DefaultKey, Manage: true}, sender, listener},
+		Topics:   []sbemu.Topic{{Name: "events", Subscriptions: []sbemu.Subscription{subscription}}},
+	})
 	// Its sessions pass through two slots one after the other. On a busy machine each takes
 	// seconds.
 	w := shop.New(300, 31)
-	ctx, cancel := context.WithTimeout(t.Context(), backlogTimeout)
-	defer cancel()
 	const broken, strangers, othersRecords = 3, 4, 5
 	// Records of other streams, whose names sort before and after this one.
-	others := store.Database().Client().Database(harness.StateDatabase).Collection("quarantine")
+	s := newScenarioOver(t, w, backend)
+	others := s.state.Collection("quarantine")
 	for i := range othersRecords {
 		stream := []string{"event", "events2"}[i%2]
-		if _, err := others.InsertOne(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "stream", Value: stream}, {Key: "document", Value: i}}}}); err != nil {
+		if _, err := others.InsertOne(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "stream", Value: stream}, {Key: "document", Value: i}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	publisher, projector := startPair(ctx, t, backend, harness.PipelineOptions{
-		Projections:  w.Projections,
-		PublisherEnv: []string{"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(sender)},
-		ProjectorEnv: []string{
-			"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),
-			"PENSTOCK_SESSIONS=2", "PENSTOCK_BACKLOG_INTERVAL=1s",
-		},
-	})
-	shows := func(name string, want float64) func(harness.Metrics) bool {
-		return func(m harness.Metrics) bool { return m[name] != nil && m.Sum(name) == want }
+	s.stored()
+	s.env["publisher-0"] = []string{"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(sender)}
+	s.env["projector-0"] = []string{
+		"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),
+		"PENSTOCK_SESSIONS=2", "PENSTOCK_BACKLOG_INTERVAL=1s",
 	}
-	b := backlog{t: t, ctx: ctx, projector: projector}
-	b.await("no session in the beginning", func(m harness.Metrics) bool { return b.shows(m, 0, 0) })
-	b.await("no dead letters in the beginning", shows("penstock_projector_dead_letters", 0))
+	s.start(1, 1)
+	const sessions, counts = "penstock_projector_backlog_sessions", "penstock_projector_backlog_counts_total"
+	shows := func(what, name string, least, most int) {
+		t.Helper()
+		s.await(what, func() bool {
+			for _, process := range s.started {
+				if m := s.scrape(process); m[name] != nil {
+					return m.Sum(name) >= float64(least) && m.Sum(name) <= float64(most)
+				}
+			}
+			return false
+		})
+	}
+	shows("no session in the beginning", sessions, 0, 0)
+	shows("no dead letters in the beginning", "penstock_projector_dead_letters", 0, 0)
 
 	// Each session costs the projector's two slots several round trips.
 	backend.Broker.SetLatency(20*time.Millisecond, 20*time.Millisecond)
-	if _, err := store.InsertMany(ctx, w.Events); err != nil {
-		t.Fatal(err)
-	}
-	b.await("a backlog", func(m harness.Metrics) bool { return b.shows(m, 20, w.Aggregates()) })
+	s.insert(w.Events...)
+	shows("a backlog", sessions, 20, w.Aggregates())
 
 	backend.Broker.SetLatency(0, 0)
-	counted := b.metrics().Sum(countsTotal, "result", "ok")
+	counted := s.metric("projector", counts, "result", "ok")
 	if backend.Broker.DropConnections(nil) == 0 {
 		t.Error("there was no connection to drop")
 	}
-	b.await("more counts after the connections were dropped", func(m harness.Metrics) bool {
-		return m.Sum(countsTotal, "result", "ok") > counted
-	})
-	b.await("no session in the end", func(m harness.Metrics) bool {
-		left, err := backend.Backlog()
-		return err == nil && left.Active == 0 && b.shows(m, 0, 0)
-	})
-	models := store.Database().Client().Database(harness.ReadModelsDatabase)
-	report, err := verify.ReadModels(ctx, store, models, w.Oracle, verify.Options{})
-	if err != nil {
-		t.Fatal(err)
+	s.await("more counts after the connections were dropped", func() bool { return s.metric("projector", counts, "result", "ok") > counted })
+	s.awaitReadModels()
+	shows("no session in the end", sessions, 0, 0)
+	for name, want := range map[string]float64{"penstock_projector_backlog_sessions_limit": 5000, "penstock_projector_session_slots": 2} {
+		if got := s.metric("projector", name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
 	}
-	if !report.OK() {
-		t.Errorf("%d of %d read models are right:\n%s", report.Right, report.Expected, strings.Join(report.Findings, "\n"))
-	}
-	m := b.metrics()
-	if failed := m.Sum(countsTotal, "result", "failed"); failed > 0 {
+	if failed := s.metric("projector", counts, "result", "failed"); failed > 0 {
 		t.Errorf("%v counts have failed", failed)
 	}
-	if limit := m.Sum("penstock_projector_backlog_sessions_limit"); limit != 5000 {
-		t.Errorf("the limit is %v", limit)
-	}
-	if slots := m.Sum("penstock_projector_session_slots"); slots != 2 {
-		t.Errorf("there are %v slots", slots)
-	}
 	for i := range broken {
-		if _, err := store.InsertOne(ctx, bson.D{{Key: "aggregateId", Value: fmt.Sprint("broken-", i)}, {Key: "eventType", Value: "T"}}); err != nil {
+		if _, err := s.events.InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: fmt.Sprint("broken-", i)}, {Key: "eventType", Value: "T"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	sendStrangers(ctx, t, backend.Broker.ConnectionString(), strangers)
-	b.await("dead letters", shows("penstock_projector_dead_letters", strangers))
-	backlog{t: t, ctx: ctx, projector: publisher}.await("records in the quarantine", shows("penstock_publisher_quarantine_records", broken))
-}
-
-const (
-	backlogTimeout = 3 * time.Minute
-	countsTotal    = "penstock_projector_backlog_counts_total"
-)
-
-// backlog reads the number that a projector counts.
-type backlog struct {
-	t         *testing.T
-	ctx       context.Context //nolint:containedctx // it bounds all waits of a test
-	projector *harness.Process
-}
-
-func (b backlog) metrics() harness.Metrics {
-	b.t.Helper()
-	m, err := b.projector.Metrics(b.ctx)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return m
-}
-
-// shows reports whether the projector has a number, and the number is in the range.
-func (b backlog) shows(m harness.Metrics, least, most int) bool {
-	b.t.Helper()
-	const name = "penstock_projector_backlog_sessions"
-	if m[name] == nil {
-		return false
-	}
-	return m.Sum(name) >= float64(least) && m.Sum(name) <= float64(most)
-}
-
-// await polls until the condition holds.
-func (b backlog) await(what string, holds func(harness.Metrics) bool) {
-	b.t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		m := b.metrics()
-		if holds(m) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-b.ctx.Done():
-			b.t.Fatalf("%s: not within %s", what, backlogTimeout)
-		}
-	}
+	sendStrangers(t.Context(), t, backend.Broker.ConnectionString(), strangers)
+	shows("dead letters", "penstock_projector_dead_letters", strangers, strangers)
+	shows("records in the quarantine", "penstock_publisher_quarantine_records", broken, broken)
 }
 
 // sendStrangers sends messages without an event.

@@ -91,43 +91,29 @@ func parkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		s.insert(counted(id, 1, one), counted(id, 2, bson.D{}), counted(id, 3, one))
 	}
-	listed := func(args ...string) int { return len(s.projectorList(append([]string{"parked", "list"}, args...)...)) }
 	s.await("three aggregates parked and their later events acknowledged", func() bool {
 		return s.parked(bson.E{Key: "reason", Value: "expression"}, bson.E{Key: "head", Value: 3}) == 3
 	})
 
-	if n := listed("--projection=counts", "--reason=expression"); n != 3 {
-		t.Errorf("%d listed, want 3", n)
-	}
-	if n := listed("--limit=2"); n != 2 {
-		t.Errorf("%d listed, want 2", n)
-	}
-	if n := listed("--older-than=1h") + listed("--reason=missing") + listed("--aggregate=z"); n != 0 {
-		t.Errorf("%d listed by flags that match nothing", n)
-	}
-	if _, stderr := s.projectorCommand(1, "parked", "list", "--projection=orders"); !strings.Contains(stderr, `no projection "orders": the catalog has counts`) {
-		t.Errorf("an unknown projection: %s", stderr)
-	}
-	if stdout, _ := s.projectorCommand(0, "parked", "list"); !strings.Contains(stdout, "PROJECTION") || strings.Count(stdout, "expression") != 3 {
-		t.Errorf("the table is\n%s", stdout)
-	}
-	if stdout, _ := s.projectorCommand(0, "parked", "show", "counts", "a"); !strings.Contains(stdout, "no such key: n") || !strings.Contains(stdout, "a/2") {
-		t.Errorf("shown\n%s", stdout)
-	}
-	s.projectorCommand(1, "parked", "show", "counts", "z")
-
 	// Nothing changes without --yes, or if the event fails again.
-	if _, stderr := s.projectorCommand(1, "parked", "retry"); !strings.Contains(stderr, "retry 3 parked aggregates (3 in counts by reason expression)") || !strings.Contains(stderr, "repeat it with --yes") {
-		t.Errorf("without --yes: %s", stderr)
+	s.steps(
+		step{"projector parked list", 0, "PROJECTION … expression"},
+		step{"projector parked list --projection=counts --reason=expression --limit=2", 0, "expression"},
+		step{"projector parked list --projection=orders", 1, `no projection "orders": the catalog has counts`},
+		step{"projector parked show counts a", 0, "no such key: n … a/2"},
+		step{"projector parked show counts z", 1, ""},
+		step{"projector parked retry", 1, "retry 3 parked aggregates (3 in counts by reason expression) … repeat it with --yes"},
+		step{"projector parked retry --aggregate=a --yes --wait=1m", 1, "0 resumed, 1 parked again, 0 pending\n"},
+		step{"projector parked discard --aggregate=b --yes", 2, ""},
+		step{"projector parked discard --aggregate=b --yes --why=test", 0, ""},
+	)
+	for _, flags := range []string{"--older-than=1h", "--reason=missing", "--aggregate=z"} {
+		if found := s.projectorList("parked", "list", flags); len(found) > 0 {
+			t.Errorf("%s lists %v", flags, found)
+		}
 	}
-	if stdout, _ := s.projectorCommand(1, "parked", "retry", "--aggregate=a", "--yes", "--wait=1m"); !strings.HasPrefix(stdout, "0 resumed, 1 parked again, 0 pending\n") {
-		t.Errorf("a retry of an event that fails: %s", stdout)
-	}
-
-	s.projectorCommand(2, "parked", "discard", "--aggregate=b", "--yes")
-	s.projectorCommand(0, "parked", "discard", "--aggregate=b", "--yes", "--why=test data")
-	if listed() != 2 || listed("--discarded") != 1 {
-		t.Errorf("%d parked and %d discarded, want 2 and 1", listed(), listed("--discarded"))
+	if parked, discarded := len(s.projectorList("parked", "list")), len(s.projectorList("parked", "list", "--discarded")); parked != 2 || discarded != 1 {
+		t.Errorf("%d parked and %d discarded, want 2 and 1", parked, discarded)
 	}
 	s.insert(counted("b", 4, one), counted("c", 4, one))
 	s.await("the later events acknowledged", func() bool { return s.parked(bson.E{Key: "head", Value: 4}) == 2 })
@@ -137,30 +123,26 @@ func parkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 	if _, err := s.events.UpdateMany(t.Context(), bson.D{{Key: "eventId", Value: 2}}, bson.D{{Key: "$set", Value: bson.D{{Key: "payload", Value: one}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if stdout, _ := s.projectorCommand(0, "parked", "retry", "--yes", "--why=corrected"); stdout != "2 resumed, 0 parked again, 0 pending\n" {
-		t.Errorf("retry: %s", stdout)
+	s.steps(step{"projector parked retry --yes --why=corrected", 0, "2 resumed, 0 parked again, 0 pending\n"})
+	if got := s.counts("a", "b", "c"); got != "a: n=3 after event 3, b: n=1 after event 1, c: n=4 after event 4" {
+		t.Errorf("retried: %s", got)
 	}
-	for id, want := range map[string]string{"a": "n=3 after event 3", "b": "n=1 after event 1", "c": "n=4 after event 4"} {
-		if got := s.count(id); got != want {
-			t.Errorf("%s: %s, want %s", id, got, want)
-		}
-	}
-	s.projectorCommand(1, "parked", "retry", "--yes")
-	s.projectorCommand(0, "parked", "retry", "--discarded", "--yes")
+	s.steps(
+		step{"projector parked retry --yes", 1, ""},
+		step{"projector parked retry --discarded --yes", 0, ""},
+		step{"projector audit --limit=1", 0, "parked retry"},
+	)
 	if got := s.count("b"); got != "n=4 after event 4" {
 		t.Errorf("b: %s: events of a discarded aggregate are lost", got)
 	}
 
-	if n := len(s.projectorList("audit", "--limit=1")); n != 1 {
-		t.Errorf("%d changes listed, want 1", n)
-	}
 	var changes []string
 	for _, e := range s.projectorList("audit") {
 		changes = append(changes, fmt.Sprint(strings.Split(e["who"].(string), "@")[0], " ", e["command"], " ", e["outcome"], " ", e["why"], " ", e["counts"]))
 	}
 	if got, want := strings.Join(changes, "\n"), `ada parked retry done <nil> map[retried:1]
 ada parked retry done corrected map[retried:2]
-ada parked discard done test data map[discarded:1]
+ada parked discard done test map[discarded:1]
 ada parked retry done <nil> map[retried:1]`; got != want {
 		t.Errorf("the audit has\n%s\nwant\n%s", got, want)
 	}

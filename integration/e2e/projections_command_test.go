@@ -54,24 +54,10 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 	insert("watermarks", side("old", 1), side("old", 2), side("users", 1))
 	insert("parked", side("old", 2), side("users", 1))
 
-	list := s.projectorList("projections", "list")
-	if len(list) != 2 || list[0]["name"] != "old" || list[0]["state"] != "retired" || list[1]["state"] != "failed" {
-		t.Errorf("listed %v", list)
-	}
-	if stdout, _ := s.projectorCommand(0, "projections", "list"); !strings.Contains(stdout, "3 documents differ") || !strings.Contains(stdout, "oldReadModels") {
-		t.Errorf("the table is\n%s", stdout)
-	}
-	if stdout, _ := s.projectorCommand(0, "projections", "show", "users"); !strings.Contains(stdout, "users.2.build") || !strings.Contains(stdout, `{"name":"users"}`) {
-		t.Errorf("shown\n%s", stdout)
-	}
-	if _, stderr := s.projectorCommand(1, "projections", "show", "items"); !strings.Contains(stderr, `there is no projection "items": the catalog has old, users`) {
-		t.Errorf("unknown: %s", stderr)
-	}
-
-	building := func() string {
+	building := func(want string) {
+		t.Helper()
 		var entry struct {
-			Revision, Generations int64
-			Building              struct {
+			Building struct {
 				Generation, AllowParked int64
 				Hash, State, Who, Why   string
 			}
@@ -80,62 +66,44 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := entry.Building
-		return fmt.Sprintf("%d %s %s %d %s %s", b.Generation, b.Hash, b.State, b.AllowParked, strings.Split(b.Who, "@")[0], b.Why)
+		if got := fmt.Sprintf("%s %s %d %s %s", b.Hash, b.State, b.AllowParked, strings.Split(b.Who, "@")[0], b.Why); b.Generation <= 2 || got != want {
+			t.Errorf("generation %d is building: %s, want %s", b.Generation, got, want)
+		}
 	}
-	if _, stderr := s.projectorCommand(1, "projections", "retry", "users"); !strings.Contains(stderr, "build projection users again, whose generation 2 has failed: 3 documents differ") {
-		t.Errorf("retry without --yes: %s", stderr)
-	}
-	s.projectorCommand(0, "projections", "retry", "users", "--yes", "--why=a full disk")
-	if got := building(); !strings.HasSuffix(got, " bbbb building 0 ada a full disk") || strings.HasPrefix(got, "2 ") {
-		t.Errorf("after a retry: %s", got)
-	}
-	s.projectorCommand(1, "projections", "retry", "users", "--yes")
-	s.projectorCommand(1, "projections", "rebuild", "users", "--yes")
-	s.projectorCommand(0, "projections", "rebuild", "users", "--yes", "--allow-parked=2")
-	if got := building(); !strings.HasSuffix(got, " bbbb building 2 ada a full disk") {
-		t.Errorf("with parked aggregates allowed: %s", got)
-	}
+	s.steps(
+		step{"projector projections list", 0, "retired … failed … 3 documents differ … oldReadModels"},
+		step{"projector projections show users", 0, `users.2.build … {"name":"users"}`},
+		step{"projector projections show items", 1, `there is no projection "items": the catalog has old, users`},
+		step{"projector projections retry users", 1, "build projection users again, whose generation 2 has failed: 3 documents differ"},
+		step{"projector projections retry users --yes --why=disk", 0, ""},
+	)
+	building("bbbb building 0 ada disk")
 	// The file has another definition, so it replaces the build.
 	file := s.projectionsFile(strings.NewReplacer("name: counts", "name: users", "collection: counts", "collection: users").Replace(countsProjection))
-	s.projectorCommand(0, "projections", "rebuild", "users", "--yes", "--projections="+file)
-	got := building()
-	if strings.Contains(got, "bbbb") {
-		t.Errorf("with another definition: %s", got)
-	}
-	number, _, _ := strings.Cut(got, " ")
-	if _, stderr := s.projectorCommand(1, "projections", "cancel", "users"); !strings.Contains(stderr, "give up generation "+number+" of projection users, which is building") {
-		t.Errorf("cancel without --yes: %s", stderr)
-	}
-	if stdout, _ := s.projectorCommand(0, "projections", "cancel", "users", "--yes", "--why=wrong factor"); !strings.Contains(stdout, "generation 1 stays live") {
-		t.Errorf("cancelled: %s", stdout)
-	}
-	users := s.projectorList("projections", "list")[1]
-	if givenUp, ok := users["givenUp"].(map[string]any); !ok || givenUp["why"] != "wrong factor" || users["state"] != "live" {
-		t.Errorf("listed as %v", users)
-	}
-	if _, stderr := s.projectorCommand(1, "projections", "cancel", "users", "--yes"); !strings.Contains(stderr, "projection users builds no generation") {
-		t.Errorf("nothing to cancel: %s", stderr)
-	}
-
-	if _, stderr := s.projectorCommand(1, "projections", "rebuild", "old", "--yes"); !strings.Contains(stderr, "projection old is retired") {
-		t.Errorf("a rebuild of a retired projection: %s", stderr)
-	}
-	s.projectorCommand(2, "projections", "drop", "old", "--yes")
-	if _, stderr := s.projectorCommand(1, "projections", "drop", "users", "--yes", "--why=x"); !strings.Contains(stderr, "projection users is not retired") {
-		t.Errorf("a drop of a projection in use: %s", stderr)
-	}
-	if _, stderr := s.projectorCommand(1, "projections", "drop", "old", "--why=replaced"); !strings.Contains(stderr, "delete the collections oldReadModels of projection old, with about 2 documents, and its watermarks and parked list") {
-		t.Errorf("a drop without --yes: %s", stderr)
-	}
-	s.projectorCommand(0, "projections", "drop", "old", "--yes", "--why=replaced")
+	s.steps(
+		step{"projector projections retry users --yes", 1, ""},
+		step{"projector projections rebuild users --yes", 1, ""},
+		step{"projector projections rebuild users --yes --allow-parked=2", 0, ""},
+	)
+	building("bbbb building 2 ada disk")
+	s.steps(
+		step{"projector projections rebuild users --yes --projections=" + file, 0, ""},
+		step{"projector projections cancel users", 1, "give up generation  … of projection users, which is building"},
+		step{"projector projections cancel users --yes --why=factor", 0, "generation 1 stays live"},
+		step{"projector projections show users", 0, "factor"},
+		step{"projector projections cancel users --yes", 1, "projection users builds no generation"},
+		step{"projector projections rebuild old --yes", 1, "projection old is retired"},
+		step{"projector projections drop old --yes", 2, ""},
+		step{"projector projections drop users --yes --why=x", 1, "projection users is not retired"},
+		step{"projector projections drop old --why=replaced", 1, "delete the collections oldReadModels of projection old, with about 2 documents, and its watermarks and parked list"},
+		step{"projector projections drop old --yes --why=replaced", 0, ""},
+		step{"projector projections drop old --yes --why=replaced", 1, ""},
+		step{"projector projections list", 0, "dropped"},
+	)
 	models, watermarks := s.documents(s.models.Collection("oldReadModels")), s.documents(s.models.Collection("watermarks"))
 	if markers := s.parked(); markers != 1 || models != 0 || watermarks != 1 {
 		t.Errorf("left are %d read models, %d watermarks and %d markers", models, watermarks, markers)
 	}
-	if state := s.projectorList("projections", "list")[0]["state"]; state != "dropped" {
-		t.Errorf("the projection is %v", state)
-	}
-	s.projectorCommand(1, "projections", "drop", "old", "--yes", "--why=replaced")
 	if n := len(s.projectorList("audit", "--command=projections")); n != 5 {
 		t.Errorf("the audit has %d changes of projections, want 5", n)
 	}

@@ -151,20 +151,10 @@ func checkpointIsMoved(t *testing.T) {
 	})
 	s.publisherCommand(0, "checkpoint", "reset", "--yes", "--why=test")
 
-	var changes []string
-	var entries []map[string]any
-	s.publisherJSON(0, &entries, "audit")
-	for _, e := range entries {
-		changes = append(changes, fmt.Sprint(e["command"], " ", e["outcome"], " ", e["why"]))
-	}
-	if got, want := strings.Join(changes, "\n"), `checkpoint reset done test
-checkpoint set done lost topic
-checkpoint set done test data`; got != want {
-		t.Errorf("the audit has\n%s\nwant\n%s", got, want)
-	}
-	if s.publisherJSON(0, &entries, "audit", "--limit=2"); len(entries) != 2 || entries[0]["command"] != "checkpoint reset" {
-		t.Errorf("the last two changes are %v", entries)
-	}
+	s.steps(
+		step{"publisher audit", 0, "checkpoint reset … lost topic … test data"},
+		step{"publisher audit --limit=2", 0, "checkpoint set"},
+	)
 }
 
 // awaitLiveSaved waits until the leader has saved twice more.

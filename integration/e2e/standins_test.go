@@ -25,26 +25,6 @@ import (
 // subscription is the projector's subscription of a topic.
 var subscription = sbemu.Subscription{Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second}
 
-// startWithPolicies starts the stand-ins, with more policies on the broker. The first
-// policy allows everything, and the backend uses it.
-func startWithPolicies(t *testing.T, policies ...sbemu.Policy) *harness.Embedded {
-	t.Helper()
-	return startWith(t, sbemu.Config{
-		Policies: append([]sbemu.Policy{{Name: sbemu.DefaultPolicy, Key: sbemu.DefaultKey, Manage: true}}, policies...),
-		Topics:   []sbemu.Topic{{Name: "events", Subscriptions: []sbemu.Subscription{subscription}}},
-	})
-}
-
-// startWithTopics starts the stand-ins, the broker with these topics.
-func startWithTopics(t *testing.T, names ...string) *harness.Embedded {
-	t.Helper()
-	var topics []sbemu.Topic
-	for _, name := range names {
-		topics = append(topics, sbemu.Topic{Name: name, DuplicateDetectionWindow: 10 * time.Minute, Subscriptions: []sbemu.Subscription{subscription}})
-	}
-	return startWith(t, sbemu.Config{Topics: topics})
-}
-
 // startWithCertificate starts the stand-ins, the broker also with WebSockets over TLS and the
 // administration API at address. The file trusted has the certificate, which is valid for
 // 127.0.0.1 and example.com.
@@ -62,36 +42,6 @@ func startWithCertificate(t *testing.T, c sbemu.Config) (backend *harness.Embedd
 	}
 	c.TLS = &sbemu.TLS{Config: &tls.Config{Certificates: issuer.TLS.Certificates, MinVersion: tls.VersionTLS12}, AdminAddress: address}
 	return startWith(t, c), address, trusted
-}
-
-// startPair starts a pipeline with one process of each service, and waits until both are
-// ready. They stop at the end of the test; their logs are shown if it has failed.
-func startPair(ctx context.Context, t *testing.T, backend harness.Backend, o harness.PipelineOptions) (publisher, projector *harness.Process) {
-	t.Helper()
-	o.Programs, o.Dir = suite.services, t.TempDir()
-	pipeline, err := harness.NewPipeline(backend, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		processes := pipeline.Running()
-		pipeline.Kill()
-		if t.Failed() {
-			for _, process := range processes {
-				t.Logf("%s:\n%s", process.Name, tail(process.Log))
-			}
-		}
-	})
-	if publisher, err = pipeline.StartPublisher("publisher"); err != nil {
-		t.Fatal(err)
-	}
-	if projector, err = pipeline.StartProjector("projector"); err != nil {
-		t.Fatal(err)
-	}
-	if err := pipeline.AwaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return publisher, projector
 }
 
 // startWith starts the stand-ins. They stop at the end of the test.

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,16 +21,17 @@ func projectorSaysWhatItWaitsFor(t *testing.T) {
 	s := newScenario(t, shop.New(200, 61))
 	store := capability[storeFailer](s, "delay the store's answers")
 	store.HangStore()
+	s.env["projector-0"] = []string{"PENSTOCK_SESION_HOLD=1m"}
 	projector := s.startProjector(0)
+	s.await("a warning of the misspelt variable", func() bool {
+		return strings.Contains(s.log(projector), "PENSTOCK_SESION_HOLD is not known; did you mean PENSTOCK_SESSION_HOLD?")
+	})
 	const waits = "reach the read models at"
 	s.await("a /readyz that says what the projector waits for", func() bool {
 		status, text := readiness(t, projector)
 		return status == http.StatusServiceUnavailable && strings.Contains(text, waits)
 	})
-	s.await("a line in the log", func() bool {
-		log, err := os.ReadFile(projector.Log)
-		return err == nil && strings.Contains(string(log), `"waitsTo":"`+waits)
-	})
+	s.await("a line in the log", func() bool { return strings.Contains(s.log(projector), `"waitsTo":"`+waits) })
 	store.HealStore()
 	s.startPublisher(0)
 	s.load(time.Second)

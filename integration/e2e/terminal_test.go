@@ -49,45 +49,8 @@ func (s *scenario) atTerminal(program, answer string, args ...string) (screen st
 	return strings.ReplaceAll(shown.String(), "\r\n", "\n"), command.ProcessState.ExitCode()
 }
 
-// asks checks the answers to the question of a command that can be repeated. effect is what
-// the question says, and done what the command prints after the change.
-func (s *scenario) asks(program, effect, done string, run func(ctx context.Context, args ...string) (harness.Output, error), command ...string) {
-	s.t.Helper()
-	question := "This will " + effect
-	const unchanged = "nothing was changed\n"
-	for _, no := range []struct{ name, typed, echo string }{
-		{"n", "n\n", "n\n"},
-		{"Enter", "\n", "\n"},
-		{"another word", "yesterday\n", "yesterday\n"},
-		{"end of input", "\x04", "\n"},
-	} {
-		screen, status := s.atTerminal(program, no.typed, command...)
-		before, after, asked := strings.Cut(screen, "Continue? [y/N] ")
-		if !asked || status != 1 || !strings.Contains(before, question) || !strings.HasPrefix(after, no.echo) || !strings.HasSuffix(after, unchanged) {
-			s.t.Errorf("%s: status %d, the screen shows\n%s", no.name, status, screen)
-		}
-	}
-	if screen, status := s.atTerminal(program, "\x03", command...); status != 1 || strings.Contains(screen, done) {
-		s.t.Errorf("Ctrl-C: status %d, the screen shows\n%s", status, screen)
-	}
-	out, err := run(s.t.Context(), command...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if said := string(out.Stderr); out.Status != 1 || strings.Contains(said, "[y/N]") || !strings.Contains(said, "this would "+effect) || !strings.Contains(said, "nothing was changed; repeat it with --yes") {
-		s.t.Errorf("without a terminal: status %d\n%s", out.Status, said)
-	}
-	for _, yes := range []string{"y\n", "YES\n"} {
-		if screen, status := s.atTerminal(program, yes, command...); status != 0 || !strings.Contains(screen, done) {
-			s.t.Errorf("%q: status %d, the screen shows\n%s", yes, status, screen)
-		}
-	}
-	if screen, status := s.atTerminal(program, "", append(command, "--yes")...); status != 0 || strings.Contains(screen, "[y/N]") {
-		s.t.Errorf("with --yes: status %d, the screen shows\n%s", status, screen)
-	}
-}
-
-func TestPublisherAsksAtATerminal(t *testing.T) {
+// A command asks at a terminal before it changes something. pkg/cli tests the answers.
+func TestCommandAsksAtATerminal(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
@@ -95,13 +58,20 @@ func TestPublisherAsksAtATerminal(t *testing.T) {
 	s.insert(counted("a", 1, one))
 	s.awaitPublishedEvents(1)
 	s.awaitSaved(s.leader())
-	s.asks(suite.services.Publisher, "remove the position of checkpoint events", "checkpoint events is at: ", s.Publisher, "checkpoint", "reset", "--why=test")
-}
-
-func TestProjectorAsksAtATerminal(t *testing.T) {
-	needsProcesses(t)
-	inParallel(t)
-	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
-	s.start(1, 1)
-	s.asks(suite.services.Projector, "verify counts and repair each read model that is wrong", "counts, generation 1: ", s.Projector, "verify", "--repair", "--why=test")
+	for _, answer := range []struct {
+		typed  string
+		status int
+		ends   string
+	}{
+		{"n\n", 1, "nothing was changed\n"}, {"\n", 1, "nothing was changed\n"}, {"\x04", 1, "nothing was changed\n"}, {"\x03", 1, ""}, {"y\n", 0, ""},
+	} {
+		screen, status := s.atTerminal(suite.services.Publisher, answer.typed, "checkpoint", "reset", "--why=test")
+		before, after, asked := strings.Cut(screen, "Continue? [y/N] ")
+		if !asked || status != answer.status || !strings.Contains(before, "This will remove the position of checkpoint events") || !strings.HasSuffix(after, answer.ends) {
+			t.Errorf("%q: status %d, the screen shows\n%s", answer.typed, status, screen)
+		}
+	}
+	if screen, status := s.atTerminal(suite.services.Publisher, "", "checkpoint", "reset", "--why=test", "--yes"); status != 0 || strings.Contains(screen, "[y/N]") {
+		t.Errorf("with --yes: status %d, the screen shows\n%s", status, screen)
+	}
 }

@@ -11,10 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
-	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
 // tunnel is an HTTPS proxy that connects every host to one address, and counts the
@@ -75,52 +73,11 @@ func TestAMQPOverWebSockets(t *testing.T) {
 				"Endpoint=sb://" + host, "SharedAccessKeyName=" + sbemu.DefaultPolicy, "SharedAccessKey=" + sbemu.DefaultKey,
 			}, ";"))
 
-			w := shop.New(200, 71)
-			store := eventStore(t, backend.MongoURI())
-			if _, err := store.InsertMany(t.Context(), w.Events); err != nil {
-				t.Fatal(err)
-			}
-			pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-				Programs: suite.services, Dir: t.TempDir(), Projections: w.Projections, PublisherEnv: env, ProjectorEnv: env,
-				ProcessEnv: receivers(nil),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pipeline.Kill)
-			for _, start := range []func() (*harness.Process, error){
-				func() (*harness.Process, error) { return pipeline.StartPublisher("publisher") },
-				func() (*harness.Process, error) { return pipeline.StartProjector("projector-0") },
-				func() (*harness.Process, error) { return pipeline.StartProjector("projector-1") },
-			} {
-				process, err := start()
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if t.Failed() {
-						t.Logf("%s:\n%s", process.Name, tail(process.Log))
-					}
-				})
-			}
-			models := store.Database().Client().Database(harness.ReadModelsDatabase)
-			tick := time.NewTicker(pollInterval())
-			defer tick.Stop()
-			deadline := time.After(settleTimeout())
-			for {
-				report, err := verify.ReadModels(t.Context(), store, models, w.Oracle, verify.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if report.OK() {
-					break
-				}
-				select {
-				case <-tick.C:
-				case <-deadline:
-					t.Fatalf("%d of %d read models are right", report.Right, report.Expected)
-				}
-			}
+			s := newScenarioOver(t, shop.New(200, 71), backend)
+			s.SetEnv(env...)
+			s.start(1, 2)
+			s.insert(s.workload.Events...)
+			s.awaitReadModels()
 			if proxied && proxy.tunnels.Load() < 3 {
 				t.Errorf("%d connections went through the proxy, want one of each process at least", proxy.tunnels.Load())
 			}
