@@ -23,6 +23,21 @@ func decodeJSON(body []byte) (bson.Raw, error) {
 	return d.out, nil
 }
 
+// ParseJSON decodes a text with one value of Extended JSON v2 as decodeJSON does.
+func ParseJSON(text string) (bson.RawValue, error) {
+	const before, after = `{"v":`, `}`
+	in := make([]byte, 0, len(before)+len(text)+len(after))
+	doc, err := decodeJSON(append(append(append(in, before...), text...), after...))
+	if err != nil {
+		return bson.RawValue{}, err
+	}
+	elements, err := doc.Elements()
+	if err != nil || len(elements) != 1 {
+		return bson.RawValue{}, malformed("the text has more than one value")
+	}
+	return elements[0].Value(), nil
+}
+
 // jsonDecoder reads JSON from in and appends its BSON to out.
 type jsonDecoder struct {
 	in  []byte

@@ -100,6 +100,12 @@ func weigh(m *meter, v ref.Val) int {
 	return other
 }
 
+// parsed bounds json. A text of many short values, such as 1,1,1, needs up to eleven bytes of BSON
+// for two of its own.
+func parsed(m *meter, a, _, _ ref.Val) { m.spend(textSize(a)*jsonWork, textSize(a)*jsonMemory) }
+
+const jsonWork, jsonMemory = 8, 8
+
 func ranged(m *meter, a, _, _ ref.Val) {
 	if n, _ := a.(types.Int); n > 0 && n <= maxRange {
 		m.spend(0, int(n)*elementMemory)

@@ -77,7 +77,7 @@ func (f function) run(name string, impl *functions.Overload) functions.FunctionO
 			}
 		}
 		if f.compute != nil {
-			if v := f.compute(values...); v != nil {
+			if v := f.compute(m, values...); v != nil {
 				return v
 			}
 		}

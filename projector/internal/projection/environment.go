@@ -47,6 +47,7 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 		ext.TwoVarComprehensions(),
 		ext.Regex(),
 	)
+	options = append(options, jsonFunction())
 	options = append(options, opaqueConversions()...)
 	options = append(options, timeFunctions()...)
 	options = append(options, collectionFunctions()...)

@@ -18,7 +18,7 @@ type function struct {
 	// bound is nil if CEL's charge after the call is early enough.
 	bound bound
 	// compute computes the result instead of CEL. CEL does if compute is nil, or returns nil.
-	compute func(arguments ...ref.Val) ref.Val
+	compute func(m *meter, arguments ...ref.Val) ref.Val
 	// refuse returns an error for a second argument with which equal events could have different
 	// results.
 	refuse func(b ref.Val) error
@@ -43,13 +43,14 @@ var functionTable = func() map[string]function {
 
 		"distinct": {bound: distinct}, "reverse": {bound: reversed}, "slice": {bound: listed}, "flatten": {bound: flattened},
 		"optional.unwrap": {bound: unwrapped}, "unwrapOpt": {bound: unwrapped},
-		"sort":                  {bound: sorted, compute: func(a ...ref.Val) ref.Val { return sortList(a[0], a[0]) }},
-		"@sortByAssociatedKeys": {bound: sorted, compute: func(a ...ref.Val) ref.Val { return sortList(a[0], a[1]) }},
+		"sort":                  {bound: sorted, compute: func(_ *meter, a ...ref.Val) ref.Val { return sortList(a[0], a[0]) }},
+		"@sortByAssociatedKeys": {bound: sorted, compute: func(_ *meter, a ...ref.Val) ref.Val { return sortList(a[0], a[1]) }},
 		"sum":                   {bound: summed},
 		"merge":                 {bound: mergedMaps},
+		"json":                  {bound: parsed, compute: func(m *meter, a ...ref.Val) ref.Val { return parseJSON(m, a[0]) }},
 		mapInsert:               {bound: inserted, compute: insertEntries},
-		"math.@max":             {bound: listed, compute: func(a ...ref.Val) ref.Val { return extremeOf("math.@max", 1, a) }},
-		"math.@min":             {bound: listed, compute: func(a ...ref.Val) ref.Val { return extremeOf("math.@min", -1, a) }},
+		"math.@max":             {bound: listed, compute: func(_ *meter, a ...ref.Val) ref.Val { return extremeOf("math.@max", 1, a) }},
+		"math.@min":             {bound: listed, compute: func(_ *meter, a ...ref.Val) ref.Val { return extremeOf("math.@min", -1, a) }},
 
 		"plus": {check: func(a []ref.Val) []error {
 			return []error{nil, checkText(a, 1, func(unit string) error { _, err := plus(epoch, 0, unit, epoch.Location()); return err }), checkText(a, 2, checkZone)}
@@ -79,7 +80,7 @@ var functionTable = func() map[string]function {
 
 // insertEntries replaces CEL's own [mapInsert], which visits all entries of the map for each
 // new one.
-func insertEntries(args ...ref.Val) ref.Val {
+func insertEntries(_ *meter, args ...ref.Val) ref.Val {
 	target, ok := args[0].(traits.Mapper)
 	if !ok {
 		return noOverload(mapInsert, args[0], args[1])

@@ -140,7 +140,7 @@ func numberFunctions() []cel.EnvOption {
 			return cel.Function(name, cel.MemberOverload(id, arguments, result)) // all overloads have one binding
 		}
 		compute := functionTable[name].compute
-		return cel.Function(name, cel.Overload(id, arguments, result, cel.FunctionBinding(compute)))
+		return cel.Function(name, cel.Overload(id, arguments, result, cel.FunctionBinding(func(a ...ref.Val) ref.Val { return compute(nil, a...) })))
 	}
 	var declared []cel.EnvOption
 	for _, name := range []string{"math.abs", "math.ceil", "math.floor", "math.round", "math.trunc"} {
