@@ -346,7 +346,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	}
 	sweeping := map[job.Kind]job.Worker{job.Reconcile: workers[job.Reconcile]}
 	delete(workers, job.Reconcile)
-	past.runner = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: workers, Holder: pod, Away: away, Logger: p.logger})
+	past.runner = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: workers, Holder: pod, Away: away, Small: smallJob, Logger: p.logger})
 	past.reconciling = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: sweeping, Holder: pod, Away: away, Logger: p.logger})
 	past.coordinator = p.coordinator(s, past, parked, events)
 	var reconciler *reconcile.Reconciler

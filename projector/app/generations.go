@@ -63,6 +63,10 @@ func (h *upkeep) parkedKinds() []operate.ParkedKind {
 // that has just begun reaches this process within that time.
 const away = 5 * time.Second
 
+// smallJob is how many events the store of a small job has at most. One process reads them in less
+// time than others need to take a part of the job.
+const smallJob = 10_000
+
 // newRegistry makes this process's registration.
 func (p *Projector) newRegistry(s *config.Stores, pod string) *catalog.Registry {
 	own := catalog.Registration{Pod: pod, Pipeline: p.config.Pipeline().String(), Host: cmp.Or(p.config.Process.Identity, p.host), StartedAt: time.Now()}

@@ -100,7 +100,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: workers, Holder: name, Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
+	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: workers, Holder: name, Small: smallJob, Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
 	pod.coordinator = p.coordinator(s, pod.upkeep, parked, events)
 	if err := park.Prepare(t.Context(), park.In(s.State)); err != nil {
 		t.Fatal(err)

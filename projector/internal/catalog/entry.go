@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -289,6 +290,21 @@ func (e *Entry) Status() string {
 		return string(e.Building.State)
 	}
 	return "live"
+}
+
+// Queue returns the projections whose builds are in progress, in the order in which their
+// coordinator advances them.
+func Queue(entries map[string]*Entry) []string {
+	var queue []string
+	for name, e := range entries {
+		if e.Building != nil && e.Building.State != Failed {
+			queue = append(queue, name)
+		}
+	}
+	slices.SortFunc(queue, func(a, b string) int {
+		return cmp.Or(entries[a].Building.StartedAt.Compare(entries[b].Building.StartedAt), cmp.Compare(a, b))
+	})
+	return queue
 }
 
 // Numbers returns the numbers of the generations that can have data.

@@ -278,8 +278,12 @@ func (f *Follower) retarget(ctx context.Context, entries map[string]*Entry) erro
 	if err := f.Engine.Set(ctx, able); err != nil {
 		return err
 	}
+	before := f.set
 	f.set, f.known = able, true
 	for _, t := range able {
+		if slices.Contains(before, t) {
+			continue
+		}
 		f.Logger.Info().Str("projection", t.Projection).Int64("generation", t.Generation).Str("hash", t.Hash).
 			Str("collection", t.Collection).Bool("building", t.Building).Bool("defers", t.Defers).Msg("serving a generation")
 	}

@@ -34,6 +34,12 @@
 // before the plan. If the planner gets an error, the plan may be stored nevertheless, so
 // the planner leaves the ranges. The next plan, or the end of the job, deletes them.
 //
+// # Small jobs
+//
+// Storing, claiming and finishing ranges costs more than the work of a small job. So the
+// process that plans a job whose work is small does it under the claim of the planning, and
+// ends the job.
+//
 // # No job blocks another
 //
 // A [Runner] works on a bounded number of ranges. It asks the active jobs in turn, and

@@ -28,9 +28,10 @@ type Jobs interface {
 	Settler
 }
 
-// Settler ends a claim in one of four ways.
+// Settler ends a claim.
 type Settler interface {
 	Plan(ctx context.Context, c Claim, bounds []Bounds, total int64) error
+	Complete(ctx context.Context, c Claim, ranges int, total int64, counts map[string]int64) error
 	Finish(ctx context.Context, c Claim, counts map[string]int64) error
 	Return(ctx context.Context, c Claim, delay time.Duration, failure error) error
 	Fail(ctx context.Context, c Claim, reason error) error
@@ -43,6 +44,8 @@ const (
 	activePage = 100
 	// settleTimeout bounds the last request about a claim when the process stops.
 	settleTimeout = 2 * time.Second
+	// smallRanges is the most ranges that a small job has.
+	smallRanges = 4
 	// firstRetry and lastRetry bound the waits after errors of a worker.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
@@ -56,6 +59,9 @@ type RunnerOptions struct {
 	Holder string
 	// Parallel bounds the ranges that are worked on at the same time; default 2.
 	Parallel int
+	// Small is the estimated amount of work up to which the process that plans a job does it at
+	// once, without storing its ranges; default none.
+	Small int64
 	// Only restricts the runner to one job; empty means all.
 	Only string
 	// Lease is how long a range is kept without an answer of the store; default 30 s. The
@@ -222,6 +228,7 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	var bounds []Bounds
 	var total int64
 	var err error
+	small := false
 	if cause := lease.Hold(ctx, lease.Options{
 		Taken: requested, Lasts: p.lasts,
 		Renew:   func(ctx context.Context) error { return jobs.Keep(ctx, c, p.lasts) },
@@ -232,6 +239,9 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 		p.held = held
 		if c.Planning {
 			bounds, total, err = worker.Plan(ctx, c.Job)
+			if small = err == nil && len(bounds) > 0 && len(bounds) <= smallRanges && total <= r.options.Small; small {
+				err = p.workAll(ctx, worker, bounds)
+			}
 		} else {
 			err = worker.Work(ctx, c.Job, c.Range, p)
 		}
@@ -245,6 +255,8 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 		defer time.AfterFunc(settleTimeout, cancel).Stop()
 	}
 	switch {
+	case err == nil && small:
+		err = jobs.Complete(settling, c, len(bounds), total, p.all)
 	case err == nil && c.Planning:
 		log.Info().Int("ranges", len(bounds)).Int64("total", total).Msg("job planned")
 		err = jobs.Plan(settling, c, bounds, total)
@@ -283,13 +295,36 @@ type progress struct {
 	// mu guards saved, the counts of the last save.
 	mu    sync.Mutex
 	saved map[string]int64
+	// all are the counts of the ranges of a small job.
+	all map[string]int64
 }
 
 var _ Progress = (*progress)(nil)
 
-// Save stores the progress of the work, and renews the lease.
+// workAll works on all ranges of a small job under the claim of its planning. A process that
+// dies leaves nothing of it, so its successor plans the job again.
+func (p *progress) workAll(ctx context.Context, worker Worker, bounds []Bounds) error {
+	p.all = map[string]int64{}
+	for i, b := range bounds {
+		p.saved = nil
+		if err := worker.Work(ctx, p.claim.Job, Range{Job: p.claim.Job.ID, Index: i, Bounds: b}, p); err != nil {
+			return err
+		}
+		for name, n := range p.saved {
+			p.all[name] += n
+		}
+	}
+	return nil
+}
+
+// Save stores the progress of the work, and renews the lease. A small job only renews it.
 func (p *progress) Save(ctx context.Context, position bson.Raw, counts map[string]int64) error {
-	err := p.held.Renewing(func() error { return p.jobs.Save(ctx, p.claim, position, counts, p.lasts) })
+	err := p.held.Renewing(func() error {
+		if p.claim.Planning {
+			return p.jobs.Keep(ctx, p.claim, p.lasts)
+		}
+		return p.jobs.Save(ctx, p.claim, position, counts, p.lasts)
+	})
 	if err == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -195,6 +195,51 @@ func TestTwoRunnersShareAJob(t *testing.T) {
 	})
 }
 
+// A small job is done by the process that plans it: no range is stored, and a second process
+// continues if it pauses or dies.
+func TestSmallJobIsDoneWhereItIsPlanned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newVirtualStore(t)
+		newJob(t, s, "a", job.Verify)
+		failures := 1
+		worker := &counter{ranges: 3, steps: 5, step: func(ctx context.Context, _ job.Job, r job.Range, n int64) error {
+			if r.Index == 1 && n == 3 && failures > 0 {
+				failures--
+				return errors.New("once")
+			}
+			return pause(20 * time.Second)(ctx, job.Job{}, r, n)
+		}}
+		ranges := 0
+		s.ranges.Before = func(_ context.Context, request string) error {
+			if request == mongotest.BulkWrite {
+				ranges++
+			}
+			return nil
+		}
+		stop := run(t, job.RunnerOptions{Jobs: s, Workers: verifying(worker), Holder: "1", Small: 15})
+		defer func() { stop() }()
+		testkit.Pass(30 * time.Second)
+		if _, err := s.Pause(t.Context(), "a", "a look"); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Pass(time.Minute)
+		done := len(worker.steppedBy())
+		testkit.Pass(time.Minute)
+		if again := len(worker.steppedBy()); again != done {
+			t.Errorf("%d steps after the pause", again-done)
+		}
+		if _, err := s.Resume(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Pass(15 * time.Minute)
+		wantDone(t, s, "a", 15)
+		if ranges > 0 {
+			t.Errorf("ranges were stored %d times", ranges)
+		}
+	})
+}
+
 func TestNoJobBlocksAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

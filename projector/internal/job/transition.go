@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,26 @@ func (s *Store) Finish(ctx context.Context, c Claim, counts map[string]int64) er
 	return s.completeIfFinished(ctx, c.Job)
 }
 
+// Complete ends a small job whose planning was claimed and whose ranges are finished, with the sum
+// of their counts. The error is as in [Store.Save].
+func (s *Store) Complete(ctx context.Context, c Claim, ranges int, total int64, counts map[string]int64) error {
+	set := bson.D{
+		{Key: "state", Value: mongox.Literal(Done)}, {Key: "planned", Value: true}, {Key: "attempts", Value: mongox.Literal(0)},
+		{Key: "startedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now}, {Key: "finishedAt", Value: mongox.Now},
+		{Key: "total", Value: mongox.Literal(total)}, {Key: "counts", Value: mongox.Literal(counts)},
+		{Key: "ranges", Value: mongox.Literal(ranges)}, {Key: "rangesDone", Value: mongox.Literal(ranges)},
+	}
+	found, err := s.move(ctx, c.Job.ID, leases.Held(c.Epoch), pipeline(set, "holder", "reason"), Planning)
+	switch {
+	case errors.Is(err, ErrState):
+		return cmp.Or(stopped(found.State), ErrLost)
+	case err != nil:
+		return err
+	}
+	s.ended(ctx, found)
+	return nil
+}
+
 // completeIfFinished ends a running job that has no unfinished range. If ranges are missing,
 // the job is planned again.
 func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
@@ -167,9 +188,15 @@ func (s *Store) end(ctx context.Context, j Job, state State, reason string, from
 	if err != nil {
 		return ended, err
 	}
+	s.ended(ctx, ended)
+	return ended, nil
+}
+
+// ended logs the end of a job, and deletes its ranges and the oldest jobs of its kind.
+func (s *Store) ended(ctx context.Context, j Job) {
 	s.options.Logger.Info().Str("job", j.ID).Str("kind", string(j.Kind)).Str("projection", j.Projection).
-		Int64("generation", j.Generation).Str("state", string(state)).Str("reason", reason).Msg("job ended")
-	if state != Failed {
+		Int64("generation", j.Generation).Str("state", string(j.State)).Str("reason", j.Reason).Msg("job ended")
+	if j.State != Failed {
 		// A failed job keeps its ranges, so that it can be resumed from them.
 		if err := s.deleteRanges(ctx, bson.D{{Key: "job", Value: j.ID}}); err != nil {
 			s.options.Logger.Warn().Err(err).Str("job", j.ID).Msg("ranges of an ended job not deleted; they are deleted with the job")
@@ -178,7 +205,6 @@ func (s *Store) end(ctx context.Context, j Job, state State, reason string, from
 	if err := s.prune(ctx, j.Kind, j.Projection); err != nil {
 		s.options.Logger.Warn().Err(err).Msg("old jobs not deleted; retrying when the next one ends")
 	}
-	return ended, nil
 }
 
 // move changes a job that is in one of the states from, and returns the changed job.

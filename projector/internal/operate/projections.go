@@ -61,6 +61,9 @@ type buildView struct {
 	Shadow      string        `json:"shadow"`
 	State       catalog.State `json:"state"`
 	Reason      string        `json:"reason,omitempty"`
+	// Position is that in the queue of the Builds builds in progress; 0 if it has failed.
+	Position int `json:"position,omitempty"`
+	Builds   int `json:"builds,omitempty"`
 	Jobs        []string      `json:"jobs"`
 	Parked      int64         `json:"parked"`
 	AllowParked int64         `json:"allowParked"`
@@ -142,8 +145,13 @@ func (c *projectionsListCommand) runOn(ctx context.Context, e *Environment, s *s
 		return err
 	}
 	var views []projectionView
+	queue := catalog.Queue(found)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		views = append(views, viewProjection(found[name], false))
+		view := viewProjection(found[name], false)
+		if i := slices.Index(queue, name); i >= 0 {
+			view.Building.Position, view.Building.Builds = i+1, len(queue)
+		}
+		views = append(views, view)
 	}
 	if len(views) == 0 {
 		fmt.Fprintln(e.stderr, "no projections")
@@ -182,9 +190,15 @@ func collectionOf(p projectionView) string {
 
 // reasonOf returns why a declared definition is not live.
 func reasonOf(p projectionView) string {
-	switch {
-	case p.Building != nil:
-		return p.Building.Reason
+	switch b := p.Building; {
+	case b != nil && b.Position == 0:
+		return b.Reason
+	case b != nil:
+		last := "a projector that serves the generation"
+		if n := len(b.Jobs); n > 0 {
+			last = "job " + b.Jobs[n-1]
+		}
+		return fmt.Sprintf("%s (build %d of %d)", cmp.Or(b.Reason, "waits for "+last), b.Position, b.Builds)
 	case p.GivenUp != nil:
 		return p.GivenUp.String()
 	}
