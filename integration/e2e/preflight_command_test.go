@@ -49,7 +49,7 @@ func TestPreflightNamesWhatIsMissing(t *testing.T) {
 	}
 	for program, want := range map[string][]string{
 		"publisher": {"event store", "event store, clock", "event store, events", "event store, index", "event store, change stream", "state, rights", "checkpoint", "lock", "topic"},
-		"projector": {"configuration", "read models", "read models, rights", "read models, collections", "read models, transactions", "state, rights", "owners", "event store, index", "event store, events", "subscription"},
+		"projector": {"configuration", "read models", "read models, rights", "read models, collections", "state, rights", "owners", "event store, index", "event store, events", "subscription"},
 	} {
 		found := run(program, 0)
 		for _, check := range want {

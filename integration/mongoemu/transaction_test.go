@@ -242,9 +242,9 @@ func TestCatalogChangesUnderATransaction(t *testing.T) {
 	wantLabel(t, err, "TransientTransactionError", "catalog")
 }
 
-// Creating a collection or an index that exists does not wait for a transaction that
-// has written there; building another index does.
-func TestExistingNamespaceIsReportedDuringATransaction(t *testing.T) {
+// createIndexes of an index that exists does not wait for a transaction that has written
+// there. Building another index does, and so does create of a collection that exists.
+func TestCreatingWhatExistsDuringATransaction(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
 	c := client.Database("db").Collection("c")
@@ -256,8 +256,8 @@ func TestExistingNamespaceIsReportedDuringATransaction(t *testing.T) {
 	index := func(field string) bson.D {
 		return d("createIndexes", "c", "indexes", bson.A{d("key", d(field, 1), "name", field+"_1")}, "maxTimeMS", 30)
 	}
-	if reply := raw.run("db", d("create", "c", "maxTimeMS", 30)); get(reply, "code") != int32(48) {
-		t.Errorf("create of an existing collection answers %v, want code 48", reply)
+	if reply := raw.run("db", d("create", "c", "maxTimeMS", 30)); get(reply, "code") != int32(50) {
+		t.Errorf("create of an existing collection answers %v, want code 50", reply)
 	}
 	if reply := raw.run("db", index("v")); get(reply, "ok") != 1.0 {
 		t.Errorf("createIndexes of an existing index answers %v, want ok", reply)

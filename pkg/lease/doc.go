@@ -54,8 +54,6 @@
 //	  (projectors)                                                       nothing
 //	the reconciler (reconciliations)     until, holder                 nothing: each step repeats without harm
 //	a parked aggregate (parked)          retryAt, claim, claimer       the id of the claim, and the watermark
-//	the sessions for transactions        renewedAt ([Trust] alone)     the trust: without it, the process renews
-//	  (transaction_sessions)                                             before it begins a transaction
 //
 // # What is not here
 //

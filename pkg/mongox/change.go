@@ -74,13 +74,29 @@ func DropCollection(ctx context.Context, db *mongo.Database, name string) error 
 	return nil
 }
 
-// CreateCollection creates a collection if it does not exist: see [Change].
+// CreateCollection creates a collection if it does not exist: see [Change]. It asks first,
+// because create waits for the transactions of a collection that exists, too. createIndexes
+// does not wait if the indexes exist.
 func CreateCollection(ctx context.Context, db *mongo.Database, name string, options ...bson.E) error {
-	err := Change(ctx, db, append(bson.D{{Key: "create", Value: name}}, options...))
+	exists, err := CollectionExists(ctx, db, name)
+	if err != nil || exists {
+		return err
+	}
+	err = Change(ctx, db, append(bson.D{{Key: "create", Value: name}}, options...))
 	if err != nil && !HasCode(err, CodeNamespaceExists) {
 		return fmt.Errorf("create collection %s: %w", name, err)
 	}
 	return nil
+}
+
+// CollectionExists reports whether a collection exists. It asks for names only, because that
+// waits for no lock on a collection.
+func CollectionExists(ctx context.Context, db *mongo.Database, name string) (bool, error) {
+	names, err := db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: name}})
+	if err != nil {
+		return false, fmt.Errorf("list collection %s: %w", name, err)
+	}
+	return len(names) > 0, nil
 }
 
 // CreateIndex creates an index if it does not exist: see [Change]. It has the name that the

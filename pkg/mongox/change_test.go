@@ -3,6 +3,7 @@ package mongox_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,13 +42,34 @@ func TestChangeIsBoundedAndConfirmedByAMajority(t *testing.T) {
 			return mongox.Change(ctx, s.Client.Database("admin"), bson.D{{Key: "renameCollection", Value: "d.c"}, {Key: "to", Value: "d.e"}})
 		},
 	} {
-		s := mongotest.NewReplies(t, done)
+		replies := []bson.D{done}
+		if strings.HasPrefix(name, `{"create":`) {
+			replies = []bson.D{listed(), done}
+		}
+		s := mongotest.NewReplies(t, replies...)
 		if err := do(s); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if sent := s.Command(t, 0); sent != name {
+		if sent := s.Command(t, len(replies)-1); sent != name {
 			t.Errorf("the command is %s, want %s", sent, name)
 		}
+	}
+}
+
+// listed is the reply to listCollections.
+func listed(names ...string) bson.D {
+	batch := bson.A{}
+	for _, name := range names {
+		batch = append(batch, bson.D{{Key: "name", Value: name}, {Key: "type", Value: "collection"}})
+	}
+	return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "d.$cmd.listCollections"}, {Key: "firstBatch", Value: batch}}}}
+}
+
+func TestNoCreateIsSentForACollectionThatExists(t *testing.T) {
+	t.Parallel()
+	s := mongotest.NewReplies(t, listed("c"))
+	if err := mongox.CreateCollection(t.Context(), s.Client.Database("d"), "c"); err != nil || s.Commands() != 1 {
+		t.Errorf("%d commands: %v", s.Commands(), err)
 	}
 }
 

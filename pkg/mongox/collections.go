@@ -9,7 +9,7 @@ import (
 // The collections that belong to the services: in the database of the read models, and in
 // that of the state.
 var (
-	readModelsOwn = []string{"watermarks", "transaction_sessions", "pipeline_owners"}
+	readModelsOwn = []string{"watermarks", "pipeline_owners"}
 	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked", "pipeline_owners", "projections", "projectors", "jobs", "job_ranges", "findings", "reconciliations", "audit", "process_health"}
 )
 

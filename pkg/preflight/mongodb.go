@@ -105,8 +105,8 @@ func (r *Report) Writable(ctx context.Context, db *mongo.Database, collection, w
 // mayInsert checks the right to insert into a collection that exists. It skips a missing
 // one, because an insert could create it.
 func mayInsert(ctx context.Context, c *mongo.Collection) error {
-	names, err := c.Database().ListCollectionNames(ctx, bson.D{{Key: "name", Value: c.Name()}})
-	if err != nil || len(names) == 0 {
+	exists, err := mongox.CollectionExists(ctx, c.Database(), c.Name())
+	if err != nil || !exists {
 		return err
 	}
 	// No _id may be an array, so the server refuses this document.

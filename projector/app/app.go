@@ -265,7 +265,7 @@ var errBackgroundEnded = errors.New("the reading and writing of read models has 
 func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *config.Stores, h *health.Health, pod string, connected func()) (*drain.Acceptor, *upkeep, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Process: pod, Dead: p.dead, Logger: p.logger})
+	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Logger: p.logger})
 	parked := park.NewStore(park.In(s.State), park.Options{Process: pod, Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.Events, c.Fields, p.logger)
 	if err != nil {

@@ -262,14 +262,6 @@ var Table = []Mutation{
 		Blind: "a failover must lose a write whose message is settled already, and in 40 histories none did",
 		Test:  "projector/internal/readmodel TestMajorityConfirmsReadsAndWrites",
 	},
-	{
-		Name:  "the transactions of a process that was killed stay open",
-		File:  "projector/internal/readmodel/sessions.go",
-		Old:   "err := killSessions(ctx, s.db, ids)",
-		New:   "err := ctx.Err()",
-		Blind: "the server aborts them within the time that a history has to settle",
-		Test:  "projector/internal/readmodel TestTransactionOfAKilledProcessIsEnded",
-	},
 	// Parking.
 	{
 		Name:  "an aggregate whose missing event has come waits for its next attempt",

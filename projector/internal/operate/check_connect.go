@@ -52,7 +52,6 @@ func (c *checkCommand) connect(ctx context.Context, e *Environment) error {
 		if client.What == "read models" {
 			r.Writable(ctx, s.ReadModels, "watermarks", "read models, rights")
 			checkLayout(ctx, &r, s, e)
-			checkSessions(ctx, &r, s)
 		}
 		if client.Client == s.State.Client() {
 			r.Writable(ctx, s.State, catalog.CatalogName, "state, rights")
@@ -121,23 +120,6 @@ func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *config.Stor
 		case len(names) > 0:
 			r.Warn(what, fmt.Sprintf("collection %s has %s, which a rebuild does not copy to its new collection", collection, strings.Join(names, ", ")), "create them again whenever a new generation is live")
 		}
-	}
-}
-
-// checkSessions checks that the server lets a user kill sessions of its own. The session of
-// the check does not exist.
-func checkSessions(ctx context.Context, r *preflight.Report, s *config.Stores) {
-	const what = "read models, transactions"
-	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
-	defer cancel()
-	err := mongox.Explain(ctx, readmodel.MayKillSessions(ctx, s.ReadModels))
-	switch {
-	case err == nil:
-		r.OK(what, "those of a killed projector can be ended")
-	case mongox.Transient(err):
-		r.Unreached(what, err.Error(), "repeat the check")
-	default:
-		r.Warn(what, err.Error(), "nothing, or use a server that allows it (Atlas does not in its tiers Free and Flex): after a projector is killed, a promotion and the read models that it was creating wait up to transactionLifetimeLimitSeconds, a minute by default")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -62,8 +63,42 @@ const abortTimeout = 2 * time.Second
 
 // mongoDatabase is MongoDB.
 type mongoDatabase struct {
-	db       *mongo.Database
+	db *mongo.Database
+	// sessions are those in which no transaction runs.
 	sessions *sessions
+}
+
+// sessions are kept for the next transaction. If the server did not answer the last transaction
+// of a session, it may have kept it open, and the next one in the same session ends it. If the
+// process is killed, the server ends its transactions after transactionLifetimeLimitSeconds, a
+// minute by default. Until then the aggregates of the transaction wait; others do not
+// (sidewatermark.go).
+type sessions struct {
+	mu   sync.Mutex
+	free []*mongo.Session
+}
+
+// take gives the session that was used last.
+func (s *sessions) take(client *mongo.Client) (*mongo.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.free) - 1; last >= 0 {
+		session := s.free[last]
+		s.free = s.free[:last]
+		return session, nil
+	}
+	// A transaction reads its own snapshot, so it need not wait for an earlier one.
+	session, err := client.StartSession(options.Session().SetCausalConsistency(false))
+	if err != nil {
+		return nil, fmt.Errorf("start session: %w", err)
+	}
+	return session, nil
+}
+
+func (s *sessions) give(session *mongo.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, session)
 }
 
 var _ database = mongoDatabase{}
@@ -74,7 +109,7 @@ func onMongo(db *mongo.Database) mongoDatabase {
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).
 		SetWriteConcern(writeconcern.Majority()))
-	return mongoDatabase{db, newSessions(db)}
+	return mongoDatabase{db, &sessions{}}
 }
 
 func (m mongoDatabase) find(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error) {
@@ -168,23 +203,17 @@ func (m mongoDatabase) bulk(ctx context.Context, collection string, models []mon
 	return result, err
 }
 
-// exists asks for names only, because that waits for no lock on a collection: a rename may
-// wait for the transaction of ctx.
+// exists waits for no lock, because a rename may wait for the transaction of ctx.
 func (m mongoDatabase) exists(ctx context.Context, collection string) (bool, error) {
-	names, err := m.db.ListCollectionNames(mongo.NewSessionContext(ctx, nil), bson.D{{Key: "name", Value: collection}})
-	if err != nil {
-		return false, fmt.Errorf("list collection %s: %w", collection, err)
-	}
-	return len(names) > 0, nil
+	return mongox.CollectionExists(mongo.NewSessionContext(ctx, nil), m.db, collection)
 }
 
 func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context) error) error {
-	session, err := m.sessions.take(ctx)
+	session, err := m.sessions.take(m.db.Client())
 	if err != nil {
 		return err
 	}
-	answered := false
-	defer func() { m.sessions.give(session, answered) }()
+	defer m.sessions.give(session)
 	if err := session.StartTransaction(options.Transaction().
 		SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority())); err != nil {
 		return fmt.Errorf("start transaction: %w", err)
@@ -192,15 +221,13 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 	if err := do(mongo.NewSessionContext(ctx, session)); err != nil {
 		ending, cancel := mongox.Timeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
-		aborted := session.AbortTransaction(ending)
-		answered = aborted == nil || mongox.HasCode(aborted, mongox.CodeNoSuchTransaction)
+		_ = session.AbortTransaction(ending)
 		return err
 	}
 	err = session.CommitTransaction(ctx)
 	var command mongo.CommandError
 	switch {
 	case err == nil:
-		answered = true
 		return nil
 	case errors.As(err, &command) && command.HasErrorLabel("TransientTransactionError") && !command.HasErrorLabel("UnknownTransactionCommitResult"):
 		return fmt.Errorf("commit: %w", err)
@@ -213,7 +240,7 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 // _id, except for the parts of views ([PrepareViews]). The watermarks must have no TTL: after a watermark had expired, a late event would
 // start its aggregate again from nothing.
 func Prepare(ctx context.Context, db *mongo.Database, collections []string) error {
-	for _, collection := range append([]string{watermarksCollection, sessionsCollection}, collections...) {
+	for _, collection := range append([]string{watermarksCollection}, collections...) {
 		if err := mongox.CreateCollection(ctx, db, collection); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,8 +113,6 @@ func TestMajorityConfirmsReadsAndWrites(t *testing.T) {
 func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	t.Parallel()
 	server := mongotest.NewReplies(t,
-		bson.D{{Key: "ok", Value: 1}},                       // connectionStatus
-		bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 1}}, // the record of the session
 		bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 0}, {Key: "nModified", Value: 0}},
 		bson.D{{Key: "ok", Value: 1}})
 	server.Ignore("abortTransaction")
@@ -132,8 +131,38 @@ func TestAbortThatHangsDelaysItsGroupForABoundedTime(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("still waiting after a minute")
 	}
-	if command := server.Command(t, 3); !strings.Contains(command, "abortTransaction") {
+	if command := server.Command(t, 1); !strings.Contains(command, "abortTransaction") {
 		t.Errorf("the transaction was left open: %s", command)
+	}
+}
+
+// If the server does not answer the abort of a transaction, it keeps it open. The next
+// transaction of the process ends it.
+func TestNextTransactionEndsOneWhoseAbortHadNoAnswer(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	if err := db.CreateCollection(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetAppName(t.Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
+	if err := client.Database("admin").RunCommand(t.Context(), bson.D{
+		{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "alwaysOn"},
+		{Key: "data", Value: bson.D{{Key: "failCommands", Value: bson.A{"abortTransaction"}}, {Key: "closeConnection", Value: true}, {Key: "appName", Value: t.Name()}}},
+	}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	m, failed := onMongo(client.Database(db.Name())), errors.New("the first one fails")
+	for _, want := range []error{failed, nil} {
+		err := m.transaction(t.Context(), func(ctx context.Context) error {
+			return errors.Join(m.insert(ctx, "c", []bson.Raw{testkit.FromJSON(`{"_id":1}`)}), want)
+		})
+		if !errors.Is(err, want) {
+			t.Fatalf("the error is %v, want %v", err, want)
+		}
 	}
 }
 

@@ -282,30 +282,6 @@ func (r renamedAfterLook) exists(ctx context.Context, collection string) (bool, 
 	return found, err
 }
 
-// TestPartsOfAKilledProcess checks that the transaction of a killed process, which holds a
-// record and a document, is ended when its lease has expired.
-func TestPartsOfAKilledProcess(t *testing.T) {
-	t.Parallel()
-	db := server.Database(t)
-	u := viewUnit("a")
-	killed(t, db, u)
-	expire(t, db)
-	w, _ := running(t, db)
-	for begun := time.Now(); ; {
-		results, err := w.Write(t.Context(), []model.Write{partWrite(u, model.State{}, 1, partWith("x", to("a", 1)))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if results[0].Status == model.Applied {
-			break
-		}
-		if results[0].Status != model.Unknown || time.Since(begun) > 45*time.Second {
-			t.Fatalf("%+v after %v", results[0], time.Since(begun))
-		}
-	}
-	expectWhole(t, onMongo(db), u).expectDocument(t, "a", `{"sum":1,"max":1,"notes":{"a":"x"}}`)
-}
-
 // TestOpenTransactionBlocksOnlyItsOwnDocument covers a transaction that never ends because its
 // process was killed. The other documents of a group are written.
 func TestOpenTransactionBlocksOnlyItsOwnDocument(t *testing.T) {

@@ -35,11 +35,6 @@ type WriterOptions struct {
 	Parallel int
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
-	// Process names this process in the record of its transactions; empty means the name of the
-	// host.
-	Process string
-	// Dead names processes that are certainly dead: the writer ends their transactions at once.
-	Dead   []string
 	Logger zerolog.Logger
 }
 
@@ -56,21 +51,15 @@ type Writer struct {
 	turns turns
 	// nearLimit limits the lines about view documents near a limit.
 	nearLimit obs.Repeats
-	// keep keeps the record of this process's transactions until its context ends.
-	keep func(context.Context)
 }
 
 // NewWriter makes a writer for that database. It sets the concerns itself.
 func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
-	m := onMongo(db)
-	m.sessions.process, m.sessions.dead, m.sessions.logger = cmp.Or(o.Process, unnamed()), o.Dead, o.Logger
-	w := newWriter(m, o)
-	w.keep = m.sessions.run
-	return w
+	return newWriter(onMongo(db), o)
 }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers), keep: func(context.Context) {}}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers)}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },
@@ -85,14 +74,12 @@ func newWriter(db database, o WriterOptions) *Writer {
 	return w
 }
 
-// Run commits until ctx ends, and returns its cause when all its goroutines have ended. It
-// also ends the transactions of processes that have gone. It may run once.
+// Run commits until ctx ends, and returns its cause when all its goroutines have ended. It may
+// run once.
 func (w *Writer) Run(ctx context.Context) error {
-	stop := poll.Beside(context.WithoutCancel(ctx), w.keep)
 	defer func() {
 		w.kinds.Stop()
 		w.kinds.Wait()
-		stop()
 	}()
 	return w.groups.run(ctx)
 }

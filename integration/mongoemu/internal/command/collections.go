@@ -48,17 +48,17 @@ func create(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) erro
 	if err := checkIDSpec(r, idIndex, options); err != nil {
 		return err
 	}
-	// An existing collection is reported without waiting for open transactions.
+	mode := store.Intent
 	err = e.Store.View(nil, func(v *store.Viewer) error {
 		if v.Collection(ns) != nil {
-			return store.ErrExists(ns)
+			mode = store.Exclusive
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	unlock, err := e.Store.Lock(ctx, nil, store.Intent, ns)
+	unlock, err := e.Store.Lock(ctx, nil, mode, ns)
 	if err != nil {
 		return err
 	}
