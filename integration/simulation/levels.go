@@ -15,7 +15,7 @@ import (
 var levels = map[virtual.Kind][]string{
 	virtual.Publisher: {
 		"penstock_publisher_checkpoint_window_events", "penstock_publisher_delayed_keys", "penstock_publisher_inflight_bytes",
-		"penstock_publisher_inflight_events", "penstock_publisher_spilled_events",
+		"penstock_publisher_inflight_events",
 	},
 	virtual.Projector: {"penstock_projector_sessions_waiting"},
 }

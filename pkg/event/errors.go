@@ -19,9 +19,6 @@ const (
 	// ReasonRefused: the event keeps the contract, but the topic does not accept its
 	// message.
 	ReasonRefused Reason = "refused"
-	// ReasonLost: the event kept the contract, but it was deleted from the event store before
-	// it was published.
-	ReasonLost Reason = "lost"
 )
 
 // ContractError says that an event breaks the contract. It is permanent: another attempt

@@ -132,7 +132,6 @@ func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		page = append(page, slab.Copy(current, left > 0))
 		size += len(current)
 		if left == 0 || size >= pageBytes || len(page) >= pageDocuments {
-			d.reader.noteScanned(d.session.OperationTime())
 			_, err := d.reader.resolveDocuments(ctx, page)
 			return page, err
 		}
@@ -141,16 +140,6 @@ func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
 	return nil, ErrEnd
-}
-
-// noteScanned records the operation time of a page.
-func (r *Reader) noteScanned(at *bson.Timestamp) {
-	for at != nil {
-		known := r.scanned.Load()
-		if known != nil && !known.Before(*at) || r.scanned.CompareAndSwap(known, at) {
-			return
-		}
-	}
 }
 
 // Close ends the server's cursor and the session.

@@ -38,8 +38,6 @@ type Reader struct {
 	// collated says that the collection has a collation other than the simple one.
 	collated  atomic.Bool
 	namesakes namesakes
-	// scanned is the latest operation time of a page of events. Documents sees all of them.
-	scanned atomic.Pointer[bson.Timestamp]
 }
 
 // NewReader makes a reader of the events collection with the given field names. It reads

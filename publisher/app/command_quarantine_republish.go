@@ -142,9 +142,6 @@ func newRereader(s *stores, fields event.Fields) (*rereader, error) {
 // read reads the event of a record. why is the reason if the event cannot be published.
 func (r *rereader) read(ctx context.Context, record quarantine.Record) (ev event.Event, why, err error) {
 	document, err := readEvent(ctx, r.events, record.DocumentID)
-	if errors.Is(err, mongo.ErrNoDocuments) && record.Reason == event.ReasonLost {
-		document, err = r.byKeys(ctx, record)
-	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return ev, fmt.Errorf("%w: if a corrected event was inserted instead, it was published like any other, and this record can be discarded", quarantine.ErrGone), nil
 	}
@@ -159,28 +156,6 @@ func (r *rereader) read(ctx context.Context, record quarantine.Record) (ev event
 		}
 	}
 	return ev, why, err
-}
-
-// byKeys reads an event whose record does not have its _id, because it was not there.
-func (r *rereader) byKeys(ctx context.Context, record quarantine.Record) (bson.Raw, error) {
-	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
-	defer cancel()
-	known, err := r.history.Known(ctx, []string{record.AggregateID})
-	if err != nil {
-		return nil, mongox.Explain(ctx, err)
-	}
-	aggregate, ok := known[record.AggregateID]
-	if !ok {
-		return nil, mongo.ErrNoDocuments
-	}
-	found, err := r.history.Documents(ctx, []eventstore.Key{{AggregateID: aggregate, EventID: record.EventID}}, bson.Timestamp{})
-	if err == nil && found[0] == nil {
-		err = mongo.ErrNoDocuments
-	}
-	if err != nil {
-		return nil, mongox.Explain(ctx, err)
-	}
-	return found[0], nil
 }
 
 // choose divides records into those whose events can be published, in the order in which

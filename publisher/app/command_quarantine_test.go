@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"os"
 	"runtime"
 	"testing"
@@ -60,31 +59,4 @@ func heap() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
-}
-
-// TestLostEventIsFoundByItsKeys: the record of a lost event does not have the _id, because
-// the event was not there to be read.
-func TestLostEventIsFoundByItsKeys(t *testing.T) {
-	t.Parallel()
-	db := server.Database(t)
-	s := &stores{events: db.Collection("events"), state: db}
-	aggregate := bson.NewObjectID()
-	events, err := newRereader(s, event.DefaultFields())
-	if err != nil {
-		t.Fatal(err)
-	}
-	record := quarantine.Record{DocumentID: testkit.Value(event.MessageID(aggregate.Hex(), 2)), Reason: event.ReasonLost, AggregateID: aggregate.Hex(), EventID: 2}
-	if _, why, err := events.read(t.Context(), record); err != nil || !errors.Is(why, quarantine.ErrGone) {
-		t.Errorf("while it is gone: %v, %v", why, err)
-	}
-	for id := range int64(3) {
-		_, err := s.events.InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id + 1}, {Key: "eventType", Value: "T"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ev, why, err := events.read(t.Context(), record)
-	if err != nil || why != nil || ev.EventID != 2 || ev.AggregateID != aggregate.Hex() {
-		t.Errorf("after it was restored: %v, %v, %v", ev.Keys, why, err)
-	}
 }

@@ -57,19 +57,7 @@ type ends struct {
 type memory struct {
 	inflight      int
 	inflightBytes int64
-	// reloaded and reloadedBytes measure the events that were read from the event store
-	// again, or are being read. They do not count as inflight.
-	reloaded      int
-	reloadedBytes int64
-	// spilled counts the events that lanes do not hold in memory.
-	spilled int
-	// taken counts the events that Submit has taken into memory. scanned is its value when
-	// makeRoom last looked at all lanes.
-	taken, scanned uint64
-	waiting        int // blocked Submits
-	// submitTimer limits how long Submit waits before it drops the events of slow lanes. Only
-	// Submit uses it.
-	submitTimer *time.Timer
+	waiting       int // blocked Submits
 }
 
 // topic is what the answers of the topic have shown.
@@ -90,7 +78,7 @@ type topic struct {
 	bodyLimit atomic.Int64
 }
 
-// pool are the workers and the loaders. Workers start as work demands, up to one for each
+// pool are the workers. They start as work demands, up to one for each
 // slot, and end with Run. At most one worker is woken at a time. Before it sends, it wakes the
 // next one, so events that arrive meanwhile join its batch.
 type pool struct {
@@ -105,9 +93,6 @@ type pool struct {
 	spawn         func() // starts a worker; nil before and after Run
 	workers, idle int
 	waking        bool
-	spawnLoader   func()
-	stopLoaders   context.CancelFunc
-	loaders       int // that run
 	group         sync.WaitGroup
 }
 
@@ -126,10 +111,9 @@ func New(options Options) *Dispatcher {
 			drained: make(chan struct{}),
 			ended:   make(chan struct{}),
 		},
-		lanes:  lanes{byKey: make(map[string]*lane), loadEvents: max(1, options.MaxInflightEvents/loadShare)},
-		memory: memory{submitTimer: time.NewTimer(submitTimeout)},
-		topic:  topic{policy: options.Batching, batchBytes: maxBatchBytes},
-		pool:   pool{limit: options.sends(options.Batching)},
+		lanes: lanes{byKey: make(map[string]*lane)},
+		topic: topic{policy: options.Batching, batchBytes: maxBatchBytes},
+		pool:  pool{limit: options.sends(options.Batching)},
 	}
 	d.work.L = &d.mu
 	d.bodyBudget = semaphore.NewWeighted(max(options.MaxInflightBytes, smallestBodyBudget))
@@ -157,33 +141,21 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for timedOut := false; !d.closing; {
-		switch ln := d.lanes.byKey[key]; {
-		case ln != nil && ln.spilled.len() > 0: // the event must not overtake them
-			if d.spilled < d.options.MaxSpilledEvents {
-				d.spill(ln, &item, size)
-				d.wake()
-				return nil
-			}
-		case d.fits(size):
-			d.taken++
-			e := d.lanes.entry()
-			e.item, e.size, e.submitted, e.number = item, size, submitted, d.taken
-			d.inflight++
-			d.inflightBytes += size
-			d.lanes.add(key, e)
-			d.wake()
-			d.notifySpace()
-			return nil
-		case d.makeRoom(timedOut):
-			continue
-		}
-		var err error
-		if timedOut, err = d.awaitSpace(ctx); err != nil {
+	for !d.closing && !d.fits(size) {
+		if err := d.awaitSpace(ctx); err != nil {
 			return err
 		}
 	}
-	return d.closedError()
+	if d.closing {
+		return d.closedError()
+	}
+	e := d.lanes.entry()
+	e.item, e.size, e.submitted = item, size, submitted
+	d.inflight++
+	d.inflightBytes += size
+	d.lanes.add(key, e)
+	d.wake()
+	return nil
 }
 
 // fits reports whether one more event may be in flight. An event larger than the bound fits
@@ -193,22 +165,19 @@ func (d *Dispatcher) fits(size int64) bool {
 		d.inflight < d.options.MaxInflightEvents && d.inflightBytes+size <= d.options.MaxInflightBytes
 }
 
-// awaitSpace releases the mutex and waits until an event has left, or for submitTimeout.
-func (d *Dispatcher) awaitSpace(ctx context.Context) (timedOut bool, err error) {
+// awaitSpace releases the mutex and waits until an event has left.
+func (d *Dispatcher) awaitSpace(ctx context.Context) (err error) {
 	d.waiting++
 	d.mu.Unlock()
-	d.submitTimer.Reset(submitTimeout)
 	select {
 	case <-d.space:
-	case <-d.submitTimer.C:
-		timedOut = true
 	case <-d.closed:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	d.mu.Lock()
 	d.waiting--
-	return timedOut, err
+	return err
 }
 
 // notifySpace lets a blocked Submit look again. The caller holds the mutex.
@@ -251,10 +220,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.spawn = func() {
 		d.group.Go(func() { (&worker{d: d}).run(runCtx) })
 	}
-	loading, stopLoaders := context.WithCancel(runCtx)
-	defer stopLoaders()
-	d.stopLoaders = stopLoaders
-	d.spawnLoader = func() { d.group.Go(func() { d.runLoader(loading) }) }
 	d.wake()
 	d.mu.Unlock()
 
@@ -270,7 +235,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 
 	d.mu.Lock()
-	d.spawn, d.spawnLoader = nil, nil
+	d.spawn = nil
 	d.endCause = cause
 	d.close()
 	close(d.ended)
@@ -294,16 +259,12 @@ func (d *Dispatcher) close() {
 	}
 }
 
-// Drain refuses further events and waits until the accepted ones are acknowledged, except
-// those that are not held in memory ([Dispatcher.Spilled]). Run then returns nil. If ctx
-// ends first, the error is its cause, the remaining events stay in flight, and the caller
+// Drain refuses further events and waits until the accepted ones are acknowledged. Run then
+// returns nil. If ctx ends first, the error is its cause, the remaining events stay in flight, and the caller
 // must end Run. If Run ends first, the error is [ErrClosed] with the reason.
 func (d *Dispatcher) Drain(ctx context.Context) error {
 	d.mu.Lock()
 	d.draining = true
-	if d.stopLoaders != nil {
-		d.stopLoaders()
-	}
 	d.close()
 	d.endDrain()
 	d.mu.Unlock()
@@ -335,33 +296,21 @@ func isClosed(c <-chan struct{}) bool {
 
 // endDrain records that draining is complete, if it is. The caller holds the mutex.
 func (d *Dispatcher) endDrain() {
-	if d.draining && d.inflight == 0 && d.reloaded == 0 {
+	if d.draining && d.inflight == 0 {
 		d.drainOnce.Do(func() { close(d.drained) })
 	}
 }
 
-// Inflight counts the events that were submitted, are not acknowledged, and are held in
-// memory.
+// Inflight counts the events that were submitted and are not acknowledged.
 func (d *Dispatcher) Inflight() (events int, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.inflight + d.reloaded, d.inflightBytes + d.reloadedBytes
-}
-
-// Spilled counts the events that were submitted, are not acknowledged, and must be read from
-// the event store again.
-func (d *Dispatcher) Spilled() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.spilled
+	return d.inflight, d.inflightBytes
 }
 
 // wake wakes a worker if there is work and no other worker is woken. The caller holds the
 // mutex.
 func (d *Dispatcher) wake() {
-	if len(d.lanes.loads) > 0 {
-		d.wakeLoader()
-	}
 	if d.waking || d.spawn == nil {
 		return
 	}

@@ -16,8 +16,7 @@
 //	   ▲                ▲  ▲                                   │  │
 //	   │                │  └── more queued meanwhile, or busy ─┤  │ failed
 //	   │                │ its setback's wait has ended         │  ▼
-//	   │                ├───────────────────────────────── waiting
-//	   │                └──── events read again ──── empty ◀───┤ all others are spilled
+//	   │                └───────────────────────────────── waiting
 //	   └── nothing queued ─────────────────────────────────────┘
 //
 // While a lane is sending, its later events wait in it: at most one
@@ -42,24 +41,14 @@
 //
 // # Memory
 //
-//	           in memory                        in the event store
-//	lane:  sending │ queued   ◀── loader ──  spilled (only their keys)  ◀── Submit
-//	                     └──────── makeRoom ───────▶
-//
-// The events in flight have a bound, and a large message is sent alone. If the bound is
-// reached, a lane drops its queue if its next event was overtaken by more events than the
-// bound, or if its sends fail or get no answer: only the keys and tickets stay. While it has
-// such events, all later ones join them.
-// A loader reads them again, of many lanes at once, when the lanes move. A lane that fails
-// holds only those of its next send, and a lane without an answer none. So a key that is busy
-// or blocked slows down no other. About 130,000 events can be spilled; then reading stops.
+// The events in flight have a bound, in number and in bytes, and a large message is sent alone.
+// At the bound Submit waits, and so the reading of the stream. A key that is blocked leaves the
+// others alone until its own events fill the bound.
 //
 // The checkpoint waits for the oldest event that is not acknowledged, while later ones are
 // published: penstock_publisher_checkpoint_age_seconds and penstock_publisher_delayed_seconds
 // grow. A restart publishes everything after that event again, in order, or scans the event
-// store if the oplog no longer reaches back that far. If two reads of the event store, five
-// seconds apart, both miss a spilled event, it goes to the quarantine as lost. If it was changed
-// and breaks the contract now, it goes there with the reason for that.
+// store if the oplog no longer reaches back that far.
 //
 // # Failures
 //

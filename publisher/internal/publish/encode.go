@@ -31,12 +31,6 @@ func (w *worker) encode(ctx context.Context) error {
 	w.bodies = 0
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
-		if e.unpublishable != nil {
-			if err := w.quarantine(ctx, i, e.unpublishable); err != nil {
-				return err
-			}
-			continue
-		}
 		size := int64(len(e.item.Event.Document))
 		if size > measuredDocument {
 			var err error

@@ -11,17 +11,11 @@ import (
 // entry is one event in flight, from Submit to its acknowledgement. Entries are
 // reused.
 type entry struct {
-	item Item
-	size int64
-	lane *lane
-	// number counts the events that were taken into memory when they were submitted.
-	number uint64
-	// reloaded says that the event was read from the event store again. unpublishable is the
-	// reason if it has become impossible to publish.
-	reloaded      bool
-	unpublishable error
-	next          *entry // behind it in its lane, or in the free list
-	message       event.Message
+	item    Item
+	size    int64
+	lane    *lane
+	next    *entry // behind it in its lane, or in the free list
+	message event.Message
 	// begun says that message has its trace context. Only in a batch does it have its body.
 	begun bool
 	// body is the measured length of the body; 0 if it was not measured.
@@ -43,15 +37,6 @@ type lane struct {
 	sending    int      // taken by a worker and not settled: those queued wait for all of them
 	setback    *setback // what its failed sends say; nil if none failed since one was accepted
 	next       *lane    // behind it in a ready queue, or in the free list
-	// queued is the length of the queue.
-	queued int
-	// spilled are the events behind the queue. loading says that a loader has been asked to
-	// read some of them, unread how that fails; nil if it does not.
-	spilled refs
-	loading bool
-	unread  *failedRead
-	// slow says that the broker has not answered its send for slowSend.
-	slow bool
 	// state is where the lane is.
 	state laneState
 }
@@ -60,7 +45,7 @@ type lane struct {
 type laneState int
 
 const (
-	laneEmpty   laneState = iota // its events are not in memory
+	laneEmpty   laneState = iota // nothing was queued yet
 	laneReady                    // in a ready queue
 	laneSending                  // a worker has events of it
 	laneWaiting                  // in the heap until its setback's wait ends
@@ -111,10 +96,7 @@ type lanes struct {
 	// forTopic counts the waiting lanes that failed while the topic accepted nothing else.
 	forTopic int
 	// setbacks counts the lanes with a setback.
-	setbacks int
-	// loads are the lanes whose spilled events must be read. One read has at most loadEvents.
-	loads       []*lane
-	loadEvents  int
+	setbacks    int
 	freeEntries *entry
 	freeLanes   *lane
 }
@@ -143,13 +125,7 @@ func (l *lanes) add(key string, e *entry) {
 		ln.key = key
 		l.byKey[key] = ln
 	}
-	l.enqueue(ln, e)
-}
-
-// enqueue appends an event to the queue of a lane, which may have been empty.
-func (l *lanes) enqueue(ln *lane, e *entry) {
 	e.lane = ln
-	ln.queued++
 	if ln.head != nil {
 		ln.tail.next = e
 		ln.tail = e
@@ -168,11 +144,6 @@ func (l *lanes) take(batch []*entry, slot slot, mixed bool, maxEvents int, maxBy
 	from := &l.ready[slot]
 	for from.head != nil && len(batch) < maxEvents {
 		ln := from.head
-		if ln.head == nil { // its events were dropped from memory
-			from.pop()
-			l.load(ln)
-			continue
-		}
 		if len(batch) > 0 && bytes+ln.head.size > maxBytes {
 			break
 		}
@@ -190,14 +161,12 @@ func (l *lanes) take(batch []*entry, slot slot, mixed bool, maxEvents int, maxBy
 			}
 			ln.head, e.next = e.next, nil
 			ln.sending++
-			ln.queued--
 			bytes += e.size
 			batch = append(batch, e)
 		}
 		if ln.head == nil {
 			ln.tail = nil
 		}
-		l.load(ln)
 		if !mixed {
 			break
 		}
@@ -216,7 +185,6 @@ func (l *lanes) putBack(entries []*entry) {
 		if ln.tail == nil {
 			ln.tail = e
 		}
-		ln.queued++
 		l.settle(ln)
 	}
 }
@@ -245,13 +213,10 @@ func (l *lanes) release(e *entry) {
 // ready, waits, or is removed.
 func (l *lanes) settle(ln *lane) {
 	ln.sending--
-	if ln.sending == 0 {
-		ln.slow = false
-	}
 	switch {
 	case ln.sending > 0:
 		return
-	case ln.head != nil || ln.spilled.len() > 0:
+	case ln.head != nil:
 		l.offer(ln)
 	default:
 		delete(l.byKey, ln.key)
@@ -260,7 +225,7 @@ func (l *lanes) settle(ln *lane) {
 	}
 }
 
-// offer makes a lane with events ready, or lets it wait or read them first.
+// offer makes a lane with events ready, or lets it wait first.
 func (l *lanes) offer(ln *lane) {
 	switch s := ln.setback; {
 	case s != nil && !s.until.IsZero():
@@ -269,9 +234,6 @@ func (l *lanes) offer(ln *lane) {
 		if !s.topicWorks {
 			l.forTopic++
 		}
-	case ln.head == nil:
-		ln.state = laneEmpty
-		l.load(ln)
 	case ln.head.large:
 		l.ready[slotLarge].push(ln)
 	case s != nil && s.alone:

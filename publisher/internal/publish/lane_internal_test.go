@@ -6,7 +6,7 @@ import "testing"
 // whose first event fails.
 func TestSetbackLastsUntilTheFailingEventIsSettled(t *testing.T) {
 	t.Parallel()
-	l := lanes{byKey: make(map[string]*lane), loadEvents: 1}
+	l := lanes{byKey: make(map[string]*lane)}
 	for range 3 {
 		l.add("a", l.entry())
 	}

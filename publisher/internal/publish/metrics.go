@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -86,11 +85,9 @@ func (m *Metrics) registerInflight(registerer prometheus.Registerer) {
 // registerDelayed registers the gauges of keys that the topic does not accept.
 func (m *Metrics) registerDelayed(registerer prometheus.Registerer) {
 	obs.GaugeFunc(registerer, "penstock_publisher_delayed_keys",
-		"Session keys whose next event is sent again because sending it failed, or read again because the event store failed.", func() float64 { return float64(m.Delayed().Keys) })
-	obs.GaugeFunc(registerer, "penstock_publisher_spilled_events",
-		"Events that wait behind others of a slow or failing session key and are not held in memory. They are read from the event store again when their turn comes. The checkpoint does not pass them.", func() float64 { return float64(m.Delayed().Spilled) })
+		"Session keys whose next event is sent again because sending it failed.", func() float64 { return float64(m.Delayed().Keys) })
 	obs.GaugeFunc(registerer, "penstock_publisher_delayed_seconds",
-		"How long the session key that has failed longest has failed, because of the topic or the event store; 0 if none fails. The checkpoint does not pass its next event.", func() float64 {
+		"How long the session key that has failed longest has failed; 0 if none fails. The checkpoint does not pass its next event.", func() float64 {
 			if since := m.Delayed().Since; !since.IsZero() {
 				return time.Since(since).Seconds()
 			}
@@ -98,18 +95,15 @@ func (m *Metrics) registerDelayed(registerer prometheus.Registerer) {
 		})
 }
 
-// Delayed says which session keys wait because sending their next event, or reading it again,
-// fails.
+// Delayed says which session keys wait because sending their next event fails.
 type Delayed struct {
-	// Keys is their number; 0 if all keys go on. The other fields except Spilled
-	// are about the key that has failed longest.
+	// Keys is their number; 0 if all keys go on. The other fields are about
+	// the key that has failed longest.
 	Keys  int
 	Key   string
 	Since time.Time
 	// Err is the last failure.
 	Err error
-	// Spilled counts the events that wait, for these or slow keys, and are not in memory.
-	Spilled int
 }
 
 // Delayed returns the keys of the running dispatcher that wait, none if none runs.
@@ -120,34 +114,16 @@ func (m *Metrics) Delayed() Delayed {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delayed := Delayed{Spilled: d.spilled}
-	if d.lanes.setbacks == 0 && d.loaders == 0 {
+	delayed := Delayed{Keys: d.lanes.setbacks}
+	if delayed.Keys == 0 {
 		return delayed
 	}
 	for key, ln := range d.lanes.byKey {
-		since, err := ln.failing()
-		if err == nil {
-			continue
-		}
-		if delayed.Keys++; delayed.Since.IsZero() || since.Before(delayed.Since) {
-			delayed.Key, delayed.Since, delayed.Err = key, since, err
+		if s := ln.setback; s != nil && (delayed.Since.IsZero() || s.begun.Before(delayed.Since)) {
+			delayed.Key, delayed.Since, delayed.Err = key, s.begun, s.last.err
 		}
 	}
 	return delayed
-}
-
-// failing returns since when the lane cannot go on, and the last failure; nil if it can.
-func (ln *lane) failing() (since time.Time, err error) {
-	if s := ln.setback; s != nil {
-		since, err = s.begun, s.last.err
-	}
-	if read := ln.unread; read != nil {
-		if err == nil {
-			since = read.since
-		}
-		err = fmt.Errorf("its events are not read from the event store again: %w", read.err)
-	}
-	return since, err
 }
 
 func (m *Metrics) inFlight() (events int, bytes int64) {

@@ -35,7 +35,6 @@ type scenario struct {
 	huge        int // percentage of the events that are too large
 	invalid     int // percentage of the events that cannot be encoded
 	refused     int // percentage of the events that the topic refuses permanently
-	spills      bool
 	endsEarly   bool
 }
 
@@ -58,7 +57,6 @@ func drawScenario(t *rapid.T) scenario {
 		huge:        rapid.SampledFrom([]int{0, 5}).Draw(t, "huge"),
 		invalid:     rapid.SampledFrom([]int{0, 5}).Draw(t, "invalid"),
 		refused:     rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "refused"),
-		spills:      rapid.Bool().Draw(t, "spills"),
 		endsEarly:   rapid.Bool().Draw(t, "endsEarly"),
 	}
 	if s.refused > 0 {
@@ -140,10 +138,6 @@ func (s scenario) run(t *testing.T) error {
 		o.Batching, o.ClaimCheck = s.batching, s.claimCheck
 		o.Connections, o.MaxSends, o.MaxBatchEvents = s.connections, s.sends, s.batch
 		o.MaxInflightEvents, o.MaxInflightBytes = s.inflight, s.bytes
-		if s.spills {
-			store := &reloads{after: time.Duration(workload.IntN(50)) * time.Millisecond}
-			o.Load, o.MaxSpilledEvents = store.load, 1+workload.IntN(300)
-		}
 	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -166,12 +160,7 @@ func (s scenario) run(t *testing.T) error {
 			break
 		}
 		accepted++
-		limit, maxBytes := s.inflight, s.bytes
-		if s.spills { // a quarter more, and what is read at once
-			const largest = 200
-			limit, maxBytes = limit+limit/4+limit/16+2, maxBytes+maxBytes/4+maxBytes/16+2*largest
-		}
-		if events, bytes := h.Inflight(); events > limit || bytes > maxBytes && events > 1 {
+		if events, bytes := h.Inflight(); events > s.inflight || bytes > s.bytes && events > 1 {
 			problems = append(problems, fmt.Errorf("%d events of %d bytes are in flight", events, bytes))
 		}
 	}
@@ -185,20 +174,13 @@ func (s scenario) run(t *testing.T) error {
 		accepted++
 		<-time.After(time.Second)
 	}
-	for late := time.Now().Add(2 * time.Hour); s.spills && h.pending() && ctx.Err() == nil; {
-		if <-time.After(time.Second); time.Now().After(late) {
-			cancel(nil)
-			return errors.Join(fmt.Errorf("%d events are still not read again", h.Spilled()), <-h.ran)
-		}
-	}
 	drainErr := h.Drain(ctx)
 	runErr := <-h.ran
 	if drainErr == nil {
 		if runErr != nil && (!s.endsEarly || !errors.Is(runErr, ended)) { // with nothing left when it ended
 			problems = append(problems, fmt.Errorf("run after a drain: %w", runErr))
 		}
-		left := s.spills && ctx.Err() != nil // events that are not in memory, to the next term
-		if accepted != len(stream) && !s.endsEarly || h.ackedEvents() != accepted && !left {
+		if accepted != len(stream) && !s.endsEarly || h.ackedEvents() != accepted {
 			problems = append(problems, fmt.Errorf("%d of %d events are acknowledged", h.ackedEvents(), accepted))
 		}
 	} else if !s.endsEarly || !errors.Is(drainErr, ended) || !errors.Is(runErr, ended) {

@@ -59,11 +59,6 @@ type Options struct {
 	// [*event.ContractError] if the event itself is the reason. If it returns nil, the
 	// ticket is acknowledged. Its error ends the term.
 	Quarantine func(ctx context.Context, item *Item, cause error) error
-	// Load reads events from the event store that were submitted before and were not kept in
-	// memory. An event that was submitted twice can occur twice. The result has the same order.
-	// Its errors are retried. Without Load all events are kept in memory, so one key that is
-	// busy or blocked stops the others.
-	Load func(ctx context.Context, refs []Ref) ([]Loaded, error)
 	// ClaimCheck sends an event that is too large for the topic without its payload, which
 	// the projector reads from the event store. Without ClaimCheck such an event is
 	// quarantined.
@@ -105,11 +100,6 @@ type Limits struct {
 	// In addition, it bounds the bodies of the messages that are being sent, of which the
 	// SDK makes up to two copies. Default 64 MiB.
 	MaxInflightBytes int64
-	// MaxSpilledEvents bounds the events that wait for an acknowledgement and are not held in
-	// memory. Each takes 32 bytes, and consecutive ones of an aggregate share its id. The
-	// first of a session key takes about 700 bytes more. Default 131,072, half of the default
-	// window of the watermark: each can be followed by acknowledged events, which need a slot.
-	MaxSpilledEvents int
 	// MaxBatchEvents bounds the events of a batch, up to 4,500. Default
 	// 1000.
 	MaxBatchEvents int
@@ -132,7 +122,6 @@ func (o Options) withDefaults() Options {
 	o.Connections = cmp.Or(o.Connections, 4)
 	o.MaxInflightEvents = cmp.Or(o.MaxInflightEvents, 8192)
 	o.MaxInflightBytes = cmp.Or(o.MaxInflightBytes, 64<<20)
-	o.MaxSpilledEvents = cmp.Or(o.MaxSpilledEvents, 1<<17)
 	o.MaxBatchEvents = cmp.Or(o.MaxBatchEvents, 1000)
 	o.SendTimeout = cmp.Or(o.SendTimeout, 30*time.Second)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, 5)

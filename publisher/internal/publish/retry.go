@@ -240,17 +240,11 @@ func (w *worker) putBack(n int) {
 	w.d.wake()
 }
 
-// putBackLocked is putBack for a caller that holds the mutex. Lanes that wait do not keep
-// events in memory that can be read again.
+// putBackLocked is putBack for a caller that holds the mutex.
 func (w *worker) putBackLocked(n int) {
 	rest := w.batch[n:]
 	w.batch = w.batch[:n]
 	w.d.lanes.putBack(rest)
-	for _, e := range rest {
-		if ln := e.lane; ln != nil && ln.state == laneWaiting { // without a lane, it has left memory
-			w.d.unloadReloaded(ln)
-		}
-	}
 }
 
 // quarantine stores the i-th event of the batch in the quarantine and acknowledges it. Its

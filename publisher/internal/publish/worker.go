@@ -56,8 +56,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// take fills the batch, which stays empty if another worker was faster, or if the events of
-// the ready lanes were dropped from memory.
+// take fills the batch, which stays empty if another worker was faster.
 func (w *worker) take() {
 	d := w.d
 	d.mu.Lock()
@@ -73,9 +72,6 @@ func (w *worker) take() {
 	}
 	d.sends[w.slot]++
 	w.batch = d.lanes.take(w.batch, w.slot, d.policy == BatchingMixed, maxEvents, d.batchBytes)
-	if len(w.batch) == 0 {
-		d.sends[w.slot]--
-	}
 	d.wake()
 }
 
@@ -211,8 +207,9 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.inflight -= len(entries)
 	for _, e := range entries {
-		d.leaveMemory(e)
+		d.inflightBytes -= e.size
 	}
 	d.lanes.remove(entries, oldest)
 	if accepted {
@@ -240,15 +237,10 @@ func (w *worker) watchSlow() {
 	})
 }
 
-// slow marks the lanes of the batch, frees the memory of their events that can be read again,
-// and moves the batch to a slot of the lanes that fail if one is free.
+// slow moves the batch to a slot of the lanes that fail if one is free.
 func (w *worker) slow() {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	for _, e := range w.batch {
-		e.lane.slow = true
-		w.d.unloadReloaded(e.lane)
-	}
 	if w.slot == slotRegular && w.d.sends[slotAlone] < w.d.limit {
 		w.slot = slotAlone
 		w.d.sends[slotRegular]--

@@ -26,10 +26,6 @@ const (
 // event store. Its error says what there was, what there is now, and what to do.
 var ErrReplaced = errors.New("events collection was dropped, renamed or replaced")
 
-// errReread ends a term whose collection has lost its name while events wait outside the
-// memory. The next term reads them from the change stream, and keeps its events in memory.
-var errReread = errors.New("events collection was dropped, renamed or replaced while events wait that are not in memory; reading them from the change stream again")
-
 // resume returns where the term starts: at the checkpoint's position or, if its collection
 // is not known, with a scan of the present collection.
 //
@@ -64,7 +60,7 @@ func (t *term) resume(ctx context.Context, from checkpoint.Position) (checkpoint
 func (t *term) finish(ctx context.Context) error {
 	t.logger.Warn().Msg("events collection was dropped, renamed or replaced; publishing what was read of it")
 	for {
-		if events, _ := t.dispatcher.Inflight(); events == 0 && t.dispatcher.Spilled() == 0 {
+		if events, _ := t.dispatcher.Inflight(); events == 0 {
 			break
 		}
 		t.beat()
@@ -95,17 +91,6 @@ func (t *term) replaced(now mongox.CollectionID) error {
 	}
 	return fmt.Errorf("%w: the checkpoint belongs to collection %s of %s, and %s; %s. To begin with the collection that has the name now: publisher checkpoint set beginning --why REASON (it publishes all of it), or: publisher checkpoint set now --why REASON",
 		ErrReplaced, cmp.Or(t.pump.collectionUUID, "(unknown)"), name, is, had)
-}
-
-// stillNamed ends the term if the collection that it reads no longer has the name of the event
-// store: then an event that is not found there is not lost.
-func (t *term) stillNamed(ctx context.Context) error {
-	id, err := t.identify(ctx)
-	if err == nil && id.UUID != t.pump.collectionUUID {
-		err = errReread
-		t.endReading(err)
-	}
-	return err
 }
 
 // begin starts a scan of the collection that now has the name of the event store. If there

@@ -62,9 +62,7 @@
 // before, also for a process that was stopped or behind. So the term follows the stream to
 // the invalidate where the collection ended, publishes all of it, saves the position, and the
 // process ends with [ErrReplaced]. No change stream has the documents that the collection with
-// the name holds now: an operator begins with it by "publisher checkpoint set". If events
-// wait outside the memory when the collection loses its name, the term ends, and the next one
-// reads them from the change stream and keeps all its events in memory.
+// the name holds now: an operator begins with it by "publisher checkpoint set".
 //
 // Each scan leaves out the events that are older than the start of the stream, if that was
 // now or a time.

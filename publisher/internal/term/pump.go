@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -34,9 +33,6 @@ type pump struct {
 	strangers func(context.Context, []bson.Raw) ([]error, error)
 	logger    zerolog.Logger
 
-	// newest is the cluster time of the newest event that was read; see seen.
-	newest atomic.Uint64
-
 	// collectionUUID identifies the collection that the term reads.
 	collectionUUID string
 	// at is the last position that was added.
@@ -54,7 +50,6 @@ type pump struct {
 // stream takes a batch of the change stream.
 func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 	p.moved = true
-	p.saw(batch)
 	strangers, err := p.lookUp(ctx, documentsOf(batch))
 	if err != nil {
 		return err
@@ -129,7 +124,6 @@ func before(ev *event.Event, s checkpoint.Scan) bool {
 // covered reports as scanned, and leaves the others to the scan. It returns the cluster
 // time of the last event that it left; zero if there was none.
 func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*event.Event) bool) (left bson.Timestamp, err error) {
-	p.saw(batch)
 	strangers, err := p.lookUp(ctx, documentsOf(batch))
 	if err != nil {
 		return left, err
@@ -260,16 +254,8 @@ func (p *pump) acked(tickets []checkpoint.Handle) { p.watermark.Ack(tickets...) 
 
 func entryOf(ev *event.Event, cause error, token bson.Raw) quarantine.Entry {
 	reason, field, detail := quarantine.Cause(cause)
-	id := ev.Document.Lookup("_id")
-	if ev.Document == nil { // it was deleted from the event store
-		kind, value, err := bson.MarshalValue(event.MessageID(ev.AggregateID, ev.EventID))
-		if err != nil {
-			panic(fmt.Sprintf("encode a string: %v", err))
-		}
-		id = bson.RawValue{Type: kind, Value: value}
-	}
 	return quarantine.Entry{
-		DocumentID: id,
+		DocumentID: ev.Document.Lookup("_id"),
 		Reason:     reason,
 		Field:      field,
 		Detail:     detail,

@@ -39,7 +39,7 @@ var (
 // ends ctx alone, the loss of the lease ends both. After ctx has ended, work returns only
 // errors that end the process.
 func (r *Runner) work(ctx context.Context, leading leadership) error {
-	claim, from, named, err := r.claim(ctx, leading.Identity())
+	claim, from, err := r.claim(ctx, leading.Identity())
 	if err != nil {
 		return UnlessEnded(ctx, err)
 	}
@@ -56,10 +56,6 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 	options := r.publishing
 	options.Epoch, options.Logger = claim.Epoch, logger
 	options.Acked, options.Quarantine = t.pump.acked, t.pump.refused
-	// Events that have left the memory can be read again only by the name of their collection.
-	if store, ok := r.options.History.(documents); ok && named {
-		options.Load = t.pump.reload(store, t.stillNamed)
-	}
 	options.Closing = func() (context.Context, context.CancelFunc) {
 		return endingWithin(leading, maxClosing, closingShare)
 	}
@@ -86,36 +82,35 @@ func UnlessEnded(ctx context.Context, err error) error {
 }
 
 // claim claims the checkpoint for the term. If the checkpoint has no position, claim saves
-// a start point. named reports whether the position's collection has the name of the event
-// store, or is not known.
-func (r *Runner) claim(ctx context.Context, identity string) (claim *checkpoint.Claim, from checkpoint.Position, named bool, err error) {
+// a start point.
+func (r *Runner) claim(ctx context.Context, identity string) (claim *checkpoint.Claim, from checkpoint.Position, err error) {
 	here, err := r.here(ctx)
 	if err != nil {
-		return nil, from, false, err
+		return nil, from, err
 	}
 	ctx, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
 	claim, err = r.options.Checkpoints.Claim(ctx, identity, here, r.options.Config.Stream.Adopt)
 	switch {
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
-		return nil, from, false, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", ErrSetup, err)
+		return nil, from, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", ErrSetup, err)
 	case err != nil:
-		return nil, from, false, ExplainPipeline(mongox.Explain(ctx, err))
+		return nil, from, ExplainPipeline(mongox.Explain(ctx, err))
 	}
 	from = claim.Position
 	if from.IsZero() {
 		if from, err = r.startPoint(ctx); err != nil {
-			return nil, from, false, mongox.Explain(ctx, err)
+			return nil, from, mongox.Explain(ctx, err)
 		}
 		from.CollectionUUID = here.CollectionUUID
 		if err := claim.Save(ctx, from); err != nil {
-			return nil, from, false, fmt.Errorf("save the start point: %w", mongox.Explain(ctx, err))
+			return nil, from, fmt.Errorf("save the start point: %w", mongox.Explain(ctx, err))
 		}
 		if from.Begin {
 			claim.Since = from.ClusterTime
 		}
 	}
-	return claim, from, from.CollectionUUID == "" || from.CollectionUUID == here.CollectionUUID, nil
+	return claim, from, nil
 }
 
 // term is a running term.
@@ -131,8 +126,6 @@ type term struct {
 	scanned bool
 	// since is where the stream began; zero for the beginning of the event store.
 	since bson.Timestamp
-	// endReading ends the reading, and with it the term. It is set before the dispatcher runs.
-	endReading context.CancelCauseFunc
 }
 
 // run publishes from the position on until ctx or the lease ends, or an error stops it. It
@@ -145,7 +138,6 @@ func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Posi
 	defer endPublishing(errDrained)
 	reading, endReading := context.WithCancelCause(ctx)
 	defer endReading(errDrained)
-	t.endReading = endReading
 
 	var group sync.WaitGroup
 	var published, saved error
