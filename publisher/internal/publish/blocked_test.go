@@ -81,7 +81,7 @@ func blockKeys(t *testing.T, bad answer, blocked int, policy publish.Batching) {
 func TestOutageEndsQuicklyForManyKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const keys = 8000
+		const keys = 2000
 		var outage atomic.Bool
 		outage.Store(true)
 		b := newBroker(func([]*event.Message) answer {

@@ -5,10 +5,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
@@ -22,13 +22,11 @@ const (
 
 	// rateDecrease is the part of the accepted rate that is kept after a throttling.
 	rateDecrease = 0.85
-	// slowGrowth and fastGrowth are the growth of the rate per second of use. Growth is
-	// slow near the rate that was throttled, because each further throttling costs a wait,
-	// and doubles the rate where nothing is known.
-	slowGrowth = 0.005
-	fastGrowth = 1.0
-	// knownUpTo is the multiple of the throttled rate up to which growth is slow.
-	knownUpTo = 1.25
+	// slowGrowth is the growth of the rate in a second of use, because each further throttling
+	// costs a wait. Above knownUpTo times the throttled rate nothing is known, and the rate
+	// doubles.
+	slowGrowth = 1.005
+	knownUpTo  = 1.25
 	// minRate, startRate and maxRate are in events per second. The first throttling does
 	// not reduce the rate below startRate, because the standard tier grants 1000 credits
 	// per second to a namespace. Above maxRate there is no limit.
@@ -37,9 +35,6 @@ const (
 	maxRate   = 1e6
 	// burst is the part of a second's events that may be sent at once.
 	burst = 0.1
-	// rateMemory is the time constant over which the accepted rate is averaged:
-	// Service Bus grants its credits per second.
-	rateMemory = time.Second
 )
 
 // rateLimit limits how fast the term sends, over all lanes and connections, because a
@@ -50,170 +45,139 @@ const (
 type rateLimit struct {
 	metrics *Metrics
 	logger  zerolog.Logger
-
-	free atomic.Bool   // no limit and no wait
-	turn chan struct{} // holds a token; who has it may wait for the limit, then send
+	limiter *rate.Limiter // of events; infinite without a limit
+	turn    chan struct{} // has a token from wait to spend
 
 	mu       sync.Mutex
-	rate     float64 // events per second; 0 without limit
-	ceiling  float64 // the rate that was too much; 0 while unknown
-	tokens   float64
-	filled   time.Time // when tokens was right
 	until    time.Time // nothing is sent before
 	refusals int       // in a row
-
-	average  float64 // events accepted per second, lately
-	averaged time.Time
+	ceiling  float64   // the rate that was too much; 0 while unknown
+	// accepted counts the events that were accepted since the time of counted, and average is
+	// how many were accepted in the second before it.
+	accepted int
+	counted  time.Time
+	average  float64
 }
 
 func newRateLimit(metrics *Metrics, logger zerolog.Logger) *rateLimit {
-	p := &rateLimit{metrics: metrics, logger: logger, turn: make(chan struct{}, 1)}
-	p.turn <- struct{}{}
-	p.free.Store(true)
-	return p
+	return &rateLimit{metrics: metrics, logger: logger, limiter: rate.NewLimiter(rate.Inf, 1), turn: make(chan struct{}, 1)}
 }
 
-// wait waits until events may be sent. The caller then passes their number to done without
-// delay, because others wait for it.
-func (p *rateLimit) wait(ctx context.Context) (done func(events int), err error) {
-	if p.free.Load() {
-		return ignore, nil
-	}
+// limited reports whether the rate is limited.
+func (l *rateLimit) limited() bool { return l.limiter.Limit() != rate.Inf }
+
+// wait waits until an event may be sent. The caller then passes the number of events to spend
+// without delay, because others wait for it.
+func (l *rateLimit) wait(ctx context.Context) error {
 	select {
-	case <-p.turn:
+	case l.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	for {
-		delay := p.delay(time.Now())
-		if delay <= 0 {
-			return p.spend, nil
-		}
+	for delay := l.delay(); delay > 0; delay = l.delay() {
 		if err := poll.Wait(ctx, delay); err != nil {
-			p.turn <- struct{}{}
-			return nil, err
+			<-l.turn
+			return err
 		}
 	}
+	return nil
 }
 
-func ignore(int) {}
-
-// delay is the time until something may be sent.
-func (p *rateLimit) delay(now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if d := p.until.Sub(now); d > 0 {
-		return d
-	}
-	if p.rate == 0 {
+// delay returns the time until something may be sent.
+func (l *rateLimit) delay() time.Duration {
+	if !l.limited() {
 		return 0
 	}
-	if since := now.Sub(p.filled); since > 0 {
-		p.tokens = min(p.tokens+p.rate*since.Seconds(), max(1, p.rate*burst))
-		p.filled = now
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pause := time.Until(l.until); pause > 0 {
+		return pause
 	}
-	if p.tokens >= 0 {
-		return 0
-	}
-	return seconds(-p.tokens/p.rate) + time.Microsecond // rounded up, not to wait twice
+	missing := max(0, -l.limiter.Tokens())
+	return time.Duration(math.Ceil(missing / float64(l.limiter.Limit()) * float64(time.Second)))
 }
 
-// spend takes the tokens for events and passes the turn on.
-func (p *rateLimit) spend(events int) {
-	p.mu.Lock()
-	p.tokens -= float64(events)
-	p.mu.Unlock()
-	p.turn <- struct{}{}
+// spend counts the events of a batch. Later batches wait until the rate allows all of them.
+func (l *rateLimit) spend(events int) {
+	l.limiter.ReserveN(time.Now(), events)
+	<-l.turn
 }
 
 // batch bounds the events of one batch by the burst.
-func (p *rateLimit) batch(limit int) int {
-	if p.free.Load() {
+func (l *rateLimit) batch(limit int) int {
+	if !l.limited() {
 		return limit
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.rate == 0 {
-		return limit
-	}
-	return min(limit, max(1, int(p.rate*burst)))
+	return min(limit, l.limiter.Burst())
 }
 
-// accepted records that the broker has accepted events.
-func (p *rateLimit) accepted(events int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// took records that the broker has accepted events. A rate that is used grows every second.
+func (l *rateLimit) took(events int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	elapsed := p.decay(now)
-	p.average += float64(events) / rateMemory.Seconds()
-	if now.Before(p.until) {
+	if now.Before(l.until) {
 		return // sent before the refusal
 	}
-	p.refusals = 0
-	if p.rate == 0 || p.average < p.rate/2 {
-		return // a rate that is not used proves nothing
+	l.refusals = 0
+	l.accepted += events
+	elapsed := now.Sub(l.counted)
+	if elapsed < time.Second {
+		return
 	}
-	growth := slowGrowth
-	if p.rate > knownUpTo*p.ceiling {
-		growth = fastGrowth
+	l.average = float64(l.accepted) / elapsed.Seconds()
+	l.accepted, l.counted = 0, now
+	bound := float64(l.limiter.Limit())
+	switch {
+	case !l.limited() || l.average < bound/2: // a rate that is not used proves nothing
+	case bound > knownUpTo*l.ceiling:
+		l.set(2 * bound)
+	default:
+		l.set(slowGrowth * bound)
 	}
-	p.setRate(p.rate * math.Pow(1+growth, min(elapsed, rateMemory).Seconds()))
 }
 
 // refused records that the broker is busy. Refusals of sends that began before the first
 // refusal prolong the wait and count as one.
-func (p *rateLimit) refused(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (l *rateLimit) refused(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	p.metrics.throttled.Inc()
-	if now.Before(p.until) {
-		if longer := now.Add(busyWait); longer.After(p.until) {
-			p.until = longer
+	l.metrics.throttled.Inc()
+	if now.Before(l.until) {
+		if longer := now.Add(busyWait); longer.After(l.until) {
+			l.until = longer
 		}
 		return
 	}
-	p.decay(now)
-	if p.rate == 0 {
+	if l.limited() {
+		// A rate that was hardly used did not cause the throttling: the true limit is between
+		// it and the accepted rate.
+		bound := float64(l.limiter.Limit())
+		l.ceiling = min((l.average+bound)/2, bound)
+		l.set(l.ceiling * rateDecrease)
+	} else {
 		// The broker accepted these events in a burst or a quiet time, so their rate is no
 		// ceiling.
-		p.setRate(max(p.average*rateDecrease, startRate))
-	} else {
-		// The average lags behind a rate that rose fast, and a rate that was hardly used
-		// did not cause the throttling: the true limit is between the two.
-		p.ceiling = min((p.average+p.rate)/2, p.rate)
-		p.setRate(p.ceiling * rateDecrease)
+		l.set(max(l.average*rateDecrease, startRate))
 	}
-	wait := min(busyWait<<min(p.refusals, 8), maxBusyWait)
-	p.refusals++
-	p.until = now.Add(wait + rand.N(wait/10))
-	p.averaged = p.until // the average is not of the time in which nothing is sent
-	p.tokens, p.filled = 0, p.until
-	p.free.Store(false)
-	p.logger.Warn().Err(err).Stringer("wait", p.until.Sub(now).Round(time.Millisecond)).Float64("eventsPerSecond", p.rate).
+	wait := min(busyWait<<min(l.refusals, 8), maxBusyWait)
+	l.refusals++
+	l.until = now.Add(wait + rand.N(wait/10))
+	l.accepted, l.counted = 0, l.until // the average is not of the time in which nothing is sent
+	l.logger.Warn().Err(err).Stringer("wait", l.until.Sub(now).Round(time.Millisecond)).Float64("eventsPerSecond", float64(l.limiter.Limit())).
 		Msg("broker is busy; pausing sends, then sending more slowly")
 }
 
-func (p *rateLimit) setRate(rate float64) {
-	if rate > maxRate {
-		rate = 0
-		p.free.Store(true)
-	} else {
-		rate = max(rate, minRate)
+// set limits the rate, or ends the limit. The caller holds the mutex.
+func (l *rateLimit) set(events float64) {
+	if events > maxRate {
+		l.limiter.SetLimit(rate.Inf)
+		l.metrics.rate.Set(0)
+		return
 	}
-	p.rate = rate
-	p.metrics.rate.Set(rate)
+	events = max(events, minRate)
+	l.limiter.SetLimit(rate.Limit(events))
+	l.limiter.SetBurst(max(1, int(events*burst)))
+	l.metrics.rate.Set(events)
 }
-
-// decay ages the average up to now, and gives the elapsed time.
-func (p *rateLimit) decay(now time.Time) time.Duration {
-	elapsed := now.Sub(p.averaged)
-	if elapsed <= 0 {
-		return 0
-	}
-	p.averaged = now
-	p.average *= math.Exp(-elapsed.Seconds() / rateMemory.Seconds())
-	return elapsed
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

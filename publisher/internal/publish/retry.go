@@ -184,7 +184,7 @@ func (w *worker) busy(f *failure) {
 	if !known {
 		d.busyShare += (1 - d.busyShare) / busySends
 	}
-	namespace := !known && (!d.rateLimit.free.Load() || d.busyShare > namespaceBusy || f.at.Sub(d.acceptedAt) > busyWait)
+	namespace := !known && (d.rateLimit.limited() || d.busyShare > namespaceBusy || f.at.Sub(d.acceptedAt) > busyWait)
 	_, until := w.note(f)
 	if !namespace {
 		w.wait(until)

@@ -36,16 +36,16 @@ type worker struct {
 // run works until Run's ctx ends.
 func (w *worker) run(ctx context.Context) {
 	for woken := true; w.d.awaitWork(ctx, woken); woken = false {
-		done, err := w.d.rateLimit.wait(ctx)
-		if err != nil {
+		if w.d.rateLimit.wait(ctx) != nil {
 			return
 		}
 		w.take()
-		done(len(w.batch))
+		w.d.rateLimit.spend(len(w.batch))
 		if len(w.batch) == 0 {
 			continue
 		}
-		if err = w.publish(ctx); err != nil {
+		err := w.publish(ctx)
+		if err != nil {
 			w.d.fail(err)
 		}
 		w.done()
@@ -169,7 +169,7 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 		return 0, nil
 	}
 	w.d.options.Availability.Accepted()
-	w.d.rateLimit.accepted(accepted)
+	w.d.rateLimit.took(accepted)
 	w.batch[0].span.Observe(w.d.metrics.sendDuration, took.Seconds())
 	w.d.metrics.batchEvents.Observe(float64(accepted))
 	return accepted, nil
