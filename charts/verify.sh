@@ -199,6 +199,9 @@ for service in publisher projector; do
 done | sort -u >"$work/actual"
 join -a 2 "$work/actual" "$work/claimed" |
 	awk '$2 != $3 { print $1 ": " $NF " in values.yaml, " (NF == 3 ? $2 : "none") " in the service" }' >"$work/drifted"
+awk '/\(list "[A-Za-z.]+" \$own[.A-Za-z]*Bytes [0-9]+ / { gsub(/"/, ""); print $3, $4 }' templates/_quantities.tpl | sed -E 's/^\$own\.//' | while read -r path bytes; do
+	if ! grep -qE "^(publisher|projector)\.$path $bytes\$" "$work/actual"; then echo "$path: $bytes in _quantities.tpl, and another in the service" >>"$work/drifted"; fi
+done
 limit=$(awk '$1 == "projector.backlog.limit" { print $2 }' "$work/actual")
 if ! grep -q "default $limit .Values.projector.backlog.limit" templates/_validate.tpl; then
 	echo "projector.backlog.limit: $limit in the service, and another in _validate.tpl" >>"$work/drifted"

@@ -120,14 +120,14 @@ mongodb or serviceBus ("values") and the component. */}}
 
 {{- define "penstock.env.publisher" -}}
 {{- include "penstock.env.common" . }}
-{{- $sizes := (include "penstock.buffers" . | fromYaml).sizes }}
+{{- include "penstock.env.buffers" . }}
 {{- with .root }}
 {{- $own := .Values.publisher }}
 {{- $election := $own.election.kind }}
 {{- include "penstock.env.plain" (list
   (list "PENSTOCK_STREAM" (include "penstock.streamName" .))
   (list "PENSTOCK_START" $own.stream.start)
-  (list "PENSTOCK_PREFETCH_BYTES" ($own.stream.prefetchBytes | default (get $sizes "stream.prefetchBytes")))
+  (list "PENSTOCK_PREFETCH_BYTES" $own.stream.prefetchBytes)
   (list "PENSTOCK_STREAM_SILENCE" $own.stream.silence)
   (list "PENSTOCK_ADOPT_CHECKPOINT" $own.stream.adoptCheckpoint)
   (list "PENSTOCK_ENCODING" $own.publish.encoding)
@@ -138,7 +138,7 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_BATCHING" $own.publish.batching)
   (list "PENSTOCK_CONNECTIONS" $own.publish.connections)
   (list "PENSTOCK_MAX_INFLIGHT_EVENTS" $own.publish.maxInflightEvents)
-  (list "PENSTOCK_MAX_INFLIGHT_BYTES" ($own.publish.maxInflightBytes | default (get $sizes "publish.maxInflightBytes")))
+  (list "PENSTOCK_MAX_INFLIGHT_BYTES" $own.publish.maxInflightBytes)
   (list "PENSTOCK_CHECKPOINT_INTERVAL" $own.publish.checkpointInterval)
   (list "PENSTOCK_MAX_SEND_ATTEMPTS" $own.publish.maxSendAttempts)
   (list "PENSTOCK_FATAL_AFTER" $own.publish.fatalAfter)
@@ -167,7 +167,7 @@ mongodb or serviceBus ("values") and the component. */}}
 
 {{- define "penstock.env.projector" -}}
 {{- include "penstock.env.common" . }}
-{{- $sizes := (include "penstock.buffers" . | fromYaml).sizes }}
+{{- include "penstock.env.buffers" . }}
 {{- with .root }}
 {{- $own := .Values.projector }}
 {{- $readModels := .Values.mongodb.readModels }}
@@ -181,8 +181,8 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_VERIFY_SAMPLE" $own.history.verifySample)
   (list "PENSTOCK_FAILURE_LIMIT" $own.projections.failureLimit)
   (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
-  (list "PENSTOCK_LOAD_BYTES" ($own.loadBytes | default (get $sizes "loadBytes")))
-  (list "PENSTOCK_KEEP_BYTES" (ternary (get $sizes "keepBytes") $own.keepBytes (kindIs "invalid" $own.keepBytes)))
+  (list "PENSTOCK_LOAD_BYTES" $own.loadBytes)
+  (list "PENSTOCK_KEEP_BYTES" $own.keepBytes)
   (list "PENSTOCK_FLUSH_INTERVAL" $own.flushInterval)
   (list "PENSTOCK_RECEIVER" $own.receiver)
   (list "PENSTOCK_CONNECTIONS" $own.connections)
@@ -190,7 +190,7 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_SESSION_IDLE" $own.sessions.idle)
   (list "PENSTOCK_SESSION_HOLD" $own.sessions.hold)
   (list "PENSTOCK_SESSION_TENURE" $own.sessions.tenure)
-  (list "PENSTOCK_BUFFER_BYTES" ($own.sessions.bufferBytes | default (get $sizes "sessions.bufferBytes")))
+  (list "PENSTOCK_BUFFER_BYTES" $own.sessions.bufferBytes)
   (list "PENSTOCK_BACKLOG_INTERVAL" $own.backlog.interval)
   (list "PENSTOCK_BACKLOG_LIMIT" $own.backlog.limit)
   (list "PENSTOCK_REFOLD_RATE" $own.history.refoldRate)
@@ -205,6 +205,18 @@ mongodb or serviceBus ("values") and the component. */}}
 {{- $names := list }}
 {{- range (index .root.Values .component).extraEnv }}{{ $names = append $names .name }}{{ end }}
 {{- toYaml $names }}
+{{- end }}
+
+{{/* The buffers that the memory limit makes smaller than the service's defaults. */}}
+{{- define "penstock.env.buffers" -}}
+{{- $sizes := (include "penstock.buffers" . | fromYaml).sizes }}
+{{- include "penstock.env.plain" (list
+  (list "PENSTOCK_PREFETCH_BYTES" (get $sizes "stream.prefetchBytes"))
+  (list "PENSTOCK_MAX_INFLIGHT_BYTES" (get $sizes "publish.maxInflightBytes"))
+  (list "PENSTOCK_LOAD_BYTES" (get $sizes "loadBytes"))
+  (list "PENSTOCK_KEEP_BYTES" (get $sizes "keepBytes"))
+  (list "PENSTOCK_BUFFER_BYTES" (get $sizes "sessions.bufferBytes"))
+) }}
 {{- end }}
 
 {{/*
