@@ -25,7 +25,7 @@ func TestHolderAndEvents(t *testing.T) {
 	_, identity := s.checkpoint()
 	lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
 	must(t, err)
-	if holder := lease.Spec.HolderIdentity; holder == nil || *holder != identity || !strings.HasPrefix(*holder, first.leader.Name+"_") {
+	if holder := lease.Spec.HolderIdentity; holder == nil || *holder != identity || !strings.HasPrefix(*holder, first.leader.Name) {
 		t.Errorf("the Lease is held by %v, the checkpoint by %s, and %s leads", holder, identity, first.leader.Name)
 	}
 	must(t, first.leader.Signal(syscall.SIGTERM))
@@ -33,9 +33,9 @@ func TestHolderAndEvents(t *testing.T) {
 	s.exits(first.leader)
 
 	for _, message := range []string{
-		first.leader.Name + "_* became leader",
-		first.leader.Name + "_* stopped leading",
-		second.leader.Name + "_* became leader",
+		first.leader.Name + "* became leader",
+		first.leader.Name + "* stopped leading",
+		second.leader.Name + "* became leader",
 	} {
 		name, does, _ := strings.Cut(message, "*")
 		s.await("an event that says: "+message, func() bool {
