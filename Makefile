@@ -208,12 +208,6 @@ test-cluster: cluster-needs kube-tools node-tools images ## Test the chart and i
 	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools PENSTOCK_NODE_TOOLS=$(CURDIR)/.cache/node-tools PENSTOCK_IMAGES=$(CURDIR)/dist \
 		go test -count 1 $(LEAN) -p 1 -timeout 40m -v ./integration/node ./integration/cluster
 
-.PHONY: test-keda
-test-keda: cluster-needs kube-tools node-tools images ## Test autoscaling by KEDA's operator on that node (its first build takes long)
-	@hack/tools/keda/build.sh .cache/keda-tools
-	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools PENSTOCK_NODE_TOOLS=$(CURDIR)/.cache/node-tools PENSTOCK_IMAGES=$(CURDIR)/dist \
-		PENSTOCK_KEDA_TOOLS=$(CURDIR)/.cache/keda-tools go test -count 1 -timeout 20m -v -run TestKEDA ./integration/cluster
-
 ##@ Release
 
 # The images' version is the one that the chart asks for, and every time in them is

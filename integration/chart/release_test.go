@@ -185,15 +185,3 @@ func (r *release) watchProjector(number func(*appsv1.Deployment) int32) (values 
 		return nil
 	}
 }
-
-func isReady(pod corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
-		return false
-	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/workload"
@@ -27,16 +28,9 @@ type pipeline struct {
 	namespace string
 	workload  *workload.Workload
 	mongo     *mongo.Client
-	place     place
 	load      *load
 	probes    int
 }
-
-// place has the names that a pipeline does not share on MongoDB and the broker: its
-// databases and its topic.
-type place struct{ events, state, readModels, topic string }
-
-var defaultPlace = place{events: "shop", state: "penstock", readModels: "readmodels", topic: "events"}
 
 // events is more than any scenario stores.
 const events = 400_000
@@ -66,40 +60,25 @@ func newPipeline(t *testing.T, namespace string) *pipeline {
 	// The address that mongoemu advertises can be reached from this process too.
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + service.Spec.ClusterIP + ":27017/?replicaSet=rs0&serverSelectionTimeoutMS=5000"))
 	must(t, err)
-	p := &pipeline{t: t, namespace: namespace, workload: shop.New(events, 7), mongo: client, place: defaultPlace}
+	p := &pipeline{t: t, namespace: namespace, workload: shop.New(events, 7), mongo: client}
 	t.Cleanup(func() {
 		p.pause()
 		_ = client.Disconnect(context.Background())
 	})
-	p.prepareStore()
+	_, err = p.store().Indexes().CreateOne(t.Context(), workload.Index())
+	must(t, err)
 	must(t, os.WriteFile(p.projections(), p.workload.Projections, 0o600))
 	return p
-}
-
-// beside makes another pipeline on the same MongoDB and the same broker.
-func (p *pipeline) beside(other place) *pipeline {
-	p.t.Helper()
-	q := &pipeline{t: p.t, namespace: p.namespace, workload: shop.New(events, 8), mongo: p.mongo, place: other}
-	p.t.Cleanup(q.pause)
-	q.prepareStore()
-	return q
-}
-
-// prepareStore makes the index that the event store needs.
-func (p *pipeline) prepareStore() {
-	p.t.Helper()
-	_, err := p.store().Indexes().CreateOne(p.t.Context(), workload.Index())
-	must(p.t, err)
 }
 
 // projections returns the path of the projections file.
 func (p *pipeline) projections() string { return suite.dir + "/" + p.namespace + "-projections.yaml" }
 
 func (p *pipeline) store() *mongo.Collection {
-	return p.mongo.Database(p.place.events).Collection("events")
+	return p.mongo.Database(harness.EventsDatabase).Collection("events")
 }
 
-func (p *pipeline) readModels() *mongo.Database { return p.mongo.Database(p.place.readModels) }
+func (p *pipeline) readModels() *mongo.Database { return p.mongo.Database(harness.ReadModelsDatabase) }
 
 // resume stores rate events per second in the background, until pause.
 func (p *pipeline) resume(rate int) {
@@ -182,7 +161,7 @@ func (p *pipeline) verify() {
 // parked counts the parked aggregates.
 func (p *pipeline) parked() int64 {
 	p.t.Helper()
-	n, err := p.mongo.Database(p.place.state).Collection("parked").CountDocuments(p.t.Context(), bson.D{})
+	n, err := p.mongo.Database(harness.StateDatabase).Collection("parked").CountDocuments(p.t.Context(), bson.D{})
 	must(p.t, err)
 	return n
 }

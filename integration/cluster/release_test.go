@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/penstock-cdc/penstock/integration/controlplane"
+	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
 // release is a release of the chart for a pipeline.
@@ -33,8 +34,8 @@ func (r *release) args(more ...string) []string {
 	args := []string{
 		"upgrade", "--install", r.name, chart, "--namespace", r.namespace,
 		"--set-file", `projector.projections.files.shop\.yaml=` + r.projections(),
-		"--set", "mongodb.existingSecret=mongodb,serviceBus.existingSecret=servicebus,serviceBus.subscription=projector,serviceBus.topic=" + r.place.topic,
-		"--set", "mongodb.events.database=" + r.place.events + ",mongodb.state.database=" + r.place.state + ",mongodb.readModels.database=" + r.place.readModels,
+		"--set", "mongodb.existingSecret=mongodb,serviceBus.existingSecret=servicebus,serviceBus.subscription=projector,serviceBus.topic=events",
+		"--set", "mongodb.events.database=" + harness.EventsDatabase + ",mongodb.state.database=" + harness.StateDatabase + ",mongodb.readModels.database=" + harness.ReadModelsDatabase,
 		"--set", "tests.image.repository=penstock.local/curl,tests.image.tag=" + curlTag,
 	}
 	for _, value := range r.values {

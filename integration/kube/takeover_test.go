@@ -6,13 +6,11 @@ import (
 	"time"
 )
 
-// Numbers of measured takeovers: 20 handovers, 20 crashes, and those of the rolls.
+// Numbers of measured takeovers: 20 handovers, and 20 crashes.
 const (
 	handovers = 20
 	// A crash is mostly waiting, so several pipelines crash concurrently.
 	crashPipelines, crashesEach = 4, 5
-	// In each roll, the leader hands over at least once.
-	rolls = 3
 )
 
 // A leader that is asked to stop hands over immediately, publishes nothing twice and loses
@@ -77,37 +75,6 @@ func crash(t *testing.T, lease timing, row *row) {
 	s.neverLate(late)
 	if topic.Epochs != crashesEach+1 {
 		t.Errorf("%d terms published, not %d", topic.Epochs, crashesEach+1)
-	}
-}
-
-// Three publishers are replaced like the pods of a StatefulSet: the highest ordinal first,
-// each when the one before is ready again. Handovers are measured, so no other test runs.
-func TestRollingUpdate(t *testing.T) {
-	s := newScenario(t, defaults)
-	row := suite.results.of("rolled one by one", s.lease)
-	for range rolls {
-		for n := publishers - 1; n >= 0; n-- {
-			epoch, leader := s.claimed()
-			process := s.process(publisher(n))
-			stopped := time.Now()
-			must(t, process.Signal(syscall.SIGTERM))
-			s.exits(process)
-			s.startPublisher(process.Name)
-			s.ready()
-			if process.Name == leader {
-				row.add(s.awaitTermAfter(epoch).first.Sub(stopped))
-			}
-		}
-		s.atAnyMoment()
-	}
-	topic, late := s.invariants()
-	s.neverLate(late)
-	if topic.Repeats != 0 {
-		t.Errorf("%d rolls published %d events twice", rolls, topic.Repeats)
-	}
-	_, _, longest := row.bounds()
-	if longest == 0 || longest > handoverMax {
-		t.Errorf("the longest handover of the roll took %v, and may take %v", longest, handoverMax)
 	}
 }
 

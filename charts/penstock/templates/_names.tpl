@@ -79,25 +79,10 @@ app.kubernetes.io/component: {{ .component }}
 {{/*
 The checkpoint's name. Within a cluster only one release has this namespace and fullname,
 because Kubernetes has each object once. A namespace's name has no dot, so two different
-pairs never give one name. A running release keeps the name of its checkpoint, even if an
-older chart chose it: with another name it would publish the whole event store again.
+pairs never give one name.
 */}}
 {{- define "penstock.streamName" -}}
-{{- coalesce .Values.publisher.stream.name (include "penstock.runningStream" .) (include "penstock.derivedStream" .) }}
-{{- end }}
-
-{{- define "penstock.derivedStream" -}}
-{{- printf "%s.%s" .Release.Namespace (include "penstock.fullname" .) }}
-{{- end }}
-
-{{/* The stream of the StatefulSet in the cluster; empty if the chart cannot read one. */}}
-{{- define "penstock.runningStream" -}}
-{{- $set := lookup "apps/v1" "StatefulSet" .Release.Namespace (include "penstock.componentName" (dict "root" . "component" "publisher")) }}
-{{- range dig "spec" "template" "spec" "containers" (list) ($set | default dict) }}
-{{- if eq .name "publisher" }}
-{{- range .env }}{{ if eq .name "PENSTOCK_STREAM" }}{{ .value }}{{ end }}{{ end }}
-{{- end }}
-{{- end }}
+{{- default (printf "%s.%s" .Release.Namespace (include "penstock.fullname" .)) .Values.publisher.stream.name }}
 {{- end }}
 
 {{/*

@@ -99,8 +99,8 @@ func (c *Containers) Open(ctx context.Context, o harness.TopicOptions) (*Backend
 // Scenarios is how many scenarios can run at the same time.
 func (c *Containers) Scenarios() int { return len(c.emulators) }
 
-// Start pulls the images and starts the containers. Without a Docker engine, the error is
-// [ErrNoEngine] with the remedy, in one sentence. The caller closes the result.
+// Start pulls the images and starts the containers. Without a Docker engine, the error
+// has the remedy, in one sentence. The caller closes the result.
 func Start(ctx context.Context, getenv func(string) string) (_ *Containers, err error) {
 	if err := checkEngine(ctx); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package containers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -17,20 +16,11 @@ import (
 // engineTimeout bounds the check for an engine.
 const engineTimeout = 10 * time.Second
 
-// ErrNoEngine says that no Docker engine answers.
-var ErrNoEngine = errors.New("no Docker engine answers")
-
-// engineError is the error of [Start] without an engine, in one sentence.
-type engineError struct{ cause error }
-
-func (e *engineError) Error() string {
-	return fmt.Sprintf("the backend %q needs a Docker engine, and none answers: %s; start one, or leave %s unset",
-		harness.KindContainers, strings.Join(strings.Fields(e.cause.Error()), " "), harness.KindVariable)
+// noEngine is the error of [Start] without an engine, in one sentence.
+func noEngine(cause error) error {
+	return fmt.Errorf("the backend %q needs a Docker engine, and none answers: %s; start one, or leave %s unset",
+		harness.KindContainers, strings.Join(strings.Fields(cause.Error()), " "), harness.KindVariable)
 }
-
-func (e *engineError) Is(target error) bool { return target == ErrNoEngine }
-
-func (e *engineError) Unwrap() error { return e.cause }
 
 // checkEngine checks whether an engine answers.
 func checkEngine(ctx context.Context) error {
@@ -40,16 +30,16 @@ func checkEngine(ctx context.Context) error {
 	// for another one if it does not answer.
 	if os.Getenv("DOCKER_HOST") != "" {
 		if err := pingNamed(ctx); err != nil {
-			return &engineError{err}
+			return noEngine(err)
 		}
 	}
 	provider, err := testcontainers.NewDockerProvider()
 	if err != nil {
-		return &engineError{err}
+		return noEngine(err)
 	}
 	defer provider.Close()
 	if err := provider.Health(ctx); err != nil {
-		return &engineError{err}
+		return noEngine(err)
 	}
 	return nil
 }
