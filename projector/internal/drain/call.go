@@ -66,13 +66,8 @@ func (s *session) finish(work context.Context, c *call) {
 	}
 	done, retried := s.queue.finish(c.batch, c.verdicts)
 	s.wait(c, retried, len(done) > 0)
-	if len(done) == 0 {
-		return
-	}
-	round := s.settler.begin(work)
-	defer round.end()
 	for _, d := range done {
-		round.settle(d)
+		s.settler.settle(work, d)
 	}
 }
 

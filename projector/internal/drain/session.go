@@ -216,9 +216,7 @@ func (s *session) room() load {
 func (s *session) deadLetter(work context.Context, d *Delivery) {
 	s.metrics.invalid.Inc()
 	s.reading.repeats.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).Msg("message is not an event; dead-lettered")
-	round := s.settler.begin(work)
-	defer round.end()
-	round.settle(d)
+	s.settler.settle(work, d)
 }
 
 // over returns the reason why the session must end; empty if it need not.

@@ -29,9 +29,6 @@ const (
 	transactionBytes = 16 << 20
 	// changedBytes bounds the documents of a transaction.
 	changedBytes = 64 << 20
-	// refusalTime is how long a transaction looks for the operations that full documents cannot
-	// have.
-	refusalTime = 2 * time.Second
 )
 
 // contribution is an operation on a part, and its result.
@@ -53,7 +50,7 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 	}
 	began := time.Now()
 	for _, group := range generations {
-		w.contributeGroup(ctx, collection, group, began, make(map[string]bool))
+		w.contributeGroup(ctx, collection, group, began)
 	}
 	return results
 }
@@ -63,14 +60,13 @@ func (w *Writer) contribute(ctx context.Context, collection string, operations [
 // group is divided by its documents, because the transaction of a killed process may hold one
 // of them.
 //
-// full collects the documents that cannot take all of the operations. The next transaction
-// leaves out the operations that they refuse. If the server refuses an operation, or if the
-// parts of several documents are too many bytes, the group is halved, by its documents if it can
-// be, until each half succeeds or an operation is alone.
-func (w *Writer) contributeGroup(ctx context.Context, collection string, operations []contribution, began time.Time, full map[string]bool) {
+// If the server or a full document refuses an operation, or if the parts of several documents are
+// too many bytes, the group is halved, by its documents if it can be, until each half succeeds or
+// an operation is alone.
+func (w *Writer) contributeGroup(ctx context.Context, collection string, operations []contribution, began time.Time) {
 	pause := poll.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
-		err := w.contributeTogether(ctx, collection, operations, full)
+		err := w.contributeTogether(ctx, collection, operations)
 		first := 0
 		switch {
 		case err == nil:
@@ -81,14 +77,12 @@ func (w *Writer) contributeGroup(ctx context.Context, collection string, operati
 			if (age < lockWait || first == 0 && age < hotWait) && poll.Wait(ctx, pause.Next()) == nil {
 				continue
 			}
-		case len(operations) > 1 && addFull(err, full):
-			continue
 		case len(operations) > 1 && attributable(err):
 			first = cmp.Or(divide(operations), len(operations)/2)
 		}
 		if first > 0 && ctx.Err() == nil {
-			w.contributeGroup(ctx, collection, operations[:first], began, full)
-			w.contributeGroup(ctx, collection, operations[first:], began, full)
+			w.contributeGroup(ctx, collection, operations[:first], began)
+			w.contributeGroup(ctx, collection, operations[first:], began)
 			return
 		}
 		for _, o := range operations {
@@ -99,19 +93,6 @@ func (w *Writer) contributeGroup(ctx context.Context, collection string, operati
 		}
 		return
 	}
-}
-
-// addFull adds the documents that err names to full. It reports whether one of them is new.
-func addFull(err error, full map[string]bool) bool {
-	refused, _ := errors.AsType[viewErrors](err)
-	if one, ok := errors.AsType[*viewError](err); ok && refused == nil {
-		refused = viewErrors{one}
-	}
-	known := len(full)
-	for _, e := range refused {
-		full[e.key] = true
-	}
-	return len(full) > known
 }
 
 // divide sorts operations by their keys and gives the number of those for the first half, so
@@ -166,9 +147,8 @@ type partChange struct {
 // changed reports whether the part changes, not only its watermark.
 func (c *partChange) changed() bool { return !bytes.Equal(c.before.Document, c.Document) }
 
-// contributeTogether carries out operations in one transaction, except those that a full
-// document cannot have.
-func (w *Writer) contributeTogether(ctx context.Context, collection string, operations []contribution, full map[string]bool) error {
+// contributeTogether carries out operations in one transaction.
+func (w *Writer) contributeTogether(ctx context.Context, collection string, operations []contribution) error {
 	done, err := w.turns.take(ctx, collection)
 	if err != nil {
 		return err
@@ -184,7 +164,7 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 		if changes, err = v.current(ctx, operations); err != nil {
 			return err
 		}
-		changes, documents, err = v.concerned(ctx, changes, full)
+		changes, documents, err = v.concerned(ctx, changes)
 		if err != nil || len(changes) == 0 {
 			return err
 		}
@@ -276,9 +256,9 @@ func (v *viewTransaction) partChange(o *contribution, before model.State, first 
 	return c
 }
 
-// concerned reads the documents of changes. The result leaves out changes that a full document
-// refuses, and changes of documents that must not be written: those have their results.
-func (v *viewTransaction) concerned(ctx context.Context, changes []partChange, full map[string]bool) ([]partChange, map[string]*viewChange, error) {
+// concerned reads the documents of changes. The result leaves out changes of documents that must
+// not be written: those have their results.
+func (v *viewTransaction) concerned(ctx context.Context, changes []partChange) ([]partChange, map[string]*viewChange, error) {
 	documents := documentsOf(changes)
 	if len(documents) == 0 {
 		return changes, nil, nil
@@ -299,58 +279,11 @@ func (v *viewTransaction) concerned(ctx context.Context, changes []partChange, f
 		}
 		return false
 	})
-	if len(full) > 0 {
-		changes = v.withoutRefused(changes, stored, full)
-	}
 	documents = documentsOf(changes)
 	for key, c := range documents {
 		c.stored = stored[key]
 	}
 	return changes, documents, nil
-}
-
-// withoutRefused leaves out the changes that full documents cannot have. It tries them one
-// after the other in memory, first those of parts that leave such a document. After
-// refusalTime it leaves out the untried changes too, and they are tried again: other documents
-// must not wait for them.
-func (v *viewTransaction) withoutRefused(changes []partChange, stored map[string]viewDocument, full map[string]bool) []partChange {
-	joins := func(c partChange) int {
-		for _, key := range c.keys {
-			if full[key] && c.joined[key] != nil {
-				return 1
-			}
-		}
-		return 0
-	}
-	slices.SortStableFunc(changes, func(a, b partChange) int { return cmp.Compare(joins(a), joins(b)) })
-	// made are the documents with the changes so far.
-	made := make(map[string]bson.Raw)
-	for key := range full {
-		made[key] = stored[key].own
-	}
-	began := time.Now()
-	return slices.DeleteFunc(changes, func(c partChange) bool {
-		with := make(map[string]bson.Raw)
-		for _, key := range c.keys {
-			if s := stored[key]; !full[key] || s.foreign() || s.raw == nil && c.left[key] != nil {
-				continue // it is not full, or it is made of all parts
-			}
-			if time.Since(began) > refusalTime {
-				*c.result = model.Written{Status: model.Unknown, Err: &viewError{key, errUntried}}
-				return true
-			}
-			next, ok, err := v.view.Merge(key, made[key], []model.PartChange{{AggregateID: c.AggregateID, Before: c.left[key], After: c.joined[key]}})
-			if err != nil {
-				*c.result = model.Written{Status: model.Rejected, Err: &viewError{key, err}}
-				return true
-			}
-			if ok {
-				with[key] = next
-			}
-		}
-		maps.Copy(made, with)
-		return false
-	})
 }
 
 // documentsOf are the documents that changes of parts concern.

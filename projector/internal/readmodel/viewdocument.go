@@ -23,9 +23,6 @@ var (
 	errTooMuch = fmt.Errorf("the documents that change have more than %d MiB together: let a part contribute to fewer documents, or leave out as", changedBytes>>20)
 )
 
-// errUntried says that it is not known yet whether a full document has room for a part.
-var errUntried = errors.New("the document is full, and there was no time to try this part: the part is tried again")
-
 // viewError says that a document cannot be made of its parts.
 type viewError struct {
 	key string
@@ -34,19 +31,6 @@ type viewError struct {
 
 func (e *viewError) Error() string { return fmt.Sprintf("make view document %q: %v", e.key, e.err) }
 func (e *viewError) Unwrap() error { return e.err }
-
-// viewErrors are the errors of several documents, in the order of their keys. There is at least one.
-type viewErrors []*viewError
-
-func (e viewErrors) Error() string {
-	text := e[0].Error()
-	if len(e) > 1 {
-		text += fmt.Sprintf("; %d other documents cannot be made either", len(e)-1)
-	}
-	return text
-}
-
-func (e viewErrors) Unwrap() error { return e[0] }
 
 // viewDocument is a view document as it was found. The zero value is an absent one.
 type viewDocument struct {
@@ -199,7 +183,6 @@ type viewChange struct {
 // compute makes each document. The changes of its parts must have been written.
 func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewChange) error {
 	var whole []string
-	var refused viewErrors
 	made := 0
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
 		c := changes[key]
@@ -212,8 +195,7 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 		}
 		next, ok, err := v.view.Merge(key, c.stored.own, c.parts)
 		if err != nil {
-			refused = append(refused, &viewError{key, err})
-			continue
+			return &viewError{key, err}
 		}
 		if c.next = next; !ok {
 			whole = append(whole, key)
@@ -222,10 +204,7 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 			return errTooMuch
 		}
 	}
-	switch {
-	case len(refused) > 0:
-		return refused
-	case len(whole) == 0:
+	if len(whole) == 0 {
 		return nil
 	}
 	documents, err := v.whole(ctx, whole)

@@ -35,7 +35,7 @@ type WriterOptions struct {
 	Parallel int
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
-	Logger zerolog.Logger
+	Logger     zerolog.Logger
 }
 
 // Writer writes operations of many sessions in guarded bulk writes. Write returns only
