@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // processor is the part of [engine.Engine] that handling uses.

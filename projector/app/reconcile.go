@@ -9,9 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
-	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // sweepGrace is how long an aggregate may be behind the event store before a sweep folds

@@ -8,9 +8,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
-	"github.com/penstock-cdc/penstock/projector/internal/history"
 )
 
 // A sweep of a replaced generation would never end, and the sweeps of one projection would

@@ -14,8 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 // The tests of this file run whole rebuilds, over the wire protocol. Each covers a fault of

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 func TestCountsHaveTheRightNoun(t *testing.T) {

@@ -3,11 +3,11 @@ package operate
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 
@@ -21,11 +21,11 @@ const maxLine = 64 << 20
 // errNotNDJSON describes the format of a file of events.
 var errNotNDJSON = errors.New("write one event per line, as Extended JSON, in the format of mongoexport")
 
-// readEventFile calls visit with the wanted events of a file, each as the topic delivers it, and
-// those of one aggregate in the order of their ids. If an event breaks the event contract, visit
-// gets the reason and the keys that could be read. wanted is called with every event, in the
-// order of the file. visit may keep the event. The file may be compressed by gzip, whatever its
-// name is.
+// readEventFile calls visit with the wanted events of a file, each as the topic delivers it, one
+// aggregate after the other, and those of an aggregate in the order of their ids. If an event
+// breaks the event contract, visit gets the reason and the keys that could be read. wanted is
+// called with every event, in the order of the file. visit may keep the event. The file may be
+// compressed by gzip, whatever its name is.
 func readEventFile(path string, fields event.Fields, wanted func(*event.Event) bool, visit func(*event.Event, error) error) error {
 	reader, err := event.NewReader(fields)
 	if err != nil {
@@ -40,7 +40,7 @@ func readEventFile(path string, fields event.Fields, wanted func(*event.Event) b
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	sorted := sorter{visit: visit, aggregates: map[string]*unsorted{}}
+	var events []readEvent
 	for number := 1; ; number++ {
 		line, err := readLine(lines)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -53,31 +53,13 @@ func readEventFile(path string, fields event.Fields, wanted func(*event.Event) b
 			}
 			ev, broken := reader.Read(document)
 			if wanted(&ev) {
-				if err := sorted.add(&ev, broken); err != nil {
-					return err
-				}
+				events = append(events, readEvent{&ev, broken})
 			}
 		}
 		if err != nil {
-			return sorted.end()
+			return visitSorted(events, visit)
 		}
 	}
-}
-
-// sorter calls visit with the events of each aggregate in the order of their ids. It keeps an
-// event until it has called visit with the event before it. If a file lacks that one, it keeps
-// the event until the end.
-type sorter struct {
-	visit      func(*event.Event, error) error
-	aggregates map[string]*unsorted
-	// ids are the keys of aggregates, in the order of the file.
-	ids []string
-}
-
-// unsorted are the kept events of an aggregate, by id. last is the largest id that was visited.
-type unsorted struct {
-	last int64
-	kept map[int64][]readEvent
 }
 
 // readEvent is an event of a file, and why it breaks the event contract.
@@ -86,52 +68,17 @@ type readEvent struct {
 	broken error
 }
 
-// add takes the next event of the file. An event without a readable id keeps its place.
-func (s *sorter) add(ev *event.Event, broken error) error {
-	a := s.aggregates[ev.AggregateID]
-	if a == nil {
-		a = &unsorted{kept: map[int64][]readEvent{}}
-		s.aggregates[ev.AggregateID] = a
-		s.ids = append(s.ids, ev.AggregateID)
-	}
-	if ev.EventID > a.last+1 {
-		a.kept[ev.EventID] = append(a.kept[ev.EventID], readEvent{ev, broken})
-		return nil
-	}
-	if err := s.visit(ev, broken); err != nil {
-		return err
-	}
-	a.last = max(a.last, ev.EventID)
-	for len(a.kept[a.last+1]) > 0 {
-		a.last++
-		if err := s.release(a, a.last); err != nil {
+// visitSorted calls visit with events, one aggregate after the other, and those of an aggregate in
+// the order of their ids. Events without a readable id come first.
+func visitSorted(events []readEvent, visit func(*event.Event, error) error) error {
+	slices.SortStableFunc(events, func(a, b readEvent) int {
+		return cmp.Or(cmp.Compare(a.AggregateID, b.AggregateID), cmp.Compare(a.EventID, b.EventID))
+	})
+	for _, ev := range events {
+		if err := visit(ev.Event, ev.broken); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// end visits the kept events.
-func (s *sorter) end() error {
-	for _, aggregateID := range s.ids {
-		a := s.aggregates[aggregateID]
-		for _, id := range slices.Sorted(maps.Keys(a.kept)) {
-			if err := s.release(a, id); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// release visits the kept events with the id.
-func (s *sorter) release(a *unsorted, id int64) error {
-	for _, ev := range a.kept[id] {
-		if err := s.visit(ev.Event, ev.broken); err != nil {
-			return err
-		}
-	}
-	delete(a.kept, id)
 	return nil
 }
 

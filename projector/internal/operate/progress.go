@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 // progress shows the progress of a job: a bar on a terminal, otherwise a line every

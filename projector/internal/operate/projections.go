@@ -54,19 +54,19 @@ type liveView struct {
 }
 
 type buildView struct {
-	Generation  int64         `json:"generation"`
-	Hash        string        `json:"hash"`
-	Definition  string        `json:"definition,omitempty"`
-	Collection  string        `json:"collection"`
-	Shadow      string        `json:"shadow"`
-	State       catalog.State `json:"state"`
-	Reason      string        `json:"reason,omitempty"`
+	Generation int64         `json:"generation"`
+	Hash       string        `json:"hash"`
+	Definition string        `json:"definition,omitempty"`
+	Collection string        `json:"collection"`
+	Shadow     string        `json:"shadow"`
+	State      catalog.State `json:"state"`
+	Reason     string        `json:"reason,omitempty"`
 	// Position is that in the queue of the Builds builds in progress; 0 if it has failed.
-	Position int `json:"position,omitempty"`
-	Builds   int `json:"builds,omitempty"`
-	Jobs        []string      `json:"jobs"`
-	Parked      int64         `json:"parked"`
-	AllowParked int64         `json:"allowParked"`
+	Position    int      `json:"position,omitempty"`
+	Builds      int      `json:"builds,omitempty"`
+	Jobs        []string `json:"jobs"`
+	Parked      int64    `json:"parked"`
+	AllowParked int64    `json:"allowParked"`
 	// Missing is the number of live read models that have no events.
 	Missing      int64     `json:"missing"`
 	AllowMissing int64     `json:"allowMissing"`

@@ -66,8 +66,7 @@ func (s *sampler) end() {
 	clear(s.open)
 }
 
-// fromFile samples the first aggregates of a file. It holds their documents in memory until
-// the end of the file, and the events whose predecessors the file does not have. It returns
+// fromFile samples the first aggregates of a file. It holds their events in memory. It returns
 // the number of events in the file.
 func (s *sampler) fromFile(path string, fields event.Fields) (total int64, err error) {
 	wanted := func(ev *event.Event) bool {

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 // verifyCommand compares read models with the fold of their events.
