@@ -248,18 +248,13 @@ func (s *scenario) emptySubscription() {
 	}
 }
 
-// adoption returns the code that a process requests in its log.
-func adoption(t *testing.T, process *harness.Process, setting string) string {
-	t.Helper()
-	log, err := os.ReadFile(process.Log)
-	if err != nil {
-		t.Fatal(err)
+// releaseCheckpoint gives the checkpoint to the configuration of a publisher that refuses it.
+func (s *scenario) releaseCheckpoint(process *harness.Process) {
+	s.t.Helper()
+	if !strings.Contains(s.log(process), "publisher checkpoint release --why TEXT") {
+		s.t.Fatalf("%s does not name the command:\n%s", process.Name, tail(process.Log))
 	}
-	found := regexp.MustCompile(setting+`=[0-9a-f]+`).FindAllString(string(log), -1)
-	if len(found) == 0 {
-		t.Fatalf("%s does not name %s:\n%s", process.Name, setting, tail(process.Log))
-	}
-	return found[len(found)-1]
+	s.publisherCommand(0, "checkpoint", "release", "--yes", "--why", "moved")
 }
 
 // releaseOwners releases the names that a projector requests in its log.
@@ -282,7 +277,7 @@ func (s *scenario) releaseOwners(process *harness.Process) {
 
 // TestPublishingContinuesInAnotherNamespace checks that losing a Service Bus namespace with
 // messages in it loses no event. Both services refuse the new namespace until they are told
-// to adopt it. The read models and other subscribers then get the lost events.
+// that it is theirs. The read models and other subscribers then get the lost events.
 func TestPublishingContinuesInAnotherNamespace(t *testing.T) {
 	needsProcesses(t)
 	needsStandIns(t, "it brings stand-ins of its own: two namespaces")
@@ -315,8 +310,7 @@ func TestPublishingContinuesInAnotherNamespace(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = second.Close() })
 	bus := "AZURE_SERVICEBUS_CONNECTION_STRING=" + second.Bus().ConnectionString
-	s.SetEnv(bus)
-	codes := []string{bus, quickSweeps}
+	s.SetEnv(bus, quickSweeps)
 	for _, process := range []*harness.Process{s.startPublisher(0), s.startProjector(0)} {
 		ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
 		defer cancel()
@@ -324,17 +318,16 @@ func TestPublishingContinuesInAnotherNamespace(t *testing.T) {
 			t.Fatalf("%s used the other namespace without a release", process.Name)
 		}
 		if process.Name == "publisher-0" {
-			codes = append(codes, adoption(t, process, "PENSTOCK_ADOPT_CHECKPOINT"))
+			s.releaseCheckpoint(process)
 			continue
 		}
 		s.releaseOwners(process)
 	}
-	for _, remedy := range []string{"PENSTOCK_ADOPT_CHECKPOINT", "projector owners release"} {
+	for _, remedy := range []string{"publisher checkpoint release", "projector owners release"} {
 		if !strings.Contains(p.page, remedy) {
 			t.Errorf("docs/operations.md does not name %s", remedy)
 		}
 	}
-	s.SetEnv(codes...)
 	s.start(1, 1)
 	s.awaitCounts("a: n=2 after event 2, b: n=2 after event 2, c: n=1 after event 1", "a", "b", "c")
 

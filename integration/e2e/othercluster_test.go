@@ -17,24 +17,24 @@ import (
 )
 
 // TestMongoDBIsRestoredToAnotherCluster checks that a copy of all databases on another
-// cluster can be adopted, with messages of the old one in the subscription and new events in
-// the copy. The services refuse the copy until they are told to adopt it; the projectors
+// cluster can be used, with messages of the old one in the subscription and new events in
+// the copy. The services refuse the copy until they are told that it is theirs; the projectors
 // compare only the cluster's name. Then the publisher scans the copy, because its oplog does
 // not have the resume token.
 func TestMongoDBIsRestoredToAnotherCluster(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
-	type refusal struct{ process, setting, says string }
+	type refusal struct{ process, remedy, says string }
 	for name, copied := range map[string]struct {
 		replicaSet string
 		refusals   []refusal
 	}{
 		"with another name": {"dr", []refusal{
-			{"publisher-0", "PENSTOCK_ADOPT_CHECKPOINT", `cluster: recorded \"replica set rs0\", now \"replica set dr\"`},
+			{"publisher-0", "publisher checkpoint release", `cluster: recorded \"replica set rs0\", now \"replica set dr\"`},
 			{"projector-0", "projector owners release", "replica set dr"},
 		}},
 		"with the same name, on other hosts": {"rs0", []refusal{
-			{"publisher-0", "PENSTOCK_ADOPT_CHECKPOINT", "members of the cluster: recorded "},
+			{"publisher-0", "publisher checkpoint release", "members of the cluster: recorded "},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestMongoDBIsRestoredToAnotherCluster(t *testing.T) {
 			}
 			s := newScenarioOver(t, shop.New(events, 73), servers, quickSweeps)
 			p := newProcedure(s)
-			p.says("A restored copy under another name counts as another event store: adopt it as above.")
+			p.says("A restored copy under another name counts as another event store: release the checkpoint and the names as above.")
 			p.says("a copy under the same name as another event store, if none of the copy's hosts belonged to the old cluster")
 			s.stored() // the test stores the events itself
 			s.start(1, 1)
@@ -71,7 +71,6 @@ func TestMongoDBIsRestoredToAnotherCluster(t *testing.T) {
 			s.restore(everything)
 			s.insert(s.workload.Events[1400:1700]...)
 
-			codes := []string{quickSweeps}
 			for _, refused := range copied.refusals {
 				start := s.startPublisher
 				if refused.process == "projector-0" {
@@ -82,18 +81,16 @@ func TestMongoDBIsRestoredToAnotherCluster(t *testing.T) {
 				if log := s.log(process); !strings.Contains(log, refused.says) {
 					t.Errorf("%s does not say %q:\n%s", process.Name, refused.says, tail(process.Log))
 				}
-				p.says(refused.setting)
+				p.says(refused.remedy)
 				if refused.process == "projector-0" {
 					s.releaseOwners(process)
 					continue
 				}
-				codes = append(codes, adoption(t, process, refused.setting))
+				s.releaseCheckpoint(process)
 			}
-			s.SetEnv(codes...)
 			s.start(2, 2)
 			s.await("a scan of the copy", func() bool { return s.metric("publisher", "penstock_publisher_scans_total") > 0 })
 			s.insert(s.workload.Events[1700:]...)
-			// The codes allow one takeover, and have no effect in a process that starts later.
 			s.restarted()
 			s.invariants()
 		})

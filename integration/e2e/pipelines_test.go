@@ -29,7 +29,7 @@ func TestTwoPipelinesSideBySide(t *testing.T) {
 	first.awaitReadModels()
 
 	colliding := newRelease(t, both, "invoices", shop.New(2000, 52))
-	colliding.refused(colliding.startPublisher(0), "PENSTOCK_ADOPT_CHECKPOINT=",
+	colliding.refused(colliding.startPublisher(0), "publisher checkpoint release --why TEXT",
 		`checkpoint \"events\" belongs to another pipeline (collection: recorded \"orders\", now \"invoices\"; topic: recorded \"orders\", now \"invoices\")`,
 		"PENSTOCK_STREAM")
 	colliding.refused(colliding.startProjector(0), "projector owners release --why TEXT",

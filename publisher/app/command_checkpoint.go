@@ -20,9 +20,10 @@ import (
 
 // checkpointCommands are the commands about the checkpoint.
 type checkpointCommands struct {
-	Show  checkpointShowCommand  `cmd:"" help:"Show where the next term starts, and whose checkpoint it is."`
-	Set   checkpointSetCommand   `cmd:"" help:"Move the checkpoint. A running leader is fenced, and the next term starts at the new position within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are skipped are not published."`
-	Reset checkpointResetCommand `cmd:"" help:"Remove the position: the next term starts at PENSTOCK_START, as for a new stream."`
+	Show    checkpointShowCommand    `cmd:"" help:"Show where the next term starts, and whose checkpoint it is."`
+	Set     checkpointSetCommand     `cmd:"" help:"Move the checkpoint. A running leader is fenced, and the next term starts at the new position within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are skipped are not published."`
+	Release checkpointReleaseCommand `cmd:"" help:"Give the checkpoint to this command's configuration: its event store, topic and session mode. The publisher that refuses the checkpoint of another pipeline names this command. Stop the other pipeline first. Publishing continues at the position, or with a scan if the event store differs."`
+	Reset   checkpointResetCommand   `cmd:"" help:"Remove the position: the next term starts at PENSTOCK_START, as for a new stream."`
 }
 
 type checkpointShowCommand struct{ cli.Output }
@@ -180,4 +181,47 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	next := "a running leader is fenced at its next save, within " + (e.options.Config.Publish.CheckpointInterval + 10*time.Second).String() + ", and the next term starts there"
 	fmt.Fprintf(e.stdout, "checkpoint %s is at: %s; %s\n", stream, describe(to), next)
 	return nil
+}
+
+type checkpointReleaseCommand struct {
+	cli.Change `set:"why=required"`
+}
+
+// Validate implements [cli.Validator].
+func (c *checkpointReleaseCommand) Validate() error {
+	return c.RequireWhy("give the reason, because the former pipeline can no longer publish")
+}
+
+func (*checkpointReleaseCommand) validate(c *config.Config) error {
+	return errors.Join(c.MongoDB.Validate(), c.ServiceBus.Validate())
+}
+
+func (c *checkpointReleaseCommand) runOn(ctx context.Context, e *environment, s *stores) error {
+	stream := e.options.Config.Stream.Name
+	read, err := readCheckpoint(ctx, s, e.options.Config)
+	if err != nil {
+		return err
+	}
+	if read == nil {
+		return fmt.Errorf("stream %s: %w", stream, errNoCheckpoint)
+	}
+	here, _, err := term.Identify(ctx, e.options.Config, s.events.Database().Client())
+	if err != nil {
+		return err
+	}
+	var differences []checkpoint.Difference
+	if read.Identity != nil {
+		differences = read.Identity.Differences(here)
+	}
+	if len(differences) == 0 {
+		fmt.Fprintf(e.stdout, "checkpoint %s belongs to this pipeline already\n", stream)
+		return nil
+	}
+	other := &checkpoint.OtherPipelineError{Stream: stream, Differences: differences}
+	return e.change(ctx, s, c.Change, "release to this pipeline: "+other.Error(), func(ctx context.Context) (map[string]int64, error) {
+		releasing, cancel := mongox.Timeout(ctx, attemptTimeout)
+		defer cancel()
+		store := checkpoint.NewStore(checkpoint.Checkpoints(s.state), stream, checkpoint.Options{})
+		return map[string]int64{"epoch": read.Epoch + 1}, mongox.Explain(releasing, store.Release(releasing, read, c.Person(), here))
+	})
 }

@@ -18,7 +18,7 @@ const (
 	// connections, and the last save.
 	settleTimeout = 10 * time.Second
 	// electionSilence is how many retry periods may pass without a request to the lock
-	// store. After failed work, the election backs off for up to 45 of them.
+	// store. After failed work, the election backs off for up to 30 of them.
 	electionSilence = 60
 )
 

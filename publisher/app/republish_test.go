@@ -149,7 +149,7 @@ func TestCommandsRefuseTheCheckpointOfAnotherPipeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := checkpoint.NewStore(checkpoint.Checkpoints(database), "events", checkpoint.Options{}).Claim(t.Context(), "test", here, ""); err != nil {
+	if _, err := checkpoint.NewStore(checkpoint.Checkpoints(database), "events", checkpoint.Options{}).Claim(t.Context(), "test", here); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(c *config.Config){

@@ -129,7 +129,6 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_START" $own.stream.start)
   (list "PENSTOCK_PREFETCH_BYTES" $own.stream.prefetchBytes)
   (list "PENSTOCK_STREAM_SILENCE" $own.stream.silence)
-  (list "PENSTOCK_ADOPT_CHECKPOINT" $own.stream.adoptCheckpoint)
   (list "PENSTOCK_ENCODING" $own.publish.encoding)
   (list "PENSTOCK_SESSION_MODE" $own.publish.sessionMode)
   (list "PENSTOCK_SESSION_BUCKETS" $own.publish.sessionBuckets)

@@ -35,7 +35,7 @@
 // A position is valid only for one event store and one topic. So the checkpoint records its
 // [Identity]: cluster, database, collection and the collection's UUID; namespace, topic and
 // session mode. A claim by another pipeline fails with [ErrOtherPipeline], lists the
-// differences, and changes nothing. An adoption is a claim with the code in this error.
+// differences, and changes nothing. [Store.Release] gives the checkpoint to another pipeline.
 //
 // There is no permanent id of a cluster that every user may read: the name of a replica set
 // is often rs0, and only administrators may read a cluster's own id. Two clusters with one

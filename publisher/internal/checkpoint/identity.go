@@ -1,8 +1,6 @@
 package checkpoint
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -96,13 +94,6 @@ func (i Identity) sameSource(here Identity) bool {
 type OtherPipelineError struct {
 	Stream      string
 	Differences []Difference
-	// Adoption is the code that allows this takeover. It depends on both sides, so it allows no
-	// other takeover. It allows the same one again if the checkpoint has gone back meanwhile.
-	Adoption string
-}
-
-func newOtherPipelineError(stream string, recorded, here Identity) *OtherPipelineError {
-	return &OtherPipelineError{Stream: stream, Differences: recorded.Differences(here), Adoption: adoption(recorded, here)}
 }
 
 // Error lists the fields that differ.
@@ -116,17 +107,3 @@ func (e *OtherPipelineError) Error() string {
 
 // Is makes the error match [ErrOtherPipeline].
 func (e *OtherPipelineError) Is(target error) bool { return target == ErrOtherPipeline }
-
-// adoption returns the fingerprint of a takeover.
-func adoption(recorded, here Identity) string {
-	hash := sha256.New()
-	for _, i := range []Identity{recorded, here} {
-		for _, part := range []string{i.Cluster, i.Database, i.Collection, i.Namespace, i.Topic, i.sessions()} {
-			fmt.Fprintf(hash, "%d:%s", len(part), part)
-		}
-	}
-	if recorded.elsewhere(here) {
-		fmt.Fprintf(hash, "%s|%s", recorded.Hosts, here.Hosts)
-	}
-	return hex.EncodeToString(hash.Sum(nil)[:6])
-}

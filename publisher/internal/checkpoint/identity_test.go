@@ -40,7 +40,7 @@ func TestOtherPipelineIsRefused(t *testing.T) {
 			if !errors.Is(err, checkpoint.ErrOtherPipeline) || !strings.Contains(err.Error(), "("+field+`: recorded "`) {
 				t.Errorf("check returned %v", err)
 			}
-			_, err = s.Claim(t.Context(), "b", here, "")
+			_, err = s.Claim(t.Context(), "b", here)
 			if !errors.Is(err, checkpoint.ErrOtherPipeline) {
 				t.Errorf("claim returned %v", err)
 			}
@@ -65,7 +65,7 @@ func TestSamePipelineIsAccepted(t *testing.T) {
 			claim(t, s, "a")
 			here := pipelineA
 			change(&here)
-			got, err := s.Claim(t.Context(), "b", here, "")
+			got, err := s.Claim(t.Context(), "b", here)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestComparisonIsPartOfTheClaim(t *testing.T) {
 		c.afterRead = nil
 		c.set(bson.D{{Key: "identity", Value: other}, {Key: "epoch", Value: int64(7)}})
 	}
-	if _, err := s.Claim(t.Context(), "b", pipelineA, ""); !errors.Is(err, checkpoint.ErrOtherPipeline) {
+	if _, err := s.Claim(t.Context(), "b", pipelineA); !errors.Is(err, checkpoint.ErrOtherPipeline) {
 		t.Errorf("claim returned %v", err)
 	}
 	if stored, _ := c.stored(); stored["epoch"] != int64(7) {
@@ -96,17 +96,17 @@ func TestComparisonIsPartOfTheClaim(t *testing.T) {
 	}
 }
 
-func TestAdoption(t *testing.T) {
+func TestRelease(t *testing.T) {
 	t.Parallel()
 	otherTopic, otherCollection := pipelineA, pipelineA
 	otherTopic.Topic = "other"
-	otherCollection.Collection, otherCollection.CollectionUUID = "other", "aa"
+	otherCollection.Collection, otherCollection.CollectionUUID = "other", "bb"
 	for name, test := range map[string]struct {
 		here checkpoint.Identity
 		uuid string
 	}{
 		"another topic continues at the position": {otherTopic, "aa"},
-		"another collection":                      {otherCollection, ""},
+		"another collection is scanned":           {otherCollection, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,50 +115,30 @@ func TestAdoption(t *testing.T) {
 			if err := first.Save(t.Context(), checkpoint.Position{Token: token("1")}); err != nil {
 				t.Fatal(err)
 			}
-			_, err := s.Claim(t.Context(), "b", test.here, "0123456789ab")
-			other, ok := errors.AsType[*checkpoint.OtherPipelineError](err)
-			if !ok {
-				t.Fatalf("a wrong code returned %v", err)
-			}
-			adopted, err := s.Claim(t.Context(), "b", test.here, other.Adoption)
+			read, err := s.Read(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if adopted.Position.CollectionUUID != test.uuid || !same(adopted.Position, checkpoint.Position{Token: token("1")}) {
-				t.Errorf("adopted %v", adopted.Position)
+			if err := s.Release(t.Context(), read, "ada", test.here); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Release(t.Context(), read, "ada", pipelineA); !errors.Is(err, checkpoint.ErrMoved) {
+				t.Errorf("a release of a checkpoint that has changed returned %v", err)
 			}
 			if err := first.Save(t.Context(), checkpoint.Position{Token: token("2")}); !errors.Is(err, checkpoint.ErrFenced) {
 				t.Errorf("save of the former owner returned %v", err)
 			}
-			// The code allows no further takeover while it stays set, and the former owner
-			// is refused.
-			third := pipelineA
-			third.Database = "third"
-			for _, here := range []checkpoint.Identity{pipelineA, third} {
-				if _, err := s.Claim(t.Context(), "c", here, other.Adoption); !errors.Is(err, checkpoint.ErrOtherPipeline) {
-					t.Errorf("claim with the used code returned %v", err)
-				}
+			got, err := s.Claim(t.Context(), "b", test.here)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Position.CollectionUUID != test.uuid || !same(got.Position, checkpoint.Position{Token: token("1")}) {
+				t.Errorf("released at %v", got.Position)
+			}
+			if _, err := s.Claim(t.Context(), "a", pipelineA); !errors.Is(err, checkpoint.ErrOtherPipeline) {
+				t.Errorf("claim by the former owner returned %v", err)
 			}
 		})
-	}
-}
-
-func TestCheckpointOfAnEarlierVersionBelongsToItsNextClaim(t *testing.T) {
-	t.Parallel()
-	c := newCollection(t)
-	s, _ := newStore(t, c)
-	c.set(bson.D{{Key: "epoch", Value: int64(3)}, {Key: "token", Value: bson.D{{Key: "_data", Value: "82"}}}})
-	if err := s.Check(t.Context(), pipelineA); err != nil {
-		t.Error(err)
-	}
-	got := claim(t, s, "a")
-	if got.Epoch != 4 || got.Position.CollectionUUID != "aa" || got.Position.Token == nil {
-		t.Errorf("claimed %+v", got)
-	}
-	other := pipelineA
-	other.Topic = "other"
-	if err := s.Check(t.Context(), other); !errors.Is(err, checkpoint.ErrOtherPipeline) {
-		t.Errorf("check returned %v", err)
 	}
 }
 

@@ -23,7 +23,7 @@ type State struct {
 	UpdatedAt time.Time
 	// Position is where the next term starts; zero if it starts as for a new stream.
 	Position Position
-	// Identity is the pipeline; nil in a checkpoint of a version that recorded none.
+	// Identity is the pipeline that the checkpoint belongs to.
 	Identity *Identity
 }
 
@@ -61,18 +61,36 @@ func (s *Store) Move(ctx context.Context, read *State, holder string, to Positio
 	if read.Identity != nil && to.CollectionUUID == "" {
 		set = append(set, bson.E{Key: "identity.collectionUUID", Value: ""})
 	}
-	err := s.checkpoints.FindOneAndUpdate(ctx,
-		bson.D{{Key: "_id", Value: s.stream}, {Key: "epoch", Value: read.Epoch}},
-		bson.D{
-			{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}},
-			{Key: "$set", Value: set},
-			{Key: "$unset", Value: unset},
-		}, options.FindOneAndUpdate().SetReturnDocument(options.After)).Err()
+	return s.change(ctx, read, set, unset)
+}
+
+// Release gives a checkpoint that was read to the pipeline here, for holder, in the way of
+// [Store.Move]. The next term continues at the position, or scans if the event store is another
+// one.
+func (s *Store) Release(ctx context.Context, read *State, holder string, here Identity) error {
+	here.CollectionUUID = ""
+	if read.Identity != nil && read.Identity.sameSource(here) {
+		here.CollectionUUID = read.Identity.CollectionUUID
+	}
+	return s.change(ctx, read, bson.D{
+		{Key: "revision", Value: int64(0)}, {Key: "updatedAt", Value: time.Now()},
+		{Key: "holder", Value: holder}, {Key: "identity", Value: here},
+	}, nil)
+}
+
+// change changes a checkpoint that was read, and claims the next epoch.
+func (s *Store) change(ctx context.Context, read *State, set, unset bson.D) error {
+	update := bson.D{{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}}, {Key: "$set", Value: set}}
+	if len(unset) > 0 {
+		update = append(update, bson.E{Key: "$unset", Value: unset})
+	}
+	err := s.checkpoints.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: s.stream}, {Key: "epoch", Value: read.Epoch}},
+		update, options.FindOneAndUpdate().SetReturnDocument(options.After)).Err()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return fmt.Errorf("move checkpoint %s from epoch %d: %w", s.stream, read.Epoch, ErrMoved)
+		return fmt.Errorf("change checkpoint %s of epoch %d: %w", s.stream, read.Epoch, ErrMoved)
 	case err != nil:
-		return fmt.Errorf("move checkpoint %s: %w", s.stream, err)
+		return fmt.Errorf("change checkpoint %s: %w", s.stream, err)
 	}
 	return nil
 }

@@ -47,9 +47,8 @@ type document struct {
 	ClusterTime bson.Timestamp `bson:"clusterTime"`
 	Recovery    *recovery      `bson:"recovery"`
 	// Since is where the stream began; zero for the beginning of the event store.
-	Since bson.Timestamp `bson:"since"`
-	// Identity is nil in a checkpoint of a version that recorded none.
-	Identity *Identity `bson:"identity"`
+	Since    bson.Timestamp `bson:"since"`
+	Identity *Identity      `bson:"identity"`
 }
 
 // position returns the start position in the document.
@@ -98,10 +97,10 @@ func NewStore(checkpoints mongox.Collection, stream string, options Options) *St
 // pipeline than here.
 func (s *Store) Check(ctx context.Context, here Identity) error {
 	found, err := s.find(ctx)
-	if err != nil || found == nil || found.Identity == nil || len(found.Identity.Differences(here)) == 0 {
-		return err
+	if err == nil {
+		_, err = s.judge(found, here)
 	}
-	return newOtherPipelineError(s.stream, *found.Identity, here)
+	return err
 }
 
 // Claim begins a term. It issues the next epoch in one atomic step, and every later save of
@@ -109,16 +108,15 @@ func (s *Store) Check(ctx context.Context, here Identity) error {
 // unknown whether the epoch was issued, and the next claim issues a later one.
 //
 // The checkpoint must belong to the pipeline here. Otherwise the claim fails with
-// [ErrOtherPipeline] and changes nothing, unless adopt is the code in that error. The
-// comparison is part of the atomic step: the update requires the epoch that was read, every
-// claim changes the epoch, and only a claim changes the pipeline.
-func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt string) (*Claim, error) {
+// [ErrOtherPipeline] and changes nothing. The comparison is part of the atomic step: the update
+// requires the epoch that was read, and every claim and [Store.Release] changes the epoch.
+func (s *Store) Claim(ctx context.Context, holder string, here Identity) (*Claim, error) {
 	for range claimAttempts {
 		found, err := s.find(ctx)
 		if err != nil {
 			return nil, err
 		}
-		adopted, err := s.judge(found, here, adopt)
+		identity, err := s.judge(found, here)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +137,7 @@ func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt s
 					{Key: "claim", Value: bson.NewObjectID()},
 					{Key: "revision", Value: int64(0)},
 					{Key: "updatedAt", Value: time.Now()},
-					{Key: "identity", Value: adopted},
+					{Key: "identity", Value: identity},
 				}},
 			},
 			options.FindOneAndUpdate().SetUpsert(found == nil).SetReturnDocument(options.After),
@@ -169,34 +167,16 @@ func (s *Store) find(ctx context.Context) (*document, error) {
 }
 
 // judge returns the identity that a claim records, or the reason against the claim.
-func (s *Store) judge(found *document, here Identity, adopt string) (Identity, error) {
-	switch {
-	case found == nil:
-		return here, nil
-	case found.Identity == nil:
-		s.logger.Info().Str("stream", s.stream).Str("database", here.Database).Str("collection", here.Collection).
-			Str("namespace", here.Namespace).Str("topic", here.Topic).
-			Msg("checkpoint of an earlier version: recording the pipeline that it belongs to")
+func (s *Store) judge(found *document, here Identity) (Identity, error) {
+	if found == nil || found.Identity == nil {
 		return here, nil
 	}
-	recorded := *found.Identity
-	adopted := here
+	if differences := found.Identity.Differences(here); len(differences) > 0 {
+		return Identity{}, &OtherPipelineError{Stream: s.stream, Differences: differences}
+	}
 	// The recorded collection changes only together with the position that belongs to it.
-	adopted.CollectionUUID = recorded.CollectionUUID
-	if len(recorded.Differences(here)) == 0 {
-		return adopted, nil
-	}
-	other := newOtherPipelineError(s.stream, recorded, here)
-	if adopt != other.Adoption {
-		return Identity{}, other
-	}
-	if !recorded.sameSource(here) {
-		// The position is not valid here. Without a known collection, the term scans.
-		adopted.CollectionUUID = ""
-	}
-	s.logger.Warn().Str("stream", s.stream).Str("differences", other.Error()).
-		Msg("checkpoint adopted from another pipeline, as configured")
-	return adopted, nil
+	here.CollectionUUID = found.Identity.CollectionUUID
+	return here, nil
 }
 
 func (s *Store) claimed(found document) *Claim {

@@ -21,7 +21,7 @@ func newStore(t *testing.T, c *collection) (*checkpoint.Store, *prometheus.Regis
 
 func claim(t *testing.T, s *checkpoint.Store, holder string) *checkpoint.Claim {
 	t.Helper()
-	c, err := s.Claim(t.Context(), holder, pipelineA, "")
+	c, err := s.Claim(t.Context(), holder, pipelineA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +73,12 @@ func TestClaimWinsUpsertRaces(t *testing.T) {
 		t.Errorf("claim is epoch %d, want 4: three rivals were faster", got.Epoch)
 	}
 	c.rivals = 1000
-	if _, err := s.Claim(t.Context(), "a", pipelineA, ""); err == nil || !strings.Contains(err.Error(), "share one lease") {
+	if _, err := s.Claim(t.Context(), "a", pipelineA); err == nil || !strings.Contains(err.Error(), "share one lease") {
 		t.Errorf("claim returned %v, want it to give up at last", err)
 	}
 	c.rivals = 0
 	c.order(errNetwork, false)
-	if _, err := s.Claim(t.Context(), "a", pipelineA, ""); !errors.Is(err, errNetwork) {
+	if _, err := s.Claim(t.Context(), "a", pipelineA); !errors.Is(err, errNetwork) {
 		t.Errorf("claim returned %v, want the network's error", err)
 	}
 }

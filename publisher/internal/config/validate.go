@@ -51,8 +51,6 @@ func (c *Config) Validate() error {
 func (s Stream) validate() error {
 	var p cli.Problems
 	p.Require(s.Name != "" && !strings.ContainsAny(s.Name, "\x00$"), "PENSTOCK_STREAM is %q: use a name without $", s.Name)
-	p.Require(s.Adopt == "" || len(s.Adopt) == 12 && strings.Trim(s.Adopt, "0123456789abcdef") == "",
-		"PENSTOCK_ADOPT_CHECKPOINT is %q: use the code of 12 characters that the publisher prints when it refuses to start, or unset it", s.Adopt)
 	_, err := s.StartPoint()
 	p = append(p, err)
 	p.Require(s.PrefetchBytes >= 64<<10, "PENSTOCK_PREFETCH_BYTES is %d: use at least 65536", s.PrefetchBytes)

@@ -59,7 +59,7 @@ func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log, clientLog bytes.Buffer
-		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}, err: io.ErrUnexpectedEOF}
+		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}, err: io.ErrUnexpectedEOF}
 		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log).Level(zerolog.InfoLevel)})
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestForbiddenReleaseIsNotAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}}
+		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}}
 		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log)})
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestForbiddenReleaseIsNotAnError(t *testing.T) {
 func TestUnreachableLockIsNotReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}, err: io.ErrUnexpectedEOF}
+		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}, err: io.ErrUnexpectedEOF}
 		config := leader.DefaultConfig()
 		e, err := leader.New(lock, config, leader.Options{})
 		if err != nil {
@@ -178,7 +178,7 @@ func TestSlowLockIsExplained(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}, err: context.DeadlineExceeded}
+		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}, err: context.DeadlineExceeded}
 		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log).Level(zerolog.InfoLevel)})
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
+// longestRetries is the longest backoff after failed work, in retry periods.
+const longestRetries = 30
+
 // Options are what an elector reports to. The zero value reports to no one: every field is optional.
 type Options struct {
 	Logger zerolog.Logger
@@ -24,7 +27,7 @@ type Options struct {
 	// Heartbeat, if not nil, is called after every answered or failed request to the lock
 	// store: the election loop makes progress. Requests are at most 2.2 RetryPeriod +
 	// RequestTimeout apart. Exceptions are an elector without a lock, and the backoff after
-	// failed work (at most 45 RetryPeriod).
+	// failed work (at most 30 RetryPeriod).
 	Heartbeat func()
 	// NewLeader, if not nil, is called with the identity of each process that begins to
 	// lead, including this one, as soon as this process sees it. Without a lock it is not
@@ -111,7 +114,9 @@ func (e *Elector) CheckLock(context.Context) error {
 // if the lock store cannot be reached, left to expire. It returns nil, [ErrWorkerStuck] or
 // [ErrElectorStuck]. Run can be called once.
 func (e *Elector) Run(ctx context.Context, work Work) error {
-	spacing := newSpacing(e.config.RetryPeriod)
+	// The shortest wait is longer than the longest pause between two attempts of a candidate
+	// (2.2 PollPeriod), so that another process takes the lock first.
+	retry := poll.Backoff{First: 6 * e.config.RetryPeriod, Max: longestRetries * e.config.RetryPeriod}
 	e.contact.stopping = ctx.Err
 	for ctx.Err() == nil {
 		term, err := e.runTerm(ctx, work)
@@ -121,7 +126,10 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 		if term.reason != reasonWorkFailed {
 			continue
 		}
-		wait := spacing.next(term.lasted)
+		if term.lasted > retry.Max {
+			retry.Reset()
+		}
+		wait := retry.Next()
 		e.logger.Warn().Stringer("backoff", wait.Round(time.Millisecond)).Msg("work failed; leaving the lease to other processes during the backoff")
 		_ = poll.Wait(ctx, wait) // the loop ends with ctx
 	}

@@ -33,7 +33,7 @@ func start(t *testing.T, store *lockStore, work leader.Work) *candidate {
 	t.Helper()
 	c := &candidate{
 		identity: leader.NewIdentity("publisher-0"),
-		link:     newLink(1, 0),
+		link:     new(link),
 		result:   make(chan error, 1),
 		registry: prometheus.NewRegistry(),
 	}
@@ -208,8 +208,8 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 			t.Fatalf("work was tried %d times, want 4", len(failures))
 		}
 		for i, low := range []time.Duration{6 * time.Second, 12 * time.Second, 24 * time.Second} {
-			if wait := failures[i+1].Sub(failures[i]); wait < low || wait > low*3/2+5*time.Second {
-				t.Errorf("backoff %d is %v, want at least %v and at most half as much again", i, wait, low)
+			if wait := failures[i+1].Sub(failures[i]); wait < low || wait > 2*low+5*time.Second {
+				t.Errorf("backoff %d is %v, want at least %v and at most twice as much", i, wait, low)
 			}
 		}
 		if failing.ended(t, "work_failed") != 3 {

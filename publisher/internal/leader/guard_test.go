@@ -179,21 +179,6 @@ func TestGuardBoundsEachRequest(t *testing.T) {
 	})
 }
 
-func TestSpacingGrowsAndStartsOverAfterALongTerm(t *testing.T) {
-	t.Parallel()
-	s := newSpacing(2 * time.Second)
-	for i, low := range []time.Duration{
-		6 * time.Second, 12 * time.Second, 24 * time.Second, 48 * time.Second, time.Minute, time.Minute,
-	} {
-		if wait := s.next(time.Second); wait < low || wait > low*3/2 {
-			t.Errorf("wait %d is %v, want %v to %v", i, wait, low, low*3/2)
-		}
-	}
-	if wait := s.next(time.Hour); wait > 9*time.Second {
-		t.Errorf("wait after a long term is %v, want the shortest", wait)
-	}
-}
-
 // The elector sends a request in each PollPeriod.
 func TestGuardRenewsOnceInARetryPeriod(t *testing.T) {
 	t.Parallel()

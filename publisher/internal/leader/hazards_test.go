@@ -118,7 +118,7 @@ func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
 		const slow = 2500 * time.Millisecond
 		var ended time.Time
 		store := &lockStore{}
-		link := newLink(1, 0)
+		link := new(link)
 		lock := &slowLock{memoryLock: memoryLock{store: store, link: link, identity: "a"}, answer: slow}
 		e, err := leader.New(lock, config, leader.Options{})
 		if err != nil {
@@ -292,7 +292,7 @@ func TestADeadlockedElectorEndsRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lock := &deadlocked{
-			memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"},
+			memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"},
 			on:         make(chan struct{}),
 			release:    make(chan struct{}),
 		}

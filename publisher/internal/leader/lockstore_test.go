@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -92,14 +90,8 @@ const (
 
 // link is one process's connection to the lock store.
 type link struct {
-	mu      sync.Mutex
-	state   contact
-	rng     *rand.Rand
-	latency time.Duration // the longest, of one direction
-}
-
-func newLink(seed uint64, latency time.Duration) *link {
-	return &link{rng: rand.New(rand.NewPCG(seed, 1)), latency: latency}
+	mu    sync.Mutex
+	state contact
 }
 
 func (l *link) set(state contact) {
@@ -114,62 +106,21 @@ func (l *link) get() contact {
 	return l.state
 }
 
-// delay is a random delay of one direction: mostly short, sometimes the full latency.
-func (l *link) delay() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	longest := l.latency
-	if l.rng.IntN(20) > 0 {
-		longest /= 20
-	}
-	return rand.N(longest + 1)
-}
-
-func (l *link) chance(p float64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rng.Float64() < p
-}
-
 var errRefused = errors.New("connection refused")
 
-// call carries a request to the store and returns its answer. A request whose caller has
-// stopped waiting may still arrive.
+// call carries a request to the store and returns its answer.
 func (l *link) call(ctx context.Context, request func() error) error {
 	switch l.get() {
-	case silent:
-		<-ctx.Done()
-		return ctx.Err()
 	case refusing:
 		return errRefused
 	case connected, deaf:
-	}
-	travel := time.NewTimer(l.delay())
-	defer travel.Stop()
-	select {
-	case <-travel.C:
-	case <-ctx.Done():
-		if l.chance(0.5) {
-			time.AfterFunc(l.delay(), func() { _ = request() })
+		if err := request(); l.get() == connected {
+			return err
 		}
-		return ctx.Err()
+	case silent:
 	}
-	if s := l.get(); s == silent || s == refusing {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	err := request()
-	travel.Reset(l.delay())
-	select {
-	case <-travel.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if l.get() != connected {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	return err
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // memoryLock is a resourcelock.Interface on a lockStore over a link.

@@ -17,7 +17,7 @@ func TestOtherSessionModeNeedsEmptySubscriptions(t *testing.T) {
 		true:  {SessionMode: "bucket", SessionBuckets: 7},
 		false: {SessionMode: "bucket", SessionBuckets: 4, Topic: "others"},
 	} {
-		err := term.ExplainPipeline(&checkpoint.OtherPipelineError{Differences: recorded.Differences(here), Adoption: "code"})
+		err := term.ExplainPipeline(&checkpoint.OtherPipelineError{Differences: recorded.Differences(here)})
 		if got := strings.Contains(err.Error(), "until every subscription is empty"); got != want {
 			t.Errorf("%v", err)
 		}

@@ -100,7 +100,7 @@ func (r *Runner) identify(ctx context.Context) (mongox.CollectionID, error) {
 }
 
 // checkPipeline fails if the checkpoint belongs to another pipeline, or the lock to
-// another stream. A takeover that the configuration allows is no failure.
+// another stream.
 func (r *Runner) checkPipeline(ctx context.Context) error {
 	here, err := r.here(ctx)
 	if err != nil {
@@ -113,11 +113,7 @@ func (r *Runner) checkPipeline(ctx context.Context) error {
 			return mongox.Explain(ctx, err)
 		}
 	}
-	err = r.options.Checkpoints.Check(ctx, here)
-	if other, ok := errors.AsType[*checkpoint.OtherPipelineError](err); ok && other.Adoption == r.options.Config.Stream.Adopt {
-		return nil
-	}
-	return ExplainPipeline(mongox.Explain(ctx, err))
+	return ExplainPipeline(mongox.Explain(ctx, r.options.Checkpoints.Check(ctx, here)))
 }
 
 // guard compares the pipelines every [guardInterval] until ctx ends, and returns the
@@ -158,5 +154,5 @@ func ExplainPipeline(err error) error {
 	if slices.ContainsFunc(other.Differences, func(d checkpoint.Difference) bool { return d.Field == checkpoint.SessionModeField }) {
 		drain = "; but first stop publishing with the recorded session mode until every subscription is empty, because an event that waits in its former session can arrive after later ones"
 	}
-	return fmt.Errorf("%w; to use another checkpoint, which starts at PENSTOCK_START, set another stream name (PENSTOCK_STREAM); to take this checkpoint over instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_CHECKPOINT=%s: publishing continues at its position, or with a scan if the event store differs%s", err, other.Adoption, drain)
+	return fmt.Errorf("%w; to use another checkpoint, which starts at PENSTOCK_START, set another stream name (PENSTOCK_STREAM); to take this checkpoint over instead, stop the other pipeline permanently and run, with this configuration: publisher checkpoint release --why TEXT (publishing continues at its position, or with a scan if the event store differs)%s", err, drain)
 }

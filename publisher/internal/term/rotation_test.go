@@ -124,7 +124,7 @@ func TestRotationUnderABacklog(t *testing.T) {
 	})
 }
 
-// TestAScanObeysTheStart has a stream that began at "now", and whose checkpoint is adopted by
+// TestAScanObeysTheStart has a stream that began at "now", and whose checkpoint is released to
 // another deployment: the scan there must not publish what is older than the start.
 func TestAScanObeysTheStart(t *testing.T) {
 	t.Parallel()
@@ -137,12 +137,18 @@ func TestAScanObeysTheStart(t *testing.T) {
 		s.serve(t, 10*time.Second)
 		other := s.runner.identity
 		other.Cluster = "replica set rs1"
-		_, err := s.runner.options.Checkpoints.Claim(t.Context(), "test", other, "")
-		refused, ok := errors.AsType[*checkpoint.OtherPipelineError](err)
-		if !ok {
+		checkpoints := s.runner.options.Checkpoints
+		if _, err := checkpoints.Claim(t.Context(), "test", other); !errors.Is(err, checkpoint.ErrOtherPipeline) {
 			t.Fatal(err)
 		}
-		s.runner.identity, s.runner.options.Config.Stream.Adopt = other, refused.Adoption
+		read, err := checkpoints.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkpoints.Release(t.Context(), read, "ada", other); err != nil {
+			t.Fatal(err)
+		}
+		s.runner.identity = other
 		s.serve(t, time.Minute)
 		if s.topic.has("a/1") || !s.topic.has("b/5") {
 			t.Errorf("published: %d events, a/1 %v, b/5 %v", s.topic.count(), s.topic.has("a/1"), s.topic.has("b/5"))

@@ -90,7 +90,7 @@ func (r *Runner) claim(ctx context.Context, identity string) (claim *checkpoint.
 	}
 	ctx, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
-	claim, err = r.options.Checkpoints.Claim(ctx, identity, here, r.options.Config.Stream.Adopt)
+	claim, err = r.options.Checkpoints.Claim(ctx, identity, here)
 	switch {
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		return nil, from, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", ErrSetup, err)

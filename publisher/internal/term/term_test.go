@@ -252,7 +252,7 @@ func TestALaterClaimEndsATerm(t *testing.T) {
 		s.store.insert("a", 1, false)
 		term := s.lead(t)
 		pass(3 * time.Second)
-		if _, err := s.runner.options.Checkpoints.Claim(t.Context(), "other", s.runner.identity, ""); err != nil {
+		if _, err := s.runner.options.Checkpoints.Claim(t.Context(), "other", s.runner.identity); err != nil {
 			t.Fatal(err)
 		}
 		s.store.insert("a", 2, false)
