@@ -41,3 +41,25 @@ func TestDepthOfADocumentIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestTextsAreValidUTF8 checks that a text that drivers of other languages refuse parks its
+// aggregate, whether it is set itself or stands in a document that is copied.
+func TestTextsAreValidUTF8(t *testing.T) {
+	t.Parallel()
+	for _, handler := range []string{
+		`{set: {a: payload.text}}`,
+		`{set: {a: payload.inner}}`,
+		`{set: {a: "[payload.inner.text]"}}`,
+		`{push: {a: payload.list}}`,
+	} {
+		payload, err := bson.Marshal(bson.D{{Key: "text", Value: "a\xff"}, {Key: "inner", Value: bson.D{{Key: "text", Value: "a\xff"}}}, {Key: "list", Value: bson.A{"a\xff"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := projectiontest.Event(1, "E", `{}`)
+		e.Payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload}
+		if f := projectiontest.On(t, handler).Fold(nil, []*event.Event{e}); f.Err == nil || !strings.Contains(f.Err.Error(), "string is not valid UTF-8") {
+			t.Errorf("%s: %v", handler, f.Err)
+		}
+	}
+}

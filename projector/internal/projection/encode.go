@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -58,7 +59,7 @@ func (e encoder) charge(v ref.Val) {
 func (e encoder) value(v ref.Val) (bson.RawValue, error) {
 	e.charge(v)
 	if raw, ok := rawOf(v); ok {
-		return raw, checkDepth(raw, 0)
+		return raw, checkCopy(raw, 0)
 	}
 	t, data, err := e.appendCharged(nil, v, 0)
 	if err == nil && len(data) > fold.MaxState {
@@ -83,26 +84,37 @@ func rawOf(v ref.Val) (bson.RawValue, bool) {
 	return bson.RawValue{}, false
 }
 
-// checkDepth checks that a value with depth levels around it nests at most [maxDepth] levels
-// deep. Otherwise each event could put the document of the last one into another. MongoDB
-// answers a document that is too deep as an invalid command, so that the write would be
-// retried.
-func checkDepth(v bson.RawValue, depth int) error {
-	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+// checkCopy checks a value of the event or the state that is copied, with depth levels around it.
+// It nests at most [maxDepth] levels deep: otherwise each event could put the document of the last
+// one into another, and MongoDB answers a document that is too deep as an invalid command, so that
+// the write would be retried. Its texts are valid UTF-8, because drivers of other languages refuse
+// a document with any other.
+func checkCopy(v bson.RawValue, depth int) error {
+	switch v.Type {
+	case bson.TypeString:
+		if s, ok := textOf(v); ok && !utf8.ValidString(s) {
+			return errNotUTF8
+		}
+		return nil
+	case bson.TypeEmbeddedDocument, bson.TypeArray:
+	default:
 		return nil
 	}
 	if depth >= maxDepth {
 		return errTooDeep
 	}
 	for _, member := range fold.ReadFields(v.Value).All() {
-		if err := checkDepth(member, depth+1); err != nil {
+		if err := checkCopy(member, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-var errTooDeep = fmt.Errorf("value nests deeper than %d levels", maxDepth)
+var (
+	errTooDeep = fmt.Errorf("value nests deeper than %d levels", maxDepth)
+	errNotUTF8 = errors.New("string is not valid UTF-8")
+)
 
 // appendCharged appends the encoding of v, which is charged, to dst and returns its type.
 func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
@@ -110,12 +122,12 @@ func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []b
 		return 0, dst, errTooDeep
 	}
 	if raw, ok := rawOf(v); ok {
-		return raw.Type, append(dst, raw.Value...), checkDepth(raw, depth)
+		return raw.Type, append(dst, raw.Value...), checkCopy(raw, depth)
 	}
 	switch v := v.(type) {
 	case types.String:
 		if !utf8.ValidString(string(v)) {
-			return 0, dst, fmt.Errorf("string is not valid UTF-8")
+			return 0, dst, errNotUTF8
 		}
 		return bson.TypeString, bsoncore.AppendString(dst, string(v)), nil
 	case types.Int:

@@ -244,7 +244,7 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 		if err := fold.Updatable(string(name)); err != nil {
 			return nil, err
 		}
-		if err := checkDepth(value, 0); err != nil {
+		if err := checkCopy(value, 0); err != nil {
 			return nil, fmt.Errorf("the field %s of the state: %w", name, err)
 		}
 		if p.view != nil && p.view.Takes(string(name), from.contribution.fields) {

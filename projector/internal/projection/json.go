@@ -1,6 +1,8 @@
 package projection
 
 import (
+	"errors"
+
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -21,6 +23,9 @@ func parseJSON(m *meter, text ref.Val) ref.Val {
 		return noOverload("json", text)
 	}
 	v, err := event.ParseJSON(string(s))
+	if refused, ok := errors.AsType[*event.ContractError](err); ok {
+		err = errors.New(refused.Detail)
+	}
 	if err != nil {
 		return types.NewErr("json cannot read the text: %v", err)
 	}

@@ -117,7 +117,7 @@ func (p *Projection) contributed(from *source, part State) (State, error) {
 		element := bson.RawValue{}
 		if c.Element != nil {
 			if element, err = rawValue(c.Element); err == nil {
-				err = checkDepth(element, 0)
+				err = checkCopy(element, 0)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("contribute: element: %w", err)

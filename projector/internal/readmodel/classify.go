@@ -20,7 +20,7 @@ func judge(e mongo.WriteError) model.Written {
 	case mongox.DuplicateKeyOnID(e):
 		return model.Written{Status: model.Stale}
 	case e.Code == mongox.CodeDuplicateKey:
-		return model.Written{Status: model.Conflict, Err: fmt.Errorf("another document holds a unique value: %w", e)}
+		return model.Written{Status: model.Conflict, Err: fmt.Errorf("another document holds a unique value (two aggregates that exchange theirs wait for each other: \"projector projections rebuild\" ends that): %w", e)}
 	case rejections[e.Code] != "" && !mongox.Transient(e):
 		return model.Written{Status: model.Rejected, Err: fmt.Errorf("refused by MongoDB (%s): %w", rejections[e.Code], e)}
 	}
