@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,31 +76,5 @@ func TestCheckWithoutConnectionsNeedsNoSecret(t *testing.T) {
 		if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
 			t.Errorf("%s: ends with %v and says %q", name, err, out.String())
 		}
-	}
-}
-
-// A command that prints line by line does not look at each error of its output.
-func TestCommandFailsIfItsResultIsLost(t *testing.T) {
-	t.Parallel()
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer full.Close()
-	folder := t.TempDir()
-	for name, text := range map[string]string{
-		"users.yaml":      declared,
-		"users_test.yaml": "tests: [{name: one, aggregateId: u-1, given: [{eventType: UserRegisteredEvent, payload: {name: Ann}}], expect: {users: {u-1: {name: Ann}}}}]",
-	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var stderr bytes.Buffer
-	code := cli.Run(t.Context(), "projector", nil, &stderr, func(environ func(string) (string, bool)) (cli.Program, error) {
-		return app.Parse([]string{"test", folder}, environ, full, &stderr, nil)
-	})
-	if want := "projector test: print the result: write /dev/full: no space left on device\n"; code != 1 || stderr.String() != want {
-		t.Errorf("code %d, stderr %q, want 1 and %q", code, &stderr, want)
 	}
 }

@@ -37,20 +37,6 @@ func (c *cluster) drop(e *catalog.Entry) *operate.Drop {
 	return d
 }
 
-// If another projection has become live in a collection all the same, the drop leaves it.
-func TestDropLeavesTheCollectionOfAnotherProjection(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	drop := c.dropOf()
-	c.pod(0, counting(t, "guests", "visits", 3))
-	c.awaitOf("guests", "live", func(e *catalog.Entry) bool { return e.Live != nil })
-	counts, err := drop.Delete(t.Context())
-	if err != nil || counts["collections"] != 0 {
-		t.Errorf("dropped %v, %v", counts, err)
-	}
-	c.right(3)
-}
-
 // TestDropKeepsTheDocumentsOfAnApplication checks that a drop does not delete what an
 // application has written into the collection of a retired projection.
 func TestDropKeepsTheDocumentsOfAnApplication(t *testing.T) {

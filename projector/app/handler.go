@@ -132,6 +132,9 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since tim
 
 // trace starts the spans of a batch.
 func (h *handler) trace(batch []*drain.Delivery) (traced *tracing.Events) {
+	if h.tracer == nil {
+		return nil
+	}
 	for _, d := range batch {
 		traced = traced.With(&d.Event.Keys, h.tracer.Process(&d.Event.Keys, d.MessageID, d.Properties(), d.Deliveries()))
 	}

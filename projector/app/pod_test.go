@@ -140,28 +140,6 @@ projections:
 	return projections[0]
 }
 
-// visitsInGo is the same projection in Go.
-func visitsInGo(t *testing.T, factor int64) *Projection {
-	t.Helper()
-	type model struct{ N, Factor int64 }
-	p, err := NewProjection(Declaration{
-		Name: "visits", Collection: "visits", Version: fmt.Sprint(factor),
-		Apply: Typed(func(m *model, ev *event.Event) (*model, error) {
-			if m == nil {
-				m = &model{}
-			}
-			if ev.EventType == "Came" {
-				m.N, m.Factor = m.N+factor, factor
-			}
-			return m, nil
-		}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // store stores the next event of each aggregate, and returns the documents.
 func (c *cluster) store(aggregates ...string) []any {
 	c.t.Helper()

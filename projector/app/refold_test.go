@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -163,56 +162,5 @@ func TestBuildParksAConflictUntilItEnds(t *testing.T) {
 	suspended := engine.Suspended{Projection: "visits", AggregateID: "a", Generation: 2, RawAggregateID: marker.RawAggregateID, Head: marker.Head}
 	if r, err := h.engine.Resume(t.Context(), suspended); err != nil || r.Cause != nil || r.Watermark != 2 {
 		t.Errorf("resumed to %+v, %v", r, err)
-	}
-}
-
-// TestSweepEndsWithAnAggregateInTrouble: an aggregate whose document cannot be loaded or
-// written is parked, which shows it with its reason. The range ends, and its neighbours are
-// healed.
-func TestSweepEndsWithAnAggregateInTrouble(t *testing.T) {
-	t.Parallel()
-	document := func(id string, generation int64) bson.D {
-		return bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: int64(1)}, {Key: "lastGeneration", Value: generation}}
-	}
-	for name, test := range map[string]struct {
-		collation *options.Collation
-		there     bson.D
-		says      string
-	}{
-		"document of a newer generation": {there: document("b", 7), says: "generation 7"},
-		"collection ignores the case":    {collation: &options.Collation{Locale: "en", Strength: 2}, there: document("B", 1), says: "writes keep conflicting"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newJobHost(t)
-			visits := h.database.Collection("visits")
-			if err := errors.Join(visits.Drop(t.Context()), h.database.CreateCollection(t.Context(), "visits", options.CreateCollection().SetCollation(test.collation))); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := visits.InsertOne(t.Context(), test.there); err != nil {
-				t.Fatal(err)
-			}
-			for _, id := range []string{"a", "b", "c"} {
-				h.insert(t, came(id, 1), came(id, 2))
-			}
-			swept := h.run(t, job.Job{ID: "visits.1.sweep", Kind: job.Sweep, Projection: "visits", Generation: 1})
-			if swept.Counts[history.CountParked] != 1 || swept.Counts[history.CountBehind] != 2 || swept.Counts[history.CountFailed] != 0 {
-				t.Errorf("the sweep counts %v", swept.Counts)
-			}
-			for _, id := range []string{"a", "c"} {
-				var healed struct{ Count int }
-				if err := visits.FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&healed); err != nil || healed.Count != 2 {
-					t.Errorf("%s has %+v, %v", id, healed, err)
-				}
-			}
-			var marker struct {
-				Reason, Error string
-				RetryAt       time.Time `bson:"retryAt"`
-			}
-			err := h.database.Collection(park.CollectionName).FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: "b"}}).Decode(&marker)
-			if err != nil || marker.Reason != "unavailable" || !strings.Contains(marker.Error, test.says) || marker.RetryAt.IsZero() {
-				t.Errorf("b is parked as %+v: %v", marker, err)
-			}
-		})
 	}
 }

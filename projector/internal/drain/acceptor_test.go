@@ -87,24 +87,6 @@ func ids(from, to int64) []int64 {
 	return all
 }
 
-func TestDrainsManySessionsInOrder(t *testing.T) {
-	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
-		t.Helper()
-		want := make(map[string]int64)
-		for i := range 40 {
-			key := fmt.Sprintf("user-%d", i)
-			broker.send(key, key, ids(1, 25)...)
-			want[key] = 25
-		}
-		s := start(t, broker, newReadModels(4*time.Millisecond), nil)
-		took := s.settled(t, 10*time.Second)
-		s.model.applies(t, want)
-		t.Logf("1,000 events in 40 sessions over 4 slots: %s, %d accepts", took, broker.accepts)
-		s.end(t)
-	})
-}
-
 // If a round trip to the broker is longer than a session may be idle, sessions must not
 // be released before their first message arrives.
 func TestDrainsWithLongRoundTrips(t *testing.T) {

@@ -177,16 +177,6 @@ func (m *readModels) applies(t *testing.T, want map[string]int64) {
 	}
 }
 
-// gaveUpNone fails the test if an aggregate was given up.
-func (m *readModels) gaveUpNone(t *testing.T) {
-	t.Helper()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n := len(m.givenUp); n > 0 {
-		t.Errorf("%d aggregates were given up", n)
-	}
-}
-
 // fail makes all writes of an aggregate fail, or ends that.
 func (m *readModels) fail(key string, fails bool) {
 	m.mu.Lock()

@@ -121,47 +121,6 @@ func TestOnlyInvalidMessagesAreDeadLettered(t *testing.T) {
 	})
 }
 
-func TestGapIsRepaired(t *testing.T) {
-	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
-		t.Helper()
-		m := newReadModels(time.Millisecond)
-		m.store["a"] = 9
-		broker.send("bucket", "a", 4, 5, 9)
-		broker.send("bucket", "b", ids(1, 5)...)
-		s := start(t, broker, m, nil)
-		if took := s.settled(t, 5*time.Second); took > 200*time.Millisecond {
-			t.Errorf("the gap was closed after %s", took)
-		}
-		m.applies(t, map[string]int64{"a": 9, "b": 5})
-		s.end(t)
-	})
-}
-
-func TestLastingGapDelaysNoOtherAggregate(t *testing.T) {
-	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
-		t.Helper()
-		m := newReadModels(time.Millisecond)
-		// Events behind a gap, more than a session holds, are sent before events that can be
-		// applied.
-		broker.send("bucket", "stuck", ids(2, 1500)...)
-		broker.send("bucket", "free", ids(1, 500)...)
-		s := start(t, broker, m, func(o *drain.Options) { o.BatchSize = 64 })
-		s.settled(t, 3*time.Second)
-		m.applies(t, map[string]int64{"free": 500, "stuck": 0})
-		if reason := m.reason("stuck"); reason != "missing" {
-			t.Errorf("given up as %q", reason)
-		}
-		if held := broker.timesHeld("bucket"); held != 1 {
-			t.Errorf("the session was accepted %d times", held)
-		}
-		m.resume()
-		m.applies(t, map[string]int64{"free": 500, "stuck": 1500})
-		s.end(t)
-	})
-}
-
 func TestSlowSettlingIsBounded(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
@@ -176,22 +135,6 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 			t.Errorf("stopping took %s", took)
 		}
 		s.model.applies(t, map[string]int64{"a": 20})
-	})
-}
-
-func TestEachRepeatedDeliveryIsSettled(t *testing.T) {
-	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
-		t.Helper()
-		for range 3 {
-			broker.send("a", "a", ids(1, 20)...)
-		}
-		s := start(t, broker, newReadModels(time.Millisecond), nil)
-		if took := s.settled(t, time.Second); took > 200*time.Millisecond {
-			t.Errorf("settling took %s", took)
-		}
-		s.model.applies(t, map[string]int64{"a": 20})
-		s.end(t)
 	})
 }
 

@@ -2,11 +2,9 @@ package drain_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -108,40 +106,6 @@ func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {
 		m.fail("bad", false)
 		s.settled(t, 30*time.Second)
 		m.applies(t, map[string]int64{"free": 10, "bad": 2000})
-		s.end(t)
-	})
-}
-
-// During an outage of the store, no aggregate is given up, and the broker's deliveries
-// are held back.
-func TestOutageParksNoAggregate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
-		m := newReadModels(time.Millisecond)
-		s := start(t, broker, m, func(o *drain.Options) { o.BatchSize, o.SessionTenure = 16, 30*time.Second })
-		want := make(map[string]int64)
-		send := func(from, to int64) {
-			for i := range 20 {
-				key := fmt.Sprint("aggregate-", i)
-				broker.send(fmt.Sprint("bucket-", i%4), key, ids(from, to)...)
-				want[key] = to
-			}
-		}
-		send(1, 10)
-		s.settled(t, 5*time.Second)
-		m.outage(true)
-		send(11, 100)
-		pause(t.Context(), 30*time.Minute)
-		m.gaveUpNone(t)
-		broker.mu.Lock()
-		if broker.maxHeld > 6*16 {
-			t.Errorf("a session held %d messages at once", broker.maxHeld)
-		}
-		broker.mu.Unlock()
-		m.outage(false)
-		s.settled(t, 10*time.Second)
-		m.applies(t, want)
 		s.end(t)
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -104,30 +103,6 @@ func expectOutcomes(t *testing.T, registry *prometheus.Registry, want map[string
 	}
 }
 
-func TestProcess(t *testing.T) {
-	t.Parallel()
-	registry := prometheus.NewPedanticRegistry()
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Registerer = registry })
-	one, two := events(t, "one", "1 Add", "2 Other", "3 Add"), events(t, "two", "1 Add")
-	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, fresh, "done/done/done/done")
-	b.expect(t, "counts", "one", 3, `{"ids":[1,3],"n":2}`)
-	b.expect(t, "things", "one", 3, `{"last":3}`)
-	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
-	// One request for each projection.
-	if len(b.loads) != 2 || len(b.writes) != 2 || len(b.writes[0])+len(b.writes[1]) != 4 || b.parking.asked != 0 {
-		t.Errorf("%d loads, %d writes, asked for parked %d times", len(b.loads), len(b.writes), b.parking.asked)
-	}
-	// The same events again, with one more, out of order, and one of them twice.
-	more := events(t, "one", "4 Add", "5 Gone")
-	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, fresh, "done/done/done/done/done")
-	b.expect(t, "counts", "one", 5, "nil")
-	b.expect(t, "things", "one", 5, `{"last":4}`)
-	expectOutcomes(t, registry, map[string]map[string]int{
-		"counts": {"applied": 5, "duplicate": 3, "ignored": 1},
-		"things": {"applied": 4, "duplicate": 3, "ignored": 2},
-	})
-}
-
 // TestEventOfAnotherAggregateTypeCausesNoRequest checks that an event of another aggregate
 // type causes no request.
 func TestEventOfAnotherAggregateTypeCausesNoRequest(t *testing.T) {
@@ -138,106 +113,6 @@ func TestEventOfAnotherAggregateTypeCausesNoRequest(t *testing.T) {
 		t.Error("the store was asked")
 	}
 	b.process(t, nil, fresh, "")
-}
-
-func TestGapRepaired(t *testing.T) {
-	t.Parallel()
-	registry := prometheus.NewPedanticRegistry()
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Registerer = registry })
-	const n = 1200
-	var all []*event.Event
-	for i := range int64(n) {
-		ev := projectiontest.Event(i+1, "Add", `{}`)
-		ev.AggregateID = "one"
-		all = append(all, ev)
-	}
-	b.history.events = all
-	b.process(t, []*event.Event{all[n-1]}, fresh, "done")
-	u := unitOf("counts", "one")
-	if b.marks[u] != n || b.documents[u].Lookup("n").AsInt64() != n {
-		t.Errorf("watermark %d, document %.80s", b.marks[u], b.documents[u])
-	}
-	// Both projections miss the same pages.
-	if b.history.asked != 3 {
-		t.Errorf("the event store was asked %d times", b.history.asked)
-	}
-	expectOutcomes(t, registry, map[string]map[string]int{
-		"counts": {"applied": 1, "repaired": 1199},
-		"things": {"applied": 1, "repaired": 1199},
-	})
-}
-
-func TestGapInTheEventStoreToo(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
-	b.history.events = []*event.Event{all[0], all[1], all[3]}
-	b.process(t, all[4:], fresh, "done")
-	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
-	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 5)
-	b.history.events = all
-	b.resume(t, suspended(5), 5, "")
-	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
-}
-
-func TestPoisonParksOneUnit(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add", "4 Add"), events(t, "two", "1 Add")...)
-	b.process(t, evs, fresh, "done/done/done/done/done")
-	b.expectParked(t, "counts", "one", projection.ReasonExpression, 2, 4)
-	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
-	b.expect(t, "things", "one", 4, `{"last":4}`)
-	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
-	u := unitOf("counts", "one")
-	if b.parking.parked[u] == nil || b.parking.heads[u] != 4 || len(b.parking.parked) != 1 {
-		t.Errorf("parked %v", b.parking)
-	}
-	// Later events of the aggregate are acknowledged, and other aggregates continue.
-	b.process(t, events(t, "one", "5 Add", "6 Add"), fresh, "done/done")
-	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
-	b.expect(t, "things", "one", 6, `{"last":6}`)
-	if b.parking.heads[u] != 6 {
-		t.Errorf("head %d", b.parking.heads[u])
-	}
-	// The message of the poison event may come again.
-	b.process(t, events(t, "one", "2 Bad"), fresh, "done")
-}
-
-// TestUnitBeyondItsParkedEventContinues checks that a unit whose watermark is beyond the
-// event at which it was parked continues. This happens if a unique index rejected the event
-// once, and a later delivery could apply it.
-func TestUnitBeyondItsParkedEventContinues(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	taken := true
-	b.onWrite = func(_ int, w model.Write) *model.Written {
-		if taken && w.Projection == "counts" && w.To >= 2 {
-			return &model.Written{Status: model.Rejected, Err: errors.New("E11000 duplicate key error")}
-		}
-		return nil
-	}
-	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
-	b.process(t, all[:3], fresh, "done/done/done")
-	taken = false
-	// Its message comes again.
-	b.process(t, all[1:2], fresh, "done")
-	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
-	b.history.events = all
-	b.process(t, all[3:], fresh, "done/done")
-	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
-}
-
-func TestPoisonFromTheEventStore(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
-	b.process(t, events(t, "one", "4 Add"), fresh, "done")
-	u := unitOf("counts", "one")
-	if c := b.parking.parked[u]; c == nil || c.EventID != 2 || b.parking.heads[u] != 4 {
-		t.Errorf("parked %v, head %d", c, b.parking.heads[u])
-	}
-	b.expect(t, "things", "one", 4, `{"last":4}`)
 }
 
 // TestRejectedEventOfABatchIsFound checks that in a batch that MongoDB rejects, the engine
@@ -256,47 +131,6 @@ func TestRejectedEventOfABatchIsFound(t *testing.T) {
 	b.expectParked(t, "counts", "one", projection.ReasonRejected, 3, 4)
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 	b.expect(t, "things", "one", 4, `{"last":4}`)
-}
-
-func TestForeignDocumentParks(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	b.broken[unitOf("things", "one")] = errTrouble
-	b.process(t, events(t, "one", "1 Add", "2 Add"), fresh, "done/done")
-	b.expectParked(t, "things", "one", projection.ReasonDocument, 1, 2)
-	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
-}
-
-// TestStaleIsFoldedAgain checks that if another writer was faster, the fold starts again
-// from that writer's document.
-func TestStaleIsFoldedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, twoProjections)
-		b.onWrite = func(call int, w model.Write) *model.Written {
-			if w.Projection == "counts" && call <= 3 {
-				// Another writer applies one event of this batch.
-				b.documents[w.Unit] = testkit.FromJSON(fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
-				b.marks[w.Unit] = int64(call)
-				return &model.Written{Status: model.Stale}
-			}
-			return nil
-		}
-		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), fresh, "done/done/done/done")
-		b.expect(t, "counts", "one", 4, `{"ids":[4],"n":4}`)
-
-		b.onWrite = func(_ int, w model.Write) *model.Written {
-			if w.Projection == "counts" {
-				return &model.Written{Status: model.Stale}
-			}
-			return nil
-		}
-		results, err := b.Process(t.Context(), append(events(t, "one", "5 Add"), events(t, "two", "1 Other")...), fresh)
-		if !errors.Is(err, engine.ErrContended) || verdicts(results) != "retry/retry" {
-			t.Errorf("%v, %s", err, verdicts(results))
-		}
-		b.expect(t, "things", "one", 5, `{"last":5}`)
-	})
 }
 
 // TestStoreErrorsLeaveEventsPending checks that a call makes one attempt without waiting,

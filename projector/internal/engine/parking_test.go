@@ -25,33 +25,6 @@ func (b *bench) expectParked(t *testing.T, projection, aggregate string, reason 
 	}
 }
 
-func TestParkMissing(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add", "6 Add")
-	b.history.events = []*event.Event{all[0], all[1], all[3], all[4]}
-	neighbour := events(t, "two", "1 Add")
-	b.process(t, append(all[4:5:5], neighbour...), fresh, "done/done")
-	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
-	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
-	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 5)
-	b.expectParked(t, "things", "one", projection.ReasonMissing, 3, 5)
-	b.process(t, all[5:], fresh, "done")
-	b.expectParked(t, "counts", "one", projection.ReasonMissing, 3, 6)
-	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 0 {
-		t.Errorf("the unit lacks event 3, and has passed %d", passed)
-	}
-	// The missing event arrives late, and is the next one of the read models.
-	b.process(t, all[2:3], fresh, "done")
-	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
-	// Its successors were acknowledged: the unit stays parked until it is resumed.
-	b.process(t, all[5:], fresh, "done")
-	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
-	if passed := b.parking.passed[unitOf("counts", "one")]; passed != 3 {
-		t.Errorf("the unit has passed %d, want 3: it could wait for an hour", passed)
-	}
-}
-
 func TestParkUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*bench){
@@ -90,33 +63,6 @@ func failing(status model.Status) func(int, model.Write) *model.Written {
 	}
 }
 
-func TestParkUnavailableEventStore(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
-	b.process(t, events(t, "two", "1 Add"), fresh, "done")
-	b.history.fail = errTrouble
-	b.process(t, events(t, "one", "7 Add"), again, "done")
-	b.expectParked(t, "p", "one", projection.ReasonUnavailable, 7, 7)
-}
-
-// TestEventOfAUnitResumedMeanwhileIsApplied checks that an event is applied if its unit was
-// resumed between the read of the list and the acknowledgement.
-func TestEventOfAUnitResumedMeanwhileIsApplied(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}}}]`)
-	u := model.Unit{Projection: "counts", Generation: 1, Collection: "counts", AggregateID: "one"}
-	b.parking.parked[u] = &projection.Error{EventID: 1, Reason: projection.ReasonMissing}
-	b.parking.onAdvance = func() error {
-		delete(b.parking.parked, u)
-		return errors.New("the aggregate is not parked")
-	}
-	b.history.events = events(t, "one", "1 Add")
-	b.process(t, events(t, "one", "2 Add"), fresh, "done")
-	if b.marks[u] != 2 {
-		t.Errorf("watermark %d", b.marks[u])
-	}
-}
-
 // TestASupersededUnitIsNotParked checks that the events of a unit with a document of a
 // newer generation stay pending, because the caller will soon read of that generation in
 // the catalog.
@@ -127,18 +73,6 @@ func TestASupersededUnitIsNotParked(t *testing.T) {
 	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), again)
 	if !errors.Is(err, model.ErrSuperseded) || verdicts(results) != "retry" || len(b.parking.parked) > 0 {
 		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
-	}
-}
-
-// TestAForeignDocumentIsRemovedByTheNextWrite checks that the write of a unit names the
-// document of an older generation that was loaded.
-func TestAForeignDocumentIsRemovedByTheNextWrite(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
-	b.process(t, events(t, "one", "1 Add"), fresh, "done")
-	if w := b.writes[0][0]; w.Foreign != b.foreign {
-		t.Errorf("wrote %+v", w)
 	}
 }
 

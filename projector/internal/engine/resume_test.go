@@ -1,13 +1,10 @@
 package engine_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -44,144 +41,6 @@ func (b *bench) stored(watermark int64, document string) {
 	if document != "" {
 		b.documents[u] = testkit.FromJSON(document)
 	}
-}
-
-func TestResume(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	all := events(t, "one", "1 Add", "2 Add", "3 Other", "4 Add", "5 Add")
-	b.process(t, all[:1], fresh, "done")
-	// At first the gap persists.
-	b.history.events = []*event.Event{all[1], all[3], all[4]}
-	b.resume(t, suspended(4), 2, "")
-	b.resume(t, suspended(4), 2, projection.ReasonMissing)
-	b.history.events = all
-	b.resume(t, suspended(4), 4, "")
-	b.expect(t, "counts", "one", 4, `{"ids":[1,2,4],"n":3}`)
-	// The aggregate's read model in another projection does not change.
-	b.expect(t, "things", "one", 1, `{"last":1}`)
-	asked := b.history.asked
-	b.resume(t, suspended(4), 4, "")
-	if b.history.asked != asked {
-		t.Error("the event store was read for a unit that is caught up")
-	}
-}
-
-func TestResumeReportsStoreErrors(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	b.history.events = events(t, "one", "1 Add", "2 Add")
-	b.onLoad = func(int) error { return errTrouble }
-	b.resume(t, suspended(2), 0, projection.ReasonUnavailable)
-	b.onLoad = nil
-	b.history.fail = errTrouble
-	b.resume(t, suspended(2), 0, projection.ReasonUnavailable)
-	b.onWrite = failing(model.Unknown)
-	b.resume(t, suspended(2), 0, projection.ReasonUnavailable)
-	b.onWrite = failing(model.Conflict)
-	b.resume(t, suspended(2), 0, projection.ReasonConflict)
-	if len(b.parking.parked) > 0 {
-		t.Errorf("parked %v", b.parking.parked)
-	}
-	final := suspended(2)
-	final.Final, final.Parks = true, true
-	b.resume(t, final, 0, projection.ReasonConflict)
-	b.expectParked(t, "counts", "one", projection.ReasonConflict, 1, 2)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	stopped := errors.New("stopped")
-	cancel(stopped)
-	if _, err := b.Resume(ctx, suspended(2)); !errors.Is(err, stopped) {
-		t.Errorf("error %v", err)
-	}
-}
-
-// TestResumeParksAtAPoisonEvent checks that an event which can never be applied parks the
-// unit for that reason, after the events before it were applied.
-func TestResumeParksAtAPoisonEvent(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Bad", "4 Add")
-	b.resume(t, suspended(4), 2, projection.ReasonExpression)
-	b.expectParked(t, "counts", "one", projection.ReasonExpression, 3, 4)
-	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
-}
-
-// TestHistoryThatDoesNotBeginAtOneWaits checks that a unit without a read model skips no
-// event, and continues when the event store has event 1.
-func TestHistoryThatDoesNotBeginAtOneWaits(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	s := suspended(4)
-	b.resume(t, s, 0, projection.ReasonMissing)
-	b.history.events = events(t, "one", "3 Add", "4 Add")
-	b.resume(t, s, 0, projection.ReasonMissing)
-	if len(b.parking.parked) > 0 {
-		t.Errorf("parked %v", b.parking.parked)
-	}
-	s.Final = true
-	b.resume(t, s, 0, projection.ReasonHistory)
-	b.expect(t, "counts", "one", 0, "nil")
-	if !projection.ReasonHistory.Resumes() || len(b.parking.parked) > 0 {
-		t.Errorf("parked %v", b.parking.parked)
-	}
-	// The first events arrive late.
-	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add")
-	b.resume(t, s, 4, "")
-	b.expect(t, "counts", "one", 4, `{"ids":[1,2,3,4],"n":4}`)
-	// A later gap may still be closed.
-	b = newBench(t, twoProjections)
-	b.history.events = events(t, "one", "1 Add", "3 Add")
-	b.stored(1, `{"n":9}`)
-	b.resume(t, s, 1, projection.ReasonMissing)
-	b.expect(t, "counts", "one", 1, `{"n":9}`)
-}
-
-// TestResumeOfAGeneration checks that a unit is resumed in the requested generation, if
-// that is a target and its projection is not paused.
-func TestResumeOfAGeneration(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newRebuild(t, true)
-		b.history.events = events(t, "one", "1 Add", "2 Add")
-		s := suspended(2)
-		s.Generation = 2
-		b.resume(t, s, 2, "")
-		b.expectMarks(t, 0, 2)
-		s.Generation = 3
-		if _, err := b.Resume(t.Context(), s); !errors.Is(err, model.ErrSuperseded) {
-			t.Errorf("resumed a generation that is no target: %v", err)
-		}
-		s.Generation = 0
-		if err := b.Pause(t.Context(), "counts"); err != nil {
-			t.Fatal(err)
-		}
-		b.resume(t, s, 0, projection.ReasonUnavailable)
-		b.Continue("counts")
-		b.resume(t, s, 2, "")
-		b.expectMarks(t, 2, 2)
-		if len(b.parking.parked) > 0 {
-			t.Errorf("parked %v", b.parking.parked)
-		}
-	})
-}
-
-// TestForeignDocumentOfACaughtUpUnitIsRemoved checks that the document of an older
-// generation is removed even if there is no event to write.
-func TestForeignDocumentOfACaughtUpUnitIsRemoved(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, twoProjections)
-	b.stored(4, "")
-	b.resume(t, suspended(4), 4, "")
-	if len(b.writes) > 0 {
-		t.Errorf("wrote %+v", b.writes)
-	}
-	b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
-	b.resume(t, suspended(4), 4, "")
-	if len(b.writes) != 1 || b.writes[0][0].Kind != model.MoveWatermark || b.writes[0][0].Foreign != b.foreign || b.writes[0][0].To != 4 {
-		t.Errorf("wrote %+v", b.writes)
-	}
-	b.onWrite = failing(model.Stale)
-	b.resume(t, suspended(4), 4, projection.ReasonUnavailable)
 }
 
 // TestResumeParksNothingForAPromotion checks that a unit is offered again, and not parked, if a

@@ -101,31 +101,6 @@ func TestSessionKeepsTheNewestStatesWithinItsBytes(t *testing.T) {
 	}
 }
 
-func TestSessionLoadsStatesThatAnotherWriterMoved(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, tally)
-	mine, other := b.Session(1<<20), b.Session(1<<20)
-	done(t, mine, added(1))
-	done(t, other, added(2))
-	done(t, mine, added(2), added(3))
-	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":3,"seen":[1,2,3]}` {
-		t.Errorf("stored is %s", got)
-	}
-}
-
-func TestSuccessorOfAnotherWritersEventIsLoaded(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, tally)
-	mine, other := b.Session(1<<20), b.Session(1<<20)
-	done(t, mine, added(1))
-	done(t, other, added(2))
-	loads, writes := len(b.loads), len(b.writes)
-	done(t, mine, added(3))
-	if len(b.loads) != loads+1 || len(b.writes) != writes+1 {
-		t.Errorf("%d loads and %d writes, want 1 and 1: the kept state is known to be old", len(b.loads)-loads, len(b.writes)-writes)
-	}
-}
-
 func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tally)
@@ -137,21 +112,6 @@ func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 	done(t, s, added(2))
 	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":101,"seen":[1,2]}` {
 		t.Errorf("stored is %s", got)
-	}
-}
-
-func TestKnownAggregateIsLoaded(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, tally)
-	done(t, b.Session(0), added(1), added(2))
-	writes := 0
-	s := b.Session(0)
-	for range 10 {
-		done(t, s, added(1), added(2))
-		writes = len(b.writes)
-	}
-	if writes != 2 || len(b.loads) != 10 {
-		t.Errorf("%d writes and %d loads of what was not new: after one mistake, nothing more is assumed", writes, len(b.loads))
 	}
 }
 

@@ -8,10 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -74,93 +71,6 @@ func TestNothingIsAcknowledgedBeforeTheTargetsAreKnown(t *testing.T) {
 	}
 	b.process(t, events(t, "one", "2 Add"), fresh, "done")
 	b.expectMarks(t, 1, 1)
-}
-
-// TestBothGenerationsAreWritten checks that an event is done once both generations have
-// it.
-func TestBothGenerationsAreWritten(t *testing.T) {
-	t.Parallel()
-	for _, defers := range []bool{true, false} {
-		b := newRebuild(t, defers)
-		b.process(t, events(t, "one", "1 Add", "2 Other", "3 Add"), fresh, "done/done/done")
-		b.expectMarks(t, 3, 3)
-		if got := projectiontest.JSON(t, b.documents[building]); got != `{"ids":[1,3]}` {
-			t.Errorf("built %s", got)
-		}
-	}
-}
-
-// TestAGapInABuildingGeneration checks when the engine reads the events that a building
-// generation lacks, and when it leaves them to the build job.
-func TestAGapInABuildingGeneration(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		first, stored int
-		defers, fails bool
-		mark          int64
-		deferred      int
-		parked        projection.Reason
-	}{
-		"one page":                           {first: 501, stored: 501, defers: true, mark: 501},
-		"more than a page":                   {first: 502, stored: 502, defers: true, deferred: 1},
-		"more pages, not deferring":          {first: 1700, stored: 1700, mark: 1700},
-		"the store lacks one":                {first: 9, stored: 5, defers: true, deferred: 1},
-		"the store lacks one, not deferring": {first: 9, stored: 5, mark: 5, parked: projection.ReasonMissing},
-		"the store fails":                    {first: 3, stored: 3, defers: true, fails: true, deferred: 1},
-		"the store fails, not deferring":     {first: 3, stored: 3, fails: true, parked: projection.ReasonUnavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			registry := prometheus.NewRegistry()
-			b := newRebuild(t, test.defers, func(o *engine.Options) { o.Registerer = registry })
-			for i := range test.stored {
-				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(i+1, " Add"))...)
-			}
-			b.marks[live], b.documents[live] = int64(test.first-1), testkit.FromJSON(`{"n":1}`)
-			if test.fails {
-				b.history.fail = errTrouble
-			}
-			since := fresh
-			if test.parked == projection.ReasonUnavailable {
-				// The live generation has the event already. It is offered again for the other one.
-				since = again
-				if results, _ := b.Process(t.Context(), events(t, "one", fmt.Sprint(test.first, " Add")), fresh); results[0].Outcome == model.Done || len(b.parking.parked) > 0 {
-					t.Errorf("settled as %s, parked %v", verdicts(results), b.parking.parked)
-				}
-				b.history.fail = errTrouble
-			}
-			b.process(t, events(t, "one", fmt.Sprint(test.first, " Add")), since, "done")
-			b.expectMarks(t, int64(test.first), test.mark)
-			var parked projection.Reason
-			if cause := b.parking.parked[building]; cause != nil {
-				parked = cause.Reason
-			}
-			if parked != test.parked {
-				t.Errorf("parked for %q, want %q", parked, test.parked)
-			}
-			if n := testkit.Metric(t, registry, "penstock_projector_events_total", "deferred", "counts"); int(n) != test.deferred {
-				t.Errorf("%v events were deferred, want %d", n, test.deferred)
-			}
-		})
-	}
-}
-
-// TestPoisonInABuildingGenerationParksOnlyThere checks that for a definition that
-// readers do not see yet, no message is dead-lettered.
-func TestPoisonInABuildingGenerationParksOnlyThere(t *testing.T) {
-	t.Parallel()
-	b := newRebuild(t, true)
-	b.process(t, events(t, "one", "1 Add", "2 Bad", "3 Add"), fresh, "done/done/done")
-	b.expectMarks(t, 3, 1)
-	if c := b.parking.parked[building]; c == nil || c.EventID != 2 || c.Reason != projection.ReasonExpression || b.parking.heads[building] != 3 || len(b.parking.parked) != 1 {
-		t.Errorf("parked %v", b.parking.parked)
-	}
-	// Later events only raise the head.
-	b.process(t, events(t, "one", "4 Add"), fresh, "done")
-	b.expectMarks(t, 4, 1)
-	if b.parking.heads[building] != 4 {
-		t.Errorf("the head is %d", b.parking.heads[building])
-	}
 }
 
 // TestPauseWaitsForRunningWrites checks that Pause returns when no write is in flight,

@@ -90,37 +90,6 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 	}
 }
 
-// No projector writes a retired projection, so a retry says so at once and waits for nothing.
-func TestParkedAggregatesOfARetiredProjectionAreNotRetried(t *testing.T) {
-	t.Parallel()
-	e, s, out := emptyState(t)
-	by := catalog.Author{At: time.Now()}
-	live := catalog.Create(e.Config.Pipeline().String(), catalog.Declared{Name: "visits", Definition: catalog.Definition{Collection: "visits"}}, catalog.Found{}, by)
-	retired, err := catalog.Retire(live, by)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.catalog.Write(t.Context(), nil, retired); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.parked.Park(t.Context(), []model.Marker{{Unit: model.Unit{Projection: "visits", AggregateID: "a"}, EventID: 2, Head: 2, Reason: "history", Resumes: true}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"", "visits"} {
-		c := &parkedRetryCommand{parkedFilter: parkedFilter{Projection: name, Limit: maxParked}, Change: cli.Change{Yes: true}, Wait: time.Hour}
-		if err := c.runOn(t.Context(), e, s); !errors.Is(err, errRetired) && !errors.Is(err, errNothingParked) {
-			t.Errorf("retry of projection %q: %v", name, err)
-		}
-	}
-	if status, err := e.status(t.Context(), s); err != nil || len(status.Parked) != 1 || strings.Contains(status.Pipelines[0].String(), "parked") {
-		t.Errorf("the status is %+v, %v", status, err)
-	}
-	list := &parkedListCommand{parkedFilter: parkedFilter{Limit: maxParked}}
-	if err := list.runOn(t.Context(), e, s); err != nil || !strings.Contains(out.String(), "projection is retired") {
-		t.Errorf("the list is %s, %v", out, err)
-	}
-}
-
 // answering is a terminal whose person says yes after another person's command.
 type answering struct {
 	theirs func()

@@ -46,45 +46,6 @@ func claim(t *testing.T, s *park.Store) model.Claimed {
 	return claimed
 }
 
-// TestOneProcessAtATimeResumesAnAggregate checks that one process at a time resumes an
-// aggregate, and that another one continues after the first has died. Permanent markers and
-// those of generations that this process does not serve are not claimed.
-func TestOneProcessAtATimeResumesAnAggregate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, s := newClaims(t)
-		first := claim(t, s)
-		if first.AggregateID != "7" || first.Projection != "users" || first.Head != 5 || first.RawAggregateID.Int32() != 7 {
-			t.Errorf("claimed %+v", first)
-		}
-		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
-			t.Errorf("claimed twice, %v", err)
-		}
-		<-time.After(lease / 2)
-		if _, err := s.Extend(t.Context(), first, lease); err != nil {
-			t.Error(err)
-		}
-		<-time.After(lease / 2)
-		if _, ok, _ := s.Claim(t.Context(), lease); ok {
-			t.Error("claimed although the claim was extended")
-		}
-		<-time.After(lease)
-		second := claim(t, s)
-		for _, err := range []error{
-			s.Postpone(t.Context(), first, model.Failure{}),
-			s.Return(t.Context(), first, 0),
-			func() error { _, err := s.Finish(t.Context(), first, 9, lease); return err }(),
-		} {
-			if !errors.Is(err, park.ErrClaimLost) {
-				t.Errorf("error %v", err)
-			}
-		}
-		if head, err := s.Finish(t.Context(), second, 5, lease); head != 0 || err != nil || c.Marker(seven) != nil {
-			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(seven))
-		}
-	})
-}
-
 // The clock of this process is ahead of the server's by more than a lease. The claim of
 // another process lasts nevertheless.
 func TestClaimLastsByTheServersClock(t *testing.T) {
@@ -316,25 +277,6 @@ func TestAggregateThatEndsItsProcessesWaitsLonger(t *testing.T) {
 		}
 		if m := c.Marker(seven); m["deaths"] != nil || m["claim"] != nil || m["claimer"] != nil {
 			t.Errorf("returned as %v", m)
-		}
-	})
-}
-
-// An older version does not know who has a claim. If it claims a marker that a dead process
-// had claimed, its claim lasts.
-func TestClaimOfAnOlderVersionIsNotThatOfADeadProcess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := newClaims(t)
-		s := as(c, "dead")
-		claim(t, s)
-		older := bson.NewObjectID()
-		c.Change(seven, "claim", older)
-		if ended, err := s.Abandon(t.Context(), []string{"dead"}); err != nil || ended != 0 {
-			t.Errorf("%d claims ended: %v", ended, err)
-		}
-		if m := c.Marker(seven); m["claim"] != older {
-			t.Errorf("the marker is %v", m)
 		}
 	})
 }

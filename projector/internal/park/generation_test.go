@@ -59,22 +59,3 @@ func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 		}
 	})
 }
-
-// TestForgetDeletesOneGeneration checks that the markers of one generation of one
-// projection are deleted, and no others.
-func TestForgetDeletesOneGeneration(t *testing.T) {
-	t.Parallel()
-	for _, generation := range []int64{0, 1, 2} {
-		c := newCollection(t)
-		s := park.NewStore(c, park.Options{})
-		second, other := seven, seven
-		second.Generation, other.Projection = 2, "orders"
-		for _, u := range []model.Unit{seven, second, other} {
-			parkOne(t, s, model.Marker{Unit: u, Reason: "rejected", EventID: 3, Head: 3})
-		}
-		n, err := s.Forget(t.Context(), park.Served{Projection: "users", Generation: generation})
-		if n != 1 || err != nil || c.Marker(other) == nil || (c.Marker(seven) == nil) != (generation < 2) || (c.Marker(second) == nil) != (generation == 2) {
-			t.Errorf("forgot %d markers of generation %d, %v", n, generation, err)
-		}
-	}
-}

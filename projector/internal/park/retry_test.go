@@ -254,44 +254,6 @@ func TestDecisionOfAnotherCommandIsKept(t *testing.T) {
 	}
 }
 
-func TestListAppliesItsFilter(t *testing.T) {
-	t.Parallel()
-	s := park.NewStore(newCollection(t), park.Options{})
-	parkOne(t, s, permanent)
-	later := permanent
-	later.Generation = 2
-	later.Reason = "rejected"
-	parkOne(t, s, later)
-	for name, test := range map[string]struct {
-		filter park.Filter
-		want   int64
-	}{
-		"all":                {park.Filter{}, 2},
-		"projection":         {park.Filter{Projection: "users"}, 2},
-		"another":            {park.Filter{Projection: "orders"}, 0},
-		"reason":             {park.Filter{Reason: "rejected"}, 1},
-		"aggregate":          {park.Filter{AggregateID: "7"}, 2},
-		"another aggregate":  {park.Filter{AggregateID: "8"}, 0},
-		"generation":         {park.Filter{Projection: "users", Generation: 1}, 1},
-		"another generation": {park.Filter{Projection: "users", Generation: 3}, 0},
-		"parked an hour ago": {park.Filter{Before: time.Now().Add(-time.Hour)}, 0},
-		"parked":             {park.Filter{Before: time.Now().Add(time.Hour)}, 2},
-		"discarded":          {park.Filter{Discarded: true}, 0},
-	} {
-		found, err := s.List(t.Context(), test.filter, 10)
-		count, countErr := s.Matching(t.Context(), test.filter)
-		if err != nil || countErr != nil || int64(len(found)) != test.want || count != test.want {
-			t.Errorf("%s: %+v, %v; %d, %v", name, found, err, count, countErr)
-		}
-	}
-	if l := listOne(t, s, park.Filter{Reason: "rejected"}); l.Generation != 2 || l.Projection != "users" || l.AggregateID != "7" || l.MessageID != "7/3" || l.EventID != 3 || l.ParkedAt.IsZero() || l.Error != "no such key" {
-		t.Errorf("listed %+v", l)
-	}
-	if l := listOne(t, s, park.Filter{Reason: "expression"}); l.Generation != 1 {
-		t.Errorf("listed %+v", l)
-	}
-}
-
 // A discarded aggregate stays parked, so none of its events is lost.
 func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 	t.Parallel()
@@ -371,20 +333,5 @@ func TestDiscardEndsTheClaim(t *testing.T) {
 	}
 	if err := s.Postpone(t.Context(), *c, model.Failure{Reason: "missing"}); err == nil {
 		t.Error("the claim is still held")
-	}
-}
-
-func TestStatusesHaveTheReason(t *testing.T) {
-	t.Parallel()
-	s := park.NewStore(newCollection(t), park.Options{})
-	parkOne(t, s, permanent)
-	eight := seven
-	eight.AggregateID = "8"
-	parkOne(t, s, model.Marker{Unit: eight, RawAggregateID: rawSeven, Reason: "missing", EventID: 2, Head: 4, Resumes: true})
-	later := seven
-	later.Generation = 2
-	got, err := s.Statuses(t.Context(), []model.Unit{later, eight, seven})
-	if err != nil || len(got) != 3 || got[0] != (park.Status{}) || got[1].Reason != "missing" || !got[1].Resumes || got[2].Reason != "expression" || got[2].EventID != 3 || got[2].Resumes {
-		t.Errorf("statuses %+v, %v", got, err)
 	}
 }

@@ -48,28 +48,6 @@ func count(c *collection, name string) *int {
 	return n
 }
 
-func TestMarkers(t *testing.T) {
-	t.Parallel()
-	c := newCollection(t)
-	s := park.NewStore(c, park.Options{})
-	parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", Error: "no such key: " + strings.Repeat("ä", 5000), EventID: 3, Head: 5})
-	first := c.Marker(seven)
-	if first["reason"] != "expression" || first["eventId"] != int64(3) || first["head"] != int64(5) || first["messageId"] != "7/3" || first["parkedAt"] == nil || first["retryAt"] != nil {
-		t.Errorf("marker is %v", first)
-	}
-	if text, _ := first["error"].(string); len(text) > 4096 || !strings.HasSuffix(text, "ä") {
-		t.Errorf("error has %d bytes and ends with %q", len(text), text[len(text)-4:])
-	}
-	parkOne(t, s, model.Marker{Unit: seven, Reason: "function", EventID: 3, Head: 4})
-	if m := c.Marker(seven); m["reason"] != "expression" || m["head"] != int64(5) {
-		t.Errorf("parked twice at the same event, the marker is %v", m)
-	}
-	parkOne(t, s, model.Marker{Unit: seven, Reason: "rejected", EventID: 6, Head: 6})
-	if m := c.Marker(seven); m["reason"] != "rejected" || m["eventId"] != int64(6) || m["head"] != int64(6) {
-		t.Errorf("parked at a later event, the marker is %v", m)
-	}
-}
-
 // An aggregate whose first event arrives late must not wait for its next attempt, which can
 // be an hour away.
 func TestAggregateThatHasPassedItsEventIsDue(t *testing.T) {
@@ -125,41 +103,6 @@ func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 				t.Errorf("parked %v, %v", parked, err)
 			}
 		})
-	}
-}
-
-func TestParked(t *testing.T) {
-	t.Parallel()
-	c := newCollection(t)
-	queries := count(c, mongotest.Find)
-	s := park.NewStore(c, park.Options{})
-	keys := make([]model.Unit, 2500)
-	for i := range keys {
-		keys[i] = model.Unit{Projection: "users", AggregateID: fmt.Sprint(i)}
-	}
-	for _, i := range []int{0, 999, 1000, 2499} {
-		parkOne(t, s, model.Marker{Unit: keys[i], EventID: int64(i) + 3, Head: 5000})
-	}
-	parked, err := s.Parked(t.Context(), keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range parked {
-		want := model.Position{}
-		if i == 0 || i == 999 || i == 1000 || i == 2499 {
-			want.EventID = int64(i) + 3
-		}
-		if p != want {
-			t.Errorf("key %d is parked at %v, want %v", i, p, want)
-		}
-	}
-	if *queries != 3 {
-		t.Errorf("%d queries", *queries)
-	}
-	trouble := errors.New("no primary")
-	c.Before = func(context.Context, string) error { return trouble }
-	if _, err := s.Parked(t.Context(), keys[:1]); !errors.Is(err, trouble) {
-		t.Errorf("error %v", err)
 	}
 }
 

@@ -29,23 +29,6 @@ func (s *service) after(t *testing.T, d time.Duration, change func()) {
 	t.Cleanup(func() { <-done })
 }
 
-func TestAppliedWhenTheWatermarkReachesTheEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t)
-		s.set("u-1", query.Status{Watermark: 2})
-		s.after(t, 300*time.Millisecond, func() { s.set("u-1", query.Status{Watermark: 3}) })
-		start := time.Now()
-		code, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=2s")
-		if code != http.StatusOK || a.Result != query.Applied || len(a.Pairs) != 1 || a.Pairs[0].Watermark != 3 || a.Pairs[0].Head != nil {
-			t.Errorf("%d: %+v", code, a)
-		}
-		if took := time.Since(start); took < 300*time.Millisecond || took > 400*time.Millisecond {
-			t.Errorf("it took %v", took)
-		}
-	})
-}
-
 func TestTimeoutGivesWatermarkAndHead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

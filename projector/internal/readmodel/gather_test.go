@@ -174,21 +174,6 @@ func TestNoKeyTwiceInAGroup(t *testing.T) {
 	})
 }
 
-func TestLanesAreIndependent(t *testing.T) {
-	t.Parallel()
-	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
-		t.Helper()
-		g.maxBusy = 2
-		waits := []func(){ask(t, g, 0, "a1"), ask(t, g, time.Millisecond, "a2"), ask(t, g, 2*time.Millisecond, "a3"), ask(t, g, 3*time.Millisecond, "b1")}
-		for _, wait := range waits {
-			wait()
-		}
-		if want := []string{"0s a [a1]", "1ms a [a2]", "3ms b [b1]", "10ms a [a3]"}; !slices.Equal(seen.list, want) {
-			t.Errorf("%v", seen.list)
-		}
-	})
-}
-
 // While a server hangs, the queue must not fill with items whose callers have stopped
 // waiting and asked again.
 func TestCancelledItemIsNotSent(t *testing.T) {

@@ -133,43 +133,6 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 	}
 }
 
-// TestCollectionsAreIndependent checks that a collection that cannot be read, or does not
-// answer, does not delay the keys of other collections.
-func TestCollectionsAreIndependent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLoads(t, spoilt{}, LoaderOptions{})
-		load := func(collection string, timeout time.Duration) ([]model.State, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
-			defer cancel()
-			k := keyOf("a")
-			k.Collection = collection
-			return l.Load(ctx, []model.Unit{k})
-		}
-		var hanging sync.WaitGroup
-		for range 20 {
-			hanging.Go(func() {
-				if states, err := load("hangs", time.Minute/2); err == nil && states[0].Unavailable == nil {
-					t.Error("a collection that hangs was loaded")
-				}
-			})
-		}
-		synctest.Wait()
-		start := time.Now()
-		states, err := load("unreadable", time.Minute)
-		if err != nil || !errors.Is(states[0].Unavailable, errUnreadable) {
-			t.Errorf("%v, %v", states, err)
-		}
-		if states, err = load("things", time.Minute); err != nil || states[0].Unavailable != nil {
-			t.Errorf("%v, %v", states, err)
-		}
-		if took := time.Since(start); took > 10*time.Millisecond {
-			t.Errorf("took %s", took)
-		}
-		hanging.Wait()
-	})
-}
-
 var errUnreadable = errors.New("not authorized to read the collection")
 
 // spoilt has a collection that hangs and one that cannot be read. The others are empty.

@@ -15,49 +15,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// TestManyWritersOfOneDocument lets many sessions of several processes change parts of one
-// document. Every change is made, and no write fails for another reason than the others.
-func TestManyWritersOfOneDocument(t *testing.T) {
-	t.Parallel()
-	database := server.Database(t)
-	if err := errors.Join(Prepare(t.Context(), database, []string{"sums"}), PrepareViews(t.Context(), database)); err != nil {
-		t.Fatal(err)
-	}
-	db := onMongo(database)
-	const sessions, versions = 8, 10
-	var work sync.WaitGroup
-	for pod := range 2 {
-		s := newTestStore(t, onMongo(database))
-		for session := range sessions {
-			u := viewUnit(fmt.Sprint(pod, "-", session))
-			work.Go(func() {
-				for version := int64(0); version < versions; {
-					part := partWith(fmt.Sprint(version), to("hot", 100-version), to(fmt.Sprint((version+int64(session))%3), 1))
-					states, err := s.Load(t.Context(), []model.Unit{u})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					results, err := s.Write(t.Context(), []model.Write{partWrite(u, states[0], version+1, part)})
-					s.Release(states)
-					switch {
-					case err == nil && results[0].Status == model.Applied:
-						version++
-					case err != nil || !contended(results[0].Err):
-						t.Errorf("%s, version %d: %+v, %v", u.AggregateID, version, results, err)
-						return
-					}
-				}
-			})
-		}
-	}
-	work.Wait()
-	now := expectWhole(t, db, viewUnit(""))
-	if parts, _ := partsOf(now.documents["hot"]); parts != 2*sessions || len(now.documents) != 4 {
-		t.Errorf("%d parts, %d documents", parts, len(now.documents))
-	}
-}
-
 // TestGroupsOfOneProcessDoNotConflict checks that the groups of one writer take turns.
 func TestGroupsOfOneProcessDoNotConflict(t *testing.T) {
 	t.Parallel()

@@ -14,36 +14,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// TestCreationConflictsWithAConcurrentErase covers the race for which a creation's
-// transaction writes to the watermark. The creation begins before the erase and commits
-// after it. If the transaction only read the watermark, both would succeed.
-func TestCreationConflictsWithAConcurrentErase(t *testing.T) {
-	t.Parallel()
-	plain := newDatabase(t)
-	asked := make(chan struct{})
-	erasing := &faulty{database: plain, before: func(command, _ string) error {
-		if command == "update" {
-			close(asked)
-		}
-		return nil
-	}}
-	owner, k := newTestStore(t, erasing), deletable("a")
-	newTestStore(t, plain).apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
-	var erase sync.WaitGroup
-	late := newTestStore(t, &faulty{database: plain, before: func(command, _ string) error {
-		if command == "commit" {
-			erase.Go(func() {
-				owner.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, From: 2, To: 4})
-			})
-			<-asked
-		}
-		return nil
-	}})
-	late.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: testkit.FromJSON(`{"a":3}`)})
-	erase.Wait()
-	owner.expect(t, k, 4, "")
-}
-
 // TestLoadDuringADeleteFindsTheDocument covers the race for which the loader reads
 // documents twice. The first read finds none. Before the read of the side watermarks, the
 // document is created, and a delete raises the side watermark and then ends without
@@ -146,30 +116,4 @@ func TestLostRepliesAreReportedAsUnknown(t *testing.T) {
 	s.expect(t, keyOf("none"), 1, "")
 	s.expect(t, deletable("made"), 0, "")
 	s.expect(t, deletable("gone"), 1, "{}")
-}
-
-// TestForeignDocument checks that a document without a watermark is not accepted as a
-// read model.
-func TestForeignDocument(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t)
-	s := newTestStore(t, db)
-	for i, lastEventID := range []string{``, `,"lastEventId":"5"`, `,"lastEventId":1.5`, `,"lastEventId":-1`} {
-		k := keyOf(fmt.Sprintf("foreign-%d", i))
-		if err := db.insert(t.Context(), k.Collection, []bson.Raw{testkit.FromJSON(`{"_id":"` + k.AggregateID + `"` + lastEventID + `}`)}); err != nil {
-			t.Fatal(err)
-		}
-		states, err := s.Load(t.Context(), []model.Unit{k})
-		if err != nil || !errors.Is(states[0].Err, errNoReadModel) {
-			t.Errorf("%s: %+v, %v", lastEventID, states, err)
-		}
-		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: testkit.FromJSON(`{}`)})
-	}
-	for i, lastEventID := range []string{`5.0`, `{"$numberInt":"5"}`} {
-		k := keyOf(fmt.Sprintf("odd-%d", i))
-		if err := db.insert(t.Context(), k.Collection, []bson.Raw{testkit.FromJSON(`{"_id":"` + k.AggregateID + `","lastGeneration":1,"lastEventId":` + lastEventID + `}`)}); err != nil {
-			t.Fatal(err)
-		}
-		s.expect(t, k, 5, "{}")
-	}
 }

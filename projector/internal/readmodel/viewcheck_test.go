@@ -204,32 +204,6 @@ func TestAbsentViewDocumentIsListedOnce(t *testing.T) {
 	}
 }
 
-// TestForgetDeletesParts checks that the parts of a generation go with its watermarks.
-func TestForgetDeletesParts(t *testing.T) {
-	t.Parallel()
-	database := server.Database(t)
-	db := onMongo(database)
-	s := newTestStore(t, db)
-	second := func(aggregate string) model.Unit {
-		u := viewUnit(aggregate)
-		u.Generation, u.Collection = 2, "second"
-		return u
-	}
-	for i := range 5 {
-		s.put(t, viewUnit(fmt.Sprint(i)), 1, partWith("x", to("k", 1)))
-		s.put(t, second(fmt.Sprint(i)), 1, partWith("x", to("k", 1)))
-	}
-	if removed, err := Forget(t.Context(), database, "sums", 1); err != nil || removed != 5 {
-		t.Errorf("removed %d, %v", removed, err)
-	}
-	if now, err := readView(t.Context(), db, viewUnit("")); err != nil || len(now.parts) != 0 {
-		t.Errorf("left: %v, %v", now.parts, err)
-	}
-	if now := expectWhole(t, db, second("")); len(now.parts) != 5 {
-		t.Errorf("%d parts of the other generation", len(now.parts))
-	}
-}
-
 // The documents of a view have no watermark, and their _ids are no aggregates.
 func TestInspectionKnowsViewDocuments(t *testing.T) {
 	t.Parallel()
