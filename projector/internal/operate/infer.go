@@ -55,7 +55,7 @@ func (e *Environment) infer(ctx context.Context, sample int) (*authoring.Inferen
 		e.Logger.Warn().Int("events", broken).Msg("documents that break the event contract were left out; check PENSTOCK_FIELD_*")
 	}
 	if types := inference.LeftOut(); len(types) > 0 {
-		e.Logger.Warn().Strs("eventTypes", types).Msg("event types with \" | \" were left out, because a file of projections reads them as several types; write a projection in Go for them")
+		e.Logger.Warn().Strs("eventTypes", types).Msg("event types with \" | \" or * were left out, because a file of projections cannot name them; write a projection in Go for them")
 	}
 	return inference, nil
 }

@@ -56,12 +56,12 @@ type shape struct {
 func newShape() *shape { return &shape{types: map[bson.Type]int{}, fields: map[string]*shape{}} }
 
 // Add adds the payload of an event. A missing payload counts as an empty document. An event type
-// with " | " is left out, because a file of projections reads it as several types.
+// with " | " or * is left out, because a file of projections cannot name it.
 func (i *Inference) Add(ev *event.Event) {
 	if i.events == nil {
 		i.events, i.types, i.timeless, i.leftOut = map[string]*shape{}, map[string][]string{}, map[string]bool{}, map[string]bool{}
 	}
-	if strings.Contains(ev.EventType, " | ") {
+	if strings.Contains(ev.EventType, " | ") || strings.Contains(ev.EventType, "*") {
 		if len(i.leftOut) < maxInferredTypes {
 			i.leftOut[ev.EventType] = true
 		}

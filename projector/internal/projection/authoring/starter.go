@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -99,7 +100,7 @@ func (i *Inference) references() (lines []string) {
 			}
 			if len(fields) > 0 {
 				slices.Sort(fields)
-				lines = append(lines, fmt.Sprintf("Events of %s name a %s, by payload.%s.", from, to, strings.Join(fields, ", payload.")))
+				lines = append(lines, printable(fmt.Sprintf("Events of %s name a %s, by payload.%s.", from, to, strings.Join(fields, ", payload."))))
 			}
 		}
 	}
@@ -206,7 +207,7 @@ func (p starterProjection) declaration() *yaml.Node {
 	for _, h := range p.handlers {
 		eventType := scalar(h.eventType)
 		if len(h.skipped) > 0 {
-			eventType.HeadComment = "fields left out: " + strings.Join(h.skipped, ", ")
+			eventType.HeadComment = printable("fields left out: " + strings.Join(h.skipped, ", "))
 		}
 		on.Content = append(on.Content, eventType, h.node())
 	}
@@ -216,6 +217,14 @@ func (p starterProjection) declaration() *yaml.Node {
 	}
 	n.Content = append(n.Content, key, on)
 	return n
+}
+
+// printable escapes the characters that YAML does not allow in a comment.
+func printable(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		text = strings.Trim(strconv.QuoteToGraphic(text), `"`)
+	}
+	return text
 }
 
 func (h starterHandler) node() *yaml.Node {

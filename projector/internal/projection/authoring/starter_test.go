@@ -1,7 +1,9 @@
 package authoring_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,5 +178,33 @@ func TestStarterCompilesForAnyEvents(t *testing.T) {
 	projections, err := projection.Parse("first.yaml", starter.Projections)
 	if err != nil || len(projections) != len(starter.Names) || len(projections) != 13 {
 		t.Errorf("%d projections, %v", len(projections), err)
+	}
+}
+
+// TestStarterIsWrittenWhateverTheNamesAre gives a file to a store in which one event type or one
+// field has a name that a file cannot hold.
+func TestStarterIsWrittenWhateverTheNamesAre(t *testing.T) {
+	t.Parallel()
+	names := []string{"*", "Order*", "a | b", "a|b", "a\nb", "\x01", "\x7f", "\u0085", "\u2028", "\u202e", "\ufeff", "\ufffe", " x ", "on", "~", "1", "a: b", "# c", "<<", "$a", "a.b", "'q'"}
+	for _, name := range names {
+		field, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var inference authoring.Inference
+		inference.Add(typed("Order", "Placed", fmt.Sprintf(`{"b":1,%s:1,"c":{%s:1}}`, field, field)))
+		inference.Add(typed("Order", name, `{"a":1}`))
+		inference.Add(typed(name, "Paid", `{"a":1}`))
+		starter, err := inference.Starter("first.yaml")
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		leftOut := strings.Contains(name, "*") || strings.Contains(name, " | ")
+		if got := inference.LeftOut(); leftOut != slices.Contains(got, name) {
+			t.Errorf("%q: left out: %q", name, got)
+		}
+		if !strings.Contains(string(starter.Projections), "payload.?b") {
+			t.Errorf("%q: the file lacks the other field:\n%s", name, starter.Projections)
+		}
 	}
 }
