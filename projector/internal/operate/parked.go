@@ -88,6 +88,11 @@ func (f parkedFilter) chooseAmong(ctx context.Context, e *Environment, s *stored
 	if c.total, err = s.parked.Matching(ctx, filter); err != nil {
 		return c, err
 	}
+	if c.total == 0 && f.Projection != "" {
+		if err := f.checkProjection(ctx, s); err != nil {
+			return c, err
+		}
+	}
 	c.found, err = s.parked.List(ctx, filter, f.Limit)
 	c.total = max(c.total, int64(len(c.found)))
 	return c, err
@@ -118,11 +123,6 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 	all, err := c.choose(ctx, e, s)
 	if err != nil {
 		return err
-	}
-	if all.total == 0 && c.Projection != "" {
-		if err := c.checkProjection(ctx, s); err != nil {
-			return err
-		}
 	}
 	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), all.entries)); err != nil {
 		return err

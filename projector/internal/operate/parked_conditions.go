@@ -72,5 +72,9 @@ func parkedRemedy(of, reason string) string {
 	if projection.Reason(reason).Resumes() {
 		return list + " They are retried automatically."
 	}
-	return list + fmt.Sprintf(" Mend the cause, then \"projector parked retry --projection %s --reason %s\".", of, reason)
+	damaged := ""
+	if r := projection.Reason(reason); r == projection.ReasonOperation || r == projection.ReasonRejected {
+		damaged = " (a document that was damaged by hand: repair it, or delete it and run \"projector verify --repair\")"
+	}
+	return list + fmt.Sprintf(" Mend the cause%s, then \"projector parked retry --projection %s --reason %s\".", damaged, of, reason)
 }

@@ -71,6 +71,11 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 			t.Errorf("%s of a projection of another event store: %v", name, err)
 		}
 	}
+	for name, c := range commands("visit") {
+		if _, err := run("invoices", c); err == nil || !strings.Contains(err.Error(), `there is no projection "visit": the catalog has visits`) {
+			t.Errorf("%s of a misspelt projection: %v", name, err)
+		}
+	}
 	list := &parkedListCommand{parkedFilter: parkedFilter{Limit: maxParked}}
 	const others = "no parked aggregates in the projections of event store shop.orders (PENSTOCK_EVENTS_DATABASE, PENSTOCK_EVENTS_COLLECTION); those of other event stores are visits"
 	if out, err := run("orders", list); err != nil || !strings.Contains(out, others) {

@@ -3,6 +3,7 @@ package projection_test
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -87,6 +88,44 @@ func TestHandlersInTheDocsCompile(t *testing.T) {
 		for _, m := range found {
 			if _, err := projection.Parse(page, append([]byte("projections:\n  - name: p\n    collection: c\n    on:\n      E:\n        "), m[1]...)); err != nil {
 				t.Errorf("%s: %v", m[1], err)
+			}
+		}
+	}
+}
+
+// TestReasonsAreThoseOfTheTables compares the tables of reasons with the code: every reason is in
+// docs/projections.md and in the runbook, and the remedy is what the code does.
+func TestReasonsAreThoseOfTheTables(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"../../../docs/projections.md", "../../../charts/penstock/RUNBOOK.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, section, _ := strings.Cut(string(text), "| reason | what happened |")
+		if strings.HasSuffix(page, "RUNBOOK.md") {
+			_, section, _ = strings.Cut(string(text), "| `reason` | look at |")
+		}
+		// The paragraph below the table has the reasons with alerts of their own.
+		section, _, _ = strings.Cut(section, "\n\nTo resume")
+		section, _, _ = strings.Cut(section, "\n\nCorrect the projection")
+		for _, reason := range projection.Reasons() {
+			var remedy string
+			for line := range strings.Lines(section) {
+				names := line
+				if cells := strings.Split(line, "|"); len(cells) > 2 {
+					names = cells[1]
+				}
+				if strings.Contains(names, "`"+string(reason)+"`") {
+					remedy = line
+				}
+			}
+			if remedy == "" {
+				t.Errorf("%s lacks the reason %s", page, reason)
+			} else if resumes := strings.Contains(remedy, "resume"); resumes != reason.Resumes() {
+				t.Errorf("%s: says that %s resumes by itself: %t, and the code: %t", page, reason, resumes, reason.Resumes())
+			} else if discard := strings.Contains(remedy, "discard"); discard != reason.Seldom() {
+				t.Errorf("%s: discards %s: %t, and the code retries it seldom: %t", page, reason, discard, reason.Seldom())
 			}
 		}
 	}
