@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // hopSession is the session of the hops' messages if it is already held.
@@ -79,7 +80,7 @@ func passHops(ctx context.Context, l *limitRun) error {
 	}); err != nil {
 		return err
 	}
-	namespace, err := sbus.Open(sbus.Config{ConnectionString: l.Bus.ConnectionString, Topic: l.Bus.Topic})
+	namespace, err := sbus.Open(sbus.Config{ConnectionString: secret.Text(l.Bus.ConnectionString), Topic: l.Bus.Topic})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // errAllDone ends the goroutines of a limit when all events are done.
@@ -111,7 +112,7 @@ func acceptWithSDK(ctx context.Context, l *limitRun) error {
 
 // acceptWithAMQP does the same with go-amqp.
 func acceptWithAMQP(ctx context.Context, l *limitRun) error {
-	namespace, err := sbus.Open(sbus.Config{ConnectionString: l.Bus.ConnectionString, Topic: l.Bus.Topic})
+	namespace, err := sbus.Open(sbus.Config{ConnectionString: secret.Text(l.Bus.ConnectionString), Topic: l.Bus.Topic})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // receiver receives messages.
@@ -82,7 +83,7 @@ func (amqpAccepter) noSession(err error) bool { return errors.Is(err, sessions.E
 func (e *env) connection(change ...func(*sessions.Options)) *sessions.Connection {
 	e.t.Helper()
 
-	namespace, err := sbus.Open(sbus.Config{ConnectionString: e.ConnectionString(), Topic: "events"})
+	namespace, err := sbus.Open(sbus.Config{ConnectionString: secret.Text(e.ConnectionString()), Topic: "events"})
 	must(e.t, err)
 
 	o := sessions.Options{Namespace: namespace, Topic: "events", Subscription: "projector", Dial: e.dial}

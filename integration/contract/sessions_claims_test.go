@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // claimant is a namespace with tokens of a test.
@@ -38,7 +39,7 @@ func (c *claimant) Token(_ context.Context, audience string) (sbus.Token, error)
 func TestSessionsRenewTheirClaims(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
-		namespace, err := sbus.Open(sbus.Config{ConnectionString: e.ConnectionString(), Topic: "events"})
+		namespace, err := sbus.Open(sbus.Config{ConnectionString: secret.Text(e.ConnectionString()), Topic: "events"})
 		must(t, err)
 
 		down := errors.New("the identity provider is down")
@@ -91,7 +92,7 @@ func TestSessionsRenewTheirClaims(t *testing.T) {
 func TestSessionsTakeIdentityTokens(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
-		namespace, err := sbus.Open(sbus.Config{ConnectionString: e.ConnectionString(), Topic: "events"})
+		namespace, err := sbus.Open(sbus.Config{ConnectionString: secret.Text(e.ConnectionString()), Topic: "events"})
 		must(t, err)
 
 		who := &claimant{Namespace: namespace}
@@ -128,7 +129,7 @@ func TestSessionsTakeIdentityTokens(t *testing.T) {
 func TestSessionsHideTheirSignatures(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
-		namespace, err := sbus.Open(sbus.Config{ConnectionString: strings.Replace(e.ConnectionString(), sbemu.DefaultKey, "another", 1), Topic: "events"})
+		namespace, err := sbus.Open(sbus.Config{ConnectionString: secret.Text(strings.Replace(e.ConnectionString(), sbemu.DefaultKey, "another", 1)), Topic: "events"})
 		must(t, err)
 
 		_, err = e.connection(func(o *sessions.Options) { o.Namespace = namespace }).Accept(e.ctx, time.Second)

@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // TestSessionsShareAConnection: many sessions use one connection, and their renewals do not
@@ -395,7 +396,7 @@ func TestSessionsSpeakTLS(t *testing.T) {
 	e := serve(t, cfg, nil)
 
 	namespace, err := sbus.Open(sbus.Config{
-		ConnectionString: strings.Replace(e.ConnectionString(), "UseDevelopmentEmulator=true", "", 1), Topic: "events",
+		ConnectionString: secret.Text(strings.Replace(e.ConnectionString(), "UseDevelopmentEmulator=true", "", 1)), Topic: "events",
 	})
 	must(t, err)
 

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // Promises of package sessions that the SDK's receiver does not make.
@@ -142,7 +143,7 @@ func TestDrainRevokesCredit(t *testing.T) {
 
 		defer conn.Close()
 
-		namespace, err := sbus.Open(sbus.Config{ConnectionString: e.ConnectionString()})
+		namespace, err := sbus.Open(sbus.Config{ConnectionString: secret.Text(e.ConnectionString())})
 		must(t, err)
 
 		token, err := namespace.Token(e.ctx, "amqp://sbemu/q")

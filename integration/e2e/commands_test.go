@@ -45,13 +45,13 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{"help of the projector", suite.services.Projector, nil, []string{"--help"}, 0, "projector <command>", ""},
 		{"help of the publisher", suite.services.Publisher, nil, []string{"--help"}, 0, "publisher <command>", ""},
-		{"service by default", suite.services.Projector, nil, nil, 2, "", "AZURE_SERVICEBUS_TOPIC_NAME (--servicebus-topic) is not set"},
-		{"service by name", suite.services.Projector, nil, []string{"run"}, 2, "", "AZURE_SERVICEBUS_TOPIC_NAME (--servicebus-topic) is not set"},
-		{"publisher by default", suite.services.Publisher, nil, nil, 2, "", "AZURE_SERVICEBUS_TOPIC_NAME (--servicebus-topic) is not set"},
-		{"publisher by name", suite.services.Publisher, nil, []string{"run"}, 2, "", "MONGODB_URI (--mongodb-uri) is not set"},
+		{"service by default", suite.services.Projector, nil, nil, 2, "", "AZURE_SERVICEBUS_TOPIC_NAME is not set"},
+		{"service by name", suite.services.Projector, nil, []string{"run"}, 2, "", "AZURE_SERVICEBUS_TOPIC_NAME is not set"},
+		{"publisher by default", suite.services.Publisher, nil, nil, 2, "", "AZURE_SERVICEBUS_TOPIC_NAME is not set"},
+		{"publisher by name", suite.services.Publisher, nil, []string{"run"}, 2, "", "MONGODB_URI is not set"},
 		{"unknown command", suite.services.Publisher, nil, []string{"flow"}, 2, "", "unexpected argument flow"},
 		{"check of a file", suite.services.Projector, nil, []string{"check", projections}, 0, "the projections are right: 1\n", ""},
-		{"check of everything", suite.services.Projector, []string{"PENSTOCK_PROJECTIONS=" + projections}, []string{"check"}, 2, "", "MONGODB_URI (--mongodb-uri) is not set"},
+		{"check of everything", suite.services.Projector, []string{"PENSTOCK_PROJECTIONS=" + projections}, []string{"check"}, 2, "", "MONGODB_URI is not set"},
 		{"infer", suite.services.Projector, nil, []string{"infer", "0"}, 2, "", "<events> is 0: use 1 to 1000000"},
 		{"infer without a store", suite.services.Projector, []string{"MONGODB_URI=mongodb://127.0.0.1:1/?replicaSet=rs0&serverSelectionTimeoutMS=100"}, []string{"infer"}, 1, "", "projector infer: read a sample of mongodb://127.0.0.1:1"},
 	} {

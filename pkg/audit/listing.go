@@ -20,7 +20,7 @@ type Listing struct {
 	Limit   int    `name:"limit" default:"50" help:"Largest number of changes; the newest are listed."`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (l *Listing) Validate() error {
 	if l.Limit < 1 || l.Limit > keep {
 		return fmt.Errorf("--limit is %d: use 1 to %d", l.Limit, keep)

@@ -32,8 +32,8 @@ type lease struct {
 	Renew    time.Duration `name:"renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"When a leader gives up."`
 }
 
-func (s *service) Validate() error {
-	problems := []error{s.MongoDB.Validate(), s.Bus.Validate(), s.Fields.Validate()}
+func (s *service) Check() error {
+	problems := []error{s.MongoDB.Check(), s.Bus.Check(), s.Fields.Check()}
 	if s.Lease.Renew >= s.Lease.Duration {
 		problems = append(problems, fmt.Errorf("PENSTOCK_LEASE_RENEW_DEADLINE is %s, not below PENSTOCK_LEASE_DURATION: choose a shorter one", s.Lease.Renew))
 	}
@@ -51,6 +51,8 @@ type tool struct {
 		Retry retry `cmd:"" help:"Try again."`
 		Walk  struct {
 			Depth int       `help:"How deep."`
+			Of    string    `help:"Only one; otherwise all."`
+			Named []string  `help:"Only these; otherwise all."`
 			Since time.Time `help:"From when on."`
 		} `cmd:"" help:"Walk."`
 	} `cmd:"" help:"Do something."`
@@ -77,10 +79,10 @@ type selective struct {
 
 type needsURI struct{}
 
-// Validate must not be called: only the needs of the chosen command count.
-func (s *selective) Validate() error { return errors.New("not asked") }
+// Check must not be called: only the needs of the chosen command count.
+func (s *selective) Check() error { return errors.New("not asked") }
 
-func (s *selective) ValidateFor(command any) error {
+func (s *selective) CheckFor(command any) error {
 	if _, ok := command.(*needsURI); ok && s.URI == "" {
 		return errors.New("URI is not set: set it")
 	}

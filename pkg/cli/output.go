@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Values of [Output.Output].
@@ -123,22 +125,12 @@ func Count(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Age formats how long ago at was, in the largest unit that fits: 40s, 3m, 5h, 12d. It
-// returns an empty text for the zero time.
+// Age formats how long ago at was. It returns an empty text for the zero time.
 func Age(now, at time.Time) string {
-	d := max(now.Sub(at), 0)
-	const day = 24 * time.Hour
-	switch {
-	case at.IsZero():
+	if at.IsZero() {
 		return ""
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d/time.Second))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d/time.Minute))
-	case d < 2*day:
-		return fmt.Sprintf("%dh", int(d/time.Hour))
 	}
-	return fmt.Sprintf("%dd", int(d/day))
+	return poll.Duration(max(now.Sub(at), 0).Truncate(time.Second))
 }
 
 // Time formats a time for tables: in UTC, to the second; empty for the zero time.

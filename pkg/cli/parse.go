@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -12,8 +14,8 @@ import (
 // nothing else to do. The process exits with status 0.
 var ErrHelp = errors.New("help was printed")
 
-// ErrUsage says that the arguments or the configuration are wrong, and that every problem
-// has been printed. The process exits with status 2.
+// ErrUsage says that the arguments or the configuration are wrong, and that the problems have
+// been printed. The process exits with status 2.
 var ErrUsage = errors.New("the configuration is wrong")
 
 // Info describes a program.
@@ -24,14 +26,14 @@ type Info struct {
 	Description string
 }
 
-// Validator is a configuration that can check itself. Validate joins all its problems with
+// Checker is a configuration that can check itself. Check joins all its problems with
 // [errors.Join]. Each is one line that starts with the wrong environment variable and ends
-// with the remedy.
-type Validator interface {
-	Validate() error
+// with the remedy. A command checks its own flags with kong's Validate.
+type Checker interface {
+	Check() error
 }
 
-// Problems collects the problems of a [Validator], which joins them.
+// Problems collects the problems of a [Checker], which joins them.
 type Problems []error
 
 // Require adds a problem unless ok.
@@ -43,29 +45,26 @@ func (p *Problems) Require(ok bool, format string, args ...any) {
 
 // Selective is the configuration of a program with commands: it checks only the needs of
 // the chosen command. command points to the command's struct. The result is like that of
-// [Validator]. If a configuration is Selective, Parse does not call its Validate.
+// [Checker]. If a configuration is Selective, Parse does not call its Check.
 type Selective interface {
-	ValidateFor(command any) error
+	CheckFor(command any) error
 }
 
 // Parse fills the kong-tagged struct that config points to. A value comes from the
 // arguments, or else from the environment, or else from the default. An empty variable
 // counts as unset, because deployment templates leave unused variables empty. An empty flag
-// or argument of a command is a problem. args do not have the program's name. environ is
-// [os.LookupEnv] outside tests.
+// or argument of a command is a problem: a shell's variable that is not set would choose
+// everything. args do not have the program's name. environ is [os.LookupEnv] outside tests.
 //
-// -h, --help and --version print to stdout and return [ErrHelp]. Otherwise Parse prints
-// every problem on a line of its own on stderr, and returns [ErrUsage]. It reports all
-// wrong arguments and variables together, and the problems of Validate if config or the
-// chosen command has it. Any other error means that kong cannot read the struct.
+// -h, --help and --version print to stdout and return [ErrHelp]. Problems are printed on
+// stderr, and the error is [ErrUsage]: kong's first problem with the arguments and values, or
+// else all problems of config, if it is a [Checker]. Any other error means that kong cannot read
+// the struct.
 //
-// Fields tagged secret:"" never show their value. Strings among them lose the white space
-// around them. No problem shows a value with =, ;, @ or ://, because it may be a secret in the
-// wrong place; the URL of a host alone is none. A setting with an environment variable refuses
-// a value that looks like a connection string, because services print settings; exceptions are
-// fields tagged secret:"" or url:"". A field tagged content:"name" is the path of a file with
-// the secret of the flag of that name, which it sets. kong's tags xor, lastwins and similar
-// ones are not checked: Validate explains such rules better.
+// No problem shows a value with =, ;, @ or ://, because it may be a secret in the wrong place.
+// A setting with an environment variable refuses a value that looks like a connection string,
+// because services print settings; exceptions are fields of the type secret.Text and those
+// tagged url:"".
 func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) error {
 	_, err := ParseCommand(config, info, args, environ, stdout, stderr)
 	return err
@@ -87,109 +86,131 @@ type Chosen struct {
 // Flags of config are the configuration of every command. The help of a command other than
 // the default one omits them and refers to the help of the program.
 func ParseCommand(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Chosen, error) {
-	p, err := newParser(config, info, stdout, stderr)
+	p := parser{environ: environ, doubtful: args}
+	answered := false
+	k, err := kong.New(config,
+		kong.Name(info.Name),
+		kong.Description(info.Description),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { answered = true }),
+		kong.Help(help),
+		kong.ValueFormatter(describe),
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: helpWidth, Compact: true, FlagsLast: true}),
+		kong.Vars{"why": "optional", "version": info.Name + " " + Version()},
+		kong.Resolvers(kong.ResolverFunc(p.resolve)),
+		kong.Embed(&struct {
+			Version kong.VersionFlag `help:"Print the version."`
+		}{}),
+	)
 	if err != nil {
-		return Chosen{}, err
+		return Chosen{}, fmt.Errorf("read the declaration of the configuration: %w", err)
 	}
-	if answered, err := p.answer(args); answered {
-		return Chosen{}, err
+	if len(k.Model.Children) > 0 {
+		k.Model.Detail = exitCodes
 	}
-	chosen, err := p.read(args, environ)
-	if err != nil {
-		return Chosen{}, err
-	}
-	if s, ok := config.(Selective); ok && chosen.Command != nil {
-		p.validators = append(p.validators, func() error { return s.ValidateFor(chosen.Command) })
-	}
-	p.checkProxies(environ)
-	p.validate()
+	p.collect(k.Model.Node)
+	var chosen Chosen
 	for _, flag := range p.flags {
 		chosen.Variables = append(chosen.Variables, flag.Envs...)
 	}
-	return chosen, p.report()
+	ctx, err := k.Parse(args)
+	if answered {
+		return chosen, ErrHelp
+	}
+	if err != nil {
+		return chosen, p.report(info, stderr, p.named(err))
+	}
+	for _, step := range ctx.Path {
+		if step.Command != nil {
+			chosen.Path = strings.TrimSpace(chosen.Path + " " + step.Command.Name)
+			chosen.Command = step.Command.Target.Addr().Interface()
+		}
+	}
+	problems := append(p.empty(ctx), p.connectionStrings()...)
+	problems = append(problems, proxies(environ)...)
+	if s, ok := config.(Selective); ok && chosen.Command != nil {
+		problems = append(problems, s.CheckFor(chosen.Command))
+	} else if c, ok := config.(Checker); ok {
+		problems = append(problems, c.Check())
+	}
+	return chosen, p.report(info, stderr, errors.Join(problems...))
 }
 
 // parser is one run of [Parse].
 type parser struct {
-	info   Info
-	kong   *kong.Kong
-	stdout io.Writer
-	stderr io.Writer
-
+	environ func(string) (string, bool)
 	// flags are those of all commands.
 	flags []*kong.Flag
-	// validators check the configuration and the chosen commands, if they implement
-	// [Validator] or [Selective].
-	validators []func() error
-
-	// problems are the lines to print. broken has the variables that already have a
-	// problem.
-	problems []string
-	broken   map[string]bool
 	// doubtful are the values that may be secrets.
 	doubtful []string
-
-	// source says where the value that kong is reading comes from. variable is its name if
-	// the source is the environment.
-	source   source
-	variable string
 }
 
-// source is the origin of a value.
-type source int
-
-const (
-	fromDeclaration source = iota
-	fromArguments
-	fromEnvironment
-)
-
-func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error) {
-	p := &parser{
-		info: info, stdout: stdout, stderr: stderr,
-		broken: make(map[string]bool),
-	}
-	var err error
-	p.kong, err = kong.New(config,
-		kong.Name(info.Name),
-		kong.Description(info.Description),
-		kong.Writers(stdout, stderr),
-		kong.Vars{"why": "optional"},
-		kong.Embed(&struct {
-			Version bool `help:"Print the version."`
-		}{}),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("read the declaration of the configuration: %w", err)
-	}
-	p.kong.Model.HelpFlag.Help = "Print this help."
-	if len(p.kong.Model.Children) > 0 {
-		p.kong.Model.Detail = exitCodes
-	}
-	p.collect(p.kong.Model.Node)
-	_, selective := config.(Selective)
-	if v, ok := config.(Validator); ok && !selective {
-		p.validators = append(p.validators, v.Validate)
-	}
-	return p, nil
-}
-
-// collect records the flags of node and of its commands, and lets p see every value that
-// kong reads. It removes the variables from the tag and keeps them in flag.Envs, because
-// kong looks up those of the tag in the environment of the process.
+// collect records the flags of node and of its commands. It removes the variables from the
+// tag and keeps them in flag.Envs, because kong looks up those of the tag in the environment of
+// the process, and takes an empty one for a value.
 func (p *parser) collect(node *kong.Node) {
 	for _, flag := range node.Flags {
 		p.flags = append(p.flags, flag)
 		flag.Tag.Envs = nil
-		flag.Mapper = collector{flag.Mapper, p}
-		if flag.PlaceHolder == "" {
-			flag.PlaceHolder = placeholder(flag)
-		}
-	}
-	for _, argument := range node.Positional {
-		argument.Mapper = collector{argument.Mapper, p}
 	}
 	for _, child := range node.Children {
 		p.collect(child)
 	}
+}
+
+// resolve returns the value of a flag in the environment. It implements [kong.ResolverFunc].
+func (p *parser) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, variable := range flag.Envs {
+		if value, _ := p.environ(variable); value != "" {
+			p.doubtful = append(p.doubtful, value)
+			return value, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // kong expects nil if there is no value
+}
+
+// named adds the names of the variables to an error of kong that names flags only.
+func (p *parser) named(err error) error {
+	text := err.Error()
+	for _, flag := range p.flags {
+		if name, _, _ := strings.Cut(text, " "); len(flag.Envs) > 0 && strings.TrimSuffix(name, ":") == "--"+flag.Name {
+			return fmt.Errorf("%s (%w)", flag.Envs[0], err)
+		}
+	}
+	return err
+}
+
+// empty reports empty flags and arguments of commands.
+func (p *parser) empty(ctx *kong.Context) (problems []error) {
+	for _, step := range ctx.Path {
+		value := step.Positional
+		if step.Flag != nil && !step.Resolved && len(step.Flag.Envs) == 0 {
+			value = step.Flag.Value
+		}
+		if value == nil {
+			continue
+		}
+		text := value.Target
+		if text.Kind() == reflect.Slice && text.Len() > 0 {
+			text = text.Index(text.Len() - 1)
+		}
+		if text.Kind() == reflect.String && text.Len() == 0 || text.Kind() == reflect.Slice {
+			problems = append(problems, fmt.Errorf("%s is empty: give it a value, or leave it out", value.ShortSummary()))
+		}
+	}
+	return problems
+}
+
+// report prints the problems.
+func (p *parser) report(info Info, stderr io.Writer, problems error) error {
+	if problems == nil {
+		return nil
+	}
+	lines := strings.Split(p.hide(problems.Error()), "\n")
+	text := fmt.Sprintf("%s: %s in the configuration:\n  - %s\n%s --help explains every setting.\n",
+		info.Name, Count(int64(len(lines)), "problem"), strings.Join(lines, "\n  - "), info.Name)
+	if _, err := io.WriteString(stderr, text); err != nil {
+		return fmt.Errorf("%w: print problems: %w", ErrUsage, err)
+	}
+	return ErrUsage
 }

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"runtime"
 	"runtime/debug"
-	"strings"
 )
 
 // release is the version, and revision the commit (with "-dirty" appended if files differ
@@ -11,32 +11,15 @@ import (
 var release, revision string
 
 // Version is the version of the running program: the module's version or that of the
-// release, the commit and the Go release, as far as the build has recorded them.
+// release, the commit if the linker has set it, and the Go release.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return cmp.Or(release, "unknown")
+	const short = 12
+	version, notes := "(devel)", runtime.Version()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = cmp.Or(info.Main.Version, version)
 	}
-	return describeBuild(info, release, revision)
-}
-
-func describeBuild(info *debug.BuildInfo, release, revision string) string {
-	commit, modified := strings.CutSuffix(revision, "-dirty")
-	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "vcs.revision":
-			commit = cmp.Or(commit, setting.Value)
-		case "vcs.modified":
-			modified = modified || setting.Value == "true"
-		}
+	if revision != "" {
+		notes = revision[:min(short, len(revision))] + ", " + notes
 	}
-	var notes []string
-	if commit != "" {
-		const short = 12
-		notes = append(notes, commit[:min(short, len(commit))])
-	}
-	if modified {
-		notes = append(notes, "modified")
-	}
-	return cmp.Or(release, info.Main.Version, "(devel)") + " (" + strings.Join(append(notes, info.GoVersion), ", ") + ")"
+	return cmp.Or(release, version) + " (" + notes + ")"
 }

@@ -33,9 +33,9 @@ func DefaultFields() Fields {
 	}
 }
 
-// Validate reports every name that is empty, dotted, starts with a dollar sign, contains a
+// Check reports every name that is empty, dotted, starts with a dollar sign, contains a
 // NUL or is used twice.
-func (f Fields) Validate() error {
+func (f Fields) Check() error {
 	var problems []error
 	seen := make(map[string]string, fieldCount)
 	for _, n := range f.variables() {
@@ -44,11 +44,11 @@ func (f Fields) Validate() error {
 			problems = append(problems, fmt.Errorf("%s is empty: name a top-level field of the event documents", n.variable))
 			continue
 		case strings.Contains(n.name, "."):
-			problems = append(problems, fmt.Errorf("%s=%q is a path: name a top-level field, without dots", n.variable, n.name))
+			problems = append(problems, fmt.Errorf("%s is %q, a path: name a top-level field, without dots", n.variable, n.name))
 		case strings.HasPrefix(n.name, "$") || strings.ContainsRune(n.name, 0):
-			problems = append(problems, fmt.Errorf("%s=%q is not a valid field name: leave out the leading $ and NUL", n.variable, n.name))
+			problems = append(problems, fmt.Errorf("%s is %q, not a valid field name: leave out the leading $ and NUL", n.variable, n.name))
 		case twice:
-			problems = append(problems, fmt.Errorf("%s=%q is also %s: give each its own field", n.variable, n.name, other))
+			problems = append(problems, fmt.Errorf("%s is %q, which is also %s: give each its own field", n.variable, n.name, other))
 		}
 		seen[n.name] = n.variable
 	}

@@ -35,7 +35,7 @@ type Reader struct {
 // NewReader makes a reader for documents with the given field names. It fails if a name is
 // empty, dotted or used twice.
 func NewReader(fields Fields) (*Reader, error) {
-	if err := fields.Validate(); err != nil {
+	if err := fields.Check(); err != nil {
 		return nil, fmt.Errorf("validate field names: %w", err)
 	}
 	return &Reader{names: [fieldCount]string{

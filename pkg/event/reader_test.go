@@ -287,7 +287,7 @@ func TestReaderUsesTheConfiguredFieldNames(t *testing.T) {
 
 func TestNewReaderRefuses(t *testing.T) {
 	t.Parallel()
-	if err := event.DefaultFields().Validate(); err != nil {
+	if err := event.DefaultFields().Check(); err != nil {
 		t.Fatal(err)
 	}
 	f := event.DefaultFields()
@@ -296,7 +296,7 @@ func TestNewReaderRefuses(t *testing.T) {
 	if err == nil {
 		t.Fatal("NewReader accepted invalid field names")
 	}
-	for _, want := range []string{"PENSTOCK_FIELD_AGGREGATE_ID is empty", `PENSTOCK_FIELD_EVENT_TYPE="eventType" is also PENSTOCK_FIELD_EVENT_ID`, `PENSTOCK_FIELD_PAYLOAD="a.b" is a path`, `PENSTOCK_FIELD_METADATA="$m"`} {
+	for _, want := range []string{"PENSTOCK_FIELD_AGGREGATE_ID is empty", `PENSTOCK_FIELD_EVENT_TYPE is "eventType", which is also PENSTOCK_FIELD_EVENT_ID`, `PENSTOCK_FIELD_PAYLOAD is "a.b", a path`, `PENSTOCK_FIELD_METADATA is "$m"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}

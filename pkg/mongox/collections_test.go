@@ -33,7 +33,7 @@ func TestEventStoreMustNotBeACollectionOfPenstock(t *testing.T) {
 			if test.change != nil {
 				test.change(&c)
 			}
-			err := c.Validate()
+			err := c.Check()
 			if test.variable == "" {
 				if err != nil {
 					t.Error(err)

@@ -8,20 +8,22 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // Config configures the event store and the state. Both services embed it; the tags are
 // kong's. The zero value is invalid.
 type Config struct {
-	URI              string `name:"mongodb-uri" env:"MONGODB_URI" secret:"" placeholder:"URI" help:"MongoDB connection string of every store that has none of its own."`
-	URIFile          string `name:"mongodb-uri-file" env:"MONGODB_URI_FILE" content:"mongodb-uri" placeholder:"FILE" help:"File with MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
-	EventsURI        string `name:"events-mongodb-uri" env:"PENSTOCK_EVENTS_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the event store; without it, MONGODB_URI."`
-	EventsURIFile    string `name:"events-mongodb-uri-file" env:"PENSTOCK_EVENTS_MONGODB_URI_FILE" content:"events-mongodb-uri" placeholder:"FILE" help:"File with PENSTOCK_EVENTS_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
-	EventsDatabase   string `name:"events-database" env:"PENSTOCK_EVENTS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the event store."`
-	EventsCollection string `name:"events-collection" env:"PENSTOCK_EVENTS_COLLECTION" default:"events" placeholder:"NAME" help:"Collection of the event store."`
-	StateURI         string `name:"state-mongodb-uri" env:"PENSTOCK_STATE_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the state (checkpoints, leases, quarantine, parked); without it, MONGODB_URI."`
-	StateURIFile     string `name:"state-mongodb-uri-file" env:"PENSTOCK_STATE_MONGODB_URI_FILE" content:"state-mongodb-uri" placeholder:"FILE" help:"File with PENSTOCK_STATE_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
-	StateDatabase    string `name:"state-database" env:"PENSTOCK_STATE_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the state."`
+	URI              secret.Text `name:"mongodb-uri" env:"MONGODB_URI" placeholder:"URI" help:"MongoDB connection string of every store that has none of its own."`
+	URIFile          string      `name:"mongodb-uri-file" env:"MONGODB_URI_FILE" placeholder:"FILE" help:"File with MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
+	EventsURI        secret.Text `name:"events-mongodb-uri" env:"PENSTOCK_EVENTS_MONGODB_URI" placeholder:"URI" help:"Connection string of the event store; without it, MONGODB_URI."`
+	EventsURIFile    string      `name:"events-mongodb-uri-file" env:"PENSTOCK_EVENTS_MONGODB_URI_FILE" placeholder:"FILE" help:"File with PENSTOCK_EVENTS_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
+	EventsDatabase   string      `name:"events-database" env:"PENSTOCK_EVENTS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the event store."`
+	EventsCollection string      `name:"events-collection" env:"PENSTOCK_EVENTS_COLLECTION" default:"events" placeholder:"NAME" help:"Collection of the event store."`
+	StateURI         secret.Text `name:"state-mongodb-uri" env:"PENSTOCK_STATE_MONGODB_URI" placeholder:"URI" help:"Connection string of the state (checkpoints, leases, quarantine, parked); without it, MONGODB_URI."`
+	StateURIFile     string      `name:"state-mongodb-uri-file" env:"PENSTOCK_STATE_MONGODB_URI_FILE" placeholder:"FILE" help:"File with PENSTOCK_STATE_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
+	StateDatabase    string      `name:"state-database" env:"PENSTOCK_STATE_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the state."`
 
 	// Dialer opens the connections to every store; nil means TCP. A process in a test has
 	// one of its own, so that the test can break and delay its connections.
@@ -32,9 +34,9 @@ type Config struct {
 type ReadModelsConfig struct {
 	Config `embed:""`
 
-	ReadModelsURI      string `name:"readmodels-mongodb-uri" env:"PENSTOCK_READMODELS_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the read models; without it, MONGODB_URI."`
-	ReadModelsURIFile  string `name:"readmodels-mongodb-uri-file" env:"PENSTOCK_READMODELS_MONGODB_URI_FILE" content:"readmodels-mongodb-uri" placeholder:"FILE" help:"File with PENSTOCK_READMODELS_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
-	ReadModelsDatabase string `name:"readmodels-database" env:"PENSTOCK_READMODELS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the read models."`
+	ReadModelsURI      secret.Text `name:"readmodels-mongodb-uri" env:"PENSTOCK_READMODELS_MONGODB_URI" placeholder:"URI" help:"Connection string of the read models; without it, MONGODB_URI."`
+	ReadModelsURIFile  string      `name:"readmodels-mongodb-uri-file" env:"PENSTOCK_READMODELS_MONGODB_URI_FILE" placeholder:"FILE" help:"File with PENSTOCK_READMODELS_MONGODB_URI, instead of the variable. If its user or password changes, the process uses the new ones without a restart."`
+	ReadModelsDatabase string      `name:"readmodels-database" env:"PENSTOCK_READMODELS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the read models."`
 }
 
 // Store is a database, and for the event store a collection.
@@ -73,20 +75,32 @@ func (c ReadModelsConfig) ReadModels() Store {
 }
 
 // store is a store with a connection string of its own, or with that of all stores.
-func (c Config) store(uri, file, database, collection string) Store {
+func (c Config) store(uri secret.Text, file, database, collection string) Store {
 	if uri == "" {
 		uri, file = c.URI, c.URIFile
 	}
-	return Store{URI: uri, File: file, Database: database, Collection: collection}
+	return Store{URI: string(uri), File: file, Database: database, Collection: collection}
 }
 
-// Validate reports every problem at once, each naming its variable.
-func (c Config) Validate() error { return errors.Join(c.problems()...) }
+// AfterApply reads the connection strings that are in files. kong calls it.
+func (c *Config) AfterApply() error {
+	return errors.Join(c.URI.FromFile("MONGODB_URI", c.URIFile),
+		c.EventsURI.FromFile("PENSTOCK_EVENTS_MONGODB_URI", c.EventsURIFile),
+		c.StateURI.FromFile("PENSTOCK_STATE_MONGODB_URI", c.StateURIFile))
+}
 
-// Validate reports every problem at once, each naming its variable.
-func (c ReadModelsConfig) Validate() error {
+// AfterApply reads the connection string that is in a file. kong calls it beside that of Config.
+func (c *ReadModelsConfig) AfterApply() error {
+	return c.ReadModelsURI.FromFile("PENSTOCK_READMODELS_MONGODB_URI", c.ReadModelsURIFile)
+}
+
+// Check reports every problem at once, each naming its variable.
+func (c Config) Check() error { return errors.Join(c.problems()...) }
+
+// Check reports every problem at once, each naming its variable.
+func (c ReadModelsConfig) Check() error {
 	problems := c.problems()
-	problems = append(problems, checkURI("PENSTOCK_READMODELS_MONGODB_URI", c.ReadModelsURI)...)
+	problems = append(problems, checkURI("PENSTOCK_READMODELS_MONGODB_URI", string(c.ReadModelsURI))...)
 	if c.URI == "" && c.ReadModelsURI == "" {
 		problems = append(problems, errors.New("PENSTOCK_READMODELS_MONGODB_URI is not set: set it, or MONGODB_URI for all stores"))
 	}
@@ -96,9 +110,9 @@ func (c ReadModelsConfig) Validate() error {
 
 func (c Config) problems() []error {
 	var problems []error
-	problems = append(problems, checkURI("MONGODB_URI", c.URI)...)
-	problems = append(problems, checkURI("PENSTOCK_EVENTS_MONGODB_URI", c.EventsURI)...)
-	problems = append(problems, checkURI("PENSTOCK_STATE_MONGODB_URI", c.StateURI)...)
+	problems = append(problems, checkURI("MONGODB_URI", string(c.URI))...)
+	problems = append(problems, checkURI("PENSTOCK_EVENTS_MONGODB_URI", string(c.EventsURI))...)
+	problems = append(problems, checkURI("PENSTOCK_STATE_MONGODB_URI", string(c.StateURI))...)
 	if c.URI == "" {
 		switch {
 		case c.EventsURI == "" && c.StateURI == "":

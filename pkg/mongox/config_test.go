@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 func valid() mongox.Config {
@@ -14,16 +15,16 @@ func valid() mongox.Config {
 func TestStores(t *testing.T) {
 	t.Parallel()
 	c := mongox.ReadModelsConfig{Config: valid(), ReadModelsDatabase: "views"}
-	if c.Validate() != nil || c.Events() != (mongox.Store{URI: "mongodb://all", Database: "penstock", Collection: "events"}) ||
+	if c.Check() != nil || c.Events() != (mongox.Store{URI: "mongodb://all", Database: "penstock", Collection: "events"}) ||
 		c.State() != (mongox.Store{URI: "mongodb://all", Database: "penstock"}) || c.ReadModels() != (mongox.Store{URI: "mongodb://all", Database: "views"}) {
 		t.Errorf("one URI: %+v", c)
 	}
 	c.EventsURI, c.StateURI, c.ReadModelsURI = "mongodb://e", "mongodb://s", "mongodb://r"
-	if c.Events().URI != c.EventsURI || c.State().URI != c.StateURI || c.ReadModels().URI != c.ReadModelsURI {
+	if c.Events().URI != string(c.EventsURI) || c.State().URI != string(c.StateURI) || c.ReadModels().URI != string(c.ReadModelsURI) {
 		t.Errorf("own URIs: %+v", c)
 	}
 	c.URI = ""
-	if err := c.Validate(); err != nil {
+	if err := c.Check(); err != nil {
 		t.Errorf("own URIs alone: %v", err)
 	}
 }
@@ -60,7 +61,7 @@ func TestConfigValidate(t *testing.T) {
 		"unknown host": {
 			func(c *mongox.ReadModelsConfig) {
 				// No name in the DNS has a label of 64 characters, so this needs no network.
-				c.URI = "mongodb+srv://u:s3cret@" + strings.Repeat("x", 64) + ".example.org"
+				c.URI = secret.Text("mongodb+srv://u:s3cret@" + strings.Repeat("x", 64) + ".example.org")
 			},
 			[]string{"MONGODB_URI has a host that was not found in the DNS: error parsing uri: lookup _mongodb._tcp.xxx"},
 		},
@@ -93,7 +94,7 @@ func TestConfigValidate(t *testing.T) {
 	} {
 		config := mongox.ReadModelsConfig{Config: valid(), ReadModelsDatabase: "penstock"}
 		c.change(&config)
-		err := config.Validate()
+		err := config.Check()
 		if err == nil || len(strings.Split(err.Error(), "\n")) != len(c.want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: got %v", name, err)
 			continue

@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
-	"github.com/penstock-cdc/penstock/pkg/secretfile"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // probeTimeout bounds one attempt to authenticate with new credentials.
@@ -73,7 +73,7 @@ func (r *Rotation) follow(o *options.ClientOptions, uri, file string, logger zer
 		}
 		r.shared[key] = c
 		if ctx := r.ctx; !r.stopped {
-			r.group.Go(func() { secretfile.Follow(ctx, file, c.start, c.adopt, logger) })
+			r.group.Go(func() { secret.Follow(ctx, file, c.start, c.adopt, logger) })
 		}
 	}
 	c.serve(o)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 func TestOtherProductsAreRefusedByTheirHello(t *testing.T) {
@@ -56,8 +57,8 @@ func TestOtherProductsAreRefusedByTheirHosts(t *testing.T) {
 		"mongodb://u:s3cret@c.shop.mongocluster.cosmos.azure.com:10260/?tls=true":           "vCore",
 	} {
 		c := valid()
-		c.URI = uri
-		err := c.Validate()
+		c.URI = secret.Text(uri)
+		err := c.Check()
 		if err == nil || !errors.Is(err, mongox.ErrNotMongoDB) || !strings.HasPrefix(err.Error(), "MONGODB_URI cannot be used: it is not MongoDB: ") ||
 			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", want, err)

@@ -29,7 +29,7 @@ func TestConfigValidate(t *testing.T) {
 		"of this entity":              {sbus.Config{ConnectionString: emulator + ";EntityPath=t", Topic: "t"}, nil},
 		"of an entity in case":        {sbus.Config{ConnectionString: emulator + ";entitypath=T", Topic: "t"}, nil},
 	} {
-		err := c.config.Validate()
+		err := c.config.Check()
 		if (err == nil) != (c.want == nil) {
 			t.Errorf("%s: got %v", name, err)
 			continue

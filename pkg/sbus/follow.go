@@ -8,7 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/secretfile"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // tryTimeout bounds one attempt to connect with a new key.
@@ -51,15 +51,15 @@ func (n *Namespace) Follow(ctx context.Context, try func(context.Context, *Names
 		return
 	}
 	adopt := func(ctx context.Context, connectionString string) error { return n.adopt(ctx, connectionString, try) }
-	secretfile.Follow(ctx, n.config.ConnectionStringFile, n.config.ConnectionString, adopt, logger)
+	secret.Follow(ctx, n.config.ConnectionStringFile, string(n.config.ConnectionString), adopt, logger)
 }
 
 // adopt uses the key of a new connection string. It refuses one of another namespace or
 // entity: the checkpoint and the read models belong to this one.
 func (n *Namespace) adopt(ctx context.Context, connectionString string, try func(context.Context, *Namespace) error) error {
 	next := n.config
-	next.ConnectionString = connectionString
-	if err := next.Validate(); err != nil {
+	next.ConnectionString = secret.Text(connectionString)
+	if err := next.Check(); err != nil {
 		return err
 	}
 	if next.Host() != n.config.Host() || isEmulator(connectionString) != n.Plain() {

@@ -30,7 +30,7 @@ func Open(c Config) (*Namespace, error) {
 }
 
 func open(c Config, newCredential func() (azcore.TokenCredential, error)) (*Namespace, error) {
-	n := &Namespace{config: c, signer: newSigner(c.ConnectionString)}
+	n := &Namespace{config: c, signer: newSigner(string(c.ConnectionString))}
 	if c.ConnectionString != "" {
 		return n, nil
 	}

@@ -75,7 +75,7 @@ func (n *Namespace) Host() string { return n.config.Host() }
 
 // Plain reports whether the namespace is Microsoft's emulator, or a stand-in for it,
 // which speaks AMQP without TLS.
-func (n *Namespace) Plain() bool { return isEmulator(n.config.ConnectionString) }
+func (n *Namespace) Plain() bool { return isEmulator(string(n.config.ConnectionString)) }
 
 func isEmulator(connectionString string) bool {
 	plain, err := strconv.ParseBool(property(connectionString, "UseDevelopmentEmulator"))

@@ -67,8 +67,8 @@ func TestWebSocketTransport(t *testing.T) {
 	for transport, want := range map[string]bool{"": false, transportAMQP: false, transportWebSocket: true} {
 		c.Transport = transport
 		n, err := Open(c)
-		if err != nil || c.Validate() != nil {
-			t.Fatal(err, c.Validate())
+		if err != nil || c.Check() != nil {
+			t.Fatal(err, c.Check())
 		}
 		if got := n.Dialer() != nil; got != want {
 			t.Errorf("transport %q: a WebSocket is %t", transport, got)
@@ -76,7 +76,7 @@ func TestWebSocketTransport(t *testing.T) {
 	}
 	c.Transport = transportWebSocket
 	c.ConnectionString += ";UseDevelopmentEmulator=true"
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "PENSTOCK_SERVICEBUS_TRANSPORT is websocket") {
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "PENSTOCK_SERVICEBUS_TRANSPORT is websocket") {
 		t.Errorf("the emulator is accepted: %v", err)
 	}
 }

@@ -22,8 +22,8 @@ type Config struct {
 // On reports whether spans are exported.
 func (c Config) On() bool { return c.Exporter == "otlp" && !c.Disabled }
 
-// Validate reports a wrong setting. If tracing is off, it checks nothing.
-func (c Config) Validate() error {
+// Check reports a wrong setting. If tracing is off, it checks nothing.
+func (c Config) Check() error {
 	if c.On() && (c.Ratio < 0 || c.Ratio > 1) {
 		return fmt.Errorf("OTEL_TRACES_SAMPLER_ARG is %v: use 0 to 1", c.Ratio)
 	}

@@ -258,11 +258,11 @@ func TestExemplarsAndLogLinesNameTheSpan(t *testing.T) {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	wrong := tracing.Config{Exporter: "otlp", Ratio: 2}
-	if err := wrong.Validate(); err == nil || !strings.Contains(err.Error(), "OTEL_TRACES_SAMPLER_ARG is 2") {
+	if err := wrong.Check(); err == nil || !strings.Contains(err.Error(), "OTEL_TRACES_SAMPLER_ARG is 2") {
 		t.Errorf("the problem is %v", err)
 	}
 	wrong.Exporter = "none"
-	if err := wrong.Validate(); err != nil {
+	if err := wrong.Check(); err != nil {
 		t.Errorf("tracing is off, and %v", err)
 	}
 }

@@ -38,13 +38,10 @@ func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 			t.Parallel()
 			env := environment(t, test.projections)
 			env["PENSTOCK_EVENTS_COLLECTION"] = test.events
-			// The flag is the command's form in the init container of earlier charts.
-			for _, form := range []string{"check", "--check-projections"} {
-				var out bytes.Buffer
-				err := run(t, env, &out, form)
-				if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
-					t.Errorf("%s ends with %v and says %q", form, err, out.String())
-				}
+			var out bytes.Buffer
+			err := run(t, env, &out, "check")
+			if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
+				t.Errorf("check ends with %v and says %q", err, out.String())
 			}
 		})
 	}

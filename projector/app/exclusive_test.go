@@ -11,6 +11,7 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
@@ -39,7 +40,7 @@ func TestExclusiveCommandsAreBoundedAndConfirmedByAMajority(t *testing.T) {
 	}}
 	c := newCluster(t)
 	s, err := config.OpenStores(mongox.ReadModelsConfig{Config: mongox.Config{
-		URI: server.URI(), StateDatabase: c.database.Name(), EventsDatabase: c.database.Name(), EventsCollection: "events",
+		URI: secret.Text(server.URI()), StateDatabase: c.database.Name(), EventsDatabase: c.database.Name(), EventsCollection: "events",
 	}, ReadModelsDatabase: c.database.Name()}, monitor, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)

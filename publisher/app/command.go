@@ -89,8 +89,8 @@ type program struct {
 	commands
 }
 
-// ValidateFor implements [cli.Selective].
-func (p *program) ValidateFor(chosen any) error {
+// CheckFor implements [cli.Selective].
+func (p *program) CheckFor(chosen any) error {
 	if c, ok := chosen.(command); ok {
 		return c.validate(&p.Config)
 	}

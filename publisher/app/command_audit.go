@@ -12,7 +12,7 @@ type auditCommand struct {
 	audit.Listing
 }
 
-func (*auditCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+func (*auditCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *auditCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	return c.Print(ctx, audit.NewStore(audit.In(s.state)), e.stdout, e.stderr)

@@ -20,7 +20,7 @@ import (
 // checkCommand checks what the publisher needs, and changes nothing.
 type checkCommand struct{ preflight.Flags }
 
-func (*checkCommand) validate(c *config.Config) error { return c.Validate() }
+func (*checkCommand) validate(c *config.Config) error { return c.Check() }
 
 func (c *checkCommand) run(ctx context.Context, e *environment) error {
 	p := New(e.options)

@@ -28,7 +28,7 @@ type checkpointCommands struct {
 
 type checkpointShowCommand struct{ cli.Output }
 
-func (*checkpointShowCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+func (*checkpointShowCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	stream := e.options.Config.Stream.Name
@@ -58,14 +58,14 @@ type checkpointSetCommand struct {
 	Where      string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned, and events whose timestamp is before that time are left out."`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *checkpointSetCommand) Validate() error {
 	_, err := config.ParseStartPoint("<where>", c.Where)
 	return errors.Join(err, c.RequireWhy("give the reason, because moving a checkpoint skips events or publishes them again"))
 }
 
 func (*checkpointSetCommand) validate(c *config.Config) error {
-	return errors.Join(c.MongoDB.Validate(), c.Fields.Validate())
+	return errors.Join(c.MongoDB.Check(), c.Fields.Check())
 }
 
 func (c *checkpointSetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
@@ -111,12 +111,12 @@ type checkpointResetCommand struct {
 	cli.Change `set:"why=required"`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *checkpointResetCommand) Validate() error {
 	return c.RequireWhy("give the reason, because removing the position skips events or publishes them again")
 }
 
-func (*checkpointResetCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+func (*checkpointResetCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *checkpointResetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	return moveCheckpoint(ctx, e, s, c.Change, "remove the position of checkpoint %s (%s): the next term starts at PENSTOCK_START, which is "+e.options.Config.Stream.Start+" for this command", checkpoint.Position{})
@@ -193,7 +193,7 @@ func (c *checkpointReleaseCommand) Validate() error {
 }
 
 func (*checkpointReleaseCommand) validate(c *config.Config) error {
-	return errors.Join(c.MongoDB.Validate(), c.ServiceBus.Validate())
+	return errors.Join(c.MongoDB.Check(), c.ServiceBus.Check())
 }
 
 func (c *checkpointReleaseCommand) runOn(ctx context.Context, e *environment, s *stores) error {

@@ -34,7 +34,7 @@ type quarantineFilter struct {
 	Limit     int           `name:"limit" default:"1000" help:"Largest number of events, 1 to 10000."`
 }
 
-// Validate implements [cli.Validator] for the commands that embed the flags.
+// Validate checks the flags for the commands that embed them. kong calls it.
 func (f quarantineFilter) Validate() error {
 	return cli.Choice[event.Reason]{
 		Limit: f.Limit, Max: quarantine.MaxRecords, OlderThan: f.OlderThan, Reason: event.Reason(f.Reason), Reasons: quarantine.Reasons(),
@@ -100,7 +100,7 @@ type quarantineListCommand struct {
 	cli.Output
 }
 
-func (*quarantineListCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+func (*quarantineListCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *quarantineListCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
@@ -141,7 +141,7 @@ type quarantineShowCommand struct {
 	Document string `arg:"" help:"The _id of the event in the event store, as the list shows it."`
 }
 
-func (*quarantineShowCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+func (*quarantineShowCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *quarantineShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
@@ -172,12 +172,12 @@ type quarantineDiscardCommand struct {
 	cli.Change `set:"why=required"`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *quarantineDiscardCommand) Validate() error {
 	return errors.Join(c.quarantineFilter.Validate(), c.RequireWhy("give the reason, because metrics and alerts no longer count discarded events"))
 }
 
-func (*quarantineDiscardCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+func (*quarantineDiscardCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *quarantineDiscardCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)

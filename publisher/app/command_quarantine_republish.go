@@ -30,12 +30,12 @@ type quarantineRepublishCommand struct {
 	cli.Output
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *quarantineRepublishCommand) Validate() error {
 	return errors.Join(c.quarantineFilter.Validate(), c.publishRate.Validate())
 }
 
-func (*quarantineRepublishCommand) validate(c *config.Config) error { return c.Validate() }
+func (*quarantineRepublishCommand) validate(c *config.Config) error { return c.Check() }
 
 // healed is a record whose event can be published now. It does not hold the event, because
 // all events together can exceed the memory of a pod in which the command runs.

@@ -31,7 +31,7 @@ type republishCommand struct {
 	publishRate
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *republishCommand) Validate() error {
 	span := c.From != nil || c.To != nil
 	switch {
@@ -45,7 +45,7 @@ func (c *republishCommand) Validate() error {
 	return c.publishRate.Validate()
 }
 
-func (*republishCommand) validate(c *config.Config) error { return c.Validate() }
+func (*republishCommand) validate(c *config.Config) error { return c.Check() }
 
 func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)

@@ -9,6 +9,6 @@ import (
 // runCommand is the service.
 type runCommand struct{}
 
-func (*runCommand) validate(c *config.Config) error { return c.Validate() }
+func (*runCommand) validate(c *config.Config) error { return c.Check() }
 
 func (*runCommand) run(ctx context.Context, e *environment) error { return New(e.options).Run(ctx) }

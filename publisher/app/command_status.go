@@ -25,7 +25,7 @@ import (
 // process.
 type statusCommand struct{ cli.Output }
 
-func (*statusCommand) validate(c *config.Config) error { return c.Validate() }
+func (*statusCommand) validate(c *config.Config) error { return c.Check() }
 
 // status is the state of publishing. A nil field is unknown; Unknown has the reason.
 type status struct {

@@ -40,7 +40,7 @@ func TestCommandsRefuseWrongFlags(t *testing.T) {
 		"quarantine discard":                                                "--why is not set",
 		"quarantine discard --why=x":                                        "",
 		"quarantine republish --older-than=-1s":                             "--older-than is -1s",
-		"quarantine show":                                                   "<document> is missing",
+		"quarantine show":                                                   `expected "<document>"`,
 		"republish":                                                         "neither --aggregate nor",
 		"republish --aggregate=a --from=2026-01-01T00:00:00Z":               "use one of the two",
 		"republish --from=2026-01-02T00:00:00Z --to=2026-01-01T00:00:00Z":   "not a time span",

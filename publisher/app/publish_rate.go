@@ -17,7 +17,7 @@ type publishRate struct {
 	Rate int `name:"rate" default:"250" placeholder:"N" help:"Events per second that are sent at most, so that live events keep their share of the namespace and do not wait in the subscriptions; 0 means no limit."`
 }
 
-// Validate implements [cli.Validator] for the commands that embed the flag.
+// Validate checks the flags for the commands that embed them. kong calls it.
 func (r publishRate) Validate() error {
 	if r.Rate < 0 {
 		return fmt.Errorf("--rate is %d: use a positive number of events per second, or 0 for no limit", r.Rate)

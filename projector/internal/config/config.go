@@ -76,12 +76,6 @@ type Projections struct {
 	FailureLimit  float64       `name:"failure-limit" env:"PENSTOCK_FAILURE_LIMIT" default:"0.2" help:"Share of the aggregates of a range that a build may fail to fold, above 0 and at most 1. If it fails for more, the definition is wrong, and the build fails as a whole. 1 never fails a build for that."`
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for writes of other sessions, to share a round trip with them. A write does not wait if there are no others."`
 
-	// Check is the former form of the command check. The init container of earlier charts
-	// uses it, and their pods may have an image of this version.
-	Check bool `name:"check-projections" hidden:""`
-	// InferEvents is a former flag. It is refused with the command that replaces it.
-	InferEvents string `name:"infer-events" hidden:""`
-
 	// InCode is set if projections in Go are registered. Path may be empty then.
 	InCode bool `kong:"-"`
 }

@@ -46,9 +46,8 @@ func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	_, problems, err := parse(map[string]string{
 		"PENSTOCK_SESSIONS":          "-1",
-		"PENSTOCK_CONNECTIONS":       "many",
+		"PENSTOCK_CONNECTIONS":       "-1",
 		"PENSTOCK_SESSION_IDLE":      "2m",
-		"PENSTOCK_RECEIVER":          "jms",
 		"PENSTOCK_BATCH_SIZE":        "5000",
 		"PENSTOCK_FLUSH_INTERVAL":    "0s",
 		"PENSTOCK_LOAD_BYTES":        "1",
@@ -73,7 +72,7 @@ func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 	}
 	for _, variable := range []string{
 		"MONGODB_URI", "AZURE_SERVICEBUS_NAMESPACE", "AZURE_SERVICEBUS_TOPIC_NAME", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME",
-		"PENSTOCK_PROJECTIONS", "PENSTOCK_SESSIONS", "PENSTOCK_CONNECTIONS", "PENSTOCK_SESSION_HOLD", "PENSTOCK_RECEIVER",
+		"PENSTOCK_PROJECTIONS", "PENSTOCK_SESSIONS", "PENSTOCK_CONNECTIONS", "PENSTOCK_SESSION_HOLD",
 		"PENSTOCK_BATCH_SIZE", "PENSTOCK_LOAD_BYTES", "PENSTOCK_FLUSH_INTERVAL", "PENSTOCK_FAILURE_LIMIT", "PENSTOCK_BUFFER_BYTES",
 		"PENSTOCK_SESSION_TENURE", "PENSTOCK_BACKLOG_INTERVAL", "PENSTOCK_BACKLOG_LIMIT", "PENSTOCK_REFOLD_RATE", "PENSTOCK_VERIFY_SAMPLE", "PENSTOCK_RECONCILE", "PENSTOCK_ADMIN_ADDRESS", "PENSTOCK_QUERY_ADDRESS", "PENSTOCK_DRAIN_TIMEOUT", "PENSTOCK_FATAL_AFTER", "PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STATE_DATABASE",
 	} {
@@ -123,20 +122,8 @@ func TestProjectionsInCodeNeedNoFile(t *testing.T) {
 	}
 	c, _, _ := parse(minimal())
 	c.Projections.Path, c.Projections.InCode = "", true
-	if err := c.Validate(); err != nil {
+	if err := c.Check(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestFormerFlagNamesItsCommand(t *testing.T) {
-	t.Parallel()
-	var c config.Config
-	var problems bytes.Buffer
-	env := minimal()
-	err := cli.Parse(&c, cli.Info{Name: "projector"}, []string{"--infer-events=10"}, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard, &problems)
-	want := `--infer-events is the command infer now: run "projector infer 10"`
-	if !errors.Is(err, cli.ErrUsage) || !strings.Contains(problems.String(), want) || !strings.Contains(problems.String(), "1 problem") {
-		t.Errorf("%v, %s", err, problems.String())
 	}
 }
 

@@ -32,15 +32,15 @@ func (c *Config) ValidateParts(parts Part) error {
 		part     Part
 		validate func() error
 	}{
-		{PartMongoDB, c.MongoDB.Validate},
+		{PartMongoDB, c.MongoDB.Check},
 		{PartServiceBus, c.ServiceBus.validate},
 		{PartProjections, c.Projections.validate},
-		{PartFields, c.Fields.Validate},
+		{PartFields, c.Fields.Check},
 		{partSessions, c.validateSessions},
 		{partBacklog, c.Backlog.validate},
 		{PartHistory, c.History.validate},
 		{partProcess, c.Process.validate},
-		{partProcess, c.Tracing.Validate},
+		{partProcess, c.Tracing.Check},
 	} {
 		if parts&part.part != 0 {
 			all = append(all, part.validate())

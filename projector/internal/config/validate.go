@@ -27,14 +27,14 @@ const (
 	maxInferEvents = 1_000_000
 )
 
-// Validate returns all problems of the service's configuration in one error. Each problem
+// Check returns all problems of the service's configuration in one error. Each problem
 // is a line that starts with the variable and ends with the remedy.
-func (c *Config) Validate() error {
+func (c *Config) Check() error {
 	return c.ValidateParts(PartAll)
 }
 
 func (s ServiceBus) validate() error {
-	p := cli.Problems{s.Validate()}
+	p := cli.Problems{s.Check()}
 	p.Require(s.Subscription != "", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME is not set: set it to the name of a subscription that requires sessions")
 	p = append(p, sbus.CheckEntity("AZURE_SERVICEBUS_SUBSCRIPTION_NAME", s.Subscription))
 	p.Require(s.Connections >= 0 && s.Connections <= maxConnections, "PENSTOCK_CONNECTIONS is %d: use 1 to %d, or 0 for the receiver's default", s.Connections, maxConnections)
@@ -43,7 +43,6 @@ func (s ServiceBus) validate() error {
 
 func (s Projections) validate() error {
 	var p cli.Problems
-	p.Require(s.InferEvents == "", "--infer-events is the command infer now: run \"projector infer %s\"", s.InferEvents)
 	p.Require(s.Path != "" || s.InCode, "PENSTOCK_PROJECTIONS is not set: set it to the YAML file of the projections, or to the folder of several")
 	p.Require(s.BatchSize >= 1 && s.BatchSize <= maxBatchSize, "PENSTOCK_BATCH_SIZE is %d: use 1 to %d", s.BatchSize, maxBatchSize)
 	p.Require(s.LoadBytes >= 1<<20, "PENSTOCK_LOAD_BYTES is %d: use at least 1048576", s.LoadBytes)

@@ -27,7 +27,7 @@ type testCommand struct {
 
 func (*testCommand) needs() config.Part { return 0 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *testCommand) Validate() error {
 	if _, err := regexp.Compile(c.Run); err != nil {
 		return fmt.Errorf("--run is not a regular expression: %w", err)

@@ -33,7 +33,7 @@ func (c *checkCommand) needs() config.Part {
 	return config.PartAll
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *checkCommand) Validate() error {
 	if c.Connect && len(c.Paths) > 0 {
 		return errors.New("--connect and PATHS are set: check files, or the configuration with its servers")

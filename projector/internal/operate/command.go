@@ -113,8 +113,8 @@ type program struct {
 	commands
 }
 
-// ValidateFor implements [cli.Selective].
-func (p *program) ValidateFor(chosen any) error {
+// CheckFor implements [cli.Selective].
+func (p *program) CheckFor(chosen any) error {
 	c, ok := chosen.(command)
 	if !ok {
 		return nil // a group without its command, which is reported
@@ -138,9 +138,6 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	c, ok := chosen.Command.(command)
 	if !ok {
 		return nil, usage
-	}
-	if _, service := c.(*runCommand); service && p.Config.Projections.Check {
-		c = &checkCommand{}
 	}
 	result := cli.NewResult(stdout)
 	e := &Environment{

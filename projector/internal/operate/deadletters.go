@@ -44,7 +44,7 @@ func (deadlettersFilter) needs() config.Part {
 	return config.PartMongoDB | config.PartServiceBus | config.PartFields
 }
 
-// Validate implements [cli.Validator] for the commands that embed the flags.
+// Validate checks the flags for the commands that embed them. kong calls it.
 func (f deadlettersFilter) Validate() error {
 	return cli.Choice[string]{Limit: f.Limit, Max: maxDeadLetters}.Validate()
 }
@@ -275,7 +275,7 @@ type deadlettersDiscardCommand struct {
 	cli.Change `set:"why=required"`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *deadlettersDiscardCommand) Validate() error {
 	p := cli.Problems{c.deadlettersFilter.Validate(), c.RequireWhy("say why the messages are removed; the reason is kept in the audit")}
 	p.Require(c.Reason != "" || c.Aggregate != "" || c.Sequence != 0 || c.Applied, "no message is chosen: use --applied, --sequence-number, --aggregate or --reason")

@@ -33,7 +33,7 @@ func (c *diffCommand) needs() config.Part {
 	return config.PartMongoDB | config.PartFields | config.PartHistory
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *diffCommand) Validate() error {
 	var p cli.Problems
 	// Parsing reports that no file is named.

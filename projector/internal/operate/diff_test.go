@@ -144,8 +144,8 @@ func TestDiffRefuses(t *testing.T) {
 		{"three files", []string{before, before, before, "--from=x"}, "<file> names 3 files: name the new one, or the old one and the new one"},
 		{"no sample", []string{before, before, "--from=x", "--sample=0"}, "--sample is 0: use 1 to 100000"},
 		{"broken file", []string{before, broken, "--from=x"}, "new.yaml:11:27: projection orders: Noted: set note: undeclared reference to 'nobody'"},
-		{"no store", []string{before, before}, "MONGODB_URI (--mongodb-uri) is not set"},
-		{"no catalog", []string{before, "--from=x"}, "MONGODB_URI (--mongodb-uri) is not set"},
+		{"no store", []string{before, before}, "MONGODB_URI is not set"},
+		{"no catalog", []string{before, "--from=x"}, "MONGODB_URI is not set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

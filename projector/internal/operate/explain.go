@@ -45,7 +45,7 @@ func (c *explainCommand) needs() config.Part {
 	return config.PartMongoDB | config.PartFields
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *explainCommand) Validate() error {
 	var p cli.Problems
 	p.Require(c.Aggregate != "", "--aggregate is not set: name the aggregate to explain")

@@ -188,7 +188,7 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 		{"no file", env, []string{"--from=/nowhere.ndjson", "--aggregate=o-1"}, "open the events: open /nowhere.ndjson"},
 		{"no NDJSON", env, []string{array, "--aggregate=o-1"}, "events.json:1: "},
 		{"no projections and no store", nil, []string{events, "--aggregate=o-1"}, "set PENSTOCK_PROJECTIONS to the file of the projections, or give the store of the catalog: MONGODB_URI is not set"},
-		{"no store", env, []string{"--aggregate=o-1"}, "MONGODB_URI (--mongodb-uri) is not set"},
+		{"no store", env, []string{"--aggregate=o-1"}, "MONGODB_URI is not set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,7 @@ type inferCommand struct {
 	Events int `arg:"" optional:"" default:"1000" help:"How many of the oldest and how many of the newest events are read."`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *inferCommand) Validate() error {
 	return config.CheckSample("<events>", c.Events)
 }

@@ -21,7 +21,7 @@ type initCommand struct {
 	Lookup lookup `embed:""`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *initCommand) Validate() error {
 	problem := config.CheckSample("--sample", c.Sample)
 	if ext := filepath.Ext(c.To); c.To != "-" && ext != ".yaml" && ext != ".yml" || strings.HasSuffix(strings.TrimSuffix(c.To, ext), "_test") {

@@ -30,7 +30,7 @@ type jobsListCommand struct {
 	State      string `name:"state" placeholder:"STATE" help:"Only jobs in this state: planning, running, paused, done, failed or cancelled."`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *jobsListCommand) Validate() error {
 	var p cli.Problems
 	p.Require(c.Kind == "" || slices.Contains(job.Kinds(), job.Kind(c.Kind)), "--kind is %q, unknown: use one of %s", c.Kind, cli.Words(job.Kinds()))

@@ -120,7 +120,7 @@ type ownersReleaseCommand struct {
 
 func (*ownersReleaseCommand) needs() config.Part { return config.PartMongoDB }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *ownersReleaseCommand) Validate() error {
 	return c.RequireWhy("say why the names are released; the reason is kept in the audit")
 }

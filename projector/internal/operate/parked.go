@@ -38,7 +38,7 @@ type parkedFilter struct {
 	Limit      int           `name:"limit" default:"1000" help:"Largest number of aggregates, 1 to 10000."`
 }
 
-// Validate implements [cli.Validator] for the commands that embed the flags.
+// Validate checks the flags for the commands that embed them. kong calls it.
 func (f parkedFilter) Validate() error {
 	return cli.Choice[string]{Limit: f.Limit, Max: maxParked, OlderThan: f.OlderThan, Reason: f.Reason, Reasons: Reasons()}.Validate()
 }

@@ -21,7 +21,7 @@ type parkedRetryCommand struct {
 	Wait time.Duration `name:"wait" default:"30s" help:"How long to wait for the results; 0s means not at all. The attempts continue without the command."`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *parkedRetryCommand) Validate() error {
 	p := cli.Problems{c.parkedFilter.Validate()}
 	p.Require(c.Wait >= 0, "--wait is %v: use 0s or more", c.Wait)
@@ -164,7 +164,7 @@ type parkedDiscardCommand struct {
 	cli.Change `set:"why=required"`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *parkedDiscardCommand) Validate() error {
 	p := cli.Problems{c.parkedFilter.Validate(), c.RequireWhy("say why the aggregates may stay behind; the reason is kept with them")}
 	p.Require(!c.Discarded, "--discarded is set: those aggregates are discarded already")

@@ -16,7 +16,7 @@ type parkedForgetCommand struct {
 	cli.Change `set:"why=required"`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *parkedForgetCommand) Validate() error {
 	return errors.Join(c.parkedFilter.Validate(), c.RequireWhy("say why the event store will not have the events"))
 }

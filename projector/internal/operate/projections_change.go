@@ -70,7 +70,7 @@ type projectionsRebuildCommand struct {
 	AllowMissing *int64 `name:"allow-missing" placeholder:"N" help:"Promote the new generation although up to this many live read models have no events in the event store, and are deleted by the promotion. If a generation of the same definition is being built, the number applies to it."`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *projectionsRebuildCommand) Validate() error {
 	for name, n := range map[string]*int64{"parked": c.AllowParked, "missing": c.AllowMissing} {
 		if n != nil && *n < 0 {

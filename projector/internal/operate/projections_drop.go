@@ -22,7 +22,7 @@ type projectionsDropCommand struct {
 	cli.Change `set:"why=required"`
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *projectionsDropCommand) Validate() error {
 	return c.RequireWhy("say why the data are deleted; the reason is kept in the audit")
 }

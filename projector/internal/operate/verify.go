@@ -36,7 +36,7 @@ func (*verifyCommand) needs() config.Part {
 	return config.PartMongoDB | config.PartProjections | config.PartFields | config.PartHistory
 }
 
-// Validate implements [cli.Validator].
+// Validate checks the flags. kong calls it.
 func (c *verifyCommand) Validate() error {
 	_, err := c.share()
 	p := cli.Problems{err}

@@ -32,19 +32,19 @@ const (
 	maxSource = 1024
 )
 
-// Validate reports all problems together. Each is a line that starts with its variable and
+// Check reports all problems together. Each is a line that starts with its variable and
 // ends with the remedy.
-func (c *Config) Validate() error {
+func (c *Config) Check() error {
 	return errors.Join(
-		c.MongoDB.Validate(),
-		c.ServiceBus.Validate(),
-		c.Fields.Validate(),
+		c.MongoDB.Check(),
+		c.ServiceBus.Check(),
+		c.Fields.Check(),
 		c.Stream.validate(),
 		c.Publish.validate(),
 		c.Refusals.validate(),
 		c.Election.validate(c.LeaseName()),
 		c.Process.validate(),
-		c.Tracing.Validate(),
+		c.Tracing.Check(),
 	)
 }
 

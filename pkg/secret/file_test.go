@@ -1,4 +1,4 @@
-package secretfile_test
+package secret_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/secretfile"
+	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 func write(t *testing.T, path, content string) {
@@ -29,16 +29,16 @@ func TestReadTrimsAndRefusesWhatIsNoSecret(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret")
 	write(t, path, " one two\n")
-	if got, err := secretfile.Read(path); err != nil || got != "one two" {
+	if got, err := secret.Read(path); err != nil || got != "one two" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for content, want := range map[string]string{"": "is empty", "\n": "is empty", strings.Repeat("x", 1<<20): "has more than 65536 bytes"} {
 		write(t, path, content)
-		if _, err := secretfile.Read(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := secret.Read(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v", len(content), err)
 		}
 	}
-	if _, err := secretfile.Read(path + "x"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := secret.Read(path + "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -86,9 +86,9 @@ func TestFollowAdoptsWhatCanBeUsed(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			secretfile.Follow(ctx, path, "first", j.adopt, zerolog.New(&j))
+			secret.Follow(ctx, path, "first", j.adopt, zerolog.New(&j))
 		}()
-		pass := func() { <-time.After(2*secretfile.Interval + time.Second) }
+		pass := func() { <-time.After(2*secret.Interval + time.Second) }
 		refusal := errors.New("refused by the server")
 		pass()
 		if offered, log := j.take(refusal); len(offered) != 0 || log != "" {
