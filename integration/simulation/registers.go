@@ -24,7 +24,7 @@ import (
 var versions = map[string][]string{
 	"checkpoints":   {"epoch", "holder", "revision"},
 	"leader_leases": {"version", "holder"},
-	"projections":   {"revision", "coordinator.epoch"},
+	"projections":   {"revision"},
 }
 
 // registers records the requests for these documents and their answers, as the network

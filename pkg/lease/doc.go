@@ -48,8 +48,8 @@
 //	lease of                             fields                        what fences its holder
 //	a range of a job, its planning       leaseUntil, holder, epoch     the epoch, and the trust ends the work
 //	  (job_ranges, jobs)
-//	the coordinator of a projection      coordinator.until, .pod,      the epoch, in each write of the entry
-//	  (projections)                        .epoch
+//	the coordinator of the projections   until, pod, epoch             the revision in each write of an entry,
+//	  (projectors)                                                       and a token in a promotion
 //	the registration of a pod            until                         the trust: without it, the pod settles
 //	  (projectors)                                                       nothing
 //	the reconciler (reconciliations)     until, holder                 nothing: each step repeats without harm

@@ -40,6 +40,8 @@ type upkeep struct {
 	follower *catalog.Follower
 	registry *catalog.Registry
 	catalog  *catalog.Catalog
+	// office is the lease of the coordinator.
+	office   *catalog.Office
 	jobs     *job.Store
 	findings *history.FindingStore
 	// runner and coordinator start after the targets are known.
@@ -81,6 +83,7 @@ func (p *Projector) newHistory(s *config.Stores, pod string, registry *catalog.R
 	h := &upkeep{
 		pod: pod, registry: registry, parked: parked,
 		records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), s.ReadModels.Name(), pod),
+		office:   catalog.NewOffice(mongox.Durable(s.State, catalog.RegistryName), p.config.Pipeline().String(), pod),
 		catalog:  catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), p.config.Pipeline().String()),
 		findings: history.NewFindingStore(s.State),
 	}
@@ -157,7 +160,7 @@ func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *upkee
 // coordinator makes the coordinator of rebuilds.
 func (p *Projector) coordinator(s *config.Stores, h *upkeep, parked *park.Store, events *eventstore.Reader) *catalog.Coordinator {
 	return catalog.NewCoordinator(catalog.CoordinatorOptions{
-		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
+		Pod: h.pod, Office: h.office, Catalog: h.catalog, Pods: h.registry,
 		Jobs: h.jobs, Sample: p.config.History.VerifySample,
 		Collections: rebuildCollections{catalog.NewShadows(s.ReadModels), s.ReadModels, p.logger},
 		Data:        rebuildData{s.ReadModels, parked, events},

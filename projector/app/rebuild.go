@@ -41,7 +41,7 @@ func (c rebuildCollections) Prepare(ctx context.Context, made, like string) (bso
 }
 
 // removeTimeout bounds one step of removing a generation's data, because the coordinator
-// must renew its lease between the steps.
+// drives other builds too.
 const removeTimeout = 2 * time.Second
 
 // rebuildData accesses the side watermarks and the markers.
@@ -82,9 +82,17 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 	return n, example, err
 }
 
-// Inspect begins to inspect a collection.
-func (d rebuildData) Inspect(collection string) catalog.Inspection {
-	return &inspection{rebuildData: d, collection: collection}
+// Inspect searches a collection for documents that a promotion would lose.
+func (d rebuildData) Inspect(ctx context.Context, collection string) (catalog.Inspected, error) {
+	var past readmodel.Inspection
+	for !past.Done {
+		next, err := past.Next(ctx, d.readModels, collection, d.archived)
+		if err != nil {
+			return catalog.Inspected{}, err
+		}
+		past = next
+	}
+	return catalog.Inspected{Unmanaged: past.Err(d.readModels, collection), Archived: past.Archived, Example: past.ExampleArchived}, nil
 }
 
 // archived returns which aggregates have no events in the event store.
@@ -96,27 +104,3 @@ func (d rebuildData) archived(ctx context.Context, ids []string) ([]string, erro
 	}), err
 }
 
-// inspectTime is how long one step of an inspection lasts, because the coordinator must
-// renew its lease between the steps.
-const inspectTime = time.Second
-
-// inspection searches a collection for documents that a promotion would lose.
-type inspection struct {
-	rebuildData
-	collection string
-	past       readmodel.Inspection
-}
-
-// Next continues for inspectTime.
-func (i *inspection) Next(ctx context.Context) (done bool, found catalog.Inspected, err error) {
-	for end := time.Now().Add(inspectTime); !i.past.Done && time.Now().Before(end); {
-		next, err := i.past.Next(ctx, i.readModels, i.collection, i.archived)
-		if err != nil {
-			return false, catalog.Inspected{}, err
-		}
-		i.past = next
-	}
-	return i.past.Done, catalog.Inspected{
-		Unmanaged: i.past.Err(i.readModels, i.collection), Archived: i.past.Archived, Example: i.past.ExampleArchived,
-	}, nil
-}

@@ -12,6 +12,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
+// verifyGrace is how long a read model may be behind the event store before a verification
+// reports it. Events need that time to come over the topic.
+const verifyGrace = 30 * time.Second
+
 // build makes one step of the building generation.
 func (s *step) build(ctx context.Context) error {
 	b := s.entry.Building
@@ -44,13 +48,13 @@ func (s *step) build(ctx context.Context) error {
 // endJobs cancels the jobs of a failed generation, once.
 func (s *step) endJobs(ctx context.Context) error {
 	b := s.entry.Building
-	if s.hold.ended == b.Generation {
+	if s.ended {
 		return nil
 	}
 	if err := s.cancel(ctx, b.Jobs, "the rebuild has failed"); err != nil {
 		return err
 	}
-	s.hold.ended = b.Generation
+	s.ended = true
 	return nil
 }
 
@@ -71,7 +75,6 @@ func (s *step) cancel(ctx context.Context, jobs JobIDs, reason string) error {
 // collection with the declared name.
 func (s *step) prepare(ctx context.Context) error {
 	b, like := s.entry.Building, s.like()
-	s.hold.inspection, s.hold.inspected, s.hold.completing, s.hold.completed = nil, time.Time{}, nil, time.Time{}
 	uuid, err := s.Collections.Prepare(ctx, b.Shadow, like)
 	if err != nil {
 		return err
@@ -99,10 +102,10 @@ func (s *step) fold(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.hold.prepared.IsZero() {
-			s.hold.prepared = time.Now()
+		if s.prepared.IsZero() {
+			s.prepared = time.Now()
 		}
-		if len(behind) > 0 && time.Since(s.hold.prepared) < headStart {
+		if len(behind) > 0 && time.Since(s.prepared) < headStart {
 			return nil
 		}
 	}
@@ -148,15 +151,12 @@ func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error)
 	serves := func(serving Serving) bool {
 		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && (deferring || !serving.Defers)
 	}
-	return s.lacking(ctx, func(r Registration) bool { return slices.ContainsFunc(r.Serves, serves) })
+	alive, err := s.pods(ctx)
+	return s.lacking(alive, func(r Registration) bool { return slices.ContainsFunc(r.Serves, serves) }), err
 }
 
 // lacking names the alive pods for which does is false.
-func (s *step) lacking(ctx context.Context, does func(Registration) bool) ([]string, error) {
-	alive, err := s.Pods.Alive(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *step) lacking(alive []Registration, does func(Registration) bool) []string {
 	var behind []string
 	own := false
 	for _, r := range alive {
@@ -169,7 +169,7 @@ func (s *step) lacking(ctx context.Context, does func(Registration) bool) ([]str
 		// A list without this pod is not valid: it may be empty because the registry was.
 		behind = append(behind, s.Pod)
 	}
-	return behind, nil
+	return behind
 }
 
 // verify starts the job that compares the new collection with the fold of its events, and
@@ -230,16 +230,18 @@ func (s *step) proven(ctx context.Context, leftOut int64) error {
 	if len(behind) > 0 {
 		return s.enter(ctx, CatchingUp, nextRound)
 	}
-	if time.Now().Before(s.hold.retry) {
+	if time.Now().Before(s.postponed) {
 		return nil
 	}
-	for _, obstacle := range []func(context.Context) (waits bool, err error){s.inspect, s.complete, s.mayRename} {
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.inspect, s.mayRename} {
 		if waits, err := obstacle(ctx); err != nil || waits {
 			return err
 		}
 	}
-	token := fmt.Sprintf("%s.%d.%d", s.entry.Name, b.Generation, s.entry.Revision)
-	return s.enter(ctx, Promoting, func(b *Build) { b.Pause = token })
+	if err := s.pause(ctx, true); err != nil {
+		return err
+	}
+	return s.promote(ctx)
 }
 
 // parked returns how many aggregates are parked in the generation, and why that prevents its
@@ -278,73 +280,79 @@ func (s *step) verifyAgain(ctx context.Context) error {
 
 // present makes sure that the new collection still exists under its own name. It has the
 // readers' name if the state database was restored to a time before the promotion.
-func (s *step) present(ctx context.Context) (waits bool, err error) {
+func (s *step) present(ctx context.Context) (fails bool, err error) {
 	b := s.entry.Building
-	at, err := s.Collections.Where(ctx, b.UUID)
-	switch {
-	case err != nil:
+	names, err := s.collections(ctx)
+	if err != nil {
 		return false, err
-	case at == "":
-		return true, s.missing(ctx)
-	case at == b.Collection:
+	}
+	switch names[string(b.UUID.Data)] {
+	case "":
+		return true, s.gone(ctx)
+	case b.Collection:
 		return true, s.fail(ctx, fmt.Sprintf("collection %s, in which the generation is built, is what readers see already, so the catalog is older than the read models: repeat the build with projector projections retry %s", b.Shadow, s.entry.Name))
 	}
-	s.hold.gone = time.Time{}
 	return false, nil
+}
+
+// gone fails the build because its collection cannot be found: somebody has dropped it, or has
+// restored one of the databases to an earlier time.
+func (s *step) gone(ctx context.Context) error {
+	return s.fail(ctx, fmt.Sprintf("collection %s, in which the generation was built, is gone: repeat the build with projector projections retry %s", s.entry.Building.Shadow, s.entry.Name))
+}
+
+const (
+	// checkStep is how long one step waits for a check.
+	checkStep = 100 * time.Millisecond
+	// checkLasts is how long the result of a check holds.
+	checkLasts = time.Minute
+)
+
+// check is the result of a check of what a promotion would destroy.
+type check struct {
+	begun time.Time
+	found Inspected
+	err   error
 }
 
 // inspect makes sure that the collection that the promotion replaces has only documents
 // that the new generation has too: those of projectors, with events in the event store. It
-// reads the whole collection, in several steps.
+// also gives the new collection what has changed in the layout of the live one since the build
+// began. Both can take long, so they run beside the steps of other builds.
 func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
-	if s.hold.inspection != nil || time.Since(s.hold.inspected) >= inspectRetry || s.hold.allowed != b.Allowed.Archived {
-		if s.hold.inspection == nil {
-			s.hold.inspection, s.hold.allowed = s.Data.Inspect(b.Collection), b.Allowed.Archived
+	if s.checking == nil && (time.Since(s.checked.begun) >= checkLasts || s.allowed != b.Allowed.Archived) {
+		s.checking, s.allowed = make(chan check, 1), b.Allowed.Archived
+		ended, like, c := s.checking, s.like(), check{begun: time.Now()}
+		s.checks.Go(func() {
+			if c.found, c.err = s.Data.Inspect(ctx, b.Collection); c.err == nil && c.found.Unmanaged == nil {
+				_, c.err = s.Collections.Prepare(ctx, b.Shadow, like)
+			}
+			ended <- c
+		})
+	}
+	if s.checking != nil {
+		select {
+		case s.checked = <-s.checking:
+			s.checking = nil
+		case <-time.After(checkStep):
+			return true, s.wait(ctx, fmt.Sprintf("collection %s is inspected, and its changed layout, such as its indexes, is copied to the new collection", s.like()))
 		}
-		done, found, err := s.hold.inspection.Next(ctx)
-		if err != nil || !done {
+		if err := s.checked.err; err != nil {
+			s.checked = check{}
 			return true, err
 		}
-		s.hold.inspection = nil
-		if found.Unmanaged != nil {
-			s.hold.retry = time.Now().Add(inspectRetry)
-			return true, s.wait(ctx, found.Unmanaged.Error())
+		if time.Since(s.checked.begun) >= checkLasts {
+			return true, nil // The layout may have changed since.
 		}
-		s.hold.found, s.hold.inspected = found, time.Now()
 	}
-	switch n := s.hold.found.Archived; {
-	case n > b.Allowed.Archived:
-		return true, s.heldBack(ctx, func(b *Build) *int64 { return &b.Archived }, n, fmt.Sprintf("%d read models of collection %s have no events in the event store, such as %s, and the promotion would delete them: put their events back into the event store, or allow it with projector projections rebuild %s --allow-missing %d", n, b.Collection, s.hold.found.Example, s.entry.Name, n))
+	switch found := s.checked.found; {
+	case found.Unmanaged != nil:
+		return true, s.wait(ctx, found.Unmanaged.Error())
+	case found.Archived > b.Allowed.Archived:
+		return true, s.heldBack(ctx, func(b *Build) *int64 { return &b.Archived }, found.Archived, fmt.Sprintf("%d read models of collection %s have no events in the event store, such as %s, and the promotion would delete them: put their events back into the event store, or allow it with projector projections rebuild %s --allow-missing %d", found.Archived, b.Collection, found.Example, s.entry.Name, found.Archived))
 	case b.Archived > 0:
 		return true, s.verifyAgain(ctx)
 	}
 	return false, nil
-}
-
-// complete gives the new collection what has changed in the layout of the live one since
-// the build began. The build of an index may take longer than the lease. It continues
-// while the next steps renew the lease.
-func (s *step) complete(ctx context.Context) (waits bool, err error) {
-	if s.hold.completing == nil {
-		if time.Since(s.hold.completed) < inspectRetry {
-			return false, nil
-		}
-		b, like, ended := s.entry.Building, s.like(), make(chan error, 1)
-		s.hold.completing, s.hold.completed = ended, time.Now()
-		s.completions.Go(func() {
-			_, err := s.Collections.Prepare(ctx, b.Shadow, like)
-			ended <- err
-		})
-	}
-	select {
-	case err := <-s.hold.completing:
-		s.hold.completing = nil
-		if err != nil {
-			s.hold.completed = time.Time{}
-		}
-		return err != nil || time.Since(s.hold.completed) >= inspectRetry, err
-	case <-time.After(completeStep):
-		return true, s.wait(ctx, fmt.Sprintf("the changed layout of collection %s, such as its indexes, is being copied to the new collection", s.like()))
-	}
 }

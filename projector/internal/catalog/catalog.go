@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -24,9 +20,6 @@ const (
 // ErrConflict is returned if an entry has changed since it was read. The caller must read
 // it again and decide again.
 var ErrConflict = errors.New("the catalog entry was changed by another process")
-
-// ErrNotCoordinator is returned if another pod may be the coordinator of the projection.
-var ErrNotCoordinator = errors.New("this pod is not the coordinator of the projection")
 
 // Catalog is the stored catalog of one pipeline's projections. It is safe for concurrent
 // use. Contexts should have no deadline of their own.
@@ -77,12 +70,6 @@ func (c *Catalog) Adopt(ctx context.Context, names []string) error {
 // returns the stored entry. The error is [ErrConflict] if the stored entry is no longer
 // old.
 func (c *Catalog) Write(ctx context.Context, old, changed *Entry) (*Entry, error) {
-	return c.WriteAs(ctx, 0, old, changed)
-}
-
-// WriteAs is Write for the coordinator of the epoch. The error is also [ErrConflict] if
-// the projection has another coordinator since. Epoch 0 names no coordinator.
-func (c *Catalog) WriteAs(ctx context.Context, epoch int64, old, changed *Entry) (*Entry, error) {
 	stored := changed.copy()
 	if old == nil {
 		stored.Revision = 1
@@ -97,9 +84,6 @@ func (c *Catalog) WriteAs(ctx context.Context, epoch int64, old, changed *Entry)
 	}
 	stored.Revision = old.Revision + 1
 	filter := bson.D{{Key: "_id", Value: old.Name}, {Key: "revision", Value: old.Revision}}
-	if epoch > 0 {
-		filter = append(filter, coordinators.Held(epoch))
-	}
 	update, err := updateOf(stored)
 	if err != nil {
 		return nil, err
@@ -114,8 +98,7 @@ func (c *Catalog) WriteAs(ctx context.Context, epoch int64, old, changed *Entry)
 	return stored, nil
 }
 
-// updateOf returns the update that sets all fields of an entry except the coordinator,
-// and removes the empty ones.
+// updateOf returns the update that sets all fields of an entry, and removes the empty ones.
 func updateOf(e *Entry) (bson.D, error) {
 	text, err := bson.Marshal(e)
 	if err != nil {
@@ -129,7 +112,7 @@ func updateOf(e *Entry) (bson.D, error) {
 	var set, unset bson.D
 	for _, element := range elements {
 		delete(absent, element.Key())
-		if element.Key() != "_id" && element.Key() != "coordinator" {
+		if element.Key() != "_id" {
 			set = append(set, bson.E{Key: element.Key(), Value: element.Value()})
 		}
 	}
@@ -151,71 +134,6 @@ func (c *Catalog) Remove(ctx context.Context, e *Entry) error {
 		return fmt.Errorf("remove the catalog entry of projection %s: %w", e.Name, err)
 	case result.DeletedCount == 0:
 		return fmt.Errorf("remove the catalog entry of projection %s: %w", e.Name, ErrConflict)
-	}
-	return nil
-}
-
-// coordinators are the fields of the lease on a projection.
-var coordinators = lease.Fields{Until: "coordinator.until", Holder: "coordinator.pod", Epoch: "coordinator.epoch"}
-
-// Coordinate makes this pod the coordinator of a projection for the duration of the
-// lease, by the server's clock, and returns the changed entry. The error is
-// [ErrNotCoordinator] if another pod holds the lease.
-func (c *Catalog) Coordinate(ctx context.Context, name, pod string, lasts time.Duration) (*Entry, error) {
-	var e Entry
-	err := c.collection.FindOneAndUpdate(ctx,
-		bson.D{{Key: "_id", Value: name}, coordinators.Free()},
-		mongo.Pipeline{{{Key: "$set", Value: coordinators.Take(pod, lasts)}}},
-		options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&e)
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil, fmt.Errorf("coordinate projection %s: %w", name, ErrNotCoordinator)
-	case err != nil:
-		return nil, fmt.Errorf("coordinate projection %s: %w", name, err)
-	}
-	return &e, nil
-}
-
-// Renew extends the lease of the coordinator of the epoch. The error is
-// [ErrNotCoordinator] if there is another coordinator since.
-func (c *Catalog) Renew(ctx context.Context, name string, epoch int64, lasts time.Duration) error {
-	return c.extend(ctx, name, epoch, coordinators.Renew(lasts), "renew the lease on projection")
-}
-
-// Release ends the lease of the coordinator of the epoch.
-func (c *Catalog) Release(ctx context.Context, name string, epoch int64) error {
-	return c.extend(ctx, name, epoch, coordinators.Release(0), "release the lease on projection")
-}
-
-// Abandon releases the leases of dead coordinators, and returns how many.
-func (c *Catalog) Abandon(ctx context.Context, dead []string) (released int, err error) {
-	entries, err := c.List(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for name, e := range entries {
-		if !slices.Contains(dead, e.Coordinator.Pod) {
-			continue
-		}
-		result, err := c.collection.UpdateOne(ctx,
-			bson.D{{Key: "_id", Value: name}, coordinators.Held(e.Coordinator.Epoch), coordinators.Alive()},
-			mongo.Pipeline{{{Key: "$set", Value: bson.D{coordinators.Release(0)}}}})
-		if err != nil {
-			return released, fmt.Errorf("release the lease of a dead pod on projection %s: %w", name, err)
-		}
-		released += int(result.MatchedCount)
-	}
-	return released, nil
-}
-
-func (c *Catalog) extend(ctx context.Context, name string, epoch int64, end bson.E, what string) error {
-	result, err := c.collection.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: name}, coordinators.Held(epoch)}, mongo.Pipeline{{{Key: "$set", Value: bson.D{end}}}})
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s %s: %w", what, name, err)
-	case result.MatchedCount == 0:
-		return fmt.Errorf("%s %s: %w", what, name, ErrNotCoordinator)
 	}
 	return nil
 }

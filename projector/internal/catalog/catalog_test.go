@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -115,70 +114,5 @@ func TestUnreadableEntryIsNamed(t *testing.T) {
 	_, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "q").List(t.Context())
 	if err == nil || !strings.Contains(err.Error(), `_id "other" of collection projections cannot be read`) {
 		t.Errorf("its pipeline: %v", err)
-	}
-}
-
-// A coordinator that was stopped for longer than its lease can change nothing. Renewing a
-// lease does not conflict with writers of the entry.
-func TestLateCoordinatorWritesNothing(t *testing.T) {
-	t.Parallel()
-	c, e := stored(t)
-	first, err := c.Coordinate(t.Context(), "users", "$pod-1", time.Hour)
-	if err != nil || first.Coordinator.Epoch != 1 || first.Coordinator.Pod != "$pod-1" || first.Revision != e.Revision {
-		t.Fatalf("coordinator is %+v: %v", first, err)
-	}
-	if _, err := c.Coordinate(t.Context(), "users", "pod-2", time.Hour); !errors.Is(err, catalog.ErrNotCoordinator) {
-		t.Errorf("a second coordinator: %v", err)
-	}
-	changed, err := c.WriteAs(t.Context(), 1, first, start(t, first, "b"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Renew(t.Context(), "users", 1, time.Hour); err != nil {
-		t.Error(err)
-	}
-	if got := read(t, c); got.Coordinator.Until.Before(first.Coordinator.Until) || got.Coordinator.Epoch != 1 {
-		t.Errorf("renewed to %+v from %+v", got.Coordinator, first.Coordinator)
-	}
-	if err := c.Release(t.Context(), "users", 1); err != nil {
-		t.Fatal(err)
-	}
-	second, err := c.Coordinate(t.Context(), "users", "pod-2", time.Hour)
-	if err != nil || second.Coordinator.Epoch != 2 {
-		t.Fatalf("successor is %+v: %v", second, err)
-	}
-	if _, err := c.WriteAs(t.Context(), 1, changed, catalog.Promote(changed, by)); !errors.Is(err, catalog.ErrConflict) {
-		t.Errorf("the late coordinator wrote: %v", err)
-	}
-	if err := c.Renew(t.Context(), "users", 1, time.Hour); !errors.Is(err, catalog.ErrNotCoordinator) {
-		t.Errorf("the late coordinator renewed its lease: %v", err)
-	}
-	if _, err := c.Write(t.Context(), second, catalog.Fail(second, "no", by)); err != nil {
-		t.Errorf("a change beside the coordinator: %v", err)
-	}
-}
-
-// The lease of a dead coordinator is free at once. Those of others, and its own after another
-// pod has taken it, are kept.
-func TestLeaseOfADeadCoordinatorIsFree(t *testing.T) {
-	t.Parallel()
-	c, _ := stored(t)
-	abandon := func(want int) {
-		t.Helper()
-		if released, err := c.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil || released != want {
-			t.Fatalf("%d leases released, not %d: %v", released, want, err)
-		}
-	}
-	if _, err := c.Coordinate(t.Context(), "users", "$dead", time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	abandon(1)
-	abandon(0)
-	if e, err := c.Coordinate(t.Context(), "users", "pod-2", time.Hour); err != nil || e.Coordinator.Epoch != 2 {
-		t.Fatalf("the successor is %+v: %v", e, err)
-	}
-	abandon(0)
-	if _, err := c.Coordinate(t.Context(), "users", "pod-3", time.Hour); !errors.Is(err, catalog.ErrNotCoordinator) {
-		t.Errorf("the lease of a living coordinator is free: %v", err)
 	}
 }

@@ -13,18 +13,26 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// Catalog is the part of [Catalog] that a coordinator uses.
+// Offices is an [Office].
+type Offices interface {
+	Take(ctx context.Context, lasts time.Duration) (epoch int64, err error)
+	Renew(ctx context.Context, epoch int64, lasts time.Duration) error
+	Release(ctx context.Context, epoch int64) error
+}
+
+var _ Offices = (*Office)(nil)
+
+// Entries is the part of [Catalog] that a coordinator uses.
 type Entries interface {
 	List(ctx context.Context) (map[string]*Entry, error)
-	Coordinate(ctx context.Context, name, pod string, lease time.Duration) (*Entry, error)
-	Renew(ctx context.Context, name string, epoch int64, lease time.Duration) error
-	Release(ctx context.Context, name string, epoch int64) error
-	WriteAs(ctx context.Context, epoch int64, old, changed *Entry) (*Entry, error)
+	Write(ctx context.Context, old, changed *Entry) (*Entry, error)
 }
 
 var _ Entries = (*Catalog)(nil)
@@ -43,18 +51,14 @@ type Jobs interface {
 
 var _ Jobs = (*job.Store)(nil)
 
-// verifyGrace is how long a read model may be behind the event store before a verification
-// reports it. Events need that time to come over the topic.
-const verifyGrace = 30 * time.Second
-
 // Collections are the collections of the read models' database.
 type Collections interface {
 	// Prepare creates the shadow collection with the options, indexes and shard key of
 	// the collection like, if that exists, and returns its UUID. An existing shadow
 	// collection gets what has changed meanwhile. That can take long.
 	Prepare(ctx context.Context, shadow, like string) (bson.Binary, error)
-	// Names returns the names of the collections that start with prefix.
-	Names(ctx context.Context, prefix string) ([]string, error)
+	// Names returns the names of all collections, by their UUIDs.
+	Names(ctx context.Context) (map[string]string, error)
 	// Rename renames a collection. If a collection with the new name exists, it is
 	// dropped in the same operation if drop is set; otherwise nothing is renamed. Neither
 	// that nor a missing collection from is an error.
@@ -66,26 +70,19 @@ type Collections interface {
 	Drop(ctx context.Context, name string) error
 }
 
-// Data are the side watermarks and markers.
+// Data are the read models, side watermarks and markers.
 type Data interface {
 	// Remove removes some side watermarks and markers of a generation, and reports
 	// whether none is left.
 	Remove(ctx context.Context, projection string, generation int64) (done bool, err error)
 	// Parked counts the parked aggregates of a generation, and describes one of them.
 	Parked(ctx context.Context, projection string, generation int64) (n int64, example string, err error)
-	// Inspect begins to inspect a collection.
-	Inspect(collection string) Inspection
+	// Inspect searches a collection for documents that a promotion would drop and the new
+	// generation does not have. That can take long.
+	Inspect(ctx context.Context, collection string) (Inspected, error)
 }
 
-// Inspection searches a collection for documents that a promotion would drop and the new
-// generation does not have.
-type Inspection interface {
-	// Next continues for about a second. done is set at the end of the collection. Then
-	// found says what was found.
-	Next(ctx context.Context) (done bool, found Inspected, err error)
-}
-
-// Inspected is the result of an [Inspection].
+// Inspected is the result of [Data.Inspect].
 type Inspected struct {
 	// Unmanaged describes the documents that no projector has written; nil if there are
 	// none.
@@ -97,31 +94,16 @@ type Inspected struct {
 }
 
 const (
-	// coordination is how long a coordinator may be silent, by the server's clock.
-	coordination = 10 * time.Second
-	// renewal is how often it renews its lease.
-	renewal = 3 * time.Second
+	// term is how long a coordinator may be silent, by the server's clock.
+	term = 10 * time.Second
 	// tick is the interval at which a pod searches for work. watch is the interval at which
-	// it reads the jobs of a build that it drives. busy is the wait before the next step if
+	// the coordinator reads the jobs of builds. busy is the wait before the next step if
 	// there is one.
 	tick  = 2 * time.Second
 	watch = 500 * time.Millisecond
 	busy  = 100 * time.Millisecond
-	// pauseTimeout is how long pods may take to pause before the promotion is cancelled,
-	// and pauseRetry is when it is tried again. The projection's writes are paused
-	// meanwhile.
-	pauseTimeout = 3 * time.Second
-	pauseRetry   = 10 * time.Second
-	// inspectRetry is when a collection and its layout are inspected again: after documents
-	// were found that a promotion would delete, or if the promotion has not begun.
-	inspectRetry = time.Minute
-	// completeStep is how long one step waits for the layout of the new collection to be
-	// completed.
-	completeStep = time.Second
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
-	// lost is how long the new collection may be missing before the build fails.
-	lost = 10 * time.Second
 	// linger is the time after which garbage is removed for the second time and unknown
 	// shadow collections are dropped.
 	linger = time.Hour
@@ -131,6 +113,7 @@ const (
 type CoordinatorOptions struct {
 	// Pod is this pod's name in the registry.
 	Pod     string
+	Office  Offices
 	Catalog Entries
 	Pods    Pods
 	Jobs    Jobs
@@ -141,112 +124,69 @@ type CoordinatorOptions struct {
 	Logger      zerolog.Logger
 }
 
-// Coordinator drives the builds that no other pod drives. Make it with [NewCoordinator].
+// Coordinator drives the builds of a pipeline while its pod has the office. Make it with
+// [NewCoordinator].
 type Coordinator struct {
 	CoordinatorOptions
-	// held are the leases of this pod, by projection.
-	held map[string]*hold
 	// seen are unknown shadow collections, with the times when they were first seen. The
 	// empty name has the time of the last search.
 	seen map[string]time.Time
-	// failing are the projections whose last step failed, with the time of the next
-	// attempt.
-	failing map[string]time.Time
 	// unread limits the lines about retries.
 	unread obs.Repeats
-	// completions copy layouts.
-	completions sync.WaitGroup
-}
-
-// hold is a lease on a projection.
-type hold struct {
-	epoch   int64
-	renewed time.Time
-	// pausing is the token of the last pause that this pod has seen under this lease. paused is
-	// when it saw it first.
-	pausing string
-	paused  time.Time
-	// retry is when the next promotion may begin.
-	retry time.Time
-	// inspection is that of the collection that the next promotion replaces; nil if none is
-	// running. found is the result of the last one that found no document of an
-	// application, and inspected is when that ended. allowed is how many archived read models
-	// an operator had allowed when it began: events may be back before more are allowed.
-	inspection Inspection
-	found      Inspected
-	inspected  time.Time
-	allowed    int64
-	// completing ends with the result of copying the live collection's layout to the new
-	// one, and is nil if that does not run. completed is when the last copy began, and zero
-	// if it failed.
-	completing chan error
-	completed  time.Time
-	// prepared is when pods could first serve the generation.
-	prepared time.Time
-	// gone is when the collection of the build was first found missing.
-	gone time.Time
-	// ended is the failed generation whose jobs are cancelled.
-	ended int64
 }
 
 // NewCoordinator makes a coordinator.
 func NewCoordinator(o CoordinatorOptions) *Coordinator {
-	return &Coordinator{CoordinatorOptions: o, held: map[string]*hold{}, seen: map[string]time.Time{}, failing: map[string]time.Time{}}
+	return &Coordinator{CoordinatorOptions: o, seen: map[string]time.Time{}}
 }
 
-// Run drives builds until ctx ends, and then releases its leases. Errors are logged and
+// errSilent ends the work of a coordinator that could not renew its lease.
+var errSilent = errors.New("the lease of the coordinator was not renewed in time")
+
+// Run drives builds, while this pod is the coordinator, until ctx ends. Errors are logged and
 // retried.
 func (c *Coordinator) Run(ctx context.Context) error {
-	defer c.completions.Wait()
 	for {
-		pause := c.round(ctx)
-		select {
-		case <-ctx.Done():
-			c.release(context.WithoutCancel(ctx))
-			return nil
-		case <-time.After(pause):
-		}
-	}
-}
-
-func (c *Coordinator) release(ctx context.Context) {
-	ctx, cancel := mongox.Timeout(ctx, time.Second)
-	defer cancel()
-	for name, h := range c.held {
-		if err := c.Catalog.Release(ctx, name, h.epoch); err != nil && !errors.Is(err, ErrNotCoordinator) {
-			c.Logger.Debug().Err(err).Str("projection", name).Msg("lease not released; it expires")
-			return
-		}
-	}
-}
-
-// round makes a step of each build that this pod may drive, and returns the time to the
-// next round.
-func (c *Coordinator) round(ctx context.Context) time.Duration {
-	entries, err := c.Catalog.List(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.unread.Warn(&c.Logger).Err(err).Msg("catalog not read; retrying")
-		}
-		return tick
-	}
-	pause := tick
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if !work(entries[name]) || time.Now().Before(c.failing[name]) {
-			continue
-		}
-		next, err := c.drive(ctx, entries[name])
+		taken := time.Now()
+		epoch, err := c.Office.Take(ctx, term)
 		switch {
-		case errors.Is(err, ErrNotCoordinator), errors.Is(err, ErrConflict):
-			// Another pod was faster: the next round reads the catalog again.
-		case err != nil:
-			c.failing[name] = time.Now().Add(tick)
-			c.warn(ctx, err, name, "step of the rebuild failed; retrying")
+		case err == nil:
+			c.serve(ctx, epoch, taken)
+		case !errors.Is(err, ErrNotCoordinator) && ctx.Err() == nil:
+			c.unread.Warn(&c.Logger).Err(err).Msg("coordination not taken; retrying")
 		}
-		pause = min(pause, next)
+		if poll.Wait(ctx, tick) != nil {
+			return nil
+		}
 	}
-	c.dropUnknown(ctx, entries)
-	return pause
+}
+
+// serve makes rounds until the lease or ctx ends, and releases the lease.
+func (c *Coordinator) serve(ctx context.Context, epoch int64, taken time.Time) {
+	c.Logger.Info().Int64("epoch", epoch).Msg("this pod coordinates the projections")
+	cause := lease.Hold(ctx, lease.Options{
+		Taken: taken, Lasts: term,
+		Renew:   func(ctx context.Context) error { return c.Office.Renew(ctx, epoch, term) },
+		Final:   func(err error) bool { return errors.Is(err, ErrNotCoordinator) },
+		Expired: errSilent,
+		Retried: func(err error) {
+			c.unread.Warn(&c.Logger).Err(err).Msg("lease of the coordinator not renewed; retrying")
+		},
+	}, func(ctx context.Context, _ *lease.Held) {
+		t := &tenure{Coordinator: c, epoch: epoch, builds: map[string]*progress{}}
+		for !t.resigned && poll.Wait(ctx, t.round(ctx)) == nil {
+		}
+		t.checks.Wait()
+	})
+	if cause != nil && ctx.Err() == nil {
+		c.Logger.Warn().Err(cause).Int64("epoch", epoch).Msg("this pod coordinates the projections no longer")
+		return
+	}
+	leaving, cancel := mongox.Timeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := c.Office.Release(leaving, epoch); err != nil && !errors.Is(err, ErrNotCoordinator) {
+		c.Logger.Debug().Err(err).Msg("lease of the coordinator not released; it expires")
+	}
 }
 
 func (c *Coordinator) warn(ctx context.Context, err error, projection, message string) {
@@ -255,17 +195,109 @@ func (c *Coordinator) warn(ctx context.Context, err error, projection, message s
 	}
 }
 
-// work reports whether an entry needs a coordinator.
-func work(e *Entry) bool { return e.Building != nil || len(e.Garbage) > 0 }
+// tenure is the time in which this pod is the coordinator.
+type tenure struct {
+	*Coordinator
+	epoch int64
+	// resigned ends the tenure.
+	resigned bool
+	// builds has what this tenure knows of the builds, by projection.
+	builds map[string]*progress
+	// alive are the pods as of this round; nil if they were not read yet.
+	alive []Registration
+	// names are the collections as of this round, by their UUIDs; nil if they were not read yet.
+	names map[string]string
+	// postponed is the time before which no promotion begins, because a pod did not pause.
+	postponed time.Time
+	// checks are the goroutines that check what a promotion would destroy.
+	checks sync.WaitGroup
+}
 
-// drive makes one step of a projection under this pod's lease, and returns the time to
-// the next one.
-func (c *Coordinator) drive(ctx context.Context, of *Entry) (time.Duration, error) {
-	e, err := c.coordinate(ctx, of)
-	if err != nil || e == nil {
-		return tick, err
+// progress is what a tenure knows of a build.
+type progress struct {
+	generation int64
+	// retry is when the next step may follow one that has failed.
+	retry time.Time
+	// prepared is when pods could first serve the generation.
+	prepared time.Time
+	// begun is the token of the promotion that this tenure has begun, or has taken over.
+	// withdrawable is set until another coordinator could have renamed the collection, or this
+	// one begins to.
+	begun        string
+	withdrawable bool
+	// checking ends with the result of a check, and is nil if none runs. checked is the last
+	// result, and allowed how many archived read models an operator had allowed then: events may
+	// be back before more are allowed.
+	checking chan check
+	checked  check
+	allowed  int64
+	// ended says that the jobs of the failed build are cancelled.
+	ended bool
+}
+
+// round makes a step of each build, and returns the time to the next round. Each step of a round
+// relies on the same lists of pods and of collections, which are newer than the catalog: a pod that
+// starts later reads a newer catalog.
+func (t *tenure) round(ctx context.Context) time.Duration {
+	entries, err := t.Catalog.List(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.unread.Warn(&t.Logger).Err(err).Msg("catalog not read; retrying")
+		}
+		return tick
 	}
-	s := &step{Coordinator: c, hold: c.held[e.Name], entry: e}
+	t.alive, t.names = nil, nil
+	pause := tick
+	order := Queue(entries)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if !slices.Contains(order, name) {
+			order = append(order, name)
+		}
+	}
+	for _, name := range order {
+		if ctx.Err() != nil || t.resigned {
+			return tick
+		}
+		e := entries[name]
+		if e.Building == nil && len(e.Garbage) == 0 {
+			delete(t.builds, name)
+			continue
+		}
+		p := t.of(e)
+		if time.Now().Before(p.retry) {
+			continue
+		}
+		next, err := t.drive(ctx, e, p)
+		switch {
+		case errors.Is(err, ErrConflict):
+			// Another pod has changed the entry: the next round reads the catalog again.
+		case err != nil:
+			p.retry = time.Now().Add(tick)
+			t.warn(ctx, err, name, "step of the rebuild failed; retrying")
+		}
+		pause = min(pause, next)
+	}
+	t.dropUnknown(ctx, entries)
+	return pause
+}
+
+// of returns what this tenure knows of an entry's build.
+func (t *tenure) of(e *Entry) *progress {
+	number := int64(0)
+	if e.Building != nil {
+		number = e.Building.Generation
+	}
+	if p := t.builds[e.Name]; p != nil && p.generation == number {
+		return p
+	}
+	p := &progress{generation: number}
+	t.builds[e.Name] = p
+	return p
+}
+
+// drive makes one step of a projection, and returns the time to the next one.
+func (t *tenure) drive(ctx context.Context, e *Entry, p *progress) (time.Duration, error) {
+	s := &step{tenure: t, progress: p, entry: e}
 	if e.Building != nil {
 		if err := s.build(ctx); err != nil {
 			return tick, s.show(ctx, err)
@@ -275,7 +307,7 @@ func (c *Coordinator) drive(ctx context.Context, of *Entry) (time.Duration, erro
 	switch b := s.entry.Building; {
 	case err != nil:
 		return tick, err
-	case more, s.entry.Revision != e.Revision, b != nil && b.State == Promoting:
+	case more, s.entry.Revision != e.Revision, b != nil && b.State == Promoting, p.checking != nil:
 		return busy, nil
 	case b != nil:
 		return watch, nil
@@ -283,46 +315,26 @@ func (c *Coordinator) drive(ctx context.Context, of *Entry) (time.Duration, erro
 	return tick, nil
 }
 
-// coordinate takes or renews the lease on a projection, and returns its entry; nil if
-// another pod has the lease.
-func (c *Coordinator) coordinate(ctx context.Context, e *Entry) (*Entry, error) {
-	h := c.held[e.Name]
-	if h != nil && e.Coordinator.Epoch != h.epoch {
-		c.Logger.Warn().Str("projection", e.Name).Str("coordinator", e.Coordinator.Pod).Msg("another pod coordinates the rebuild now")
-		delete(c.held, e.Name)
-		h = nil
+// pods returns the alive pods as of this round.
+func (t *tenure) pods(ctx context.Context) (alive []Registration, err error) {
+	if t.alive == nil {
+		t.alive, err = t.Pods.Alive(ctx)
 	}
-	if h == nil {
-		// The server decides about the other pod's lease. Until it can have ended, a
-		// request is unnecessary.
-		if e.Coordinator.Pod != c.Pod && time.Until(e.Coordinator.Until) > 0 && time.Until(e.Coordinator.Until) <= coordination {
-			return nil, nil
-		}
-		taken, err := c.Catalog.Coordinate(ctx, e.Name, c.Pod, coordination)
-		if err != nil {
-			return nil, err
-		}
-		c.held[e.Name] = &hold{epoch: taken.Coordinator.Epoch, renewed: time.Now()}
-		return taken, nil
+	return t.alive, err
+}
+
+// collections returns the names of the collections as of this round, by their UUIDs.
+func (t *tenure) collections(ctx context.Context) (names map[string]string, err error) {
+	if t.names == nil {
+		t.names, err = t.Collections.Names(ctx)
 	}
-	if time.Since(h.renewed) < renewal {
-		return e, nil
-	}
-	now := time.Now()
-	if err := c.Catalog.Renew(ctx, e.Name, h.epoch, coordination); err != nil {
-		if errors.Is(err, ErrNotCoordinator) {
-			delete(c.held, e.Name)
-		}
-		return nil, err
-	}
-	h.renewed = now
-	return e, nil
+	return t.names, err
 }
 
 // step is one step of one projection.
 type step struct {
-	*Coordinator
-	hold *hold
+	*tenure
+	*progress
 	// entry is the catalog entry of the projection.
 	entry *Entry
 }
@@ -346,7 +358,7 @@ func (s *step) change(ctx context.Context, do func(b *Build)) error {
 }
 
 func (s *step) write(ctx context.Context, next *Entry) error {
-	stored, err := s.Catalog.WriteAs(ctx, s.hold.epoch, s.entry, next)
+	stored, err := s.Catalog.Write(ctx, s.entry, next)
 	if err != nil {
 		return err
 	}
@@ -386,7 +398,7 @@ func (s *step) wait(ctx context.Context, reason string) error {
 // that transactions hold is transient, but may need an operator too.
 func (s *step) show(ctx context.Context, err error) error {
 	transient := mongox.Transient(err) && !errors.Is(err, mongox.ErrLocked)
-	if ctx.Err() != nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotCoordinator) || transient {
+	if ctx.Err() != nil || errors.Is(err, ErrConflict) || transient {
 		return err
 	}
 	return errors.Join(err, s.wait(ctx, "a step fails and is retried: "+err.Error()))

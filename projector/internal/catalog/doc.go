@@ -61,8 +61,8 @@
 // # Builds
 //
 // A build makes a building generation of a projection the live one. Readers see a
-// complete collection at any moment. One pod, the coordinator, holds a lease on the
-// projection's catalog entry and makes the steps:
+// complete collection at any moment. One pod, the coordinator, holds the lease of the
+// pipeline ([Office]) and makes the steps of all builds:
 //
 //	             shadow collection made,       all alive pods serve it,
 //	             job build done                job sweep done
@@ -84,9 +84,10 @@
 // # A late coordinator
 //
 // A coordinator that was stopped for longer than its lease continues in the middle of a
-// step. Its writes to the catalog name its epoch and the revision that it read, and match
-// nothing. It can repeat three other things: create jobs under the ids that they already
-// have, remove data of a generation whose number is never used again, and rename.
+// step. Its writes to the catalog name the revision that it read. If its successor has written
+// the entry, they match nothing; otherwise what they say is still true. It can repeat three other
+// things: create jobs under the ids that they already have, remove data of a generation whose
+// number is never used again, and rename.
 //
 // # Promotion
 //
@@ -101,9 +102,11 @@
 // whose messages are not settled (package engine).
 //
 // What has changed in the layout of the live collection is copied. An index is then built on
-// a full collection, which may take longer than the coordinator's lease. So the copy runs
-// beside the steps that renew the lease. If it took longer than a minute, the layouts are
-// compared again before the promotion.
+// a full collection, which can take long. So the check and the copy run beside the steps of other
+// builds. If they took longer than a minute, they are repeated before the promotion.
+//
+// From the pause to the new entry, a promotion is one step: no other build is driven meanwhile, so
+// the writes of each projection are paused only for its own promotion.
 //
 //	shadow ──rename──▶ shadow.promotion-<epoch> ──rename, dropTarget──▶ the readers' name
 //
@@ -111,10 +114,10 @@
 // first moves the collection to its own name. So a late coordinator finds nothing to
 // rename, and no rename happens twice. No write is lost between the renames, because every
 // alive pod has paused the projection's writes and has recorded that in the registry. Pods
-// continue when they see the entry in which the generation is live. Before the first rename
-// the coordinator records it in the entry. Until then it, or its successor, withdraws the
-// promotion if a pod does not pause in time. Afterwards nobody can, because a late coordinator
-// may still rename.
+// continue when they see the entry in which the generation is live. If a pod does not pause in
+// time, the coordinator that has begun the promotion withdraws it. Its successor cannot, because a
+// late coordinator may still rename: it gives the promotion a token of its own, for which the pods
+// pause again, and completes it.
 //
 // # Garbage
 //

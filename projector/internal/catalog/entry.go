@@ -114,10 +114,7 @@ type Build struct {
 	Parked   int64 `bson:"parked,omitempty"`
 	Archived int64 `bson:"archived,omitempty"`
 	// Pause is the token that pods write into their registration after they have paused.
-	// Renaming is set after all have, before the collection is renamed for the first time: from
-	// then on the promotion cannot be withdrawn.
 	Pause     string    `bson:"pause,omitempty"`
-	Renaming  bool      `bson:"renaming,omitempty"`
 	StartedAt time.Time `bson:"startedAt"`
 	Who       string    `bson:"who,omitempty"`
 	Why       string    `bson:"why,omitempty"`
@@ -197,16 +194,6 @@ type Record struct {
 // maxHistory bounds the history of a projection.
 const maxHistory = 20
 
-// Holder is the pod that drives a projection's build. Its requests do not change the
-// entry's revision.
-type Holder struct {
-	Pod string `bson:"pod,omitempty"`
-	// Epoch counts the coordinators. Their writes name it, so that the writes of an
-	// earlier one match nothing.
-	Epoch int64     `bson:"epoch,omitempty"`
-	Until time.Time `bson:"until,omitempty"`
-}
-
 // Entry is the catalog entry of a projection. Treat it as immutable: functions that
 // change an entry return a new one.
 type Entry struct {
@@ -226,10 +213,9 @@ type Entry struct {
 	RetiredAt *time.Time `bson:"retiredAt,omitempty"`
 	Left      []Left     `bson:"left,omitempty"`
 	// Dropping are the collections that an operator's command is deleting.
-	Dropping    []string  `bson:"dropping,omitempty"`
-	Garbage     []Garbage `bson:"garbage,omitempty"`
-	History     []Record  `bson:"history,omitempty"`
-	Coordinator Holder    `bson:"coordinator,omitempty"`
+	Dropping []string  `bson:"dropping,omitempty"`
+	Garbage  []Garbage `bson:"garbage,omitempty"`
+	History  []Record  `bson:"history,omitempty"`
 	// Unreadable is set by commands if the record cannot be read and belongs to another event
 	// store. Then the entry has only Name and Pipeline.
 	Unreadable error `bson:"-"`
@@ -301,8 +287,15 @@ func Queue(entries map[string]*Entry) []string {
 			queue = append(queue, name)
 		}
 	}
+	writing := func(name string) int {
+		if entries[name].Building.State == Promoting {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(queue, func(a, b string) int {
-		return cmp.Or(entries[a].Building.StartedAt.Compare(entries[b].Building.StartedAt), cmp.Compare(a, b))
+		// The writes of a projection that is being promoted are paused.
+		return cmp.Or(cmp.Compare(writing(a), writing(b)), entries[a].Building.StartedAt.Compare(entries[b].Building.StartedAt), cmp.Compare(a, b))
 	})
 	return queue
 }

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// poll is how often a pod reads the catalog, and fastPoll how often while a
+	// slowPoll is how often a pod reads the catalog, and fastPoll how often while a
 	// generation is verified or promoted: a promotion pauses the projection's writes
 	// until every pod has seen it.
-	poll     = 2 * time.Second
+	slowPoll = 2 * time.Second
 	fastPoll = 100 * time.Millisecond
 	// decideEvery is how often a pod compares its declarations with the catalog.
-	decideEvery = poll
+	decideEvery = slowPoll
 	// pauseAttempt bounds the wait for the writes of a projection to pause; the next poll
 	// tries again.
 	pauseAttempt = time.Second
@@ -191,7 +191,7 @@ func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error
 	read := time.Now()
 	entries, err := f.Catalog.List(ctx)
 	if err != nil {
-		return poll, err
+		return slowPoll, err
 	}
 	if first || time.Since(f.decided) >= decideEvery {
 		if entries, err = f.decide(ctx, entries, first); err != nil {
@@ -238,7 +238,7 @@ func interval(entries map[string]*Entry) time.Duration {
 			return fastPoll
 		}
 	}
-	return poll
+	return slowPoll
 }
 
 // pause pauses the writes of a projection that is being promoted.

@@ -14,7 +14,7 @@ func (s *step) collect(ctx context.Context) (more bool, err error) {
 	if len(s.entry.Garbage) == 0 {
 		return false, nil
 	}
-	alive, err := s.Pods.Alive(ctx)
+	alive, err := s.pods(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -66,14 +66,14 @@ var shadowPattern = regexp.MustCompile(`^(.+)\.generation-([0-9]+)(\.promotion-[
 
 // dropUnknown drops shadow collections of this pipeline's projections that no entry
 // names: a suspended pod has created them by writing to them.
-func (c *Coordinator) dropUnknown(ctx context.Context, entries map[string]*Entry) {
-	if last := c.seen[""]; !last.IsZero() && time.Since(last) < linger/60 {
+func (t *tenure) dropUnknown(ctx context.Context, entries map[string]*Entry) {
+	if last := t.seen[""]; !last.IsZero() && time.Since(last) < linger/60 {
 		return
 	}
 	now := time.Now()
-	names, err := c.Collections.Names(ctx, "")
+	names, err := t.collections(ctx)
 	if err != nil {
-		c.warn(ctx, err, "", "collections not listed; retrying")
+		t.warn(ctx, err, "", "collections not listed; retrying")
 		return
 	}
 	seen := map[string]time.Time{"": now}
@@ -82,7 +82,7 @@ func (c *Coordinator) dropUnknown(ctx context.Context, entries map[string]*Entry
 		if match == nil || entries[match[1]] == nil || named(entries[match[1]], match[2]) {
 			continue
 		}
-		since, before := c.seen[name]
+		since, before := t.seen[name]
 		if !before {
 			since = now
 		}
@@ -90,14 +90,14 @@ func (c *Coordinator) dropUnknown(ctx context.Context, entries map[string]*Entry
 			seen[name] = since
 			continue
 		}
-		if err := c.Collections.Drop(ctx, name); err != nil {
-			c.warn(ctx, err, match[1], "unknown collection not dropped; retrying")
+		if err := t.Collections.Drop(ctx, name); err != nil {
+			t.warn(ctx, err, match[1], "unknown collection not dropped; retrying")
 			seen[name] = since
 			continue
 		}
-		c.Logger.Info().Str("projection", match[1]).Str("collection", name).Msg("collection of no generation dropped")
+		t.Logger.Info().Str("projection", match[1]).Str("collection", name).Msg("collection of no generation dropped")
 	}
-	c.seen = seen
+	t.seen = seen
 }
 
 // named reports whether an entry names a generation that has a shadow collection, or may

@@ -41,7 +41,7 @@ func (r *run) start() {
 	c := &coordinator{actor: a, pod: p, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
-		_ = catalog.NewCoordinator(catalog.CoordinatorOptions{Pod: p.name, Catalog: a, Pods: a, Jobs: a, Collections: a, Data: a, Logger: zerolog.Nop()}).Run(ctx)
+		_ = catalog.NewCoordinator(catalog.CoordinatorOptions{Pod: p.name, Office: a, Catalog: a, Pods: a, Jobs: a, Collections: a, Data: a, Logger: zerolog.Nop()}).Run(ctx)
 	}()
 	r.coordinators = append(r.coordinators, c)
 }
@@ -57,12 +57,8 @@ func (c *coordinator) kill() {
 // abandon ends the lease of a coordinator, as a process does whose predecessor it was. Only the
 // epoch protects from one that lives. The registration of its pod is ended if it is dead.
 func (r *run) abandon(c *coordinator) {
-	for name, e := range r.entries {
-		if e.Coordinator.Pod == c.pod.name {
-			changed := *e
-			changed.Coordinator.Until = time.Now()
-			r.entries[name] = &changed
-		}
+	if r.office.holder == c.actor {
+		r.office.until = time.Now()
 	}
 	if c.pod.dead {
 		c.pod.until = time.Now()
@@ -90,7 +86,7 @@ func (r *run) decide(hash string) {
 	if e == nil {
 		c := r.create(readers)
 		c.projection, c.generation, r.reader = r.name, catalog.First, c.uuid
-		_, _ = r.replace(nil, catalog.Create("", declared(r.name, hash), catalog.Found{}, by), 0)
+		_, _ = r.replace(nil, catalog.Create("", declared(r.name, hash), catalog.Found{}, by))
 		return
 	}
 	if e.Wanted() == hash {
@@ -109,7 +105,7 @@ func (r *run) build(name, hash string) {
 				next.Garbage[i].Since = time.Now()
 			}
 		}
-		_, _ = r.replace(r.entries[name], next, 0)
+		_, _ = r.replace(r.entries[name], next)
 	}
 }
 
@@ -189,7 +185,7 @@ func (r *run) settle(until catalog.State) {
 		}
 		r.work(0)
 		if len(e.Garbage) > 0 && e.Building == nil {
-			<-time.After(20 * time.Second)
+			<-time.After(2 * time.Second) // The lease must not end between two rounds.
 			continue
 		}
 		<-time.After(500 * time.Millisecond)

@@ -8,6 +8,19 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
+)
+
+const (
+	// pauseTimeout is how long pods may take to pause before the promotion is withdrawn,
+	// and pauseRetry is when the next one may begin. The projection's writes are paused
+	// meanwhile.
+	pauseTimeout = 3 * time.Second
+	pauseRetry   = 10 * time.Second
+	// pausing is how often the coordinator reads whether the pods have paused.
+	pausing = 20 * time.Millisecond
+	// renames bounds the attempts of one step to move a collection.
+	renames = 4
 )
 
 // mayRename fails if the user may not rename collections. A promotion that has begun to rename
@@ -15,21 +28,71 @@ import (
 // tries to rename a collection that does not exist: epochs begin at 1.
 func (s *step) mayRename(ctx context.Context) (waits bool, err error) {
 	shadow := s.entry.Building.Shadow
-	err = s.Collections.Rename(ctx, PromotionName(shadow, 0), PromotionName(shadow, s.hold.epoch), false)
+	err = s.Collections.Rename(ctx, PromotionName(shadow, 0), PromotionName(shadow, s.epoch), false)
 	if mongox.AccessRefused(err) {
 		err = fmt.Errorf("%w; grant the user readWrite on the database of the read models", err)
 	}
 	return false, err
 }
 
-// promote renames the new collection to the readers' name, after every alive pod has
-// paused the projection's writes.
-func (s *step) promote(ctx context.Context) error {
-	if ready, err := s.paused(ctx); err != nil || !ready {
+// pause begins a promotion, or takes over one that an earlier coordinator has begun. The token is
+// this tenure's own, so no write of the earlier coordinator to the entry succeeds any more. It may
+// still rename, so only a promotion that this tenure has begun can be withdrawn.
+func (s *step) pause(ctx context.Context, begins bool) error {
+	token := fmt.Sprintf("%s.%d.%d.%d", s.entry.Name, s.entry.Building.Generation, s.epoch, s.entry.Revision)
+	if err := s.enter(ctx, Promoting, func(b *Build) { b.Pause = token }); err != nil {
 		return err
 	}
+	s.begun, s.withdrawable = token, begins
+	return nil
+}
+
+// promote waits until every alive pod has paused the projection's writes, renames the new
+// collection to the readers' name, and writes the entry. All of this is one step, so that no pause
+// lasts while other projections are promoted.
+func (s *step) promote(ctx context.Context) error {
+	if s.entry.Building.Pause != s.begun {
+		if err := s.pause(ctx, false); err != nil {
+			return err
+		}
+	}
+	for begun := time.Now(); ; {
+		running, err := s.notPaused(ctx)
+		switch {
+		case err != nil:
+			return err
+		case len(running) == 0:
+			return s.replace(ctx)
+		case time.Since(begun) < pauseTimeout:
+			if err := poll.Wait(ctx, pausing); err != nil {
+				return err
+			}
+			continue
+		}
+		why := "pods that did not pause in time: " + strings.Join(running, ", ")
+		if !s.withdrawable {
+			return s.wait(ctx, why)
+		}
+		s.postponed, s.checked = time.Now().Add(pauseRetry), check{}
+		return s.enter(ctx, Verifying, func(b *Build) { b.Pause, b.Reason = "", why })
+	}
+}
+
+// notPaused names the alive pods that may still write the projection.
+func (s *step) notPaused(ctx context.Context) ([]string, error) {
+	alive, err := s.Pods.Alive(ctx)
+	want := Pausing{Projection: s.entry.Name, Token: s.entry.Building.Pause}
+	return s.lacking(alive, func(r Registration) bool { return slices.Contains(r.Paused, want) }), err
+}
+
+// replace renames the new collection, and makes its generation the live one.
+func (s *step) replace(ctx context.Context) error {
 	b := s.entry.Building
-	promoted, err := s.rename(ctx)
+	s.withdrawable = false
+	promoted, err := false, error(nil)
+	for i := 0; i < renames && !promoted && err == nil && !s.resigned && s.entry.Building.State == Promoting; i++ {
+		promoted, err = s.rename(ctx)
+	}
 	switch {
 	case mongox.HasCode(err, mongox.CodeInvalidNamespace):
 		// It will never succeed, and the writes must not stay paused.
@@ -45,50 +108,11 @@ func (s *step) promote(ctx context.Context) error {
 	return nil
 }
 
-// paused reports whether the collection may be renamed: every alive pod has paused. It withdraws
-// the promotion if that is not so in time.
-func (s *step) paused(ctx context.Context) (bool, error) {
-	b := s.entry.Building
-	if s.hold.pausing != b.Pause {
-		s.hold.pausing, s.hold.paused = b.Pause, time.Now()
-	}
-	running, err := s.notPaused(ctx)
-	if err != nil || b.Renaming {
-		return len(running) == 0, err
-	}
-	at, err := s.Collections.Where(ctx, b.UUID)
-	late := time.Since(s.hold.paused) >= pauseTimeout
-	switch {
-	case err != nil:
-		return false, err
-	case at != b.Shadow && at != "":
-		// A coordinator of an earlier version has begun to rename, and has not recorded that.
-		return false, s.change(ctx, func(b *Build) { b.Renaming = true })
-	case len(running) > 0 && late:
-		return false, s.withdraw(ctx, "pods that did not pause in time: "+strings.Join(running, ", "))
-	case len(running) > 0:
-		return false, nil
-	}
-	return true, s.change(ctx, func(b *Build) { b.Renaming = true })
-}
-
-// notPaused names the alive pods that may still write the projection.
-func (s *step) notPaused(ctx context.Context) ([]string, error) {
-	want := Pausing{Projection: s.entry.Name, Token: s.entry.Building.Pause}
-	return s.lacking(ctx, func(r Registration) bool { return slices.Contains(r.Paused, want) })
-}
-
-// withdraw ends the pause without the promotion, which is tried again later.
-func (s *step) withdraw(ctx context.Context, why string) error {
-	s.hold.retry, s.hold.inspected, s.hold.completed = time.Now().Add(pauseRetry), time.Time{}, time.Time{}
-	return s.enter(ctx, Verifying, func(b *Build) { b.Pause, b.Reason = "", why })
-}
-
 // rename moves the new collection from its present name to this coordinator's own name, and
 // from there to the readers'. It reports whether the collection has the readers' name.
 func (s *step) rename(ctx context.Context) (bool, error) {
 	b := s.entry.Building
-	own := PromotionName(b.Shadow, s.hold.epoch)
+	own := PromotionName(b.Shadow, s.epoch)
 	at, err := s.Collections.Where(ctx, b.UUID)
 	switch {
 	case err != nil:
@@ -96,7 +120,7 @@ func (s *step) rename(ctx context.Context) (bool, error) {
 	case at == b.Collection:
 		return true, nil
 	case at == "":
-		return false, s.missing(ctx)
+		return false, s.gone(ctx)
 	case at != own:
 		if err := s.Collections.Rename(ctx, at, own, false); err != nil {
 			return false, err
@@ -105,34 +129,15 @@ func (s *step) rename(ctx context.Context) (bool, error) {
 		// renamed the collection already, and a suspended pod may have created a new one
 		// under the old name. Then this coordinator has renamed the wrong collection.
 		// Only this coordinator uses the own name, so the collection that has it now
-		// keeps it until a successor renames it.
+		// keeps it until a successor renames it. The next tenure has another own name.
 		now, err := s.Collections.Where(ctx, b.UUID)
 		if err != nil {
 			return false, err
 		}
 		if now != own {
-			return false, s.renounce(ctx)
+			s.resigned = true
+			return false, nil
 		}
 	}
-	s.hold.gone = time.Time{}
 	return false, s.Collections.Rename(ctx, own, b.Collection, true)
-}
-
-// missing fails the build if its collection cannot be found for too long: somebody has dropped it,
-// or has restored one of the databases to an earlier time.
-func (s *step) missing(ctx context.Context) error {
-	if s.hold.gone.IsZero() {
-		s.hold.gone = time.Now()
-	}
-	if time.Since(s.hold.gone) < lost {
-		return nil
-	}
-	return s.fail(ctx, fmt.Sprintf("collection %s, in which the generation was built, is gone: repeat the build with projector projections retry %s", s.entry.Building.Shadow, s.entry.Name))
-}
-
-// renounce ends this coordinator's lease. The next lease has another epoch, and so
-// another own name.
-func (s *step) renounce(ctx context.Context) error {
-	delete(s.held, s.entry.Name)
-	return s.Catalog.Release(ctx, s.entry.Name, s.hold.epoch)
 }

@@ -1,11 +1,9 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -172,28 +170,31 @@ func (s *Shadows) indexes(ctx context.Context, collection string) ([]bson.M, err
 	return slices.DeleteFunc(found, func(index bson.M) bool { return index["name"] == "_id_" || index["clustered"] == true }), nil
 }
 
-// Names returns the names of the collections that start with prefix.
-func (s *Shadows) Names(ctx context.Context, prefix string) ([]string, error) {
-	names, err := s.db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.Regex{Pattern: "^" + regexp.QuoteMeta(prefix)}}})
+// Names returns the names of all collections, by their UUIDs.
+func (s *Shadows) Names(ctx context.Context) (map[string]string, error) {
+	found, err := s.db.ListCollectionSpecifications(ctx, bson.D{})
 	if err != nil {
 		return nil, fmt.Errorf("list the collections of database %s: %w", s.db.Name(), err)
 	}
-	slices.Sort(names)
+	names := make(map[string]string, len(found))
+	for _, c := range found {
+		if c.UUID != nil {
+			names[string(c.UUID.Data)] = c.Name
+		}
+	}
 	return names, nil
 }
 
 // Where returns the name of the collection with the UUID; empty if there is none.
 func (s *Shadows) Where(ctx context.Context, uuid bson.Binary) (string, error) {
-	found, err := s.db.ListCollectionSpecifications(ctx, bson.D{})
-	if err != nil {
-		return "", fmt.Errorf("list the collections of database %s: %w", s.db.Name(), err)
+	found, err := s.db.ListCollectionSpecifications(ctx, bson.D{{Key: "info.uuid", Value: uuid}})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look for a collection of database %s by its UUID: %w", s.db.Name(), err)
+	case len(found) == 0:
+		return "", nil
 	}
-	for _, c := range found {
-		if c.UUID != nil && bytes.Equal(c.UUID.Data, uuid.Data) {
-			return c.Name, nil
-		}
-	}
-	return "", nil
+	return found[0].Name, nil
 }
 
 // Rename renames a collection. If a collection with the new name exists, it is dropped in

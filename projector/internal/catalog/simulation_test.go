@@ -65,8 +65,16 @@ type simulation struct {
 	refusal, refused, renaming error
 	// broken is the first violation of an invariant.
 	broken error
+	office office
 	// reader is the UUID of the collection that readers saw last.
 	reader bson.Binary
+}
+
+// office is the lease of the coordinator.
+type office struct {
+	holder *actor
+	epoch  int64
+	until  time.Time
 }
 
 // pod is one projector, with its view of the catalog and its registration.
@@ -114,15 +122,15 @@ func (w *simulation) create(name string) *collection {
 func (w *simulation) entry() *catalog.Entry { return w.entries[w.name] }
 
 // replace is the compare-and-swap of the catalog.
-func (w *simulation) replace(old, changed *catalog.Entry, epoch int64) (*catalog.Entry, error) {
+func (w *simulation) replace(old, changed *catalog.Entry) (*catalog.Entry, error) {
 	stored := w.entries[changed.Name]
-	if old == nil && stored != nil || old != nil && (stored == nil || stored.Revision != old.Revision) || epoch > 0 && stored.Coordinator.Epoch != epoch {
+	if old == nil && stored != nil || old != nil && (stored == nil || stored.Revision != old.Revision) {
 		return nil, catalog.ErrConflict
 	}
 	next := *changed
 	next.Revision = 1
 	if stored != nil {
-		next.Revision, next.Coordinator = stored.Revision+1, stored.Coordinator
+		next.Revision = stored.Revision + 1
 	}
 	w.entries[changed.Name] = &next
 	if w.begun[next.Name] == nil {
@@ -318,37 +326,31 @@ func (a *actor) List(context.Context) (map[string]*catalog.Entry, error) {
 	return do(a, func() (map[string]*catalog.Entry, error) { return maps.Clone(a.entries), nil })
 }
 
-func (a *actor) Coordinate(_ context.Context, name, pod string, lease time.Duration) (*catalog.Entry, error) {
-	return do(a, func() (*catalog.Entry, error) {
-		e := *a.entries[name]
-		if e.Coordinator.Until.After(time.Now()) {
-			return nil, catalog.ErrNotCoordinator
+func (a *actor) Take(_ context.Context, lasts time.Duration) (int64, error) {
+	return do(a, func() (int64, error) {
+		if a.office.until.After(time.Now()) {
+			return 0, catalog.ErrNotCoordinator
 		}
-		e.Coordinator = catalog.Holder{Pod: pod, Epoch: e.Coordinator.Epoch + 1, Until: time.Now().Add(lease)}
-		a.entries[name] = &e
-		return &e, nil
+		a.office = office{a, a.office.epoch + 1, time.Now().Add(lasts)}
+		return a.office.epoch, nil
 	})
 }
 
-func (a *actor) Renew(_ context.Context, name string, epoch int64, lease time.Duration) error {
+func (a *actor) Renew(_ context.Context, epoch int64, lasts time.Duration) error {
 	_, err := do(a, func() (bool, error) {
-		e := *a.entries[name]
-		if e.Coordinator.Epoch != epoch {
+		if a.office.epoch != epoch {
 			return false, catalog.ErrNotCoordinator
 		}
-		e.Coordinator.Until = time.Now().Add(lease)
-		a.entries[name] = &e
+		a.office.until = time.Now().Add(lasts)
 		return true, nil
 	})
 	return err
 }
 
-func (a *actor) Release(ctx context.Context, name string, epoch int64) error {
-	return a.Renew(ctx, name, epoch, -1)
-}
+func (a *actor) Release(ctx context.Context, epoch int64) error { return a.Renew(ctx, epoch, -1) }
 
-func (a *actor) WriteAs(_ context.Context, epoch int64, old, changed *catalog.Entry) (*catalog.Entry, error) {
-	return do(a, func() (*catalog.Entry, error) { return a.replace(old, changed, epoch) })
+func (a *actor) Write(_ context.Context, old, changed *catalog.Entry) (*catalog.Entry, error) {
+	return do(a, func() (*catalog.Entry, error) { return a.replace(old, changed) })
 }
 
 func (a *actor) Alive(context.Context) ([]catalog.Registration, error) {
@@ -413,15 +415,12 @@ func (a *actor) Prepare(_ context.Context, shadow, like string) (bson.Binary, er
 	})
 }
 
-func (a *actor) Names(_ context.Context, prefix string) ([]string, error) {
-	return do(a, func() ([]string, error) {
-		var names []string
-		for name := range a.collections {
-			if strings.HasPrefix(name, prefix) {
-				names = append(names, name)
-			}
+func (a *actor) Names(context.Context) (map[string]string, error) {
+	return do(a, func() (map[string]string, error) {
+		names := map[string]string{}
+		for name, c := range a.collections {
+			names[string(c.uuid.Data)] = name
 		}
-		slices.Sort(names)
 		return names, nil
 	})
 }
@@ -492,33 +491,23 @@ func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
 	return parked, "ada (expression)", err
 }
 
-func (a *actor) Inspect(string) catalog.Inspection { return &inspection{a, 2} }
-
-// inspection inspects the readers' collection in several steps.
-type inspection struct {
-	*actor
-	steps int
-}
-
 var errUnmanaged = errors.New("5 documents that no projector has written")
 
-func (i *inspection) Next(context.Context) (done bool, found catalog.Inspected, err error) {
-	done, err = do(i.actor, func() (bool, error) {
-		i.steps--
-		if i.steps > 0 {
-			return false, nil
-		}
-		c := i.collections[readers]
+func (a *actor) Inspect(context.Context, string) (found catalog.Inspected, err error) {
+	if err := a.gate(); err != nil {
+		return found, err
+	}
+	return do(a, func() (catalog.Inspected, error) {
+		c := a.collections[readers]
 		if c.unmanaged {
 			found.Unmanaged = errUnmanaged
 		}
 		for n := range c.events {
-			if i.archived[n] {
+			if a.archived[n] {
 				found.Archived++
 				found.Example = strconv.Itoa(n)
 			}
 		}
-		return true, nil
+		return found, nil
 	})
-	return done, found, err
 }

@@ -272,29 +272,9 @@ func (r *run) allow(t *testing.T, allowed catalog.Allowed) {
 	building := *e.Building
 	building.Allowed = allowed
 	e.Building = &building
-	if _, err := r.replace(r.entry(), &e, 0); err != nil {
+	if _, err := r.replace(r.entry(), &e); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// A coordinator of an earlier version does not record that it renames. Its successor must not
-// let the pods write to the former name.
-func TestPromotionThatAnEarlierVersionBeganIsNotWithdrawn(t *testing.T) {
-	t.Parallel()
-	inSimulation(t, func(r *run) {
-		r.settle(catalog.Promoting)
-		r.collections["users.generation-2.promotion-99"] = r.collections["users.generation-2"]
-		delete(r.collections, "users.generation-2")
-		r.parked = 1
-		r.pass(4 * time.Second)
-		for _, p := range r.pods {
-			r.poll(p)
-		}
-		r.pass(2 * time.Second)
-		if e := r.entry(); e.Live.Generation != 2 {
-			t.Errorf("the generation is %+v", e.Building)
-		}
-	})
 }
 
 // A live read model whose events were archived cannot be folded again. When the event store

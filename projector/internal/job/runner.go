@@ -44,8 +44,6 @@ const (
 	activePage = 100
 	// settleTimeout bounds the last request about a claim when the process stops.
 	settleTimeout = 2 * time.Second
-	// smallRanges is the most ranges that a small job has.
-	smallRanges = 4
 	// firstRetry and lastRetry bound the waits after errors of a worker.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
@@ -239,7 +237,7 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 		p.held = held
 		if c.Planning {
 			bounds, total, err = worker.Plan(ctx, c.Job)
-			if small = err == nil && len(bounds) > 0 && len(bounds) <= smallRanges && total <= r.options.Small; small {
+			if small = err == nil && total > 0 && total <= r.options.Small; small {
 				err = p.workAll(ctx, worker, bounds)
 			}
 		} else {
