@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
@@ -30,7 +31,7 @@ func (o Output) JSON() bool { return o.Output == OutputJSON }
 type Field struct{ Name, Text string }
 
 // List prints records, as a table or as one JSON array. On a terminal, all cells but the
-// last ones are clipped: the last column has the error or the remedy. T must have JSON
+// last ones are clipped in the middle: the last column has the error or the remedy. T must have JSON
 // tags. fields returns the cells of a record; all records have the same columns. If there are
 // no records, the array is empty and no table is printed: the caller says so on stderr.
 func List[T any](w io.Writer, o Output, records []T, fields func(T) []Field) error {
@@ -82,10 +83,15 @@ func Show(w io.Writer, o Output, record any, fields []Field) error {
 
 // PrintJSON prints a value as indented JSON.
 func PrintJSON(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
+	var text strings.Builder
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(value); err != nil {
+	err := e.Encode(value)
+	if err == nil {
+		_, err = io.WriteString(w, escape(text.String()))
+	}
+	if err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
 	return nil
@@ -101,21 +107,43 @@ func cell(text string, clipped bool) string {
 		return "-"
 	}
 	if runes := []rune(text); clipped && len(runes) > maxCell {
-		return string(runes[:maxCell-1]) + "…"
+		return string(runes[:maxCell/2]) + "…" + string(runes[len(runes)-maxCell/2+1:])
 	}
 	return text
 }
 
 // Plain makes a text safe for one line of a terminal. Ids and errors come from events, so
-// it removes control characters.
+// it removes control characters, and escapes those that change how others are shown, such as
+// U+202E, which reverses a line.
 func Plain(text string) string {
-	return strings.Map(func(r rune) rune {
+	return escape(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, text)
+	}, text))
 }
+
+// escape writes invisible characters in the form of JSON.
+func escape(text string) string {
+	if !strings.ContainsFunc(text, invisible) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if !invisible(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// invisible reports whether a character is a mark of direction, a separator of lines or alike.
+func invisible(r rune) bool { return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 // Count writes a number with its noun: 1 aggregate, 2 aggregates.
 func Count(n int64, noun string) string {

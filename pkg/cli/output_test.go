@@ -77,3 +77,15 @@ func TestAge(t *testing.T) {
 		t.Error("the zero time has a text, or a time has none")
 	}
 }
+
+// A command prints ids of events. Invisible characters would change how the line is shown.
+func TestInvisibleCharactersAreEscaped(t *testing.T) {
+	t.Parallel()
+	if got := cli.Plain("a\u202eb\u200bc\u2028d\U000e0001é👍"); got != `a\u202eb\u200bc\u2028d\udb40\udc01é👍` {
+		t.Errorf("plain: %s", got)
+	}
+	var out strings.Builder
+	if err := cli.PrintJSON(&out, "a\u202eb"); err != nil || out.String() != "\"a\\u202eb\"\n" {
+		t.Errorf("JSON: %s%v", out.String(), err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -125,6 +126,7 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 			chosen.Path = strings.TrimSpace(chosen.Path + " " + step.Command.Name)
 			chosen.Command = step.Command.Target.Addr().Interface()
 		}
+		adviseOnIDs(step, stderr)
 	}
 	problems := append(p.empty(ctx), p.connectionStrings()...)
 	problems = append(problems, proxies(environ)...)
@@ -134,6 +136,24 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 		problems = append(problems, c.Check())
 	}
 	return chosen, p.report(info, stderr, errors.Join(problems...))
+}
+
+// hexID matches the text of a UUID and of an ObjectId, in any case.
+var hexID = regexp.MustCompile(`^([0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{24})$`)
+
+// adviseOnIDs prints a line if an aggregate's id is in upper case. That is another id, and only a
+// text can be one.
+func adviseOnIDs(step *kong.Path, stderr io.Writer) {
+	value := step.Positional
+	if step.Flag != nil {
+		value = step.Flag.Value
+	}
+	if value == nil || value.Name != "aggregate" {
+		return
+	}
+	if id := value.Target.String(); hexID.MatchString(id) && id != strings.ToLower(id) {
+		fmt.Fprintf(stderr, "the aggregate's id %s is in upper case: if it is a UUID or an ObjectId, use %s\n", id, strings.ToLower(id))
+	}
 }
 
 // parser is one run of [Parse].
